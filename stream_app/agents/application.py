@@ -24,6 +24,7 @@ from aiokafka.errors import TopicAuthorizationFailedError
 from confluent_kafka.admin import AdminClient
 
 from stream_app.agents import clock_owner, http_views, learn
+from stream_app.agents.campaigns import owner as campaigns
 from stream_app.agents.checkpointing import assembly
 from stream_app.agents.checkpointing.service import CheckpointService
 from stream_app.agents.checkpointing.state_topic_scan import StateTopicScan
@@ -98,6 +99,7 @@ def build(
     runtime.checkpoints = checkpoints
     runtime.ranking = RankingService(runtime.recommender, runtime.metrics, runtime.status)
     clock_owner.attach(app, runtime, clock)
+    campaigns.attach(app, runtime, connection)
     http_views.attach(app, runtime)
     item_table.attach(app, runtime, patient_producer(connection, linger_ms=20))
     item_links.attach(

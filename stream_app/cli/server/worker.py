@@ -200,7 +200,10 @@ def _serve(settings: Settings, start: StartOptions) -> None:
     )
     importing.start()
     clients.describe_cluster(connection)
-    acls.check(connection, acls.of_a_worker(names))
+    campaigns = settings.privacy_mode != "local"
+    acls.check(connection, acls.of_a_worker(names, campaigns=campaigns))
+    if campaigns:
+        topics.check_campaigns(connection, names)
     topics.check_deployment(
         connection, names, settings.partitions, settings.ratings_retention_seconds
     )

@@ -1,0 +1,1 @@
+"""Campaigns at the worker that owns the clock: their stages, and what reaches the cut log."""

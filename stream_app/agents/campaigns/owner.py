@@ -1,0 +1,138 @@
+"""Running campaigns: the owner of the clock takes the step that is due, one at a time.
+
+It reads the log of rounds to its end before each step, off the event loop. What it appends to the
+cut log it reads back through the state, and appends again only after `_AGAIN_SECONDS`: of two
+entries the second has no effect and is counted. Another owner does no harm; the log of rounds shows
+which of two steps came first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import inf
+
+import faust
+import structlog
+
+from stream_app.agents.campaigns.steps import Act, due, reason_of
+from stream_app.agents.crash_guard import crash_guard
+from stream_app.agents.runtime import Runtime
+from stream_app.aggregation.coordinator import Coordinator
+from stream_app.aggregation.topics import ContributionTopic, RoundTopic
+from stream_app.errors import UserError
+from stream_app.kafka.clients import Connection
+from stream_app.state.campaigns.standing import Standing
+from stream_app.state.replica import Replica
+from stream_app.wire import CampaignEntry, encode_message
+from stream_app.wire.limits import MAX_FORGOTTEN
+
+log = structlog.get_logger()
+
+_LOOK_SECONDS = 0.5
+_AGAIN_SECONDS = 10.0
+
+
+@dataclass
+class Owner:
+    """Takes the steps; one object for each time that the clock is owned. `append` writes to the
+    cut log, `standing` is that of the replica, `forgotten` its forgotten devices; `leave` closes
+    the connections."""
+
+    coordinator: Coordinator
+    standing: Callable[[], Standing]
+    forgotten: Callable[[], tuple[bytes, ...]]
+    append: Callable[[CampaignEntry], None]
+    parties: int
+    cut_seconds: float
+    leave: Callable[[], None] = lambda: None
+    now: Callable[[], float] = time.monotonic
+    _seen: tuple[object, ...] = ()
+    _since: float = 0.0
+    _sent: dict[CampaignEntry, float] = field(default_factory=dict)
+
+    def turn(self) -> None:
+        """Take the step that is due, if one is; raises UserError where a log cannot be read or
+        written, or where another owner was first."""
+        rounds = self.coordinator.log.catch_up()
+        stage = rounds.current
+        seen = (stage and (stage.plan, stage.index, stage.phase),)
+        if seen != self._seen:
+            self._seen, self._since = seen, self.now()
+        waited = self.now() - self._since
+        step = due(rounds, self.standing(), self.parties, waited, self.cut_seconds)
+        if isinstance(step, Act):
+            self._act(step)
+        elif step is not None and self.now() - self._sent.get(step, -inf) >= _AGAIN_SECONDS:
+            self._sent = {step: self.now()}
+            self.append(step)
+            log.info("campaign.appended", entry=type(step).__name__.lower())
+
+    def _act(self, act: Act) -> None:
+        match act:
+            case Act.OPEN:
+                self.coordinator.open_stage()
+            case Act.CLOSE:
+                self.coordinator.close_stage(self.forgotten())
+            case _:
+                self.coordinator.abort_stage(reason_of(act))
+        log.info("campaign.step", step=act.name.lower())
+
+
+def attach(app: faust.App, runtime: Runtime, connection: Connection) -> None:
+    """Run campaigns while this worker owns the clock and its state is caught up."""
+    if not runtime.replica.spec.parties:
+        return
+    owner: Owner | None = None
+
+    @app.timer(_LOOK_SECONDS)
+    @crash_guard(runtime.status)
+    async def run_campaigns() -> None:
+        nonlocal owner
+        owned, loop = runtime.status.clock_owned, asyncio.get_running_loop()
+        if owner is not None and not owned:
+            await loop.run_in_executor(None, owner.leave)
+            owner = None
+        if not owned or runtime.ready_reason():
+            return
+        try:
+            if owner is None:
+                owner = await loop.run_in_executor(None, _owner, runtime, connection)
+            await loop.run_in_executor(None, owner.turn)
+        except UserError as error:
+            # The broker may be down, or another owner was first; the rights were checked before.
+            log.warning("campaign.waits", reason=str(error))
+
+
+def _owner(runtime: Runtime, connection: Connection) -> Owner:
+    """Return an owner on the topics of campaigns."""
+    rounds = RoundTopic(connection, runtime.topics.rounds)
+    contributions = ContributionTopic(connection, runtime.topics.contributions)
+
+    def leave() -> None:
+        contributions.close()
+        rounds.close()
+
+    return Owner(
+        Coordinator(rounds, contributions),
+        lambda: _standing(runtime.replica),
+        lambda: _forgotten(runtime.replica),
+        lambda entry: runtime.append(encode_message(entry.sealed(runtime.seal))),
+        runtime.replica.spec.parties,
+        runtime.settings.cut_seconds,
+        leave,
+    )
+
+
+def _standing(replica: Replica) -> Standing:
+    """Return the standing: a value, which the event loop replaces as a whole."""
+    return Standing() if replica.campaigns is None else replica.campaigns.standing
+
+
+def _forgotten(replica: Replica) -> tuple[bytes, ...]:
+    """Return the devices whose contributions do not count, the newest `MAX_FORGOTTEN`."""
+    erased = [words.astype("<u8").tobytes() for words in replica.ledger.forgotten]
+    excluded = [bytes.fromhex(device) for device in replica.origin.excluded]
+    return tuple(dict.fromkeys([*excluded, *erased]))[-MAX_FORGOTTEN:]
