@@ -1,0 +1,27 @@
+"""PrivSR (Meng et al. 2018): social recommendation with sensitive and other ratings.
+
+social_factorization    the model; plain, social, and with noise of the reader's choice
+printed_shares          its noise as printed, labelled `paper`: no guarantee
+private_rounds          corrected: secure sums with shared noise, a budget for each rating
+"""
+
+from stream_app.evaluation.privsr.printed_shares import PrintedShares
+from stream_app.evaluation.privsr.private_rounds import Budget, PrivateRounds, Rounds, SecureSum
+from stream_app.evaluation.privsr.social_factorization import (
+    SocialFactors,
+    SocialParameters,
+    SocialRatings,
+    social_factorization,
+)
+
+__all__ = [
+    "Budget",
+    "PrintedShares",
+    "PrivateRounds",
+    "Rounds",
+    "SecureSum",
+    "SocialFactors",
+    "SocialParameters",
+    "SocialRatings",
+    "social_factorization",
+]
