@@ -31,6 +31,8 @@ def rated_in(path: Path, scale: Scale) -> list[RatedItem]:
             timed.append(_row(line, scale))
         except ValueError as error:
             raise UserError(f"{path}: line {number}: {error}") from None
+    if not timed:
+        raise UserError(f"{path}: holds no item; write one item,rating,time per line")
     times = [time for time, _ in timed if time is not None]
     if times and len(times) != len(timed):
         raise UserError(f"{path}: {len(times)} of {len(timed)} lines have a time: give all or none")
@@ -41,7 +43,8 @@ def rated_in(path: Path, scale: Scale) -> list[RatedItem]:
 
 def keys_in(path: Path) -> frozenset[int]:
     """Return the keys of the items in a file, whatever stands after them on the line. A line is
-    also read as an id with commas."""
+    also read as an id with commas. None where nothing was rated yet: a refusal there, and none
+    later, would show the server the first rating."""
     found = set()
     for number, line in _lines(path):
         try:
@@ -66,14 +69,11 @@ def _lines(path: Path) -> list[tuple[int, str]]:
         raise UserError(
             f"{path}: is not text in UTF-8; write one item,rating,time per line"
         ) from None
-    rows = [
+    return [
         (number, line.strip())
         for number, line in enumerate(lines, 1)
         if line.strip() and not (number == 1 and line.split(",")[0].strip().lower() == "item")
     ]
-    if not rows:
-        raise UserError(f"{path}: holds no item; write one item,rating,time per line")
-    return rows
 
 
 def _row(line: str, scale: Scale) -> tuple[float | None, RatedItem]:
