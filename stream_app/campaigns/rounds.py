@@ -182,6 +182,8 @@ class Rounds:
         stage.contributions = int(counted.sum())
         if stage.contributions < stage.stage.least:
             stage.abort(AbortReason.TOO_FEW)
+        elif stage.contributions > stage.stage.most:
+            stage.abort(AbortReason.TOO_MANY)
         else:
             stage.phase, stage.records = Phase.COUNTED, set_digest(entry.records, counted)
         return None

@@ -11,6 +11,7 @@ contribution and each entry of the log of rounds names it, so none counts under 
 
 from __future__ import annotations
 
+import math
 import re
 from fractions import Fraction
 from hashlib import blake2b
@@ -42,8 +43,8 @@ Number = Annotated[int, msgspec.Meta(ge=1, le=MAX_SEQ)]
 class Stage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One released sum: `size` integers a contribution, of norm at most `bound`.
 
-    It is aborted with fewer than `least` contributions, and closes `deadline_cuts` cuts after it
-    opened. `share` is its part of the campaign's mu^2.
+    It is aborted with fewer than `least` contributions or with more than `most`, and closes
+    `deadline_cuts` cuts after it opened. `share` is its part of the campaign's mu^2.
     """
 
     kind: Kind
@@ -57,6 +58,18 @@ class Stage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         if not 0 < self.share <= 1:
             raise ValueError(f"share {self.share} of stage {self.kind}: above 0, at most 1")
+        if self.least > self.most:
+            raise ValueError(
+                f"least {self.least} of stage {self.kind}: a sum of norms up to {self.bound} holds "
+                f"at most {self.most} contributions; take a smaller bound"
+            )
+
+    @property
+    def most(self) -> int:
+        """Contributions whose sum, with 16 standard deviations of the noise of either party, fits
+        the 32 bits of a coordinate, even if all are `bound` at one coordinate."""
+        noise = 2 * 16 * (math.isqrt(self.variance) + 1)
+        return (2**31 - 1 - noise) // self.bound
 
 
 class Campaign(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -51,6 +51,7 @@ class AbortReason(StrEnum):
     """Why a stage ends without a result."""
 
     TOO_FEW = "too_few"  # contributions that every party opened
+    TOO_MANY = "too_many"  # contributions: their sum might not fit a coordinate
     TIMED_OUT = "timed_out"  # a party did not answer
     DISAGREEMENT = "disagreement"  # the parties did not read the same records
     RECORDS_GONE = "records_gone"  # the topic does not hold the stage's records any more

@@ -15,7 +15,7 @@ from stream_app.wire.campaigns.round_log import (
     Opened,
     Planned,
 )
-from tests.stream_app.wire.campaigns.plans import KEYS, campaign
+from tests.stream_app.wire.campaigns.plans import KEYS, campaign, stage
 
 PLAN = campaign().digest
 RECORDS = b"r" * 32
@@ -119,6 +119,19 @@ def test_fewer_than_least_abort_the_campaign(bits):
     assert rounds.stages[0].aborted is AbortReason.TOO_FEW
     assert rounds.current is None
     assert not rounds.apply(SHARES[0])
+
+
+@pytest.mark.parametrize(("more", "reason"), [(0, None), (1, AbortReason.TOO_MANY)])
+def test_more_than_a_coordinate_holds_abort_the_campaign(more, reason):
+    """A sum that wrapped around would be learned as its opposite."""
+    large = stage(bound=2**24)
+    plan = campaign(parties=1, keys=KEYS[:1], stages=(large,))
+    count = large.most + more
+    opened = np.packbits(np.ones(count, np.uint8), bitorder="little").tobytes()
+    rounds = after(Planned(plan), Open(plan.digest, 0, (0,)), Close(plan.digest, 0, (count,)))
+    rounds.apply(Opened(plan.digest, 0, 0, count, RECORDS, opened))
+    assert rounds.stages[0].aborted is reason
+    assert large.most * large.bound + 16 * 20 < 2**31
 
 
 def test_nothing_at_all_is_too_few():

@@ -96,3 +96,8 @@ def test_a_malformed_plan_is_refused(right, wrong):
 
 def test_a_largest_contribution_fits_in_a_batch():
     assert 4 * MAX_INTEGERS + 1024 <= MAX_BATCH_BYTES * 3 // 4
+
+
+def test_a_stage_that_holds_fewer_contributions_than_it_needs_is_refused():
+    with pytest.raises(ValueError, match=r"least 200 of stage together: .* at most 127"):
+        stage(bound=2**24, least=200)
