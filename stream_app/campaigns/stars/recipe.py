@@ -50,4 +50,4 @@ def recipe(epsilon: Fraction) -> Recipe:
         return Recipe(86, 2, _percent(2, 12, 7), _percent(31, 48))
     if epsilon < 6:
         return Recipe(120, 3, _percent(2, 12, 7), _percent(31, 48))
-    return Recipe(172, 4, _percent(4, 10, 9), _percent(36, 41))
+    return Recipe(190, 4, _percent(2, 12, 7), _percent(31, 48))
