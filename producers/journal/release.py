@@ -41,6 +41,9 @@ def debits_of(state: BudgetState, limits: Limits, requests: Sequence[Request]) -
         before = asked.setdefault((request.device, request.scope), [])
         again = _reported_before(state, limits, request, before)
         before.append(request.reported_keys)
+        if request.paid_by is not None:
+            debits.append(_covered(state, request))
+            continue
         price = id(request.mechanism), request.count
         cost = costs.get(price)
         if cost is None:
@@ -49,6 +52,26 @@ def debits_of(state: BudgetState, limits: Limits, requests: Sequence[Request]) -
         admission.check(request, cost)
         debits.append(cost)
     return debits
+
+
+def _covered(state: BudgetState, request: Request) -> Debit:
+    """Return the debit of a release that an earlier one has paid for: nothing.
+
+    ValueError where the account shows no such debit of this mechanism in this epoch or later.
+    """
+    enrolled(state.enrolment(request.device), request.device)
+    payer = np.array([request.paid_by], np.uint64)
+    account = state.accounts[request.device]
+    paid = any(
+        epoch >= request.epoch
+        and (scope, mechanism) == (request.scope, request.mechanism.id)
+        and account.spends[epoch, kind, scope, mechanism][2]
+        for epoch, kind, scope, mechanism in account.spends
+    )
+    reported = state.reported_keys(request.device, request.scope)
+    if not paid or not report_counts(reported, payer)[0]:
+        raise ValueError(f"release of {request.mechanism.id}: no debit in this epoch covers it")
+    return Debit(str(request.mechanism.adjacency), 0, 0, 0)
 
 
 def _reported_before(

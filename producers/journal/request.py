@@ -48,6 +48,8 @@ class Request:
     epoch       of the release, from `Journal.epoch`; debits are kept by it
     joined      whether reports of several requests may be drawn in one call: `raw_inputs` and
                 `masks` are columns then, one row a reported key, and so is what is released
+    paid_by     a key that the device has reported in `scope` in this epoch, under this mechanism,
+                whose debit covers this release too; None: this release is debited
     """
 
     device: bytes
@@ -63,6 +65,7 @@ class Request:
     masks: NDArray[np.uint16] | None = None
     republish: bool = False
     joined: bool = False
+    paid_by: int | None = None
 
     def __post_init__(self) -> None:
         if len(self.device) != DEVICE_BYTES:

@@ -167,9 +167,10 @@ class Account:
         a report of that day may have cost all of it, as far as a mechanism can claim so much.
         """
         whole, each = 0, []
-        for (_, _, scope, mechanism), (nano, _, reports, _) in self.spends.items():
+        for (_, kind, scope, mechanism), (nano, _, reports, _) in self.spends.items():
             if scope != _RATINGS:
-                whole += nano
+                # Another record of the person, by way of none, where that is what is hidden.
+                whole += nano * (2 if kind == Adjacency.USER else 1)
             elif mechanism:
                 each.append((-(-nano // reports), reports))
             else:

@@ -1,4 +1,4 @@
-"""The mechanisms of a plan and of the ledger, from their ids: of ratings and of profiles."""
+"""The mechanisms of a plan and of the ledger, from their ids: of ratings, profiles, campaigns."""
 
 from __future__ import annotations
 
@@ -8,15 +8,19 @@ from producers.person.enrolment import ADAPTIVE, SUM, PersonBudget
 from producers.person.reports import Costing
 from stream_app.privacy import registry
 from stream_app.privacy.accounting.plans import pin
+from stream_app.privacy.gaussian import naming
+from stream_app.privacy.gaussian.campaign_cost import CampaignCost, is_campaign
 from stream_app.privacy.profiles import registry as profiles
 from stream_app.privacy.profiles.mechanism import MOST_ITEMS
 
 
 @lru_cache(maxsize=1024)
 def mechanism_of(id: str) -> Costing:
-    """Return the mechanism of an id; ValueError for an id that neither registry knows."""
+    """Return the mechanism of an id; ValueError for an id that is none."""
     if id.partition(":")[0] in registry.families():
         return registry.parse(id)
+    if is_campaign(id):
+        return CampaignCost(naming.name(naming.parse(id)))
     return profiles.parse(id)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stream_app.cli.device.contribute import contribute
 from stream_app.cli.device.mechanism_options import (
     JournalOption,
     TestOption,
@@ -30,6 +31,7 @@ app = typer.Typer(
 )
 app.command("run")(run)
 app.command("status")(status)
+app.command("contribute")(contribute)
 
 UserOption = Annotated[
     str, typer.Option("--user", metavar="ID", help="The user's own id; never sent.")

@@ -35,6 +35,9 @@ from stream_app.privacy.accounting.whole_person import (
     report_loss,
     sum_cost,
 )
+from stream_app.privacy.gaussian import naming
+from stream_app.privacy.gaussian.campaign_cost import is_campaign
+from stream_app.privacy.gaussian.campaign_loss import delta_of
 from stream_app.privacy.profiles.mechanism import MOST_ITEMS
 
 Counts = Mapping[str, int]
@@ -244,6 +247,8 @@ def fits(
     counts: tuple[tuple[str, int], ...], epsilon: Fraction, delta: Fraction, most_items: int
 ) -> bool:
     """Return whether all these reports together satisfy (epsilon, delta) for the person."""
+    if all(is_campaign(id) for id, _ in counts):
+        return delta_of([(naming.parse(id), n) for id, n in counts], epsilon) <= delta
     return _composed(counts, most_items).delta(_below(epsilon)) <= _below(delta)
 
 

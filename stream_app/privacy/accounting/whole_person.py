@@ -41,6 +41,9 @@ from stream_app.privacy.accounting.gaussian import ProjectionLoss
 from stream_app.privacy.accounting.loss_distribution import LossDistribution, PairLoss
 from stream_app.privacy.accounting.renyi import SCALE
 from stream_app.privacy.adjacency import Adjacency
+from stream_app.privacy.gaussian import naming
+from stream_app.privacy.gaussian.campaign_cost import CampaignCost, is_campaign
+from stream_app.privacy.gaussian.campaign_loss import CampaignLoss
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.profiles import registry as profiles
 from stream_app.privacy.profiles.blip import Blip
@@ -89,6 +92,8 @@ def report_loss(
 
     Raises ValueError for an unknown id and for a mechanism that protects nothing.
     """
+    if is_campaign(id):
+        return _campaign(id, neighbours)
     mechanism = parse(id)
     if mechanism.adjacency is Adjacency.NOTHING:
         raise ValueError(f"mechanism {id}: protects nothing, so no budget covers it")
@@ -97,6 +102,14 @@ def report_loss(
     if isinstance(mechanism, Jlt):
         return _projection(mechanism, _changed(mechanism, neighbours, most_items))
     return _rating(mechanism, neighbours)
+
+
+def _campaign(id: str, neighbours: Neighbours) -> ReportLoss:
+    """A person's vectors against zeros; against any other vectors, they move by twice the bound."""
+    campaign = naming.parse(id)
+    campaign = campaign if neighbours == "person" else campaign.of_people(2)
+    loss = LossDistribution.single(CampaignLoss.of_campaign(campaign))
+    return ReportLoss(loss, loss)
 
 
 def parse(id: str) -> Mechanism | Blip | Jlt:
@@ -157,6 +170,9 @@ def sum_cost(id: str, most_items: int = MOST_ITEMS) -> tuple[Fraction, Fraction]
 
     ValueError for a mechanism that protects nothing.
     """
+    if is_campaign(id):
+        cost = CampaignCost(id)
+        return cost.epsilon, cost.delta
     mechanism = parse(id)
     if mechanism.epsilon is None:
         raise ValueError(f"mechanism {id}: protects nothing, so no budget covers it")

@@ -95,24 +95,14 @@ class CampaignCertificate:
 
     def delta(self, epsilon: Fraction) -> Fraction:
         """Return a proved delta at epsilon >= 0, at most 1."""
-        if epsilon < 0:
-            raise ValueError(f"epsilon {epsilon}: must be >= 0")
-        if not self.sums:
-            return Fraction(0)
-        grown, both = _slack(self.size)
-        found = (
-            exponential(grown)[1] * gaussian_delta(max(Fraction(0), epsilon - both), self.square)[1]
-        )
-        if epsilon < both:  # what is missing in e^epsilon, for a set of probability 1
-            found += exponential(both)[1] - exponential(epsilon)[0]
-        return min(Fraction(1), found)
+        return proved_delta(self.square, self.size, epsilon)
 
     def epsilon(self, delta: Fraction) -> Fraction:
         """Return a proved epsilon at 0 < delta < 1, within 2^-30 of the least that is proved."""
         _check_delta(delta)
         if not self.sums:
             return Fraction(0)
-        grown, both = _slack(self.size)
+        grown, both = slack(self.size)
         return both + gaussian_epsilon(delta * exponential(-grown)[0], self.square)
 
     def of_people(self, people: int) -> CampaignCertificate:
@@ -136,13 +126,26 @@ class CampaignCertificate:
         return blake2b(text.encode(), digest_size=8).hexdigest()
 
 
+def proved_delta(square: Fraction, size: int, epsilon: Fraction) -> Fraction:
+    """Return a proved delta, at most 1, at epsilon >= 0, of `size` integers with this mu^2."""
+    if epsilon < 0:
+        raise ValueError(f"epsilon {epsilon}: must be >= 0")
+    if not square:
+        return Fraction(0)
+    grown, both = slack(size)
+    found = exponential(grown)[1] * gaussian_delta(max(Fraction(0), epsilon - both), square)[1]
+    if epsilon < both:  # what is missing in e^epsilon, for a set of probability 1
+        found += exponential(both)[1] - exponential(epsilon)[0]
+    return min(Fraction(1), found)
+
+
 def largest_square(epsilon: Fraction, delta: Fraction, size: int) -> Fraction:
     """Return the mu^2 that (epsilon, delta) allows for sums of `size` coordinates altogether.
 
     It is the largest whose reciprocal is a multiple of 10^-9. ValueError where none is possible.
     """
     _check_delta(delta)
-    grown, both = _slack(size)
+    grown, both = slack(size)
     if epsilon <= both:
         raise ValueError(
             f"epsilon {float(epsilon):.3g}: must be above {float(both):.3g}, which {size} integer "
@@ -168,7 +171,7 @@ def least_variance(bound: int, square: Fraction) -> Fraction:
     return found
 
 
-def _slack(size: int) -> tuple[Fraction, Fraction]:
+def slack(size: int) -> tuple[Fraction, Fraction]:
     """Return N a and N (a + b) of step 3."""
     h = unevenness()
     return size * h, size * (h + 2 * h / (1 - h))

@@ -1,0 +1,12 @@
+"""The device's side of campaigns: one contribution to each stage, paid for once.
+
+terms          what the device requires of a plan: pinned keys and scope, noise, kinds
+history        kept ratings -> the vector of a stage
+mechanism      what a campaign costs the person, and the sealed boxes of a stage
+contributing   terms, debit and boxes in one durable record of the journal -> message
+"""
+
+from producers.campaign.contributing import contribute
+from producers.campaign.terms import Pinned, open_stage
+
+__all__ = ["Pinned", "contribute", "open_stage"]

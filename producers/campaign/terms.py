@@ -1,0 +1,72 @@
+"""What a device requires of a campaign before it spends anything.
+
+    keys     those that the user has pinned, in the order of the parties: they alone read the boxes
+    scope    exactly the items of the file whose SHA-256 is pinned in the journal
+    noise    every stage together within the (epsilon, delta) that the plan states
+    stages   of kinds and sizes that this device knows
+
+The plan is the owner's, who is not trusted: with other keys he reads the vectors, and with a scope
+of his choice he aims at something.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from producers.campaign import history
+from stream_app import wire
+from stream_app.campaigns.planning import check_budget
+from stream_app.campaigns.rounds import Phase, Rounds, StageState
+from stream_app.errors import UserError
+from stream_app.wire.campaigns.plan import Campaign
+
+
+@dataclass(frozen=True, eq=False)
+class Pinned:
+    """Public keys of the parties in hex, and the keys (n,) uint64 of the items of the scope."""
+
+    keys: tuple[str, ...]
+    items: NDArray[np.uint64]
+
+
+def open_stage(rounds: Rounds) -> tuple[Campaign, StageState]:
+    """Return the campaign and its open stage; UserError where none is open."""
+    stage = rounds.current
+    if rounds.campaign is None or stage is None:
+        raise UserError("no campaign is under way, so there is nothing to contribute to")
+    if stage.phase is not Phase.OPEN:
+        raise UserError(
+            f"stage {stage.index} of campaign {rounds.campaign.number} is {stage.phase}: a device "
+            "contributes while it is open; run this again then"
+        )
+    return rounds.campaign, stage
+
+
+def check(campaign: Campaign, pinned: Pinned) -> None:
+    """Raise UserError for a campaign that the device takes no part in."""
+    if not campaign.keys or campaign.keys != pinned.keys:
+        raise UserError(
+            f"campaign {campaign.number} names the keys {_names(campaign.keys)}, and this device "
+            f"has pinned {_names(pinned.keys)}: the holder of a key of the plan reads what is "
+            "sealed to it, so nothing was contributed; ask the parties for their public halves"
+        )
+    wanted = np.unique(np.array([wire.key(item) for item in campaign.scope], np.uint64))
+    if not np.array_equal(wanted, np.unique(pinned.items)):
+        raise UserError(
+            f"campaign {campaign.number} is over {len(wanted)} items, which are not those of the "
+            f"pinned scope ({len(pinned.items)} items): nothing was contributed; give the list "
+            "that the campaign was announced with (--scope)"
+        )
+    try:
+        for stage in campaign.stages:
+            history.check(stage, len(campaign.scope))
+        check_budget(campaign)
+    except ValueError as error:
+        raise UserError(f"{error}; nothing was contributed") from None
+
+
+def _names(keys: tuple[str, ...]) -> str:
+    return " and ".join(f"{key[:16]}..." for key in keys) or "of no party"

@@ -1,0 +1,180 @@
+"""`murmurec device contribute`: the device's part in the open stage of a campaign."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stream_app.cli.device.mechanism_options import JournalOption, TrustClockOption, journal_path
+from stream_app.cli.device.scope_options import AcceptScopeOption
+from stream_app.cli.options import (
+    BootstrapOption,
+    ConfigOption,
+    KafkaOption,
+    PrefixOption,
+    connection_from,
+    settings_from,
+)
+from stream_app.cli.output import plural, printable, say
+from stream_app.errors import UserError
+
+if TYPE_CHECKING:
+    from producers.campaign import Pinned
+    from producers.journal import Journal, Message
+    from producers.publishing import Publisher
+    from stream_app.campaigns.rounds import Rounds
+    from stream_app.settings import Settings
+
+
+def contribute(
+    user: Annotated[
+        str, typer.Option("--user", metavar="ID", help="The user's own id; never sent.")
+    ],
+    keys: Annotated[
+        list[Path],
+        typer.Option(
+            "--keys", metavar="PUB", help="Public half of a party that you trust; a, then b."
+        ),
+    ],
+    scope: Annotated[
+        Path,
+        typer.Option(
+            "--scope",
+            metavar="FILE",
+            help="The campaign's items, one per line; its SHA-256 is stored at the first use.",
+        ),
+    ],
+    accept_scope: AcceptScopeOption = None,
+    journal: JournalOption = None,
+    trust_clock: TrustClockOption = False,
+    config: ConfigOption = None,
+    bootstrap: BootstrapOption = None,
+    prefix: PrefixOption = None,
+    kafka: KafkaOption = None,
+) -> None:
+    """Contribute to the open stage of a campaign, once; what is sealed follows the kept ratings.
+
+    A person without ratings contributes zeros: who takes part depends on no rating.
+
+    Example: murmurec device contribute --user ann --keys a.pub --keys b.pub --scope items.txt
+    """
+    from producers.identities import Identities
+    from producers.journal import Journal, Limits, enrolled
+
+    settings = settings_from(config, bootstrap, prefix, kafka)
+    path = journal_path(settings, journal)
+    if not path.exists():
+        raise UserError(f"device journal {path}: there is none; murmurec device enrol creates it")
+    with Journal.open(path, limits=Limits(trust_clock=trust_clock)) as opened:
+        try:
+            device = Identities(opened.key, signed=settings.signed).pseudonym(user)
+        except ValueError as error:
+            raise UserError(str(error)) from None
+        account = enrolled(opened.enrolment(device), device, printable(user))
+        account.check_limited(printable(user))
+        pinned, digest = _pinned(opened, keys, scope, accept_scope)
+        rounds = _rounds(settings)
+        _run(settings, opened, device, _Wanted(rounds, pinned, digest))
+
+
+@dataclass(frozen=True, eq=False)
+class _Wanted:
+    """The log of rounds, what is pinned, and the digest of the scope, which is stored if new."""
+
+    rounds: Rounds
+    pinned: Pinned
+    digest: bytes
+
+
+def _pinned(
+    journal: Journal, keys: list[Path], scope: Path, accepted: str | None
+) -> tuple[Pinned, bytes]:
+    from producers.campaign import Pinned
+    from producers.device.pinned_scope import check_pin, read_scope
+    from stream_app.aggregation.keys import read_public
+    from stream_app.wire.limits import MAX_SCOPE
+
+    items, digest = read_scope(scope, MAX_SCOPE)
+    check_pin(journal, scope, digest, accepted)
+    return Pinned(tuple(read_public(path) for path in keys), items), digest
+
+
+def _rounds(settings: Settings) -> Rounds:
+    """Return the state of the log of rounds now."""
+    from stream_app.aggregation.topics import RoundTopic
+    from stream_app.kafka import clients, topic_checks
+    from stream_app.wire import Topics
+
+    connection, names = connection_from(settings), Topics(settings.topic_prefix)
+    clients.describe_cluster(connection)
+    topic_checks.check_campaigns(connection, names)
+    log = RoundTopic(connection, names.rounds)
+    try:
+        return log.catch_up()
+    finally:
+        log.close()
+
+
+def _run(settings: Settings, journal: Journal, device: bytes, wanted: _Wanted) -> None:
+    """Send what an earlier run has left; contribute, unless that was this stage; wait for Kafka."""
+    from producers.publishing import OutboxRelay, Publisher
+    from stream_app.kafka import clients
+    from stream_app.wire import Topics
+
+    topic = Topics(settings.topic_prefix).contributions
+    producer = clients.producer(connection_from(settings), linger_ms=20, message_timeout_ms=0)
+    waiting = [each for each in journal.pending() if each.topic == topic]
+    with Publisher(producer, topic) as publisher:
+        relay = OutboxRelay(journal, publisher)
+        relay.resend({topic})
+        message = None
+        if not any(each.device == device and _is_of(each, wanted.rounds) for each in waiting):
+            message = _contribution(journal, device, wanted, topic)
+            relay.send(message)
+    _check(publisher)
+    if waiting:
+        say(f"sent again {plural(len(waiting), 'contribution')} of an earlier run, the same bytes")
+    if message is not None:
+        stage = wanted.rounds.current
+        assert stage is not None
+        say(f"stage {stage.index} ({stage.stage.kind}): contributed {len(message.value)} bytes")
+
+
+def _contribution(journal: Journal, device: bytes, wanted: _Wanted, topic: str) -> Message:
+    from producers.campaign import contribute as contributed
+    from producers.ranking import CleanHistory
+    from stream_app.wire import EPOCH_SECONDS
+
+    if journal.scope != wanted.digest:
+        journal.pin_scope(wanted.digest)
+    return contributed(
+        journal,
+        device,
+        CleanHistory(journal.path).rated(device),
+        wanted.rounds,
+        wanted.pinned,
+        topic=topic,
+        epoch=journal.epoch(int(time.time()) // EPOCH_SECONDS),
+    )
+
+
+def _is_of(message: Message, rounds: Rounds) -> bool:
+    """Return whether a message of the journal is a contribution to the open stage."""
+    import msgspec
+
+    from stream_app.wire.campaigns.contribution import Contribution
+
+    stage, found = rounds.current, msgspec.msgpack.decode(message.value, type=Contribution)
+    return stage is not None and (found.plan, found.stage) == (stage.plan, stage.index)
+
+
+def _check(publisher: Publisher) -> None:
+    if publisher.failed:
+        raise UserError(
+            f"the contribution was not accepted: {publisher.first_error}; it is kept in the "
+            "journal, and the next run sends the same bytes"
+        )

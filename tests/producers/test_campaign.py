@@ -1,0 +1,281 @@
+"""A device's part in a campaign: what it refuses, what it pays, and what its journal keeps."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from producers.campaign import Pinned, contribute
+from producers.campaign.mechanism import Sealing
+from producers.journal import Journal, Limits, PersonBudget, Request
+from producers.person.reports import spent
+from producers.ranking import RatedItem
+from stream_app import wire
+from stream_app.aggregation.keys import PartyKeys
+from stream_app.campaigns import together
+from stream_app.campaigns.planning import Wanted, stages
+from stream_app.campaigns.rounds import Phase, Rounds
+from stream_app.campaigns.sealing import open_box
+from stream_app.errors import BudgetExhausted, UserError
+from stream_app.wire.campaigns.contribution import Contribution, decode_contribution
+from stream_app.wire.campaigns.plan import Campaign, encode_plan
+from stream_app.wire.campaigns.round_log import Open, Planned
+from stream_app.wire.ids import partition_of
+from tests.producers.journals import ANN, BOB, HALF, ask
+from tests.stream_app.aggregation.world import keys_of
+
+TOPIC = "murmurec.contributions.v1"
+ITEMS = 6
+DAY = 20_000
+DELTA = Fraction(1, 10**6)
+HISTORY = [RatedItem(item, wire.key(item), stars) for item, stars in ((3, 5.0), (1, 2.0), (2, 4.0))]
+
+
+def plan(keys: tuple[PartyKeys, ...], epsilon: Fraction = Fraction(1), parts: int = 2,
+         **changed: Any) -> Campaign:  # fmt: skip
+    wanted = [Wanted("together", together.size(ITEMS), Fraction(1, parts))] * parts
+    public = tuple(each.public.hex() for each in keys)
+    found = stages(epsilon, DELTA, wanted, bound=100)
+    given: dict[str, Any] = {"scope": tuple(range(1, ITEMS + 1)), "stages": found} | changed
+    return Campaign(number=1, epsilon=epsilon, delta=DELTA, parties=len(keys), keys=public, **given)
+
+
+def opened(campaign: Campaign, stage: int = 0) -> Rounds:
+    """Return the state of a log in which a stage is open and those before it are over."""
+    rounds = Rounds()
+    assert rounds.apply(Planned(campaign))
+    for each in rounds.stages[:stage]:
+        each.phase = Phase.RELEASED
+    assert rounds.apply(Open(campaign.digest, stage, (0, 0, 0)))
+    return rounds
+
+
+def pinned(campaign: Campaign) -> Pinned:
+    return Pinned(campaign.keys, np.array([wire.key(each) for each in campaign.scope], np.uint64))
+
+
+def take_part(journal: Journal, rounds: Rounds, **changed: Any) -> Any:
+    assert rounds.campaign is not None
+    given = {"device": ANN, "rated": HISTORY, "pinned": pinned(rounds.campaign), "epoch": DAY}
+    given |= changed
+    return contribute(
+        journal, given["device"], given["rated"], rounds, given["pinned"], topic=TOPIC,
+        epoch=given["epoch"],
+    )  # fmt: skip
+
+
+@pytest.fixture
+def enrolled(tmp_path: Path) -> Callable[..., Journal]:
+    def made(epsilon: Fraction = Fraction(20), **terms: Any) -> Journal:
+        journal = Journal.open(tmp_path / "journal", limits=Limits())
+        journal.enrol([ANN, BOB], PersonBudget(epsilon, DELTA, **terms), DAY - 1)
+        return journal
+
+    return made
+
+
+def read(message: Any) -> Contribution:
+    partition = partition_of(message.key, 4)
+    return decode_contribution(message.key, message.value, partition, 4)
+
+
+def cost(journal: Journal, device: bytes = ANN, epoch: int = DAY) -> float:
+    terms = journal.enrolment(device)
+    assert terms is not None
+    return spent(journal._state.used(device, epoch, terms.budget), terms.budget) / 10**9
+
+
+@pytest.mark.parametrize("parties", [1, 2])
+def test_the_parties_together_read_the_vector_of_the_history(enrolled, parties):
+    keys = keys_of(parties)
+    campaign = plan(keys)
+    with enrolled() as journal:
+        found = read(take_part(journal, opened(campaign)))
+        zeros = take_part(journal, opened(campaign), device=BOB, rated=[])
+    assert (found.plan, found.stage, found.device) == (campaign.digest, 0, ANN)
+    shares = [
+        open_box(campaign, found, party, each.public, each.secret)
+        for party, each in enumerate(keys)
+    ]
+    vector = np.sum(shares, axis=0, dtype=np.uint32).view(np.int32)
+    # Items 3 and 2 are liked: 1/2 at each, and sqrt(2)/2 at their pair.
+    assert sorted(vector[vector != 0]) == [50, 50, 71 if vector.max() == 71 else 70]
+    assert np.flatnonzero(vector[:ITEMS]).tolist() == [1, 2]
+    shares = [
+        open_box(campaign, read(zeros), party, each.public, each.secret)
+        for party, each in enumerate(keys)
+    ]
+    assert not np.sum(shares, axis=0, dtype=np.uint32).any()
+    assert len(zeros.value) == len(msgspec.msgpack.encode(found))
+
+
+def test_a_campaign_is_paid_once_a_day_at_what_it_states(enrolled):
+    campaign = plan(keys_of(2))
+    with enrolled() as journal:
+        take_part(journal, opened(campaign))
+        first = cost(journal)
+        assert 0.99 < first <= 1.001
+        take_part(journal, opened(campaign, 1))
+        assert cost(journal) == first
+        life = journal.spent(ANN)
+        assert (set(life), life["user"].reports) == ({"user"}, 1)
+    other = plan(keys_of(2), parts=2, scope=tuple(range(ITEMS, 0, -1)))
+    with enrolled() as journal:
+        take_part(journal, opened(other))
+        assert journal.spent(ANN)["user"].reports == 2
+        take_part(journal, opened(other, 1), epoch=DAY + 1)
+        assert journal.spent(ANN)["user"].reports == 3
+        assert 1.4 < cost(journal, epoch=DAY + 1) < 2.2  # sqrt(3) and a little
+
+
+def test_a_budget_of_what_the_plan_states_holds_it_once(enrolled):
+    keys = keys_of(1)
+    with enrolled(Fraction(1)) as journal:
+        take_part(journal, opened(plan(keys, parts=1)))
+        before = journal.path.read_bytes()
+        again = plan(keys, parts=1, scope=tuple(range(ITEMS, 0, -1)))
+        with pytest.raises(BudgetExhausted, match="holds 0 reports more"):
+            take_part(journal, opened(again))
+        assert journal.path.read_bytes() == before
+        take_part(journal, opened(again), epoch=DAY + 365)
+
+
+def test_a_budget_that_is_smaller_than_the_plan_refuses_it(enrolled):
+    with enrolled(Fraction(1, 2)) as journal:
+        with pytest.raises(BudgetExhausted):
+            take_part(journal, opened(plan(keys_of(1))))
+        assert journal.pending() == []
+
+
+def test_a_campaign_and_reports_share_an_adaptive_budget(enrolled):
+    with enrolled(Fraction(2), plan="adaptive") as journal:
+        before = journal.room(ANN, HALF, DAY)
+        assert before
+        take_part(journal, opened(plan(keys_of(1))))
+        after = journal.room(ANN, HALF, DAY)
+        assert 0 < after < before
+        with pytest.raises(BudgetExhausted):
+            journal.release(ask(ANN, *range(1, after + 2), mechanism=HALF))
+        journal.release(ask(ANN, *range(1, after + 1), mechanism=HALF))
+        assert journal.room(BOB, HALF, DAY) == before
+
+
+def test_the_budget_of_a_campaign_is_for_no_other_mechanism(enrolled):
+    with enrolled() as journal:
+        take_part(journal, opened(plan(keys_of(1))))
+        with pytest.raises(BudgetExhausted, match="planned for gaussian"):
+            journal.release(ask(ANN, 1, mechanism=HALF))
+
+
+def test_a_second_contribution_to_a_stage_is_refused_after_a_restart_too(enrolled):
+    rounds = opened(plan(keys_of(2)))
+    with enrolled() as journal:
+        first = take_part(journal, rounds)
+        with pytest.raises(UserError, match="there is no second"):
+            take_part(journal, rounds, epoch=DAY + 1)
+    with enrolled() as journal:
+        assert [each.value for each in journal.pending()] == [first.value]
+        with pytest.raises(UserError, match="there is no second"):
+            take_part(journal, rounds)
+
+
+def test_plans_that_the_device_has_not_pinned_are_refused(enrolled):
+    keys, others = keys_of(2), keys_of(2)
+    campaign = plan(keys)
+    items = pinned(campaign).items
+    loud = [msgspec.structs.replace(each, variance=each.variance // 2) for each in campaign.stages]
+    kinds = [msgspec.structs.replace(campaign.stages[0], kind="bias"), campaign.stages[1]]
+    large = [msgspec.structs.replace(campaign.stages[0], size=together.size(ITEMS + 1))]
+    refused = {
+        "names the keys": (opened(campaign), Pinned(plan(others).keys, items)),
+        "has pinned": (opened(campaign), Pinned(campaign.keys[::-1], items)),
+        "of no party": (opened(campaign), Pinned((), items)),
+        "not those of the pinned scope": (opened(campaign), Pinned(campaign.keys, items[1:])),
+        "more than the 1 that it states": (
+            opened(plan(keys, stages=tuple(loud))), pinned(campaign)),
+        "contributes to together only": (opened(plan(keys, stages=tuple(kinds))), pinned(campaign)),
+        "no part of 6 items": (opened(plan(keys, stages=tuple(large))), pinned(campaign)),
+    }  # fmt: skip
+    with enrolled() as journal:
+        for sentence, (rounds, terms) in refused.items():
+            with pytest.raises(UserError, match=sentence):
+                take_part(journal, rounds, pinned=terms)
+        with pytest.raises(UserError, match="no campaign is under way"):
+            contribute(journal, ANN, [], Rounds(), pinned(campaign), topic=TOPIC, epoch=DAY)
+        rounds = opened(campaign)
+        rounds.stages[0].phase = Phase.CLOSED
+        with pytest.raises(UserError, match="is closed"):
+            take_part(journal, rounds)
+        assert (journal.pending(), journal.spent(ANN)) == ([], {})
+
+
+def test_a_stage_without_a_debit_of_its_day_is_not_covered(enrolled):
+    """The journal itself refuses what names a debit that is not there."""
+    campaign = plan(keys_of(1))
+    with enrolled() as journal:
+        take_part(journal, opened(campaign))
+        message = "no debit in this epoch covers it"
+        for changed in ({"paid_by": 1}, {"paid_by": 1, "epoch": DAY + 1}):
+            with pytest.raises(ValueError, match=message):
+                journal.release(request_of(campaign, **changed))
+
+
+def request_of(campaign: Campaign, **changed: Any) -> Any:
+    given: dict[str, Any] = {"epoch": DAY} | changed
+    return Request(
+        device=ANN,
+        topic=TOPIC,
+        reported_keys=np.array([7], np.uint64),
+        mechanism=Sealing.of_stage(campaign, 1, ANN),
+        raw_inputs=np.zeros(campaign.stages[1].size, np.int32),
+        count=1,
+        encode=lambda *_: b"",
+        scope="campaign",
+        **given,
+    )
+
+
+KILLED = """
+    import os, signal, sys
+    from producers.journal import Journal
+    from stream_app.wire.campaigns.plan import decode_plan
+    from tests.producers.test_campaign import opened, take_part
+    campaign = decode_plan(open(sys.argv[2], "rb").read())
+    journal = Journal.open(sys.argv[1])
+    take_part(journal, opened(campaign))
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_device_that_is_killed_after_its_record_sends_the_same_bytes(enrolled, tmp_path):
+    keys = keys_of(2)
+    campaign = plan(keys)
+    enrolled().close()
+    (tmp_path / "plan").write_bytes(encode_plan(campaign))
+    arguments = [
+        sys.executable,
+        "-c",
+        dedent(KILLED),
+        str(tmp_path / "journal"),
+        str(tmp_path / "plan"),
+    ]
+    done = subprocess.run(arguments, check=False, timeout=60, env={**os.environ})
+    assert done.returncode == -signal.SIGKILL
+    with enrolled() as journal:
+        (message,) = journal.pending()
+        assert read(message).plan == campaign.digest
+        assert journal.spent(ANN)["user"].reports == 1
+        with pytest.raises(UserError, match="there is no second"):
+            take_part(journal, opened(campaign))
+        assert journal.pending() == [message]
