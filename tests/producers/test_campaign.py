@@ -139,6 +139,14 @@ def test_a_campaign_is_paid_once_a_day_at_what_it_states(enrolled):
         assert 1.4 < cost(journal, epoch=DAY + 1) < 2.2  # sqrt(3) and a little
 
 
+def test_one_rating_costs_at_most_two_records_of_the_person(enrolled):
+    """From a record to none, and from none to the record with the other rating."""
+    with enrolled() as journal:
+        take_part(journal, opened(plan(keys_of(1))))
+        paid = journal.spent(ANN)["user"].nano
+        assert journal._state.accounts[ANN].worst_rating == 2 * paid > 0
+
+
 def test_a_budget_of_what_the_plan_states_holds_it_once(enrolled):
     keys = keys_of(1)
     with enrolled(Fraction(1)) as journal:
