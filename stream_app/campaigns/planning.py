@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
+from stream_app.campaigns import triangle
 from stream_app.campaigns.grid import MAX_BOUND
 from stream_app.campaigns.plan import Campaign, Stage
 from stream_app.privacy.gaussian import (
@@ -30,6 +31,8 @@ from stream_app.privacy.gaussian.sampling import LARGEST_VARIANCE
 BOUND = 2048  # a 4096th of the norm is lost in rounding at most; the noise is 2,000 times that
 LEAST = 2
 DEADLINE_CUTS = 18_000  # an hour of cuts
+LARGEST_EPSILON = 64  # of a plan, as of a claim of `murmurec certify`
+_KIND = "together"  # the stages that devices contribute to and workers learn from
 
 
 class Wanted(NamedTuple):
@@ -88,8 +91,20 @@ def certificate(planned: Sequence[Stage]) -> CampaignCertificate:
 
 def check_budget(campaign: Campaign) -> None:
     """Raise ValueError unless its stages together stay within its epsilon: a device refuses the
-    plan before it debits anything."""
+    plan before it debits anything.
+
+    The owner may write any number: those whose exact curve would take days are refused unseen.
+    """
+    if campaign.epsilon > LARGEST_EPSILON:
+        raise ValueError(
+            f"campaign {campaign.number}: epsilon {float(campaign.epsilon):g} is above "
+            f"{LARGEST_EPSILON}; add noise or leave stages out"
+        )
     cost = certificate(campaign.stages)
+    try:
+        cost.check_cost()
+    except ValueError as error:
+        raise ValueError(f"campaign {campaign.number}: {error}") from None
     # At its own epsilon: an epsilon that is searched for a delta is rounded up.
     if cost.delta(campaign.epsilon) > campaign.delta:
         spent = cost.epsilon(campaign.delta)
@@ -98,3 +113,18 @@ def check_budget(campaign: Campaign) -> None:
             f"{float(campaign.delta):g}, more than the {float(campaign.epsilon):g} that it states; "
             "add noise or leave stages out"
         )
+
+
+def check_stages(campaign: Campaign) -> None:
+    """Raise ValueError for a stage that devices or workers of this release would not follow."""
+    for index, stage in enumerate(campaign.stages):
+        name = f"campaign {campaign.number}: stage {index} ({stage.kind})"
+        if stage.kind != _KIND:
+            raise ValueError(f"{name} is of no kind that is learned from; give {_KIND}")
+        if stage.bound > MAX_BOUND:
+            raise ValueError(f"{name} has the bound {stage.bound}; give {MAX_BOUND} at most")
+        if not 2 <= triangle.items_of(stage.size) <= len(campaign.scope):
+            raise ValueError(
+                f"{name} has {stage.size} integers; s items of the {len(campaign.scope)} of the "
+                "scope, 2 or more, give s (s + 1) / 2"
+            )

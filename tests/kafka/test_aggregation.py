@@ -252,7 +252,7 @@ def test_the_owner_begins_and_ends_a_campaign_by_hand(
 ):
     common = ["--bootstrap", kafka.bootstrap, "--prefix", topics]
     plan = tmp_path / "plan.json"
-    plan.write_bytes(encode_plan(plan_of(parties)))
+    plan.write_bytes(encode_plan(plan_of(parties, size=3, bound=1)))
     public = [part for role in "ab" for part in ("--key", str(tmp_path / f"{role}.pub"))]
     assert run(["rounds", "show", *common]) == 0
     assert run(["rounds", "begin", str(plan), *public, *common]) == 0

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -46,7 +47,7 @@ def central(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def begun(kafka: Kafka, topics: str, tmp_path: Path, party: PartyKeys) -> Campaign:
     """Begin a campaign of two stages by the command."""
-    made = plan(deadline_cuts=DEADLINE_CUTS, keys=(party.public.hex(),))
+    made = plan(epsilon=Fraction(4), deadline_cuts=DEADLINE_CUTS, keys=(party.public.hex(),))
     path = tmp_path / "plan.json"
     path.write_bytes(encode_plan(made))
     key = ["--key", str(tmp_path / "central.pub")]

@@ -80,6 +80,7 @@ def begin(
     import msgspec
 
     from stream_app.aggregation.keys import read_public
+    from stream_app.campaigns.planning import check_budget, check_stages
     from stream_app.errors import UserError
     from stream_app.wire.campaigns.plan import decode_plan, encode_plan
 
@@ -91,6 +92,11 @@ def begin(
         raise UserError(f"{plan}: cannot be read ({error.strerror})") from None
     except (ValueError, RecursionError) as error:
         raise UserError(f"{plan}: is not a plan: {error}") from None
+    try:
+        check_stages(campaign)
+        check_budget(campaign)
+    except ValueError as error:
+        raise UserError(f"{plan}: {error}; nothing was written") from None
     with _coordinator(settings_from(config, bootstrap, prefix, kafka)) as coordinator:
         coordinator.begin(campaign)
     say(f"campaign {campaign.number} has begun; its plan is {campaign.digest.hex()}")

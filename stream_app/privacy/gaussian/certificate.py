@@ -37,6 +37,10 @@ from stream_app.privacy.gaussian.sampling import LARGEST_VARIANCE, LEAST_VARIANC
 SMOOTHING = Fraction(9, 4)  # r^2
 _PI_SQUARE = Fraction(98696, 10**4)  # below pi^2
 LARGEST_BOUND = 2**31 - 1
+# Of a curve that is computed exactly: beyond these nothing is protected, and exact exponentials of
+# what an outsider wrote would take days.
+LARGEST_SQUARE = 10**4
+LARGEST_POINT = 10**4
 
 
 def unevenness(smoothing: Fraction = SMOOTHING) -> Fraction:
@@ -94,16 +98,29 @@ class CampaignCertificate:
         return sum(each.size for each in self.sums)
 
     def delta(self, epsilon: Fraction) -> Fraction:
-        """Return a proved delta at epsilon >= 0, at most 1."""
+        """Return a proved delta at epsilon >= 0, at most 1; ValueError beyond `check_cost`."""
+        self.check_cost()
+        if epsilon > LARGEST_POINT:
+            raise ValueError(f"epsilon above {LARGEST_POINT:,}: protects nothing")
         return proved_delta(self.square, self.size, epsilon)
 
     def epsilon(self, delta: Fraction) -> Fraction:
-        """Return a proved epsilon at 0 < delta < 1, within 2^-30 of the least that is proved."""
+        """Return a proved epsilon at 0 < delta < 1, within 2^-30 of the least that is proved;
+        ValueError beyond `check_cost`."""
         _check_delta(delta)
+        self.check_cost()
         if not self.sums:
             return Fraction(0)
         grown, both = slack(self.size)
         return both + gaussian_epsilon(delta * exponential(-grown)[0], self.square)
+
+    def check_cost(self) -> None:
+        """Raise ValueError where mu^2 is above `LARGEST_SQUARE`, without computing its epsilon."""
+        if self.square > LARGEST_SQUARE:
+            raise ValueError(
+                f"mu^2 of the noisy sums is above {LARGEST_SQUARE:,}: noise so small beside the "
+                "bounds protects nothing; take more noise"
+            )
 
     def of_people(self, people: int) -> CampaignCertificate:
         """Return what the vectors of so many people together cost: a bound of `people` vectors."""

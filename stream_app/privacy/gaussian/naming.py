@@ -32,7 +32,8 @@ def name(campaign: CampaignCertificate) -> str:
 
 
 def parse(id: str) -> CampaignCertificate:
-    """Return the campaign that a canonical id names; ValueError for any other text."""
+    """Return the campaign that a canonical id names; ValueError for any other text, and for noise
+    so small that it protects nothing."""
     family, _, rest = id.partition(":")
     found = [_SUM.fullmatch(stage) for stage in rest.split("+", MOST_STAGES)]
     if family != FAMILY or None in found or len(found) > MOST_STAGES:
@@ -52,6 +53,7 @@ def parse(id: str) -> CampaignCertificate:
         raise ValueError(f"campaign {shorten(id)}: a variance has the denominator 0") from None
     if name(campaign) != id:
         raise ValueError(f"campaign {id!r}: not the canonical id; write {name(campaign)!r}")
+    campaign.check_cost()
     return campaign
 
 

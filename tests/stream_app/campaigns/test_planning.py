@@ -7,8 +7,15 @@ from fractions import Fraction
 import msgspec
 import pytest
 
+from stream_app.campaigns.learning.stages import can_learn
 from stream_app.campaigns.plan import Campaign
-from stream_app.campaigns.planning import Wanted, certificate, check_budget, stages
+from stream_app.campaigns.planning import (
+    Wanted,
+    certificate,
+    check_budget,
+    check_stages,
+    stages,
+)
 
 DELTA = Fraction(1, 10**6)
 THREE = (
@@ -70,3 +77,47 @@ def test_a_stage_of_a_tiny_share_has_a_coarser_grid():
     assert small.bound < large.bound == 2048
     assert small.variance <= 2**32
     assert small.variance > 2**32 * 0.99
+
+
+@pytest.mark.parametrize(
+    ("changed", "stage", "sentence"),
+    [
+        ({"epsilon": Fraction(10**20 - 1)}, {}, "is above 64"),
+        ({"epsilon": Fraction(65)}, {}, "is above 64"),
+        ({}, {"bound": 2**24, "variance": 4}, "is above 10,000"),
+    ],
+)
+def test_a_plan_whose_cost_would_take_days_is_refused_at_once(changed, stage, sentence):
+    planned = campaign(Fraction(2))
+    found = tuple(msgspec.structs.replace(each, **stage) for each in planned.stages)
+    with pytest.raises(ValueError, match=f"campaign 1: .*{sentence}"):
+        check_budget(msgspec.structs.replace(planned, stages=found, **changed))
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({}, ""),
+        ({"kind": "stars"}, "is of no kind that is learned from"),
+        ({"size": 6}, "6 integers; s items of the 2"),
+        ({"size": 1}, "1 integers; s items"),
+        ({"size": 4}, "no triangle"),
+    ],
+)
+def test_a_stage_that_workers_do_not_learn_from_is_refused(changed, sentence):
+    planned = campaign(Fraction(2), [Wanted("together", 3, Fraction(1))])
+    stage = msgspec.structs.replace(planned.stages[0], **changed)
+    planned = msgspec.structs.replace(planned, stages=(stage,))
+    assert can_learn(planned) is (not sentence)
+    if not sentence:
+        check_stages(planned)
+        return
+    with pytest.raises(ValueError, match=sentence):
+        check_stages(planned)
+
+
+def test_a_bound_that_no_device_contributes_with_is_refused():
+    planned = campaign(Fraction(2), [Wanted("together", 3, Fraction(1))])
+    wide = msgspec.structs.replace(planned.stages[0], bound=2**15 + 1)
+    with pytest.raises(ValueError, match="has the bound 32769; give 32768 at most"):
+        check_stages(msgspec.structs.replace(planned, stages=(wide,)))

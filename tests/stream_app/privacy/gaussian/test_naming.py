@@ -54,8 +54,19 @@ def test_a_claim_alone_names_the_sum_with_the_least_noise_for_it(epsilon):
         ("gaussian:0:4:1", "bound 0"),
         ("gaussian:1:3:1", "must be 4 to"),
         ("gaussian:1:4:0", "0 coordinates"),
+        ("gaussian:16777216:4:3", "is above 10,000"),
     ],
 )
 def test_any_other_text_is_refused_in_a_sentence(id, message):
     with pytest.raises(ValueError, match=message):
         parse(id)
+
+
+def test_a_curve_that_would_take_days_is_refused_at_once():
+    loud = CampaignCertificate((NoisySum(2**24, Fraction(4), 3),))
+    with pytest.raises(ValueError, match="is above 10,000"):
+        loud.epsilon(Fraction(1, 10**6))
+    with pytest.raises(ValueError, match="is above 10,000"):
+        loud.delta(Fraction(1))
+    with pytest.raises(ValueError, match="epsilon above 10,000"):
+        CampaignCertificate(STAGES).delta(Fraction(10**20))
