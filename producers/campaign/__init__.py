@@ -7,6 +7,6 @@ contributing   terms, debit and boxes in one durable record of the journal -> me
 """
 
 from producers.campaign.contributing import contribute
-from producers.campaign.terms import Pinned, open_stage
+from producers.campaign.terms import Pinned, check, open_stage
 
-__all__ = ["Pinned", "contribute", "open_stage"]
+__all__ = ["Pinned", "check", "contribute", "open_stage"]

@@ -42,9 +42,15 @@ def contribute(
     """Pay for, seal and record the contribution of a device to the open stage.
 
     rated: what the device has kept, maybe nothing, oldest first. epoch: from `Journal.epoch`.
-    Raises UserError where no stage is open, the plan is not what the device has pinned, or the
-    device has contributed to the stage; `BudgetExhausted`, and as `Journal.commit` does.
+    Raises UserError where no stage is open, the plan is not what the device has pinned, the device
+    has contributed to the stage, or the journal is a test; `BudgetExhausted`, and as
+    `Journal.commit` does.
     """
+    if journal.unsafe:
+        raise UserError(
+            f"device journal {journal.path}: is a test, and a contribution cannot be marked as a "
+            "test: it would count in the sum; give another journal (--journal)"
+        )
     campaign, stage = terms.open_stage(rounds)
     terms.check(campaign, pinned)
     of_stage = _key(stage.plan, b"stage", stage.index)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from producers.ranking import RatedItem
 from stream_app import wire
 from stream_app.campaigns import together, triangle
+from stream_app.campaigns.grid import MAX_BOUND
 from stream_app.campaigns.rated_items import RatedItems
 from stream_app.wire.campaigns.plan import Campaign, Stage
 
@@ -24,6 +25,10 @@ def check(stage: Stage, items: int) -> None:
     """Raise ValueError for a stage that this device cannot compute over a scope of `items`."""
     if stage.kind != _KIND:
         raise ValueError(f"stage {stage.kind}: this release contributes to {_KIND} only")
+    if stage.bound > MAX_BOUND:
+        raise ValueError(
+            f"stage {stage.kind} of bound {stage.bound}: this release contributes up to {MAX_BOUND}"
+        )
     if not 2 <= triangle.items_of(stage.size) <= items:
         raise ValueError(f"stage {stage.kind} of {stage.size} integers: no part of {items} items")
 

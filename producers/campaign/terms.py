@@ -1,17 +1,19 @@
 """What a device requires of a campaign before it spends anything.
 
     keys     those that the user has pinned, in the order of the parties: they alone read the boxes
-    scope    exactly the items of the file whose SHA-256 is pinned in the journal
-    noise    every stage together within the (epsilon, delta) that the plan states
+    scope    exactly the items of the file whose SHA-256 is pinned in the journal, in its order
+    noise    every stage together within the (epsilon, delta) that the plan states, and that
+             epsilon at most what the user allows
     stages   of kinds and sizes that this device knows
 
 The plan is the owner's, who is not trusted: with other keys he reads the vectors, and with a scope
-of his choice he aims at something.
+of his choice he aims at something: a stage is over the first items of it, so their order counts.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,15 +23,20 @@ from stream_app import wire
 from stream_app.campaigns.planning import check_budget
 from stream_app.campaigns.rounds import Phase, Rounds, StageState
 from stream_app.errors import UserError
+from stream_app.privacy.parsing import shorten
 from stream_app.wire.campaigns.plan import Campaign
+
+MOST_EPSILON = Fraction(2)
 
 
 @dataclass(frozen=True, eq=False)
 class Pinned:
-    """Public keys of the parties in hex, and the keys (n,) uint64 of the items of the scope."""
+    """Public keys of the parties in hex, the keys (n,) uint64 of the items of the scope in their
+    order, and the largest epsilon that a plan may state."""
 
     keys: tuple[str, ...]
     items: NDArray[np.uint64]
+    most_epsilon: Fraction = MOST_EPSILON
 
 
 def open_stage(rounds: Rounds) -> tuple[Campaign, StageState]:
@@ -53,12 +60,12 @@ def check(campaign: Campaign, pinned: Pinned) -> None:
             f"has pinned {_names(pinned.keys)}: the holder of a key of the plan reads what is "
             "sealed to it, so nothing was contributed; ask the parties for their public halves"
         )
-    wanted = np.unique(np.array([wire.key(item) for item in campaign.scope], np.uint64))
-    if not np.array_equal(wanted, np.unique(pinned.items)):
+    _check_scope(campaign, pinned.items)
+    if campaign.epsilon > pinned.most_epsilon:
         raise UserError(
-            f"campaign {campaign.number} is over {len(wanted)} items, which are not those of the "
-            f"pinned scope ({len(pinned.items)} items): nothing was contributed; give the list "
-            "that the campaign was announced with (--scope)"
+            f"campaign {campaign.number} states epsilon {float(campaign.epsilon):g}, and this "
+            f"device allows {float(pinned.most_epsilon):g}: nothing was contributed; allow more "
+            "with --most-epsilon"
         )
     try:
         for stage in campaign.stages:
@@ -66,6 +73,25 @@ def check(campaign: Campaign, pinned: Pinned) -> None:
         check_budget(campaign)
     except ValueError as error:
         raise UserError(f"{error}; nothing was contributed") from None
+
+
+def _check_scope(campaign: Campaign, items: NDArray[np.uint64]) -> None:
+    """Raise UserError unless the plan's scope is the pinned one, item by item."""
+    wanted = np.array([wire.key(item) for item in campaign.scope], np.uint64)
+    if np.array_equal(wanted, items):
+        return
+    advice = "nothing was contributed; give the list that the campaign was announced with (--scope)"
+    if not np.array_equal(np.sort(wanted), np.sort(items)):
+        raise UserError(
+            f"campaign {campaign.number} is over {len(wanted)} items, which are not those of the "
+            f"pinned scope ({len(items)} items): {advice}"
+        )
+    place = int(np.flatnonzero(wanted != items)[0])
+    raise UserError(
+        f"campaign {campaign.number} has the items of the pinned scope in another order, from item "
+        f"{place + 1} on ({shorten(campaign.scope[place])} in the plan), and a stage is over the "
+        f"first items: {advice}"
+    )
 
 
 def _names(keys: tuple[str, ...]) -> str:

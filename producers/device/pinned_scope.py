@@ -26,10 +26,16 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 def read_scope(path: Path, most: int = MOST_CELLS) -> tuple[NDArray[np.uint64], bytes]:
-    """Return the items of a scope and the SHA-256 of its file; UserError above `most` items."""
+    """Return the items of a scope, rising, and the SHA-256 of its file; UserError above `most`."""
+    items, digest = read_ordered(path, most)
+    return np.unique(items), digest
+
+
+def read_ordered(path: Path, most: int) -> tuple[NDArray[np.uint64], bytes]:
+    """Return the items of a scope in the order of the file, and its SHA-256; as `read_scope`."""
     # Read once: a file that is exchanged between two reads would be pinned as another one's items.
     data = scope.contents(path)
-    items = scope.parsed(path, data)
+    items = scope.ordered(path, data)
     if len(items) > most:
         raise UserError(
             f"{path}: {len(items)} items, and a scope may have {most}: every item costs its "

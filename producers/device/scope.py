@@ -40,6 +40,11 @@ def contents(path: Path) -> bytes:
 
 def parsed(path: Path, data: bytes) -> NDArray[np.uint64]:
     """Return the keys of the items in the bytes of a file, as `from_file`; `path` names it."""
+    return np.unique(ordered(path, data))
+
+
+def ordered(path: Path, data: bytes) -> NDArray[np.uint64]:
+    """Return the keys of the items in the order of their lines, each at its first; as `parsed`."""
     try:
         lines = data.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError:
@@ -54,7 +59,7 @@ def parsed(path: Path, data: bytes) -> NDArray[np.uint64]:
             raise UserError(f"{path}: line {row}: {error}") from None
     if not keys:
         raise UserError(f"{path}: holds no item; write one item id per line")
-    return np.unique(np.array(keys, np.uint64))
+    return np.array(list(dict.fromkeys(keys)), np.uint64)
 
 
 def turn(

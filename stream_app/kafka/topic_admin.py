@@ -261,16 +261,23 @@ def _listed(admin: AdminClient) -> dict[str, dict[int, PartitionMetadata]]:
 
 
 def configurations(
-    admin: AdminClient, names: Sequence[str], seconds: float = SECONDS
+    admin: AdminClient,
+    names: Sequence[str],
+    seconds: float = SECONDS,
+    *,
+    allowed: Sequence[int] = (),
 ) -> dict[str, dict[str, str]]:
-    """Return the configuration of each topic, by name."""
+    """Return the configuration of each topic, by name; none of a topic for which the broker gives
+    an `allowed` error."""
     if not names:
         return {}
     resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
     futures = admin.describe_configs(resources, request_timeout=seconds)
+    found = {each.name: _result(each.name, future, *allowed) for each, future in futures.items()}
     return {
-        resource.name: {name: entry.value for name, entry in _result(resource.name, future).items()}
-        for resource, future in futures.items()
+        topic: {name: entry.value for name, entry in entries.items()}
+        for topic, entries in found.items()
+        if entries is not None
     }
 
 

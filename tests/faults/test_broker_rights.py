@@ -140,6 +140,17 @@ PARTY_RIGHTS = {
 }
 
 
+def test_a_device_needs_no_right_to_see_configurations(
+    own: Node, topics: str, names: Topics
+) -> None:
+    own.allow(ResourceType.TOPIC, f"{topics}.rounds.v1", "READ")
+    own.allow(ResourceType.TOPIC, f"{topics}.contributions.v1", "WRITE")
+    connection = Connection(own.guarded, password())
+    check_campaigns(connection, names, device=True)
+    with pytest.raises(UserError, match="Kafka refused"):
+        check_campaigns(connection, names)
+
+
 def test_each_right_that_an_aggregator_lacks_is_named(
     own: Node, topics: str, names: Topics
 ) -> None:

@@ -93,7 +93,9 @@ def test_devices_contribute_once_and_the_sum_is_exact_but_for_the_noise(
     coordinator.open_stage()
     for user in ("ann", "cleo", "dan"):
         assert run(command(user)) == 0
-    assert "contributed" in capsys.readouterr().out
+    shown = capsys.readouterr()
+    assert shown.out.count("paid epsilon 1 at delta 1e-06 for you as a person") == 3
+    assert shown.err.count("kept no rating of this user") == 1
     assert run(command("ann")) == 1
     assert "there is no second" in " ".join(capsys.readouterr().err.split())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import subprocess
@@ -205,11 +206,18 @@ def test_plans_that_the_device_has_not_pinned_are_refused(enrolled):
     loud = [msgspec.structs.replace(each, variance=each.variance // 2) for each in campaign.stages]
     kinds = [msgspec.structs.replace(campaign.stages[0], kind="bias"), campaign.stages[1]]
     large = [msgspec.structs.replace(campaign.stages[0], size=together.size(ITEMS + 1))]
+    wide = [msgspec.structs.replace(each, bound=2**15 + 1) for each in campaign.stages]
     refused = {
         "names the keys": (opened(campaign), Pinned(plan(others).keys, items)),
         "has pinned": (opened(campaign), Pinned(campaign.keys[::-1], items)),
         "of no party": (opened(campaign), Pinned((), items)),
         "not those of the pinned scope": (opened(campaign), Pinned(campaign.keys, items[1:])),
+        "in another order, from item 1 on": (
+            opened(campaign), Pinned(campaign.keys, items[::-1])),
+        "states epsilon 3, and this device allows 2": (
+            opened(plan(keys, Fraction(3))), pinned(campaign)),
+        "of bound 32769: this release contributes up to 32768": (
+            opened(plan(keys, stages=tuple(wide))), pinned(campaign)),
         "more than the 1 that it states": (
             opened(plan(keys, stages=tuple(loud))), pinned(campaign)),
         "contributes to together only": (opened(plan(keys, stages=tuple(kinds))), pinned(campaign)),
@@ -225,6 +233,22 @@ def test_plans_that_the_device_has_not_pinned_are_refused(enrolled):
         rounds.stages[0].phase = Phase.CLOSED
         with pytest.raises(UserError, match="is closed"):
             take_part(journal, rounds)
+        assert (journal.pending(), journal.spent(ANN)) == ([], {})
+
+
+def test_a_plan_of_a_larger_epsilon_is_taken_where_the_user_allows_it(enrolled):
+    campaign = plan(keys_of(2), Fraction(3))
+    allowed = dataclasses.replace(pinned(campaign), most_epsilon=Fraction(3))
+    with enrolled() as journal:
+        assert take_part(journal, opened(campaign), pinned=allowed)
+
+
+def test_a_test_journal_contributes_to_no_campaign(tmp_path):
+    campaign = plan(keys_of(2))
+    with Journal.open(tmp_path / "test", limits=Limits(), test=True) as journal:
+        journal.enrol([ANN], PersonBudget(Fraction(20), DELTA), DAY - 1)
+        with pytest.raises(UserError, match="a contribution cannot be marked as a test"):
+            take_part(journal, opened(campaign))
         assert (journal.pending(), journal.spent(ANN)) == ([], {})
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from producers.device.pinned_scope import pin, read_scope
+from producers.device.pinned_scope import pin, read_ordered, read_scope
 from producers.journal import Journal, read_journal
+from stream_app import wire
 from stream_app.errors import UserError
 
 
@@ -55,3 +56,12 @@ def test_a_scope_with_too_many_items_is_refused(tmp_path: Path) -> None:
     ):
         read_scope(scope)
     assert len(read_scope(scope, 5000)[0]) == 5000
+
+
+def test_a_campaign_reads_the_items_in_the_order_of_the_file(tmp_path):
+    scope = tmp_path / "items.txt"
+    scope.write_text("30\n10\n\n20\n10\n")
+    items, digest = read_ordered(scope, 3)
+    assert items.tolist() == [wire.key(item) for item in (30, 10, 20)]
+    rising, same = read_scope(scope)
+    assert (rising.tolist(), same) == (sorted(items.tolist()), digest)

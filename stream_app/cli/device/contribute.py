@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,7 +20,7 @@ from stream_app.cli.options import (
     connection_from,
     settings_from,
 )
-from stream_app.cli.output import plural, printable, say
+from stream_app.cli.output import notice, plural, printable, say
 from stream_app.errors import UserError
 
 if TYPE_CHECKING:
@@ -48,6 +49,10 @@ def contribute(
             help="The campaign's items, one per line; its SHA-256 is stored at the first use.",
         ),
     ],
+    most_epsilon: Annotated[
+        float,
+        typer.Option("--most-epsilon", metavar="E", help="Refuse a plan that states more."),
+    ] = 2.0,
     accept_scope: AcceptScopeOption = None,
     journal: JournalOption = None,
     trust_clock: TrustClockOption = False,
@@ -76,7 +81,7 @@ def contribute(
             raise UserError(str(error)) from None
         account = enrolled(opened.enrolment(device), device, printable(user))
         account.check_limited(printable(user))
-        pinned, digest = _pinned(opened, keys, scope, accept_scope)
+        pinned, digest = _pinned(opened, keys, scope, accept_scope, most_epsilon)
         rounds = _rounds(settings)
         _run(settings, opened, device, _Wanted(rounds, pinned, digest))
 
@@ -91,16 +96,20 @@ class _Wanted:
 
 
 def _pinned(
-    journal: Journal, keys: list[Path], scope: Path, accepted: str | None
+    journal: Journal, keys: list[Path], scope: Path, accepted: str | None, most: float
 ) -> tuple[Pinned, bytes]:
     from producers.campaign import Pinned
-    from producers.device.pinned_scope import check_pin, read_scope
+    from producers.device.pinned_scope import check_pin, read_ordered
     from stream_app.aggregation.keys import read_public
+    from stream_app.campaigns.planning import LARGEST_EPSILON
     from stream_app.wire.limits import MAX_SCOPE
 
-    items, digest = read_scope(scope, MAX_SCOPE)
+    if not 0 < most <= LARGEST_EPSILON:
+        raise UserError(f"--most-epsilon {most:g}: above 0 and at most {LARGEST_EPSILON}")
+    items, digest = read_ordered(scope, MAX_SCOPE)
     check_pin(journal, scope, digest, accepted)
-    return Pinned(tuple(read_public(path) for path in keys), items), digest
+    public = tuple(read_public(path) for path in keys)
+    return Pinned(public, items, Fraction(str(most))), digest
 
 
 def _rounds(settings: Settings) -> Rounds:
@@ -111,7 +120,7 @@ def _rounds(settings: Settings) -> Rounds:
 
     connection, names = connection_from(settings), Topics(settings.topic_prefix)
     clients.describe_cluster(connection)
-    topic_checks.check_campaigns(connection, names)
+    topic_checks.check_campaigns(connection, names, device=True)
     log = RoundTopic(connection, names.rounds)
     try:
         return log.catch_up()
@@ -128,6 +137,7 @@ def _run(settings: Settings, journal: Journal, device: bytes, wanted: _Wanted) -
     topic = Topics(settings.topic_prefix).contributions
     producer = clients.producer(connection_from(settings), linger_ms=20, message_timeout_ms=0)
     waiting = [each for each in journal.pending() if each.topic == topic]
+    before = _debits(journal, device)
     with Publisher(producer, topic) as publisher:
         relay = OutboxRelay(journal, publisher)
         relay.resend({topic})
@@ -139,27 +149,49 @@ def _run(settings: Settings, journal: Journal, device: bytes, wanted: _Wanted) -
     if waiting:
         say(f"sent again {plural(len(waiting), 'contribution')} of an earlier run, the same bytes")
     if message is not None:
-        stage = wanted.rounds.current
-        assert stage is not None
-        say(f"stage {stage.index} ({stage.stage.kind}): contributed {len(message.value)} bytes")
+        _show(message, wanted.rounds, paid=_debits(journal, device) > before)
+
+
+def _show(message: Message, rounds: Rounds, *, paid: bool) -> None:
+    campaign, stage = rounds.campaign, rounds.current
+    assert campaign is not None
+    assert stage is not None
+    say(f"stage {stage.index} ({stage.stage.kind}): contributed {len(message.value)} bytes")
+    cost = f"epsilon {float(campaign.epsilon):g} at delta {float(campaign.delta):g}"
+    if paid:
+        say(f"paid {cost} for you as a person: all stages of campaign {campaign.number} today")
+    else:
+        say(f"nothing more was paid: {cost} for you as a person was, earlier today")
+
+
+def _debits(journal: Journal, device: bytes) -> int:
+    """Return how often whole campaigns, or other releases under `user`, were paid."""
+    spent = journal.spent(device).get("user")
+    return 0 if spent is None else spent.reports
 
 
 def _contribution(journal: Journal, device: bytes, wanted: _Wanted, topic: str) -> Message:
+    from producers.campaign import check, open_stage
     from producers.campaign import contribute as contributed
     from producers.ranking import CleanHistory
     from stream_app.wire import EPOCH_SECONDS
 
+    check(open_stage(wanted.rounds)[0], wanted.pinned)  # before the scope is stored
+    rated = CleanHistory(journal.path).rated(device)
     if journal.scope != wanted.digest:
         journal.pin_scope(wanted.digest)
-    return contributed(
+    message = contributed(
         journal,
         device,
-        CleanHistory(journal.path).rated(device),
+        rated,
         wanted.rounds,
         wanted.pinned,
         topic=topic,
         epoch=journal.epoch(int(time.time()) // EPOCH_SECONDS),
     )
+    if not rated:
+        notice("this device has kept no rating of this user: what it contributes are zeros")
+    return message
 
 
 def _is_of(message: Message, rounds: Rounds) -> bool:
