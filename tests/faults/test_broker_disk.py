@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from confluent_kafka import TopicPartition
 
+from stream_app.errors import UserError
+from stream_app.kafka import clients
 from tests.conftest import Kafka
 from tests.faults.brokers import Node, fill
 from tests.faults.conftest import Flow, Proof, another_checkpoint, sentence, stop
@@ -15,6 +19,22 @@ from tests.fixtures.streams import events, publish
 from tests.kafka.conftest import Start, ends_of
 
 pytestmark = pytest.mark.kafka
+
+
+_LOST = re.compile(r"(\S+) partition (\d+) does not hold the record before offset (\d+)")
+
+
+def check_loss(refusal: str, kafka: Kafka) -> None:
+    """Check that the log ends before the record that a worker misses."""
+    assert "lost its end" in refusal, refusal
+    lost = _LOST.search(refusal)
+    assert lost, refusal
+    topic, partition, offset = lost[1], int(lost[2]), int(lost[3])
+    consumer = clients.consumer(kafka.connection)
+    try:
+        assert clients.offsets(consumer, TopicPartition(topic, partition))[1] < offset
+    finally:
+        consumer.close()
 
 
 class TestBrokerDisk:
@@ -57,7 +77,10 @@ class TestBrokerDisk:
         flow: Flow,
         proof: Proof,
         rng: np.random.Generator,
+        kafka: Kafka,
     ) -> None:
+        """A broker that fails in the middle of a write may drop what was written after it and read:
+        then the worker refuses to go on, and is right."""
         records = [publish(event) for event in events(rng, 900)]
         worker = start()
         with flow(records[:200]):
@@ -68,7 +91,11 @@ class TestBrokerDisk:
             worker.check()
             ballast.unlink()
             broker.start()
-            another_checkpoint(worker)
+            try:
+                another_checkpoint(worker)
+            except UserError as refusal:
+                check_loss(str(refusal), kafka)
+                return
         proof(worker.wait_for(ends_of(records)))
 
 
