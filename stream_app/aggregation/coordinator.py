@@ -24,6 +24,7 @@ from stream_app.wire.campaigns.round_log import (
     Open,
     Planned,
     RoundEntry,
+    encode_round,
 )
 
 
@@ -55,7 +56,12 @@ class Coordinator:
                 f"campaign {campaign.number}: {newest.number} has begun already; choose a number "
                 "above it"
             )
-        self._append(Planned(campaign))
+        entry = Planned(campaign)
+        try:
+            encode_round(entry)
+        except ValueError as error:
+            raise UserError(f"campaign {campaign.number}: {error}") from None
+        self._append(entry)
 
     def open_stage(self) -> StageState:
         """Open the campaign's next stage and return it."""

@@ -81,17 +81,17 @@ def make(folder: Path, role: Role) -> PartyKeys:
     """Make the keys of a party in a folder; raises `UserError` where it has keys already."""
     keys = PartyKeys.random(role)
     file = _File(role, keys.public.hex(), keys.secret.hex(), keys.noise.hex())
-    private = folder / f"{role}.key"
+    private, public = folder / f"{role}.key", folder / f"{role}.pub"
+    for path in (private, public):
+        if os.path.lexists(path):
+            raise _kept_already(path, role)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         _write_new(private, msgspec.json.encode(file) + b"\n", 0o600)
-        _write_new(folder / f"{role}.pub", keys.public.hex().encode() + b"\n", 0o644)
+        _write_new(public, keys.public.hex().encode() + b"\n", 0o644)
         _sync_folder(folder)
     except FileExistsError as error:
-        raise UserError(
-            f"{error.filename}: party {role} has keys already, and campaigns may need them; choose "
-            "another folder"
-        ) from None
+        raise _kept_already(error.filename, role) from None
     except OSError as error:
         raise UserError(f"{private}: cannot be written ({error.strerror})") from None
     return keys
@@ -129,6 +129,12 @@ def read_public(path: Path) -> str:
         return msgspec.convert(path.read_text("ascii").strip(), PublicKey)
     except (OSError, UnicodeDecodeError, msgspec.ValidationError):
         raise UserError(f"{path}: is not the public half of a party's keys (64 hex)") from None
+
+
+def _kept_already(path: Path | str, role: Role) -> UserError:
+    return UserError(
+        f"{path}: party {role} has keys already, and campaigns may need them; choose another folder"
+    )
 
 
 def _write_new(path: Path, value: bytes, mode: int) -> None:

@@ -3,6 +3,10 @@
 `RoundTopic` applies the log of rounds to its state, and appends entries that the broker has
 acknowledged. `ContributionTopic` gives the records of a closed stage in canonical order. Both are
 assigned, never subscribed: they join no group and commit nothing.
+
+Not every offset has a record: a transaction ends in a marker, which is never delivered. So reading
+ends at the end of the partition, and takes the records of open and aborted transactions: what a
+stage holds must not depend on when it is read.
 """
 
 from __future__ import annotations
@@ -34,6 +38,8 @@ _FETCH: Mapping[str, Any] = {
     "queued_max_messages_kbytes": 16 << 10,
     "fetch_wait_max_ms": 20,
     "auto_offset_reset": "error",
+    "partition_eof": True,
+    "isolation_level": "read_uncommitted",
 }
 
 
@@ -71,6 +77,11 @@ class RoundTopic:
                 f"topic {self._place.topic} begins at offset {low}, after what was read: rounds "
                 "were deleted; begin a campaign under another topic prefix"
             )
+        if end < self._position:
+            raise UserError(
+                f"topic {self._place.topic} ends at offset {end} and is shorter than what was read "
+                f"({self._position}); start again"
+            )
         waiting = _Patience(self._place.topic)
         while self._position < end:
             self._take(0.2, waiting)
@@ -92,17 +103,31 @@ class RoundTopic:
     def _take(self, seconds: float, waiting: _Patience | None) -> None:
         first = self._consumer.consume(1, seconds)
         for message in first + self._consumer.consume(_BATCH, 0) if first else ():
-            if not _is_record(message):
+            reached = self._reached(message)
+            if reached is None:
                 continue
-            self._position = (message.offset() or 0) + 1
-            try:
-                self.rounds.apply(decode_round(message.value()))
-            except WireError as error:
-                self.unreadable[error.reason] += 1
+            self._position = max(self._position, reached)
+            if message.error() is None:
+                self._apply(message)
             if waiting is not None:
                 waiting.progress()
         if waiting is not None:
             waiting.check()
+
+    def _apply(self, message: Message) -> None:
+        try:
+            self.rounds.apply(decode_round(message.value()))
+        except WireError as error:
+            self.unreadable[error.reason] += 1
+
+    def _reached(self, message: Message) -> int | None:
+        try:
+            return _reached(message)
+        except RecordsGone:
+            raise UserError(
+                f"topic {self._place.topic} does not hold offset {self._position} any more: rounds "
+                "were deleted; start again"
+            ) from None
 
 
 class ContributionTopic:
@@ -146,13 +171,13 @@ class ContributionTopic:
         position = begin
         while position < end:
             for message in self._consumer.consume(1, 0.2) + self._consumer.consume(_BATCH, 0):
-                if not _is_record(message):
+                reached = _reached(message)
+                if reached is None or message.partition() != partition:
                     continue
-                offset = message.offset() or 0
-                position = offset + 1
+                position = max(position, reached)
                 waiting.progress()
-                if offset < end:
-                    yield Record(partition, offset, message.key(), message.value())
+                if message.error() is None and reached <= end:
+                    yield Record(partition, reached - 1, message.key(), message.value())
             if self._stopping():
                 raise Stopped
             waiting.check()
@@ -187,11 +212,15 @@ class _Patience:
             )
 
 
-def _is_record(message: Message) -> bool:
-    """Return whether a message is a record; raises for an error that does not pass."""
+def _reached(message: Message) -> int | None:
+    """Return the offset up to which a partition is read: after a record, or its end; None for an
+    error that passes. Raises `RecordsGone`, and `UserError` for an error that does not pass."""
     error = message.error()
+    offset = message.offset() or 0
     if error is None:
-        return True
+        return offset + 1
+    if error.code() == KafkaError._PARTITION_EOF:
+        return offset
     if error.code() == KafkaError._AUTO_OFFSET_RESET:
         raise RecordsGone  # deleted since the offsets were looked up
     if not error.retriable():
@@ -199,11 +228,11 @@ def _is_record(message: Message) -> bool:
             f"topic {message.topic()} cannot be read ({error.str()}); check that the topic exists "
             "and grant READ on it"
         )
-    return False
+    return None
 
 
 def _partitions(consumer: Consumer, topic: str) -> int:
-    found = consumer.list_topics(timeout=_TOPIC_SECONDS).topics.get(topic)
+    found = clients.listed(consumer, _TOPIC_SECONDS).get(topic)
     if found is None or found.error is not None:
         raise UserError(f"topic {topic} does not exist: create it with murmurec topics apply")
     return len(found.partitions)

@@ -35,3 +35,5 @@ MAX_ROUND_BYTES = 1_000_000
 # most. Below what a topic without a limit of its own takes.
 MAX_ENTRY_BYTES = 512 * 1024
 MAX_FORGOTTEN = 4096
+# Of a plan as JSON: its entry of the cut log fits in a batch of the producers, with room to spare.
+MAX_PLAN_BYTES = 200_000

@@ -53,6 +53,7 @@ def make(party: PartyOption, folder: FolderOption = None, config: ConfigOption =
     place = keys_folder(folder, config)
     made = keys.make(place, keys.Role(party))
     say(f"keys       {place / f'{party}.key'}, readable by their owner alone; keep a copy")
+    say(f"copies     need {party}.released beside them, as new as it is here")
     say(f"public     {made.public.hex()}")
     say(f"in         {place / f'{party}.pub'}, for the plan and for the devices' configuration")
 

@@ -23,6 +23,7 @@ from stream_app.wire.campaigns.contribution import PlanDigest, StageIndex
 from stream_app.wire.campaigns.plan import (
     Campaign,
     decode_rational,
+    encode_plan,
     encode_rational,
 )
 from stream_app.wire.decoding import version_reason
@@ -31,6 +32,7 @@ from stream_app.wire.limits import (
     MAX_CONTRIBUTIONS,
     MAX_FORGOTTEN,
     MAX_INTEGERS,
+    MAX_PLAN_BYTES,
     MAX_ROUND_BYTES,
     MAX_SEQ,
     VERSION,
@@ -148,6 +150,11 @@ def encode_round(entry: RoundEntry) -> bytes:
             f"an entry of {len(value)} bytes: the log of rounds takes {MAX_ROUND_BYTES}; name a "
             "smaller scope"
         )
+    if isinstance(entry, Planned) and (size := len(encode_plan(entry.campaign))) > MAX_PLAN_BYTES:
+        raise ValueError(
+            f"a plan of {size} bytes as JSON: the cut log takes {MAX_PLAN_BYTES}; name a smaller "
+            "scope"
+        )
     return value
 
 
@@ -164,4 +171,6 @@ def decode_round(value: bytes | None) -> RoundEntry:
     later = isinstance(entry, Planned) and entry.campaign.v != VERSION
     if entry.v != VERSION or later:
         raise WireError(Reason.UNKNOWN_VERSION)
+    if isinstance(entry, Planned) and len(encode_plan(entry.campaign)) > MAX_PLAN_BYTES:
+        raise WireError(Reason.TOO_LARGE)
     return entry

@@ -99,3 +99,12 @@ def test_of_two_owners_one_is_refused():
     with pytest.raises(UserError, match="another process owns the clock"):
         coordinator.close_stage()
     assert log.rounds.stages[0].ends == (2, 2)
+
+
+def test_a_plan_that_does_not_fit_is_refused_before_it_is_written():
+    coordinator, log, _topic = owner()
+    for length in (128, 64):
+        scope = tuple(f"{number:0{length}d}" for number in range(10_000))
+        with pytest.raises(UserError, match=r"campaign 1: .*name a smaller scope"):
+            coordinator.begin(campaign(scope=scope))
+    assert log.entries == []

@@ -101,6 +101,13 @@ def test_a_stage_is_released_as_one_thing(tmp_path):
     assert len(path.read_bytes().splitlines()) == 3
 
 
+def test_a_public_half_that_is_left_over_keeps_keys_from_being_made(tmp_path):
+    (tmp_path / "a.pub").write_text("left over")
+    with pytest.raises(UserError, match=r"a\.pub: party a has keys already"):
+        keys.make(tmp_path, Role.A)
+    assert [each.name for each in tmp_path.iterdir()] == ["a.pub"]
+
+
 @pytest.mark.parametrize("left", [1, 40, 66, 70, 130])
 def test_a_line_that_a_crash_cut_off_was_never_released(tmp_path, left):
     path = tmp_path / "a.released"
@@ -115,6 +122,46 @@ def test_a_line_that_a_crash_cut_off_was_never_released(tmp_path, left):
     releases = ReleasesFile(path)
     assert not releases.keep(PLAN, 1, FIRST)
     assert not releases.keep(PLAN, 0, SECOND)
+    assert len(path.read_bytes().splitlines()) == 2
+
+
+def two_releases(path):
+    """Return the bytes of a file of two releases."""
+    releases = ReleasesFile(path)
+    releases.keep(PLAN, 0, FIRST)
+    releases.keep(PLAN, 1, FIRST)
+    releases.close()
+    return path.read_bytes()
+
+
+DAMAGE = {
+    "a changed byte": lambda value: b"g" + value[1:],
+    "a changed byte of the last line": lambda value: value[:-2] + b"g\n",
+    "a line that lost its end": lambda value: value[:50] + value[value.index(b"\n") :],
+    "other ends of lines": lambda value: value.replace(b"\n", b"\r\n"),
+    "no ends of lines": lambda value: value.replace(b"\n", b""),
+    "zeros": lambda value: bytes(len(value) - 1) + b"\n",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_file_is_refused_and_not_changed(tmp_path, damage):
+    path = tmp_path / "a.released"
+    damaged = DAMAGE[damage](two_releases(path))
+    path.write_bytes(damaged)
+    for _ in range(2):
+        with pytest.raises(UserError, match=r"is damaged, .*restore it from a copy"):
+            ReleasesFile(path)
+    assert path.read_bytes() == damaged
+
+
+def test_a_last_line_that_is_whole_but_for_its_end_counts(tmp_path):
+    path = tmp_path / "a.released"
+    whole = two_releases(path)
+    path.write_bytes(whole[:-1])
+    releases = reopened(path)
+    assert not releases.keep(PLAN, 1, SECOND)
+    assert path.read_bytes() == whole
 
 
 def test_one_process_at_a_time_is_a_party(tmp_path):

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_app.wire import Reason, WireError
+from stream_app.wire.campaigns.plan import encode_rational
 from stream_app.wire.campaigns.round_log import (
     Abort,
     AbortReason,
@@ -94,3 +95,15 @@ def test_a_plan_that_no_reader_takes_is_not_written():
     scope = tuple(f"{number:0128d}" for number in range(10_000))
     with pytest.raises(ValueError, match="smaller scope"):
         encode_round(Planned(campaign(scope=scope)))
+
+
+def test_a_plan_that_the_cut_log_does_not_take_is_neither_written_nor_read():
+    """The readers follow the log of rounds alone: what another program writes there counts."""
+    fits = campaign(scope=tuple(f"{number:096d}" for number in range(2000)))
+    encode_round(Planned(fits))
+    larger = msgspec.structs.replace(fits, scope=(*fits.scope, *range(1000, 2000)))
+    with pytest.raises(ValueError, match=r"as JSON: the cut log takes 200000; name a smaller"):
+        encode_round(Planned(larger))
+    value = msgspec.msgpack.encode(Planned(larger), enc_hook=encode_rational)
+    assert len(value) < MAX_ROUND_BYTES
+    assert reason(value) is Reason.TOO_LARGE

@@ -1,0 +1,84 @@
+"""The topics of campaigns where offsets have no records, and where records are gone."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pytest
+
+from stream_app.aggregation import topics as campaign_topics
+from stream_app.aggregation.coordinator import Coordinator
+from stream_app.aggregation.keys import PartyKeys, Role
+from stream_app.aggregation.topics import ContributionTopic, RoundTopic
+from stream_app.errors import UserError
+from stream_app.kafka import clients
+from stream_app.kafka.clients import Connection
+from stream_app.kafka.topic_admin import create, delete
+from stream_app.wire import Topics
+from tests.conftest import Kafka
+from tests.stream_app.aggregation.world import plan_of
+
+pytestmark = pytest.mark.kafka
+
+
+def in_transactions(kafka: Kafka, topics: str) -> None:
+    """Write a record to both topics in a transaction that commits, and in one that is aborted."""
+    names = Topics(topics)
+    producer = clients.producer(kafka.connection, transactional_id=topics)
+    producer.init_transactions(30)
+    for end in (producer.commit_transaction, producer.abort_transaction):
+        producer.begin_transaction()
+        for name in (names.rounds, names.contributions):
+            producer.produce(name, value=b"no entry", partition=0)
+        assert producer.flush(30) == 0
+        end(30)
+
+
+def written(kafka: Kafka, topic: str, count: int) -> None:
+    producer = clients.producer(kafka.connection)
+    for _ in range(count):
+        clients.send(producer, topic, value=b"no entry", partition=0)
+    assert producer.flush(30) == 0
+
+
+def test_transactions_hold_up_neither_topic(kafka, topics, monkeypatch):
+    """Each ends in a marker, which no consumer gets; what was aborted is read as well."""
+    monkeypatch.setattr(campaign_topics, "_STALL_SECONDS", 5.0)
+    names = Topics(topics)
+    log = RoundTopic(kafka.connection, names.rounds)
+    contributions = ContributionTopic(kafka.connection, names.contributions)
+    with closing(log), closing(contributions):
+        coordinator = Coordinator(log, contributions)
+        coordinator.begin(plan_of((PartyKeys.random(Role.A), PartyKeys.random(Role.B))))
+        coordinator.open_stage()
+        in_transactions(kafka, topics)
+        stage = coordinator.close_stage()
+        assert log.unreadable.total() == 2
+        assert stage.ends[0] == 4
+        for _ in range(2):
+            found = [(each.partition, each.offset) for each in contributions.read(stage)]
+            assert found == [(0, 0), (0, 2)]
+        written(kafka, names.rounds, 1)
+        log.catch_up()
+        assert log.unreadable.total() == 3
+
+
+def test_rounds_that_were_made_again_are_one_sentence(kafka, topics):
+    names = Topics(topics)
+    written(kafka, names.rounds, 3)
+    log = RoundTopic(kafka.connection, names.rounds)
+    with closing(log):
+        log.catch_up()
+        admin = clients.admin(kafka.connection)
+        delete(admin, [names.rounds])
+        create(admin, names.table())
+        written(kafka, names.rounds, 1)
+        with pytest.raises(UserError, match=r"shorter than what was read.*start again"):
+            log.catch_up()
+
+
+def test_a_broker_that_is_away_is_one_sentence(monkeypatch):
+    monkeypatch.setattr(campaign_topics, "_TOPIC_SECONDS", 0.2)
+    topic = ContributionTopic(Connection("127.0.0.1:1"), "absent")
+    with closing(topic), pytest.raises(UserError, match="did not list its topics"):
+        topic.ends  # noqa: B018
