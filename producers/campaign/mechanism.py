@@ -8,7 +8,7 @@ that party which is trusted with it, with two it is enough that one of them is h
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,16 +27,21 @@ from stream_app.wire.campaigns.plan import Campaign
 _LONGEST_ID = 200  # characters: it may become the plan of an account
 
 
+Inputs = tuple[bytes, NDArray[np.int32]]  # a device, 16 bytes, and its vector (size,)
+
+
 @dataclass(frozen=True)
 class Sealing(CampaignCost):
-    """The release of one stage of a campaign by one device."""
+    """The release of one stage of a campaign, the same value for every device: it is certified
+    once for all devices of a journal. The digest `plan` stands for the campaign where two are
+    compared."""
 
-    campaign: Campaign
+    plan: bytes
     stage: int
-    device: bytes
+    campaign: Campaign = field(compare=False, repr=False)
 
     @classmethod
-    def of_stage(cls, campaign: Campaign, stage: int, device: bytes) -> Sealing:
+    def of_stage(cls, campaign: Campaign, stage: int) -> Sealing:
         """Return the release; UserError for a campaign of more stages than an id can name."""
         id = naming.name(certificate(campaign.stages))
         if len(id) > _LONGEST_ID:
@@ -44,16 +49,19 @@ class Sealing(CampaignCost):
                 f"campaign {campaign.number}: its {len(campaign.stages)} stages are more than an "
                 "account can name; nothing was contributed"
             )
-        return cls(id, campaign, stage, device)
+        return cls(id, campaign.digest, stage, campaign)
 
     def certify(self) -> tuple[Certificate, ...]:
         """Prove again that all stages are within what the plan states; ValueError if not."""
         check_budget(self.campaign)
-        if naming.name(certificate(self.campaign.stages)) != self.id:
+        named = naming.name(certificate(self.campaign.stages)), self.campaign.digest
+        if named != (self.id, self.plan):
             raise ValueError(f"campaign {self.campaign.number}: is not {self.id}")
         return ()
 
-    def release(self, inputs: NDArray[np.int32], source: RandomSource) -> Contribution:
-        """Return a vector (size,) sealed to the parties; `source` is a ticket for one report."""
+    def release(self, inputs: Inputs, source: RandomSource) -> Contribution:
+        """Return the vector of a device sealed to the parties; `source` is a ticket for one
+        report."""
         words = admitted(source, self, 1)
-        return seal(self.campaign, self.stage, self.device, inputs, words)
+        device, vector = inputs
+        return seal(self.campaign, self.stage, device, vector, words)

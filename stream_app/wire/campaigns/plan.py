@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import re
 from fractions import Fraction
+from functools import cached_property
 from hashlib import blake2b
 from typing import Annotated, Any, Literal
 
@@ -72,7 +73,7 @@ class Stage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return (2**31 - 1 - noise) // self.bound
 
 
-class Campaign(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Campaign(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """A plan: a person who contributes to every stage spends (`epsilon`, `delta`).
 
     `parties` is 1 for a trusted aggregator and 2 for additive shares between two; `keys` are their
@@ -108,7 +109,7 @@ class Campaign(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 "they are at most 1"
             )
 
-    @property
+    @cached_property  # a device asks for it with each contribution; hence `dict`
     def digest(self) -> bytes:
         """The 32 bytes that identify the plan and every field of it."""
         return blake2b(encode_plan(self), digest_size=DIGEST_BYTES, person=_PERSON).digest()
