@@ -13,12 +13,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Literal
 
-from stream_app.campaigns import triangle
+from stream_app.campaigns import together, triangle
 from stream_app.campaigns.grid import MAX_BOUND
-from stream_app.campaigns.plan import Campaign, Stage
+from stream_app.campaigns.plan import Campaign, Item, Stage, Wanted
+from stream_app.campaigns.stars import shape
+from stream_app.campaigns.stars.recipe import recipe
 from stream_app.privacy.gaussian import (
     CampaignCertificate,
     NoisySum,
@@ -27,20 +30,102 @@ from stream_app.privacy.gaussian import (
 )
 from stream_app.privacy.gaussian.certificate import SMOOTHING
 from stream_app.privacy.gaussian.sampling import LARGEST_VARIANCE
+from stream_app.wire.limits import MAX_CONTRIBUTIONS, MAX_INTEGERS
 
 BOUND = 2048  # a 4096th of the norm is lost in rounding at most; the noise is 2,000 times that
 LEAST = 2
 DEADLINE_CUTS = 18_000  # an hour of cuts
 LARGEST_EPSILON = 64  # of a plan, as of a claim of `murmurec certify`
-_KIND = "together"  # the stages that devices contribute to and workers learn from
+TOGETHER_ITEMS = 300
+KINDS = ("together", "stars")
+_HALF = Fraction(1, 2)
+_ROOM = 2**31 - 256  # of a coordinate, for the sum and its noise
 
 
-class Wanted(NamedTuple):
-    """A stage before its noise is known: its kind, integers of a contribution, and share."""
+@dataclass(frozen=True)
+class Outline:
+    """What a campaign is for: its budget for a person, its parties and kinds.
 
-    kind: str
-    size: int
-    share: Fraction
+    kinds: `together` (lists), `stars` (predicted ratings), or both, *together* first and with
+    `together_share` of the budget. together_items: of the scope, the first ones. A stage is aborted
+    with fewer than `least` contributions and holds `most` at least, for which its grid is made
+    coarser; None: as many as the grid allows, a million.
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+    parties: Literal[1, 2]
+    kinds: tuple[str, ...] = ("together",)
+    together_items: int = TOGETHER_ITEMS
+    together_share: Fraction = _HALF
+    least: int = LEAST
+    most: int | None = None
+    deadline_cuts: int = DEADLINE_CUTS
+
+    def __post_init__(self) -> None:
+        if not self.kinds or set(self.kinds) - set(KINDS) or len(set(self.kinds)) < len(self.kinds):
+            raise ValueError(f"kinds {', '.join(self.kinds)}: choose together, stars, or both")
+        if self.parties not in (1, 2):
+            raise ValueError(f"parties {self.parties}: 1 (central) or 2 (split)")
+        if not 0 < self.epsilon <= LARGEST_EPSILON or not 0 < self.delta < 1:
+            raise ValueError(
+                f"epsilon {float(self.epsilon):g} and delta {float(self.delta):g}: epsilon is "
+                f"above 0, at most {LARGEST_EPSILON}; delta between 0 and 1"
+            )
+        if not 0 < self.together_share < 1:
+            raise ValueError(f"together_share {self.together_share}: above 0, below 1")
+        if self.together_items < 2:
+            raise ValueError(f"together_items {self.together_items}: 2 at least")
+        most = MAX_CONTRIBUTIONS if self.most is None else self.most
+        if not 2 <= self.least <= most <= MAX_CONTRIBUTIONS:
+            raise ValueError(
+                f"least {self.least} and most {most} contributions: from 2 to {MAX_CONTRIBUTIONS}, "
+                "the least not above the most"
+            )
+        if not 1 <= self.deadline_cuts <= 2**31:
+            raise ValueError(f"deadline_cuts {self.deadline_cuts}: 1 to {2**31}")
+
+    def wanted(self, items: int) -> list[Wanted]:
+        """Return the stages over so many items of a scope, without their noise."""
+        found, both = [], len(self.kinds) == len(KINDS)
+        if "together" in self.kinds:
+            share = self.together_share if both else Fraction(1)
+            size = together.size(min(self.together_items, items))
+            found.append(Wanted("together", size, share))
+        if "stars" in self.kinds:
+            share = 1 - self.together_share if both else Fraction(1)
+            found += recipe(self.epsilon, share).wanted(items, share)
+        return found
+
+
+def plan(
+    outline: Outline, scope: Sequence[Item], number: int = 1, keys: tuple[str, ...] = ()
+) -> Campaign:
+    """Return a campaign over the public items of `scope`, in their order, which devices, parties
+    and workers of this release follow.
+
+    keys: of the parties, in hex, none while it is only written down. Raises ValueError for a scope
+    that is too small, or so large that a contribution would not fit in a record.
+    """
+    found = stages(
+        outline.epsilon,
+        outline.delta,
+        outline.wanted(len(scope)),
+        least=outline.least,
+        most=outline.most,
+        deadline_cuts=outline.deadline_cuts,
+    )
+    for stage in found:
+        if stage.size > MAX_INTEGERS:
+            raise ValueError(
+                f"stage {stage.kind} over {len(scope)} items has {stage.size} integers, and a "
+                f"contribution holds {MAX_INTEGERS}; give fewer items"
+            )
+    campaign = Campaign(
+        number, outline.epsilon, outline.delta, outline.parties, tuple(scope), found, keys
+    )
+    check_stages(campaign)
+    return campaign
 
 
 def stages(
@@ -50,12 +135,14 @@ def stages(
     *,
     bound: int = BOUND,
     least: int = LEAST,
+    most: int | None = None,
     deadline_cuts: int = DEADLINE_CUTS,
 ) -> tuple[Stage, ...]:
     """Return the stages with the least noise that keeps a person within (epsilon, delta).
 
-    bound: of a stage, or less where its noise would be wider than the sampler's tables. Raises
-    ValueError where the shares are more than the whole, or where no noise is enough.
+    bound: of a stage, or less where its noise would be wider than the sampler's tables, or where
+    the sum of `most` contributions would not fit a coordinate. Raises ValueError where the shares
+    are more than the whole, or where no noise is enough.
     """
     total = sum((each.share for each in wanted), Fraction(0))
     if total > 1:
@@ -67,7 +154,7 @@ def stages(
         Stage(
             kind=each.kind,
             size=each.size,
-            bound=(fine := _bound(bound, each.share * square)),
+            bound=(fine := _bound(bound, each.share * square, max(least, most or 0))),
             variance=int(least_variance(fine, each.share * square)),
             share=each.share,
             least=least,
@@ -77,9 +164,12 @@ def stages(
     )
 
 
-def _bound(most: int, square: Fraction) -> int:
-    """Return the largest bound up to `most` whose noise of this mu^2 can be drawn."""
-    return max(min(most, math.isqrt(int((LARGEST_VARIANCE - SMOOTHING - 1) * square))), 1)
+def _bound(largest: int, square: Fraction, most: int) -> int:
+    """Return the largest bound up to `largest` whose noise of this mu^2 can be drawn, and whose sum
+    of `most` contributions fits a coordinate."""
+    found = min(largest, math.isqrt(int((LARGEST_VARIANCE - SMOOTHING - 1) * square)))
+    deviations = 32 * (math.isqrt(math.ceil(1 / square)) + 2)  # of noise, in bounds
+    return max(min(found, _ROOM // (most + deviations)), 1)
 
 
 def certificate(planned: Sequence[Stage]) -> CampaignCertificate:
@@ -116,15 +206,22 @@ def check_budget(campaign: Campaign) -> None:
 
 
 def check_stages(campaign: Campaign) -> None:
-    """Raise ValueError for a stage that devices or workers of this release would not follow."""
+    """Raise ValueError for stages that devices or workers of this release would not follow: of an
+    unknown kind, too fine a grid, or sizes that are not those of their kinds over the scope."""
+    items = len(campaign.scope)
     for index, stage in enumerate(campaign.stages):
         name = f"campaign {campaign.number}: stage {index} ({stage.kind})"
-        if stage.kind != _KIND:
-            raise ValueError(f"{name} is of no kind that is learned from; give {_KIND}")
+        if stage.kind not in ("together", *shape.KINDS):
+            known = ", ".join(("together", *shape.BEFORE[1:], *shape.PASS))
+            raise ValueError(f"{name} is of no kind that is learned from; choose {known}")
         if stage.bound > MAX_BOUND:
             raise ValueError(f"{name} has the bound {stage.bound}; give {MAX_BOUND} at most")
-        if not 2 <= triangle.items_of(stage.size) <= len(campaign.scope):
+        if stage.kind == "together" and not 2 <= triangle.items_of(stage.size) <= items:
             raise ValueError(
-                f"{name} has {stage.size} integers; s items of the {len(campaign.scope)} of the "
-                "scope, 2 or more, give s (s + 1) / 2"
+                f"{name} has {stage.size} integers; s items of the {items} of the scope, 2 or "
+                "more, give s (s + 1) / 2"
             )
+    try:
+        shape.shape_of(campaign.stages, items)
+    except ValueError as error:
+        raise ValueError(f"campaign {campaign.number}: {error}") from None

@@ -11,8 +11,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import NamedTuple
 
-from stream_app.campaigns import triangle
-from stream_app.campaigns.planning import Wanted
+from stream_app.campaigns.plan import Wanted
+from stream_app.campaigns.stars.shape import BEFORE, PASS, Shape
 
 MOMENT_SHARE = Fraction(1, 50)
 
@@ -25,29 +25,30 @@ class Recipe(NamedTuple):
     before: tuple[Fraction, ...]
     passes: tuple[Fraction, ...]
 
-    def wanted(self, items: int) -> list[Wanted]:
-        """Return the stages over so many items; a head is at most all of them."""
-        head = min(self.head, items)
-        kinds = (("bias", 2 * items), ("bias", 2 * items), ("head", head * (head - 1) // 2))
-        found = [
-            Wanted(kind, size, share)
-            for (kind, size), share in zip(kinds, self.before, strict=True)
-        ]
+    def wanted(self, items: int, whole: Fraction = Fraction(1)) -> list[Wanted]:
+        """Return the stages over so many items, with `whole` of a budget; a head is at most all of
+        them. ValueError for fewer items than factors."""
+        if items < max(self.factors, 2):
+            raise ValueError(
+                f"stars over {items} items: it has {self.factors} factors; give as many items"
+            )
+        shape = Shape(items, min(self.head, items), self.factors)
+        moments, refines = MOMENT_SHARE, 1 - MOMENT_SHARE
+        shares = [*zip(BEFORE, self.before, strict=True)]
         for share in self.passes:
-            moment, refine = triangle.length(self.factors), items * (1 + self.factors)
-            found.append(Wanted("moment", moment, share * MOMENT_SHARE))
-            found.append(Wanted("refine", refine, share * (1 - MOMENT_SHARE)))
-        return found
+            shares += zip(PASS, (share * moments, share * refines), strict=True)
+        return [Wanted(kind, shape.size(kind), whole * share) for kind, share in shares]
 
 
 def _percent(*shares: int) -> tuple[Fraction, ...]:
     return tuple(Fraction(share, 100) for share in shares)
 
 
-def recipe(epsilon: Fraction) -> Recipe:
-    """Return the recipe of a campaign of this epsilon."""
-    if epsilon < 3:
+def recipe(epsilon: Fraction, share: Fraction = Fraction(1)) -> Recipe:
+    """Return the recipe for a share of this epsilon's mu^2: about that of epsilon sqrt(share)."""
+    square = epsilon * epsilon * share
+    if square < 9:
         return Recipe(86, 2, _percent(2, 12, 7), _percent(31, 48))
-    if epsilon < 6:
+    if square < 36:
         return Recipe(120, 3, _percent(2, 12, 7), _percent(31, 48))
     return Recipe(190, 4, _percent(2, 12, 7), _percent(31, 48))

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from stream_app.campaigns import together
 from stream_app.campaigns.learning import together as learning
-from stream_app.campaigns.planning import Wanted, stages
+from stream_app.campaigns.plan import Wanted
+from stream_app.campaigns.planning import stages
 from stream_app.campaigns.rated_items import RatedItems
 from stream_app.evaluation.campaigns.sums import Budget, noisy_sum
 from stream_app.evaluation.ranking import RankingRow, RankingTask, Way, baselines, lists_of, row_of
