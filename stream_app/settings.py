@@ -153,6 +153,18 @@ class Settings(BaseSettings):
         description="split or central: campaigns, of whose contributions only noisy sums are "
         "public, summed by two aggregators that each know a share, or by one; local: none",
     )
+    campaign_keys: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)] = Field(
+        (),
+        max_length=2,
+        description="public halves of the parties of campaigns, 64 hex digits each, a before b, "
+        "comma separated: devices and workers follow no plan that names others; unset: a device "
+        "needs --keys, a worker follows every plan",
+    )
+    campaign_scope: Path | None = Field(
+        None,
+        description="file with the public items of campaigns, one per line, as the campaign was "
+        "announced; a device contributes to no plan over others; unset: it needs --scope",
+    )
     instance: str | None = Field(
         None,
         pattern=r"^[A-Za-z0-9._-]{1,100}$",
@@ -333,7 +345,9 @@ class Settings(BaseSettings):
             raise ValueError("it names a mechanism twice")
         return value
 
-    @field_validator("admin_token", "state_secret", "state_secret_file", mode="before")
+    @field_validator(
+        "admin_token", "state_secret", "state_secret_file", "campaign_scope", mode="before"
+    )
     @classmethod
     def _unset(cls, value: object) -> object:
         """Take an empty text, as compose leaves an unset variable, for None."""
@@ -348,7 +362,21 @@ class Settings(BaseSettings):
                 raise ValueError(f"{name!r} is not the name of a host, such as worker.example.org")
         return tuple(name.lower() for name in value)
 
-    @field_validator("data_dir", "cache_dir", "state_secret_file")
+    @field_validator("campaign_keys")
+    @classmethod
+    def _keys(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        value = tuple(key.lower() for key in value if key)  # as compose leaves an unset variable
+        for key in value:
+            if not re.fullmatch(r"[0-9a-f]{64}", key):
+                raise ValueError(
+                    f"{key[:70]!r} is not the public half of a party's keys, 64 hex digits; "
+                    "murmurec keys show prints it"
+                )
+        if len(set(value)) != len(value):
+            raise ValueError("it names a key twice; each party has a key of its own")
+        return value
+
+    @field_validator("data_dir", "cache_dir", "state_secret_file", "campaign_scope")
     @classmethod
     def _home(cls, value: Path | None) -> Path | None:
         return value.expanduser() if value else None

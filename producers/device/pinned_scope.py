@@ -1,6 +1,7 @@
 """The public scope that a device was given, pinned by its digest in the journal.
 
-    first use, or enrolment      the journal stores SHA-256 of the file
+    first use, or enrolment      the journal stores SHA-256 of the file: one for reports, and one
+                                 for campaigns, whose lists are chosen apart
     every later use              the file must have that digest, or the one that is accepted by name
 
 Who chooses the scope chooses on what a device spends its budget: a scope of one item, or one that
@@ -45,28 +46,41 @@ def read_ordered(path: Path, most: int) -> tuple[NDArray[np.uint64], bytes]:
     return items, hashlib.sha256(data).digest()
 
 
-def pin(journal: Journal, name: Path | str, digest: bytes, accepted: str | None = None) -> bool:
+def pin(
+    journal: Journal,
+    name: Path | str,
+    digest: bytes,
+    accepted: str | None = None,
+    *,
+    campaigns: bool = False,
+) -> bool:
     """Store the digest of the scope; return whether it is new. Raises as `check_pin` does."""
-    if not check_pin(journal, name, digest, accepted):
+    if not check_pin(journal, name, digest, accepted, campaigns=campaigns):
         return False
-    journal.pin_scope(digest)
+    journal.pin_scope(digest, campaigns=campaigns)
     return True
 
 
 def check_pin(
-    journal: Journal, name: Path | str, digest: bytes, accepted: str | None = None
+    journal: Journal,
+    name: Path | str,
+    digest: bytes,
+    accepted: str | None = None,
+    *,
+    campaigns: bool = False,
 ) -> bool:
-    """Return whether the digest is new.
+    """Return whether the digest is new, of the scope of reports or that of `campaigns`.
 
     `ScopeChanged` for another digest than the stored one, unless `accepted` is it in hex.
     """
     check_accepted(accepted)
-    pinned = journal.scope
+    pinned = journal.campaign_scope if campaigns else journal.scope
     if pinned == digest:
         return False
     if pinned and (accepted is None or bytes.fromhex(accepted) != digest):
+        kind = "scope of campaigns" if campaigns else "scope"
         raise ScopeChanged(
-            f"{name}: has the SHA-256 {digest.hex()}, and the scope of this device has "
+            f"{name}: has the SHA-256 {digest.hex()}, and the {kind} of this device has "
             f"{pinned.hex()}: who changes the scope chooses on what the budget is spent; if you "
             f"know who changed it and why, give --accept-scope {digest.hex()}"
         )

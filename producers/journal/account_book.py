@@ -41,8 +41,9 @@ _NO_LIMIT = 2**64 - 1  # in a column of nano-epsilon
 @dataclass
 class BudgetState:
     """All accounts of a journal, the progress of data sets, largest epoch and next number; `test`:
-    the journal is a test; `scope`: the digest of the public scope, empty without one; `unkeyed`:
-    the file still holds a digest of ratings that an earlier murmurec made without a key."""
+    the journal is a test; `scope`: the digest of the public scope of reports, empty without one,
+    and `campaign_scope` that of campaigns; `unkeyed`: the file still holds a digest of ratings that
+    an earlier murmurec made without a key."""
 
     epoch: int = 0
     next: int = 1  # number of the next message
@@ -50,6 +51,7 @@ class BudgetState:
     replays: dict[bytes, DatasetProgress] = field(default_factory=dict, repr=False)
     test: bool = False
     scope: bytes = b""
+    campaign_scope: bytes = b""
     unkeyed: bool = False
 
     def reported_keys(self, device: bytes, scope: str) -> NDArray[np.uint64]:
@@ -151,6 +153,7 @@ class BudgetState:
         """Replace the terms of the devices of a record."""
         self.test = self.test or record.test
         self.scope = record.scope or self.scope
+        self.campaign_scope = record.campaign_scope or self.campaign_scope
         budgets: dict[tuple[int, int, int, int], PersonBudget] = {}
         rows = zip(
             numbers(record.epochs, "<u4"),
@@ -250,9 +253,13 @@ class BudgetState:
 
 
 def enrolments_record(
-    enrolments: Sequence[Enrolment], *, test: bool, scope: bytes = b""
+    enrolments: Sequence[Enrolment],
+    *,
+    test: bool,
+    scope: bytes = b"",
+    campaign_scope: bytes = b"",
 ) -> Enrolments:
-    """Return these accounts, and the digest of a scope, as one record."""
+    """Return these accounts, and the digests of scopes, as one record."""
     texts, budgets = Texts(), [enrolment.budget for enrolment in enrolments]
     plans = bytes([texts.place(budget.plan) for budget in budgets])
     return Enrolments(
@@ -267,6 +274,7 @@ def enrolments_record(
         column([enrolment.withdrawn for enrolment in enrolments], "<u4"),
         test,
         scope,
+        campaign_scope,
     )
 
 

@@ -279,18 +279,24 @@ class Journal:
         """The SHA-256 of the public scope on which the device reports; empty without one."""
         return self._state.scope
 
-    def pin_scope(self, digest: bytes) -> None:
-        """Store the digest of the public scope durably; it replaces the one before."""
+    @property
+    def campaign_scope(self) -> bytes:
+        """The SHA-256 of the public items of campaigns; empty without one."""
+        return self._state.campaign_scope
+
+    def pin_scope(self, digest: bytes, *, campaigns: bool = False) -> None:
+        """Store the digest of the public scope of reports, or of campaigns, durably; it replaces
+        the one before."""
         if len(digest) != _DIGEST_BYTES:
             raise ValueError(f"digest of {len(digest)} bytes: a SHA-256 has {_DIGEST_BYTES}")
-        self._record((), digest)
+        self._record((), **{"campaign_scope" if campaigns else "scope": digest})
 
-    def _record(self, enrolments: Sequence[Enrolment], scope: bytes = b"") -> int:
+    def _record(self, enrolments: Sequence[Enrolment], **scopes: bytes) -> int:
         """Make these terms durable, then hold them; return how many they are."""
         self._check_owner()
-        if not enrolments and not scope:
+        if not enrolments and not scopes:
             return 0
-        record = enrolments_record(enrolments, test=self.test, scope=scope)
+        record = enrolments_record(enrolments, test=self.test, **scopes)
         with self._interrupted_is_torn():
             self._append((Kind.ENROLMENTS, encode(record)), durable=True)
             self._state.apply_enrolments(record)
@@ -402,9 +408,14 @@ class Journal:
     def _whole(self) -> list[tuple[Kind, bytes]]:
         """Return the records of a file that holds the whole state and the pending messages."""
         frames = [(Kind.ACCOUNTS, encode(self._state.record()))]
-        enrolments, scope = self._state.enrolments(), self._state.scope
-        if enrolments or scope or self.test:
-            record = enrolments_record(enrolments, test=self.test, scope=scope)
+        state, enrolments = self._state, self._state.enrolments()
+        if enrolments or state.scope or state.campaign_scope or self.test:
+            record = enrolments_record(
+                enrolments,
+                test=self.test,
+                scope=state.scope,
+                campaign_scope=state.campaign_scope,
+            )
             frames.append((Kind.ENROLMENTS, encode(record)))
         if len(self._outbox):
             frames.append((Kind.PENDING, encode(self._outbox.record())))

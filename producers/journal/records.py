@@ -118,8 +118,8 @@ class Accounts(msgspec.Struct, array_like=True, gc=False):
 
 
 class Enrolments(msgspec.Struct, array_like=True, gc=False):
-    """The accounts of n devices; `test`: the whole journal is a test; `scope`: from now on the
-    digest of the public scope, empty where it does not change."""
+    """The accounts of n devices; `test`: the whole journal is a test; `scope`, `campaign_scope`:
+    from now on the digests of the public scopes, empty where they do not change."""
 
     texts: list[str]
     devices: bytes  # (n, 16)
@@ -132,6 +132,7 @@ class Enrolments(msgspec.Struct, array_like=True, gc=False):
     withdrawn: bytes  # (n,) u32: epoch, 0 where not withdrawn
     test: bool = False
     scope: bytes = b""
+    campaign_scope: bytes = b""
 
 
 _encoder = msgspec.msgpack.Encoder()

@@ -38,6 +38,23 @@ def test_a_scope_that_changed_is_refused_until_its_digest_is_given(tmp_path: Pat
     assert read_journal(path).book.scope == other
 
 
+def test_the_scope_of_campaigns_is_pinned_apart_from_that_of_reports(tmp_path: Path) -> None:
+    path, reports, campaigns = tmp_path / "j", tmp_path / "reports.txt", tmp_path / "campaigns.txt"
+    reports.write_text("1\n2\n")
+    campaigns.write_text("7\n8\n9\n")
+    of_reports, of_campaigns = read_scope(reports)[1], read_scope(campaigns)[1]
+    with Journal.open(path) as journal:
+        assert pin(journal, reports, of_reports)
+        assert pin(journal, campaigns, of_campaigns, campaigns=True)
+        assert not pin(journal, reports, of_reports)
+        journal.compact()
+    with Journal.open(path) as journal:
+        assert not pin(journal, campaigns, of_campaigns, campaigns=True)
+        with pytest.raises(UserError, match="the scope of campaigns of this device has"):
+            pin(journal, reports, of_reports, campaigns=True)
+        assert (journal.scope, journal.campaign_scope) == (of_reports, of_campaigns)
+
+
 def test_a_scope_is_read_once_so_that_its_digest_is_that_of_its_items(tmp_path: Path) -> None:
     pipe = tmp_path / "scope.txt"  # what is read from it is gone, as from an exchanged file
     os.mkfifo(pipe)

@@ -144,6 +144,11 @@ WRONG = {
         (3, "table"),
     ],
     "data_dir": [(3, "data_dir = 3")],
+    "campaign_keys": [
+        ("ab", "'ab' is not the public half of a party's keys, 64 hex digits; murmurec keys show"),
+        (",".join(["11" * 32] * 2), "names a key twice"),
+        (",".join(f"{n}{n}" * 32 for n in range(3)), "public halves of the parties"),
+    ],
 }
 CASES = [(name, *case) for name, cases in WRONG.items() for case in cases]
 
@@ -298,10 +303,12 @@ def test_the_state_secret_has_a_least_length_and_is_shown_nowhere(environment, t
 @pytest.mark.parametrize("empty", ["", " "])
 def test_what_compose_leaves_empty_is_unset(environment, empty):
     names = ("ADMIN_TOKEN", "STATE_SECRET", "STATE_SECRET_FILE", "ADMIN_HOSTS")
+    names += ("CAMPAIGN_KEYS", "CAMPAIGN_SCOPE")
     environment(**{f"MURMUREC_{name}": empty for name in names})
     settings = load()
     assert (settings.admin_token, settings.admin_hosts) == (None, ())
     assert (settings.state_secret, settings.state_secret_file) == (None, None)
+    assert (settings.campaign_keys, settings.campaign_scope) == ((), None)
     assert not seal_from_settings(settings).keyed
     environment(MURMUREC_ADMIN_HOSTS="worker,,Other,")
     assert load().admin_hosts == ("worker", "other")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stream_app.cli.campaign_settings import campaign_keys, campaign_scope
 from stream_app.cli.device.mechanism_options import JournalOption, TrustClockOption, journal_path
 from stream_app.cli.device.scope_options import AcceptScopeOption
 from stream_app.cli.options import (
@@ -36,19 +37,22 @@ def contribute(
         str, typer.Option("--user", metavar="ID", help="The user's own id; never sent.")
     ],
     keys: Annotated[
-        list[Path],
+        list[Path] | None,
         typer.Option(
-            "--keys", metavar="PUB", help="Public half of a party that you trust; a, then b."
+            "--keys",
+            metavar="PUB",
+            help="Public half of a party that you trust; a, then b (env MURMUREC_CAMPAIGN_KEYS).",
         ),
-    ],
+    ] = None,
     scope: Annotated[
-        Path,
+        Path | None,
         typer.Option(
             "--scope",
             metavar="FILE",
-            help="The campaign's items, one per line; its SHA-256 is stored at the first use.",
+            help="The campaign's items, one per line; its SHA-256 is stored at the first use "
+            "(env MURMUREC_CAMPAIGN_SCOPE).",
         ),
-    ],
+    ] = None,
     most_epsilon: Annotated[
         float,
         typer.Option("--most-epsilon", metavar="E", help="Refuse a plan that states more."),
@@ -81,7 +85,9 @@ def contribute(
             raise UserError(str(error)) from None
         account = enrolled(opened.enrolment(device), device, printable(user))
         account.check_limited(printable(user))
-        pinned, digest = _pinned(opened, keys, scope, accept_scope, most_epsilon)
+        file = campaign_scope(settings, scope)
+        public = campaign_keys(settings, keys)
+        pinned, digest = _pinned(opened, public, file, accept_scope, most_epsilon)
         rounds = _rounds(settings)
         _run(settings, opened, device, _Wanted(rounds, pinned, digest))
 
@@ -96,20 +102,18 @@ class _Wanted:
 
 
 def _pinned(
-    journal: Journal, keys: list[Path], scope: Path, accepted: str | None, most: float
+    journal: Journal, keys: tuple[str, ...], scope: Path, accepted: str | None, most: float
 ) -> tuple[Pinned, bytes]:
     from producers.campaign import Pinned
     from producers.device.pinned_scope import check_pin, read_ordered
-    from stream_app.aggregation.keys import read_public
     from stream_app.campaigns.planning import LARGEST_EPSILON
     from stream_app.wire.limits import MAX_SCOPE
 
     if not 0 < most <= LARGEST_EPSILON:
         raise UserError(f"--most-epsilon {most:g}: above 0 and at most {LARGEST_EPSILON}")
     items, digest = read_ordered(scope, MAX_SCOPE)
-    check_pin(journal, scope, digest, accepted)
-    public = tuple(read_public(path) for path in keys)
-    return Pinned(public, items, Fraction(str(most))), digest
+    check_pin(journal, scope, digest, accepted, campaigns=True)
+    return Pinned(keys, items, Fraction(str(most))), digest
 
 
 def _rounds(settings: Settings) -> Rounds:
@@ -178,8 +182,8 @@ def _contribution(journal: Journal, device: bytes, wanted: _Wanted, topic: str) 
 
     check(open_stage(wanted.rounds)[0], wanted.pinned)  # before the scope is stored
     rated = CleanHistory(journal.path).rated(device)
-    if journal.scope != wanted.digest:
-        journal.pin_scope(wanted.digest)
+    if journal.campaign_scope != wanted.digest:
+        journal.pin_scope(wanted.digest, campaigns=True)
     message = contributed(
         journal,
         device,
