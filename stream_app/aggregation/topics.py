@@ -55,6 +55,11 @@ class RoundLog(Protocol):
         """Append an entry; returns when it is durable."""
 
 
+class LogChanged(UserError):
+    """The log is not the one that was read: it was made again, or its records were deleted. A new
+    reader begins at its start."""
+
+
 class RoundTopic:
     """The log of rounds on Kafka; `unreadable` counts records that are no entries, by reason."""
 
@@ -78,7 +83,7 @@ class RoundTopic:
                 "were deleted; begin a campaign under another topic prefix"
             )
         if end < self._position:
-            raise UserError(
+            raise LogChanged(
                 f"topic {self._place.topic} ends at offset {end} and is shorter than what was read "
                 f"({self._position}); start again"
             )
@@ -124,7 +129,7 @@ class RoundTopic:
         try:
             return _reached(message)
         except RecordsGone:
-            raise UserError(
+            raise LogChanged(
                 f"topic {self._place.topic} does not hold offset {self._position} any more: rounds "
                 "were deleted; start again"
             ) from None

@@ -17,16 +17,16 @@ from math import inf
 import faust
 import structlog
 
-from stream_app.agents.campaigns.steps import Act, due, reason_of
+from stream_app.agents.campaigns.steps import Act, Follows, due, reason_of
 from stream_app.agents.crash_guard import crash_guard
 from stream_app.agents.runtime import Runtime
 from stream_app.aggregation.coordinator import Coordinator
-from stream_app.aggregation.topics import ContributionTopic, RoundTopic
+from stream_app.aggregation.topics import ContributionTopic, LogChanged, RoundTopic
 from stream_app.errors import UserError
 from stream_app.kafka.clients import Connection
 from stream_app.state.campaigns.standing import Standing
 from stream_app.state.replica import Replica
-from stream_app.wire import CampaignEntry, encode_message
+from stream_app.wire import CampaignEntry, CampaignPlan, encode_message
 from stream_app.wire.limits import MAX_FORGOTTEN
 
 log = structlog.get_logger()
@@ -45,7 +45,7 @@ class Owner:
     standing: Callable[[], Standing]
     forgotten: Callable[[], tuple[bytes, ...]]
     append: Callable[[CampaignEntry], None]
-    parties: int
+    follows: Follows
     cut_seconds: float
     leave: Callable[[], None] = lambda: None
     now: Callable[[], float] = time.monotonic
@@ -62,7 +62,7 @@ class Owner:
         if seen != self._seen:
             self._seen, self._since = seen, self.now()
         waited = self.now() - self._since
-        step = due(rounds, self.standing(), self.parties, waited, self.cut_seconds)
+        step = due(rounds, self.standing(), self.follows, waited, self.cut_seconds)
         if isinstance(step, Act):
             self._act(step)
         elif step is not None and self.now() - self._sent.get(step, -inf) >= _AGAIN_SECONDS:
@@ -78,29 +78,58 @@ class Owner:
                 self.coordinator.close_stage(self.forgotten())
             case _:
                 self.coordinator.abort_stage(reason_of(act))
-        log.info("campaign.step", step=act.name.lower())
+        more = {"reason": self._withdrawn()} if act is Act.WITHDRAW else {}
+        log.info("campaign.step", step=act.name.lower(), **more)
+
+    def _withdrawn(self) -> str:
+        """Return why the campaign was withdrawn."""
+        plan = self.coordinator.log.rounds.campaign
+        if plan is not None and self.follows.other_keys(CampaignPlan(plan=plan)):
+            return "the plan names other keys than the setting campaign_keys"
+        return "the replicas would not follow it: its number, mode, stages or sums"
+
+
+@dataclass
+class Running:
+    """The owner while the clock is owned: made at the first turn, and again after a log of rounds
+    that is no longer the one that was read."""
+
+    make: Callable[[], Owner]
+    owner: Owner | None = None
+
+    def turn(self) -> None:
+        """Take the step that is due; raises as `Owner.turn` does."""
+        if self.owner is None:
+            self.owner = self.make()
+        try:
+            self.owner.turn()
+        except LogChanged:
+            self.leave()
+            raise
+
+    def leave(self) -> None:
+        """Close the connections of the owner, if there is one."""
+        owner, self.owner = self.owner, None
+        if owner is not None:
+            owner.leave()
 
 
 def attach(app: faust.App, runtime: Runtime, connection: Connection) -> None:
     """Run campaigns while this worker owns the clock and its state is caught up."""
     if not runtime.replica.spec.parties:
         return
-    owner: Owner | None = None
+    running = Running(lambda: _owner(runtime, connection))
 
     @app.timer(_LOOK_SECONDS)
     @crash_guard(runtime.status)
     async def run_campaigns() -> None:
-        nonlocal owner
         owned, loop = runtime.status.clock_owned, asyncio.get_running_loop()
-        if owner is not None and not owned:
-            await loop.run_in_executor(None, owner.leave)
-            owner = None
+        if not owned:
+            await loop.run_in_executor(None, running.leave)
         if not owned or runtime.ready_reason():
             return
         try:
-            if owner is None:
-                owner = await loop.run_in_executor(None, _owner, runtime, connection)
-            await loop.run_in_executor(None, owner.turn)
+            await loop.run_in_executor(None, running.turn)
         except UserError as error:
             # The broker may be down, or another owner was first; the rights were checked before.
             log.warning("campaign.waits", reason=str(error))
@@ -120,7 +149,7 @@ def _owner(runtime: Runtime, connection: Connection) -> Owner:
         lambda: _standing(runtime.replica),
         lambda: _forgotten(runtime.replica),
         lambda entry: runtime.append(encode_message(entry.sealed(runtime.seal))),
-        runtime.replica.spec.parties,
+        Follows(runtime.replica.spec.parties, runtime.settings.campaign_keys),
         runtime.settings.cut_seconds,
         leave,
     )

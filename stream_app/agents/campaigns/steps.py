@@ -14,6 +14,7 @@ is taken twice has one effect.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from stream_app.campaigns.rounds import Phase, Rounds, StageState
@@ -33,8 +34,38 @@ class Act(Enum):
     WITHDRAW = auto()
 
 
+@dataclass
+class Follows:
+    """Whether a deployment follows an entry of the cut log: its replicas would, and a plan names
+    the keys that are pinned, if any are.
+
+    What the state learns from a sum takes seconds, and an entry is due until its cut is read: it is
+    looked at once.
+    """
+
+    parties: int
+    pinned: tuple[str, ...] = ()
+    _newest: tuple[Standing, CampaignEntry, bool] | None = field(default=None, init=False)
+
+    def __call__(self, standing: Standing, entry: CampaignEntry) -> bool:
+        """Return whether the entry is followed."""
+        if self.other_keys(entry):
+            return False
+        if self._newest is not None and self._newest[0] is standing and self._newest[1] == entry:
+            return self._newest[2]
+        taken = not isinstance(moved(standing, entry, self.parties), Ignored)
+        self._newest = standing, entry, taken
+        return taken
+
+    def other_keys(self, entry: CampaignEntry) -> bool:
+        """Return whether an entry is a plan of other keys than those that are pinned."""
+        return (
+            isinstance(entry, CampaignPlan) and bool(self.pinned) and entry.plan.keys != self.pinned
+        )
+
+
 def due(
-    rounds: Rounds, standing: Standing, parties: int, waited: float, cut_seconds: float
+    rounds: Rounds, standing: Standing, follows: Follows, waited: float, cut_seconds: float
 ) -> CampaignEntry | Act | None:
     """Return the entry of the cut log that is missing, or what the log of rounds needs.
 
@@ -44,7 +75,7 @@ def due(
     """
     entry = _missing(rounds, standing)
     if entry is not None:
-        if not isinstance(moved(standing, entry, parties), Ignored):
+        if follows(standing, entry):
             return entry
         return None if rounds.current is None else Act.WITHDRAW
     stage = rounds.current

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_app.agents.campaigns.owner import Owner
-from stream_app.agents.campaigns.steps import LEAST_ANSWER_SECONDS, Act, due
+from stream_app.agents.campaigns.owner import Owner, Running
+from stream_app.agents.campaigns.steps import LEAST_ANSWER_SECONDS, Act, Follows, due
 from stream_app.aggregation.coordinator import Coordinator
 from stream_app.aggregation.party import Party
+from stream_app.aggregation.topics import LogChanged
 from stream_app.campaigns.learning import stages
 from stream_app.campaigns.public_side import PublicSide, encode_side
 from stream_app.campaigns.rounds import Phase, Rounds
@@ -60,6 +61,7 @@ class Live:
         self.part = CampaignPart(parties)
         self.cut_log: list[CampaignEntry] = []
         self.forgotten: tuple[bytes, ...] = ()
+        self.pinned: tuple[str, ...] = ()
         self.time = 0.0
         self._applied = 0
         self._contributed: set[int] = set()
@@ -68,8 +70,8 @@ class Live:
         """Return a new owner, as after a kill."""
         return Owner(
             Coordinator(MemoryLog(self.world), self.world), lambda: self.part.standing,
-            lambda: self.forgotten, self.cut_log.append, len(self.aggregators), CUT_SECONDS,
-            now=lambda: self.time,
+            lambda: self.forgotten, self.cut_log.append,
+            Follows(len(self.aggregators), self.pinned), CUT_SECONDS, now=lambda: self.time,
         )  # fmt: skip
 
     def turn(self, owner: Owner) -> None:
@@ -222,6 +224,40 @@ def test_a_plan_that_the_state_would_ignore_is_withdrawn_before_it_opens(
     assert live.cut_log == []
 
 
+def test_a_plan_of_other_keys_than_those_that_are_pinned_is_withdrawn() -> None:
+    live = Live()
+    live.pinned = ("ab" * 32,)
+    live.world.plan()
+    owner = live.owner()
+    live.run(lambda: owner, turns=5)
+    assert live.world.rounds().stages[0].aborted is AbortReason.WITHDRAWN
+    assert live.cut_log == []
+    pinned = Live()
+    pinned.pinned = pinned.campaign.keys
+    pinned.world.plan()
+    owner = pinned.owner()
+    assert pinned.run(lambda: owner).released == 2
+
+
+def test_what_a_sum_gives_is_computed_once_while_its_cut_is_awaited(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    live = Live()
+    live.world.plan()
+    owner, computed = live.owner(), []
+    learn = stages.learn
+    monkeypatch.setattr(stages, "learn", lambda *given: (computed.append(given), learn(*given))[1])
+    while live.world.rounds().stages[0].result is None:
+        live.turn(owner)
+        live.time += DEADLINE
+        live.cut()
+        live.answer()
+    for _ in range(20):
+        live.turn(owner)
+    assert isinstance(live.cut_log[-1], Released)
+    assert len(computed) == 1
+
+
 def test_a_campaign_of_an_old_number_is_withdrawn() -> None:
     live = Live()
     live.part.apply(planned(plan(5)))
@@ -238,11 +274,13 @@ def test_a_log_of_rounds_that_is_behind_the_state_is_withdrawn() -> None:
     live.world.plan()
     live.part.apply(planned(live.campaign))
     live.part.apply(released(live.campaign))
-    assert due(live.world.rounds(), live.part.standing, 1, 0.0, CUT_SECONDS) is Act.WITHDRAW
+    assert (
+        due(live.world.rounds(), live.part.standing, Follows(1), 0.0, CUT_SECONDS) is Act.WITHDRAW
+    )
 
 
 def test_nothing_is_due_without_a_campaign() -> None:
-    assert due(Rounds(), Standing(), 1, 1e9, CUT_SECONDS) is None
+    assert due(Rounds(), Standing(), Follows(1), 1e9, CUT_SECONDS) is None
 
 
 def test_what_was_appended_and_not_read_back_is_appended_again_after_a_while() -> None:
@@ -272,6 +310,34 @@ def test_an_owner_that_was_second_says_so_and_goes_on() -> None:
     second.coordinator.log.catch_up = before  # type: ignore[method-assign]
     live.run(lambda: second)
     live.check()
+
+
+def test_an_owner_whose_log_was_made_again_is_followed_by_a_new_one() -> None:
+    live = Live()
+    live.world.plan()
+    left: list[Owner] = []
+
+    def made() -> Owner:
+        owner = live.owner()
+        owner.leave = lambda: left.append(owner)
+        return owner
+
+    running = Running(made)
+    running.turn()
+    first = running.owner
+    assert first is not None
+
+    def changed() -> Rounds:
+        raise LogChanged("the log is shorter")
+
+    first.coordinator.log.catch_up = changed  # type: ignore[method-assign]
+    with pytest.raises(LogChanged):
+        running.turn()
+    assert left == [first]
+    running.turn()
+    assert running.owner not in (None, first)
+    running.leave()
+    assert len(left) == 2
 
 
 def test_the_sum_in_the_cut_log_is_that_of_the_log_of_rounds() -> None:
