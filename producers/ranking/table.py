@@ -6,7 +6,7 @@
 
 Nothing is sent: the device reads what is the same for all. The cached version is compared with the
 newest manifest, so an unchanged table is not read again. Half a version, a mix of two, or one of
-another format is never used (`stream_app.wire.item_links`).
+another format is never used (`stream_app.wire.public_tables`).
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from stream_app.kafka.compacted import exists, records
 from stream_app.ranking.compact_side import CompactSideError, decode_side
 from stream_app.ranking.item_side import ItemSide
 from stream_app.wire import CatalogueEntry, Topics, WireError, decode_message, key
-from stream_app.wire.item_links import (
+from stream_app.wire.public_tables import (
     NEWEST_RECORDS,
-    LinksManifest,
-    LinksReader,
-    decode_links,
-    links_digest,
+    TableManifest,
+    TableReader,
+    decode_table_record,
+    table_digest,
 )
 
 _STRING = 1 << 63
@@ -106,14 +106,14 @@ def _newest(connection: Connection, topic: str, cached: CachedTable | None) -> t
         raise UserError(f"topic {topic} does not exist: create it with murmurec topics apply")
     if cached is not None and _last_digest(connection, topic) == cached.digest:
         return cached.digest, cached.table
-    reader = LinksReader()
+    reader = TableReader()
     for newest in (NEWEST_RECORDS, None):
-        reader = LinksReader()
+        reader = TableReader()
         for message in records(connection, topic, newest=newest):
             reader.learn(message.key(), message.value())
         version = reader.newest()
         if version is not None:
-            return links_digest(version.table), version.table
+            return table_digest(version.table), version.table
     if reader.foreign:
         raise _NotWhole(
             "the item side is in another format; install the version of murmurec that the "
@@ -132,11 +132,11 @@ def _last_digest(connection: Connection, topic: str) -> bytes | None:
     digest = None
     for message in records(connection, topic, newest=1):
         try:
-            record = decode_links(message.key(), message.value())
+            record = decode_table_record(message.key(), message.value())
         except WireError:
             digest = None
             continue
-        digest = record.digest if isinstance(record, LinksManifest) else None
+        digest = record.digest if isinstance(record, TableManifest) else None
     return digest
 
 

@@ -18,7 +18,7 @@ from typing import Annotated
 import msgspec
 
 from stream_app.wire import VERSION, CatalogueEntry
-from stream_app.wire.limits import MAX_LINKS_BYTES
+from stream_app.wire.limits import MAX_TABLE_BYTES
 
 _DIGEST_BYTES = 16
 
@@ -29,7 +29,7 @@ class CachedTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     fetched: float
     digest: bytes
-    table: Annotated[bytes, msgspec.Meta(max_length=MAX_LINKS_BYTES)]
+    table: Annotated[bytes, msgspec.Meta(max_length=MAX_TABLE_BYTES)]
     entries: tuple[CatalogueEntry, ...] = ()
     v: int = VERSION
 

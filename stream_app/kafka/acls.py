@@ -3,9 +3,10 @@
     worker       READ     ratings  cuts  state  items  item links  queries
                  WRITE             cuts  state  item table  item links  recommendations  rejected
     with campaigns
-                 READ     contributions  rounds
+                 READ     contributions  rounds  item side
+                 WRITE                   rounds  item side
+    aggregator   READ     contributions  rounds
                  WRITE                   rounds
-    aggregator   the same as a worker with campaigns needs on these two
 
 Without this check a missing right appears late or as another error: a topic that the user may not
 describe looks absent, and a write is refused only at the first record, perhaps hours later. A
@@ -33,7 +34,8 @@ Operations = tuple[AclOperation, ...]
 
 def of_a_worker(topics: Topics, *, campaigns: bool = False) -> dict[str, Operations]:
     """Return the operations that a worker needs on each topic, with campaigns or without."""
-    return (of_an_aggregator(topics) if campaigns else {}) | {
+    of_campaigns = of_an_aggregator(topics) | {topics.item_side: (_READ, _WRITE)}
+    return (of_campaigns if campaigns else {}) | {
         topics.ratings: (_READ,),
         topics.cuts: (_READ, _WRITE),
         topics.state: (_READ, _WRITE),

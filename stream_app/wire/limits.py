@@ -18,8 +18,8 @@ EPOCH_SECONDS = 86_400
 PAGE_ITEMS = 4096
 MEAN_CODES_PER_STAR = 50
 MAX_PROFILE_BYTES = 64 * 1024
-LINKS_PAGE_BYTES = 64 * 1024
-MAX_LINKS_BYTES = 2 * 1024 * 1024
+TABLE_PAGE_BYTES = 64 * 1024
+MAX_TABLE_BYTES = 2 * 1024 * 1024
 # Of a campaign. The vector of a stage is one record: 48,000 integers of 4 bytes, its other shares
 # and its framing fit in what the broker takes as a batch.
 MAX_INTEGERS = 48_000

@@ -72,6 +72,11 @@ class Topics:
         return f"{self.prefix}.item-links.v1"
 
     @property
+    def item_side(self) -> str:
+        """Public item side of the newest campaign, from noisy sums alone."""
+        return f"{self.prefix}.item-side.v1"
+
+    @property
     def profiles(self) -> str:
         """Sanitized profiles, the newest of each device."""
         return f"{self.prefix}.profiles.v1"
@@ -156,9 +161,6 @@ class Topics:
         }
         # A version of up to 2 MiB replaces the one before the last: closed segments are compacted.
         versions = newest | {"segment.bytes": "16777216", "min.cleanable.dirty.ratio": "0.1"}
-        # A noisy sum takes the place of its contributions: they are kept for a party that was away.
-        sealed = _CLEAN | PLAIN | {"cleanup.policy": "delete", "retention.ms": CONTRIBUTIONS_KEPT}
-        rounds = forever | {"max.message.bytes": "1048588"}
         return (
             Topic(self.ratings, "pseudonym, 32 hex", "event", partitions, kept, "partitions"),
             Topic(self.cuts, "none", "entry of the cut log", 1, cuts),
@@ -170,14 +172,19 @@ class Topics:
             Topic(self.queries, "correlation id", "query", queries, an_hour | PLAIN, of_queries),
             Topic(self.recommendations, "correlation id", "reply", queries, an_hour, of_queries),
             Topic(self.rejected, "topic/partition/offset", "rejection", 1, newest),
-            Topic(
-                self.contributions,
-                "pseudonym, 32 hex",
-                "contribution",
-                partitions,
-                sealed,
-                "partitions",
-            ),
-            Topic(self.rounds, "none", "entry of the log of rounds", 1, rounds),
+            *self._of_campaigns(partitions, versions, forever),
             Topic(self.audits, "audit name", "audit", 1, newest),
+        )
+
+    def _of_campaigns(
+        self, partitions: int, versions: Mapping[str, str], forever: Mapping[str, str]
+    ) -> tuple[Topic, ...]:
+        # A noisy sum takes the place of its contributions: they are kept for a party that was away.
+        sealed = _CLEAN | PLAIN | {"cleanup.policy": "delete", "retention.ms": CONTRIBUTIONS_KEPT}
+        rounds = {**forever, "max.message.bytes": "1048588"}
+        pseudonym, slot = "pseudonym, 32 hex", "slot/page or slot/manifest"
+        return (
+            Topic(self.contributions, pseudonym, "contribution", partitions, sealed, "partitions"),
+            Topic(self.rounds, "none", "entry of the log of rounds", 1, rounds),
+            Topic(self.item_side, slot, "item side of a campaign", 1, versions),
         )

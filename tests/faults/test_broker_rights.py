@@ -177,6 +177,27 @@ def test_each_right_that_an_aggregator_lacks_is_named(
         own.grant(taken)
 
 
+def test_each_right_that_campaigns_need_of_a_worker_is_named(
+    own: Node, guarded: Start, topics: str, names: Topics
+) -> None:
+    connection = Connection(own.guarded, password())
+    wanted = rights.of_a_worker(names, campaigns=True)
+    needed = [("item-side", "READ"), ("item-side", "WRITE"), ("rounds", "WRITE")]
+    of_campaigns = PARTY_RIGHTS | {"item-side": ("READ", "WRITE")}
+    for topic, operations in of_campaigns.items():
+        own.allow(ResourceType.TOPIC, f"{topics}.{topic}.v1", *operations)
+    rights.check(connection, wanted)
+    for topic, operation in needed:
+        name = f"{topics}.{topic}.v1"
+        own.allow(ResourceType.TOPIC, name, "DESCRIBE")
+        taken = own.take(ResourceType.TOPIC, name, operation)
+        with pytest.raises(
+            UserError, match=f"{name}: this user has no right to {operation.lower()}"
+        ):
+            rights.check(connection, wanted)
+        own.grant(taken)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("topic", "operation"),

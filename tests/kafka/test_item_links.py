@@ -10,13 +10,18 @@ import numpy as np
 import pytest
 
 from producers.ranking import LocalRecommender
-from stream_app.agents.public_tables.item_links import LinksVersions, published
+from stream_app.agents.public_tables.versions import Versions, published
 from stream_app.errors import UserError
 from stream_app.kafka.acknowledged_writer import AcknowledgedWriter
 from stream_app.kafka.compacted import records
 from stream_app.ranking.compact_side import decode_side, encode_side
 from stream_app.wire import Event, Topics
-from stream_app.wire.item_links import NEWEST_RECORDS, LinksReader, LinksRecord, encode_links
+from stream_app.wire.public_tables import (
+    NEWEST_RECORDS,
+    TableReader,
+    TableRecord,
+    encode_table_record,
+)
 from tests.conftest import Kafka
 from tests.fixtures.item_sides import item_side
 from tests.fixtures.streams import Published, publish
@@ -26,15 +31,15 @@ from tests.kafka.conftest import Send, Start, ends_of
 pytestmark = pytest.mark.kafka
 
 
-def write(kafka: Kafka, topics: str, found: Iterable[LinksRecord]) -> None:
+def write(kafka: Kafka, topics: str, found: Iterable[TableRecord]) -> None:
     writer = AcknowledgedWriter.connect(kafka.connection, Topics(topics).item_links)
     for record in found:
-        writer.send_patiently(key=record.key, value=encode_links(record))
+        writer.send_patiently(key=record.key, value=encode_table_record(record))
     writer.wait()
 
 
-def owner(kafka: Kafka, topics: str) -> LinksVersions:
-    return LinksVersions(lambda: published(kafka.connection, Topics(topics).item_links))
+def owner(kafka: Kafka, topics: str) -> Versions:
+    return Versions(lambda: published(kafka.connection, Topics(topics).item_links))
 
 
 def test_owners_alternate_the_slots_and_a_reader_finds_the_newest_version_whole(
@@ -43,12 +48,11 @@ def test_owners_alternate_the_slots_and_a_reader_finds_the_newest_version_whole(
     sides = [item_side(rng, 900, 60, 40, 9, version=cut) for cut in range(1, 7)]
     first = owner(kafka, topics)
     for side in sides[:2]:
-        write(kafka, topics, first.due(side))
-    assert first.due(sides[1]) == []
-    assert first.is_newest(sides[1])
+        write(kafka, topics, first.due(encode_side(side), side.version))
+    assert first.due(encode_side(sides[1]), sides[1].version) == []
     second = owner(kafka, topics)
-    assert second.due(sides[1]) == []
-    found = second.due(sides[2])
+    assert second.due(encode_side(sides[1]), sides[1].version) == []
+    found = second.due(encode_side(sides[2]), sides[2].version)
     assert {record.slot for record in found} == {0}
     assert len(found) > 4
     write(kafka, topics, found[:3])  # its writer ends here
@@ -57,8 +61,8 @@ def test_owners_alternate_the_slots_and_a_reader_finds_the_newest_version_whole(
     assert (whole.cut, whole.slot) == (2, 1)
     third = owner(kafka, topics)
     for side in sides[3:]:
-        write(kafka, topics, third.due(side))
-    reader = LinksReader()
+        write(kafka, topics, third.due(encode_side(side), side.version))
+    reader = TableReader()
     for message in records(kafka.connection, Topics(topics).item_links, newest=NEWEST_RECORDS):
         reader.learn(message.key(), message.value())
     newest = reader.newest()
@@ -73,9 +77,8 @@ def test_another_item_side_at_the_same_cut_is_written(
     # The state was rebuilt without a device, and nothing has arrived since.
     before, after = (item_side(rng, 50, 10, 10, 2, version=7) for _ in range(2))
     versions = owner(kafka, topics)
-    write(kafka, topics, versions.due(before))
-    assert not versions.is_newest(after)
-    write(kafka, topics, versions.due(after))
+    write(kafka, topics, versions.due(encode_side(before), before.version))
+    write(kafka, topics, versions.due(encode_side(after), after.version))
     whole = published(kafka.connection, Topics(topics).item_links)
     assert whole is not None
     assert whole.table == encode_side(after)

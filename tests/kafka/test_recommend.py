@@ -12,15 +12,16 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from murmurec import Device, LocalRecommender
-from stream_app.agents.public_tables.item_links import LinksVersions, published
+from stream_app.agents.public_tables.versions import Versions, published
 from stream_app.cli import run
 from stream_app.kafka import clients
 from stream_app.kafka.acknowledged_writer import AcknowledgedWriter
 from stream_app.kafka.topic_admin import delete
+from stream_app.ranking.compact_side import encode_side
 from stream_app.ranking.derivation import derive
 from stream_app.ranking.item_side import ItemSide
 from stream_app.wire import PARTITIONS, Topics
-from stream_app.wire.item_links import LinksRecord, encode_links, links_records
+from stream_app.wire.public_tables import TableRecord, encode_table_record, table_records
 from tests.conftest import Kafka
 from tests.stream_app.ranking.tables import devices, public
 
@@ -46,16 +47,16 @@ def side() -> ItemSide:
     return derive(counts, np.full(len(counts.keys), 3.5, np.float32))
 
 
-def write(kafka: Kafka, topics: str, records: Iterable[LinksRecord]) -> None:
+def write(kafka: Kafka, topics: str, records: Iterable[TableRecord]) -> None:
     writer = AcknowledgedWriter.connect(kafka.connection, Topics(topics).item_links)
     for record in records:
-        writer.send_patiently(key=record.key, value=encode_links(record))
+        writer.send_patiently(key=record.key, value=encode_table_record(record))
     writer.wait()
 
 
 def publish_side(kafka: Kafka, topics: str, side: ItemSide) -> None:
-    owner = LinksVersions(lambda: published(kafka.connection, Topics(topics).item_links))
-    write(kafka, topics, owner.due(side))
+    owner = Versions(lambda: published(kafka.connection, Topics(topics).item_links))
+    write(kafka, topics, owner.due(encode_side(side), side.version))
 
 
 def written(kafka: Kafka, topic: str) -> int:
@@ -79,10 +80,10 @@ def test_before_the_first_version_there_is_one_sentence(
 ) -> None:
     assert run(ASK) == 1
     assert "no item side in" in capsys.readouterr().err
-    write(kafka, topics, list(links_records(bytes(200_000), 1, 0))[:2])
+    write(kafka, topics, list(table_records(bytes(200_000), 1, 0))[:2])
     assert run(ASK) == 1
     assert "no version of the item side is whole; try again" in capsys.readouterr().err
-    write(kafka, topics, links_records(b"mwis\2" + bytes(60), 2, 1))
+    write(kafka, topics, table_records(b"mwis\2" + bytes(60), 2, 1))
     assert run(ASK) == 1
     assert "format 2: this version reads format 1" in capsys.readouterr().err
     delete(clients.admin(kafka.connection), [Topics(topics).item_links])
@@ -140,10 +141,10 @@ def test_the_cache_serves_while_no_newer_version_is_whole_and_without_the_broker
     before = cached.read_bytes()
     assert answer(capsys)["items"] == first["items"]
     assert cached.read_bytes() != before  # it was compared with the topic just now
-    newer = list(links_records(bytes(200_000), side.version + 1, 1))
+    newer = list(table_records(bytes(200_000), side.version + 1, 1))
     write(kafka, topics, newer[:3])
     assert answer(capsys)["items"] == first["items"]  # half a version beside the whole one
-    write(kafka, topics, links_records(bytes(200_000), side.version + 2, 0))
+    write(kafka, topics, table_records(bytes(200_000), side.version + 2, 0))
     damaged = answer(capsys)
     assert (damaged["items"], damaged["cached"]) == (first["items"], True)
     offline = answer(capsys, "--offline")

@@ -1,9 +1,11 @@
 """Running campaigns: the owner of the clock takes the step that is due, one at a time.
 
-It reads the log of rounds to its end before each step, off the event loop. What it appends to the
-cut log it reads back through the state, and appends again only after `_AGAIN_SECONDS`: of two
-entries the second has no effect and is counted. Another owner does no harm; the log of rounds shows
-which of two steps came first.
+It publishes the side that the state has learned, and reads the log of rounds to its end, before
+each step, off the event loop. What it appends to the cut log it reads back through the state, and
+appends again, or something else, only after `_AGAIN_SECONDS`: of two equal entries the second has
+no effect and is counted, and the plan of the next campaign does not follow a sum so closely that
+its side is never published. Another owner does no harm; the log of rounds shows which of two steps
+came first.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import inf
 
 import faust
@@ -19,6 +21,7 @@ import structlog
 
 from stream_app.agents.campaigns.steps import Act, Follows, due, reason_of
 from stream_app.agents.crash_guard import crash_guard
+from stream_app.agents.public_tables.campaign_side import publisher
 from stream_app.agents.runtime import Runtime
 from stream_app.aggregation.coordinator import Coordinator
 from stream_app.aggregation.topics import ContributionTopic, LogChanged, RoundTopic
@@ -38,8 +41,8 @@ _AGAIN_SECONDS = 10.0
 @dataclass
 class Owner:
     """Takes the steps; one object for each time that the clock is owned. `append` writes to the
-    cut log, `standing` is that of the replica, `forgotten` its forgotten devices; `leave` closes
-    the connections."""
+    cut log, `standing` is that of the replica, `forgotten` its forgotten devices, `publish` brings
+    the side of a standing to the devices; `leave` closes the connections."""
 
     coordinator: Coordinator
     standing: Callable[[], Standing]
@@ -47,28 +50,36 @@ class Owner:
     append: Callable[[CampaignEntry], None]
     follows: Follows
     cut_seconds: float
+    publish: Callable[[Standing], None] = lambda _: None
     leave: Callable[[], None] = lambda: None
     now: Callable[[], float] = time.monotonic
     _seen: tuple[object, ...] = ()
     _since: float = 0.0
-    _sent: dict[CampaignEntry, float] = field(default_factory=dict)
+    _sent: tuple[Standing | None, float] = (None, -inf)
 
     def turn(self) -> None:
         """Take the step that is due, if one is; raises UserError where a log cannot be read or
         written, or where another owner was first."""
+        standing = self.standing()
+        self.publish(standing)
         rounds = self.coordinator.log.catch_up()
         stage = rounds.current
         seen = (stage and (stage.plan, stage.index, stage.phase),)
         if seen != self._seen:
             self._seen, self._since = seen, self.now()
         waited = self.now() - self._since
-        step = due(rounds, self.standing(), self.follows, waited, self.cut_seconds)
+        step = due(rounds, standing, self.follows, waited, self.cut_seconds)
         if isinstance(step, Act):
             self._act(step)
-        elif step is not None and self.now() - self._sent.get(step, -inf) >= _AGAIN_SECONDS:
-            self._sent = {step: self.now()}
+        elif step is not None and not self._awaits(standing):
+            self._sent = standing, self.now()
             self.append(step)
             log.info("campaign.appended", entry=type(step).__name__.lower())
+
+    def _awaits(self, standing: Standing) -> bool:
+        """Return whether an entry that was appended a short while ago is not in the state yet."""
+        before, at = self._sent
+        return standing is before and self.now() - at < _AGAIN_SECONDS
 
     def _act(self, act: Act) -> None:
         match act:
@@ -144,6 +155,7 @@ def _owner(runtime: Runtime, connection: Connection) -> Owner:
         contributions.close()
         rounds.close()
 
+    sides = publisher(connection, runtime.topics.item_side)
     return Owner(
         Coordinator(rounds, contributions),
         lambda: _standing(runtime.replica),
@@ -151,6 +163,7 @@ def _owner(runtime: Runtime, connection: Connection) -> Owner:
         lambda entry: runtime.append(encode_message(entry.sealed(runtime.seal))),
         Follows(runtime.replica.spec.parties, runtime.settings.campaign_keys),
         runtime.settings.cut_seconds,
+        lambda standing: sides.publish(standing, runtime.replica.cut),
         leave,
     )
 

@@ -16,7 +16,7 @@ from stream_app.errors import UserError
 from stream_app.kafka.clients import Connection
 from stream_app.ranking.compact_side import encode_side
 from stream_app.wire import CatalogueEntry
-from stream_app.wire.item_links import links_digest
+from stream_app.wire.public_tables import table_digest
 from tests.fixtures.item_sides import item_side
 
 NOWHERE = Connection("127.0.0.1:1")
@@ -29,7 +29,7 @@ def cache(tmp_path: Path) -> TableCache:
 
 def cached(items: int = 3) -> CachedTable:
     data = encode_side(item_side(np.random.default_rng(items), items, 1))
-    return CachedTable(1000.0, links_digest(data), data, (CatalogueEntry("alien", "Alien"),))
+    return CachedTable(1000.0, table_digest(data), data, (CatalogueEntry("alien", "Alien"),))
 
 
 def test_what_was_written_last_is_read(cache: TableCache) -> None:

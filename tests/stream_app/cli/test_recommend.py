@@ -17,7 +17,7 @@ from stream_app.cli import run
 from stream_app.cli.device.recommend import _ago
 from stream_app.ranking.compact_side import encode_side
 from stream_app.wire import CatalogueEntry
-from stream_app.wire.item_links import links_digest
+from stream_app.wire.public_tables import table_digest
 from tests.fixtures.item_sides import item_side
 
 NOWHERE = "127.0.0.1:1"
@@ -49,7 +49,7 @@ def put_in_cache(fetched: float | None = None) -> None:
     entries = (CatalogueEntry(4, "Four"), CatalogueEntry(8, "Eight", withdrawn=True))
     cache = TableCache.for_deployment(Path("cache"), NOWHERE, "murmurec")
     when = time.time() if fetched is None else fetched
-    assert cache.write(CachedTable(when, links_digest(data), data, entries))
+    assert cache.write(CachedTable(when, table_digest(data), data, entries))
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,13 @@
-"""The public item side as records: pages of one version, and a manifest that makes them valid.
+"""A public table as records: pages of one version, and a manifest that makes them valid.
 
     key "SLOT/NUMBER"     page       MessagePack {kind, slot, page, cut, data}
     key "SLOT/manifest"   manifest   MessagePack {kind, slot, cut, pages, size, digest}
 
-The topic is compacted. Versions alternate between slots 0 and 1, pages first, manifest last: while
-a version is being written the earlier one remains whole in the other slot. A reader joins the pages
-of a slot and takes them only with the digest that the manifest states, so it never uses half a
-version, or a mix of two; of two whole ones it takes the one whose manifest was written last.
+A topic holds one table: the item side of ratings, or that of a campaign. It is compacted. Versions
+alternate between slots 0 and 1, pages first, manifest last: while a version is being written the
+earlier one remains whole in the other slot. A reader joins the pages of a slot and takes them only
+with the digest that the manifest states, so it never uses half a version, or a mix of two; of two
+whole ones it takes the one whose manifest was written last.
 """
 
 from __future__ import annotations
@@ -19,27 +20,27 @@ from typing import Annotated
 import msgspec
 
 from stream_app.wire.decoding import version_reason
-from stream_app.wire.limits import LINKS_PAGE_BYTES, MAX_LINKS_BYTES, MAX_SEQ, VERSION
+from stream_app.wire.limits import MAX_SEQ, MAX_TABLE_BYTES, TABLE_PAGE_BYTES, VERSION
 from stream_app.wire.reasons import Reason, WireError
 
 SLOTS = 2
 _DIGEST_BYTES = 16
-MAX_LINKS_PAGES = -(-MAX_LINKS_BYTES // LINKS_PAGE_BYTES)
+MAX_TABLE_PAGES = -(-MAX_TABLE_BYTES // TABLE_PAGE_BYTES)
 # Records among which a whole version is found, however many were written since: two versions.
-NEWEST_RECORDS = 2 * (MAX_LINKS_PAGES + 1)
-_MOST_VALUE = LINKS_PAGE_BYTES + 1024
+NEWEST_RECORDS = 2 * (MAX_TABLE_PAGES + 1)
+_MOST_VALUE = TABLE_PAGE_BYTES + 1024
 
 Slot = Annotated[int, msgspec.Meta(ge=0, lt=SLOTS)]
-LinksCut = Annotated[int, msgspec.Meta(ge=0, le=MAX_SEQ)]
+TableCut = Annotated[int, msgspec.Meta(ge=0, le=MAX_SEQ)]
 
 
-class LinksPage(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="p"):
-    """A page of the item side that was derived after a cut."""
+class TablePage(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="p"):
+    """A page of the table that was derived after a cut."""
 
     slot: Slot
-    page: Annotated[int, msgspec.Meta(ge=0, lt=MAX_LINKS_PAGES)]
-    cut: LinksCut
-    data: Annotated[bytes, msgspec.Meta(min_length=1, max_length=LINKS_PAGE_BYTES)]
+    page: Annotated[int, msgspec.Meta(ge=0, lt=MAX_TABLE_PAGES)]
+    cut: TableCut
+    data: Annotated[bytes, msgspec.Meta(min_length=1, max_length=TABLE_PAGE_BYTES)]
     v: int = VERSION
 
     @property
@@ -48,16 +49,16 @@ class LinksPage(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fie
         return f"{self.slot}/{self.page}".encode()
 
 
-class LinksManifest(
+class TableManifest(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="m"
 ):
     """What the pages of a slot must be: `pages` of them, together `size` bytes with `digest`
     (blake2b-128)."""
 
     slot: Slot
-    cut: LinksCut
-    pages: Annotated[int, msgspec.Meta(ge=1, le=MAX_LINKS_PAGES)]
-    size: Annotated[int, msgspec.Meta(ge=1, le=MAX_LINKS_BYTES)]
+    cut: TableCut
+    pages: Annotated[int, msgspec.Meta(ge=1, le=MAX_TABLE_PAGES)]
+    size: Annotated[int, msgspec.Meta(ge=1, le=MAX_TABLE_BYTES)]
     digest: Annotated[bytes, msgspec.Meta(min_length=_DIGEST_BYTES, max_length=_DIGEST_BYTES)]
     v: int = VERSION
 
@@ -67,24 +68,24 @@ class LinksManifest(
         return f"{self.slot}/manifest".encode()
 
 
-LinksRecord = LinksPage | LinksManifest
+TableRecord = TablePage | TableManifest
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(LinksRecord)
+_decoder = msgspec.msgpack.Decoder(TableRecord)
 
 
-def encode_links(record: LinksRecord) -> bytes:
+def encode_table_record(record: TableRecord) -> bytes:
     """Return a page or a manifest as MessagePack."""
     return _encoder.encode(record)
 
 
-def decode_links(key: bytes | None, value: bytes | None) -> LinksRecord:
+def decode_table_record(key: bytes | None, value: bytes | None) -> TableRecord:
     """Return the page or manifest of a record; raises `WireError` and nothing else."""
     if not value:
         raise WireError(Reason.EMPTY)
     if len(value) > _MOST_VALUE:
         raise WireError(Reason.TOO_LARGE)
     try:
-        record: LinksRecord = _decoder.decode(value)
+        record: TableRecord = _decoder.decode(value)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise WireError(version_reason(value)) from None
     if record.v != VERSION:
@@ -94,23 +95,23 @@ def decode_links(key: bytes | None, value: bytes | None) -> LinksRecord:
     return record
 
 
-def links_digest(table: bytes) -> bytes:
+def table_digest(table: bytes) -> bytes:
     """Return the digest that a manifest states of the joined pages."""
     return blake2b(table, digest_size=_DIGEST_BYTES).digest()
 
 
-def links_records(table: bytes, cut: int, slot: int) -> Iterator[LinksRecord]:
+def table_records(table: bytes, cut: int, slot: int) -> Iterator[TableRecord]:
     """Yield the records of one version in the order in which they are written."""
-    if not 1 <= len(table) <= MAX_LINKS_BYTES:
-        raise ValueError(f"item side of {len(table)} bytes: 1 to {MAX_LINKS_BYTES} are published")
-    starts = range(0, len(table), LINKS_PAGE_BYTES)
+    if not 1 <= len(table) <= MAX_TABLE_BYTES:
+        raise ValueError(f"table of {len(table)} bytes: 1 to {MAX_TABLE_BYTES} are published")
+    starts = range(0, len(table), TABLE_PAGE_BYTES)
     for page, start in enumerate(starts):
-        yield LinksPage(slot, page, cut, table[start : start + LINKS_PAGE_BYTES])
-    yield LinksManifest(slot, cut, len(starts), len(table), links_digest(table))
+        yield TablePage(slot, page, cut, table[start : start + TABLE_PAGE_BYTES])
+    yield TableManifest(slot, cut, len(starts), len(table), table_digest(table))
 
 
 @dataclass(frozen=True)
-class LinksVersion:
+class TableVersion:
     """A whole version: the slot that holds it, the cut it was derived after, its bytes."""
 
     slot: int
@@ -119,7 +120,7 @@ class LinksVersion:
 
 
 @dataclass
-class LinksReader:
+class TableReader:
     """Joins the records of the topic, given in log order, to whole versions.
 
     `refused` counts malformed records, `foreign` those of another version of the format.
@@ -127,22 +128,22 @@ class LinksReader:
 
     refused: int = 0
     foreign: int = 0
-    _pages: dict[tuple[int, int], LinksPage] = field(default_factory=dict)
-    _manifests: dict[int, LinksManifest] = field(
+    _pages: dict[tuple[int, int], TablePage] = field(default_factory=dict)
+    _manifests: dict[int, TableManifest] = field(
         default_factory=dict
     )  # the last written at the end
 
     def learn(self, key: bytes | None, value: bytes | None) -> None:
         """Take the next record; a malformed one is counted and leaves the others as they are."""
         try:
-            record = decode_links(key, value)
+            record = decode_table_record(key, value)
         except WireError as error:
             if error.reason is Reason.UNKNOWN_VERSION:
                 self.foreign += 1
             else:
                 self.refused += 1
             return
-        if isinstance(record, LinksPage):
+        if isinstance(record, TablePage):
             self._pages[record.slot, record.page] = record
         else:
             self._manifests.pop(record.slot, None)
@@ -158,18 +159,18 @@ class LinksReader:
         """How many pages were read, of whole versions or not."""
         return len(self._pages)
 
-    def newest(self) -> LinksVersion | None:
+    def newest(self) -> TableVersion | None:
         """Return the whole version whose manifest was written last; None where none is whole."""
         for manifest in reversed(self._manifests.values()):
             table = self._joined(manifest)
             if table is not None:
-                return LinksVersion(manifest.slot, manifest.cut, table)
+                return TableVersion(manifest.slot, manifest.cut, table)
         return None
 
-    def _joined(self, manifest: LinksManifest) -> bytes | None:
+    def _joined(self, manifest: TableManifest) -> bytes | None:
         pages = [self._pages.get((manifest.slot, page)) for page in range(manifest.pages)]
         if any(page is None or page.cut != manifest.cut for page in pages):
             return None
         table = b"".join(page.data for page in pages if page is not None)
-        whole = len(table) == manifest.size and links_digest(table) == manifest.digest
+        whole = len(table) == manifest.size and table_digest(table) == manifest.digest
         return table if whole else None

@@ -9,55 +9,55 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_app.wire import Reason, WireError
-from stream_app.wire.item_links import (
-    MAX_LINKS_PAGES,
+from stream_app.wire.limits import MAX_TABLE_BYTES, TABLE_PAGE_BYTES
+from stream_app.wire.public_tables import (
+    MAX_TABLE_PAGES,
     NEWEST_RECORDS,
-    LinksManifest,
-    LinksPage,
-    LinksReader,
-    LinksVersion,
-    decode_links,
-    encode_links,
-    links_records,
+    TableManifest,
+    TablePage,
+    TableReader,
+    TableVersion,
+    decode_table_record,
+    encode_table_record,
+    table_records,
 )
-from stream_app.wire.limits import LINKS_PAGE_BYTES, MAX_LINKS_BYTES
 
 Record = tuple[bytes, bytes]
 
 
 def table(version: int, pages: int) -> bytes:
     """Return bytes of `pages` pages that differ from version to version."""
-    size = (pages - 1) * LINKS_PAGE_BYTES + 1 + version % 100
+    size = (pages - 1) * TABLE_PAGE_BYTES + 1 + version % 100
     return np.random.default_rng(version).bytes(size)
 
 
 def written(version: int, pages: int, slot: int) -> list[Record]:
     return [
-        (record.key, encode_links(record))
-        for record in links_records(table(version, pages), version, slot)
+        (record.key, encode_table_record(record))
+        for record in table_records(table(version, pages), version, slot)
     ]
 
 
-def read(records: list[Record]) -> LinksReader:
-    reader = LinksReader()
+def read(records: list[Record]) -> TableReader:
+    reader = TableReader()
     for key, value in records:
         reader.learn(key, value)
     return reader
 
 
-@pytest.mark.parametrize("size", [1, LINKS_PAGE_BYTES, LINKS_PAGE_BYTES + 1, MAX_LINKS_BYTES])
+@pytest.mark.parametrize("size", [1, TABLE_PAGE_BYTES, TABLE_PAGE_BYTES + 1, MAX_TABLE_BYTES])
 def test_a_version_comes_back_as_it_was_written(size: int) -> None:
     data = np.random.default_rng(size).bytes(size)
-    records = [(each.key, encode_links(each)) for each in links_records(data, 7, 1)]
-    assert read(records).newest() == LinksVersion(1, 7, data)
+    records = [(each.key, encode_table_record(each)) for each in table_records(data, 7, 1)]
+    assert read(records).newest() == TableVersion(1, 7, data)
     assert 2 * len(records) <= NEWEST_RECORDS
     assert max(len(value) for _, value in records) < 1_000_000  # Kafka's limit of a message
 
 
-@pytest.mark.parametrize("size", [0, MAX_LINKS_BYTES + 1])
+@pytest.mark.parametrize("size", [0, MAX_TABLE_BYTES + 1])
 def test_a_size_that_no_reader_would_take_is_not_written(size: int) -> None:
     with pytest.raises(ValueError, match="bytes: 1 to"):
-        list(links_records(bytes(size), 1, 0))
+        list(table_records(bytes(size), 1, 0))
 
 
 @given(
@@ -83,7 +83,7 @@ def test_after_any_record_the_last_whole_version_is_read(
     if whole is None:
         assert found is None
     else:
-        assert found == LinksVersion(whole % 2, whole, table(whole, pages[whole - 1]))
+        assert found == TableVersion(whole % 2, whole, table(whole, pages[whole - 1]))
 
 
 @given(st.integers(1, 3), st.integers(1, 3), st.data())
@@ -95,8 +95,8 @@ def test_two_writers_in_one_slot_are_never_mixed(first: int, second: int, data: 
         log.append((left if take_left else right).pop(0))
     found = read(log).newest()
     assert found is None or found in (
-        LinksVersion(0, 1, table(1, first)),
-        LinksVersion(0, 2, table(2, second)),
+        TableVersion(0, 1, table(1, first)),
+        TableVersion(0, 2, table(2, second)),
     )
 
 
@@ -109,7 +109,7 @@ def test_a_version_with_a_changed_byte_is_not_used(data: st.DataObject) -> None:
     changed = value[:at] + bytes([value[at] ^ data.draw(st.integers(1, 255))]) + value[at + 1 :]
     records[place] = key, changed
     found = read(records).newest()
-    assert found == LinksVersion(1, 1, table(1, 2))
+    assert found == TableVersion(1, 1, table(1, 2))
 
 
 @pytest.mark.parametrize(
@@ -140,34 +140,34 @@ def manifest(**changed: object) -> bytes:
     [
         (b"0/manifest", b"", Reason.EMPTY),
         (b"0/manifest", None, Reason.EMPTY),
-        (b"0/manifest", bytes(LINKS_PAGE_BYTES + 2000), Reason.TOO_LARGE),
+        (b"0/manifest", bytes(TABLE_PAGE_BYTES + 2000), Reason.TOO_LARGE),
         (b"0/manifest", b"{}", Reason.MALFORMED),
         (b"0/manifest", b"\xc1", Reason.MALFORMED),
         (b"0/manifest", manifest(v=2), Reason.UNKNOWN_VERSION),
         (b"0/manifest", manifest(v=2, more=1), Reason.UNKNOWN_VERSION),
         (b"0/manifest", manifest(slot=2), Reason.MALFORMED),
-        (b"0/manifest", manifest(pages=MAX_LINKS_PAGES + 1), Reason.MALFORMED),
-        (b"0/manifest", manifest(size=MAX_LINKS_BYTES + 1), Reason.MALFORMED),
+        (b"0/manifest", manifest(pages=MAX_TABLE_PAGES + 1), Reason.MALFORMED),
+        (b"0/manifest", manifest(size=MAX_TABLE_BYTES + 1), Reason.MALFORMED),
         (b"0/manifest", manifest(digest=bytes(15)), Reason.MALFORMED),
         (b"0/manifest", manifest(cut=-1), Reason.MALFORMED),
         (b"1/manifest", manifest(), Reason.KEY_MISMATCH),
         (None, manifest(), Reason.KEY_MISMATCH),
-        (b"0/1", encode_links(LinksPage(0, 0, 1, b"x")), Reason.KEY_MISMATCH),
+        (b"0/1", encode_table_record(TablePage(0, 0, 1, b"x")), Reason.KEY_MISMATCH),
     ],
 )
 def test_a_record_that_breaks_the_contract_is_refused(
     key: bytes | None, value: bytes | None, reason: Reason
 ) -> None:
     with pytest.raises(WireError) as caught:
-        decode_links(key, value)
+        decode_table_record(key, value)
     assert caught.value.reason is reason
     reader = read(written(1, 2, 0))
     reader.learn(key, value)
-    assert reader.newest() == LinksVersion(0, 1, table(1, 2))
+    assert reader.newest() == TableVersion(0, 1, table(1, 2))
     assert (reader.refused, reader.foreign) == (
         (0, 1) if reason is Reason.UNKNOWN_VERSION else (1, 0)
     )
 
 
 def test_a_valid_record_is_decoded() -> None:
-    assert decode_links(b"0/manifest", manifest()) == LinksManifest(0, 1, 1, 1, bytes(16))
+    assert decode_table_record(b"0/manifest", manifest()) == TableManifest(0, 1, 1, 1, bytes(16))
