@@ -1,4 +1,4 @@
-"""Accuracy of a model that learns sanitized ratings: one function for every protocol.
+"""Accuracy of predicted ratings: one function for learners, trainers and campaigns.
 
 >>> from murmurec import evaluate
 >>> users = [user for user in range(40) for _ in range(10)]
@@ -9,207 +9,185 @@
 ('prequential', 400, 'rr:5:2')
 >>> result.rmse < 2.5
 True
+>>> whole = evaluate((users, items, ratings), mode="central", epsilon=4)
+>>> whole.people, whole.epsilon, whole.delta
+(40, 4.0, 1e-06)
 
-The learner sees reports only; RMSE and MAE compare its predictions with the true ratings, in the
-data's own units. The noise comes from a seed, so that a figure can be repeated; nothing is sent.
+A learner sees reports only, a campaign noisy sums only; RMSE and MAE compare what is predicted with
+the true ratings, in the data's own units. The noise comes from a seed, so that a figure can be
+repeated; nothing is sent. `murmurec evaluate` prints the same figures.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Literal, TypedDict, Unpack, overload
 
-import numpy as np
-
-from murmurec.ratings import Ratings, columns_of, item_keys, user_keys
-from producers.datasets.load import Dataset
-from producers.scale import Scale
-from stream_app import evaluation
+from murmurec import trainers
+from murmurec.campaigns import campaign_stars
+from murmurec.learner_evaluation import Evaluation, Options, Progress
+from murmurec.ratings import Ratings, columns_of
+from producers.datasets.metadata import ItemRow, metadata_beside
+from stream_app.errors import UserError
 from stream_app.evaluation import EvaluationResult
-from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.factory import build
-from stream_app.models.factorization.learner import LearnerSpec
-from stream_app.models.factorization.presence_rates import PresenceRates
-from stream_app.privacy import registry
+from stream_app.evaluation.campaigns import CampaignStars
 from stream_app.privacy.mechanism import Mechanism
-from stream_app.privacy.randomness import SeededSource
 
-_CELL_BYTES = 4
-_SCOPE = 300
-_PRESENCE_BYTES = 4 << 20
+__all__ = ["Evaluation", "Options", "Progress", "Terms", "evaluate"]
 
-Progress = Callable[[int, int], object]
+_USUAL = Options()
+Epsilon = int | float | str | Fraction
+Metadata = bool | Mapping[str, ItemRow]
 
 
-@dataclass(frozen=True)
-class Options:
-    """Options that are rarely changed.
+class Terms(TypedDict, total=False):
+    """What a central guarantee is about.
 
-    depth: rows of the sketch. scope: the number of items of the public scope, the most rated ones,
-    where presence is protected; 300 or all by default. user_bias: whether a device chooses the
-    groups of a partition also by the user's bias, estimated from its own released reports.
+    mode: `"local"` (the default), `"central"` or `"split"`, which are campaigns of noisy sums.
+    epsilon: of a whole person in a campaign, of one rating event for a trainer (`inf`: no noise); 2
+    where it is left out. A mechanism has its epsilon in its id.
+    meta: genres and years by item id as public features of a campaign; True takes them from the
+    files beside the file of ratings.
     """
 
-    depth: int = 4
-    scope: int | None = None
-    user_bias: bool = False
+    mode: str
+    epsilon: Epsilon
+    meta: Metadata
+
+
+class CampaignTerms(TypedDict):
+    """The terms of a campaign; `Terms` says what they mean."""
+
+    mode: Literal["central", "split"]
+
+
+class _Campaign(CampaignTerms, total=False):
+    epsilon: Epsilon
+    meta: Metadata
+
+
+class _Event(TypedDict, total=False):
+    mode: Literal["local"]
+    epsilon: Epsilon
+
+
+@overload
+def evaluate(
+    ratings: Ratings, *, seed: int = ..., progress: Progress = ..., **terms: Unpack[_Campaign]
+) -> CampaignStars: ...
+
+
+@overload
+def evaluate(
+    ratings: Ratings,
+    mechanism: Mechanism | str | None = None,
+    *,
+    model: str = ...,
+    factors: int = ...,
+    protocol: str | None = ...,
+    seed: int = ...,
+    options: Options = ...,
+    progress: Progress = ...,
+    **terms: Unpack[_Event],
+) -> EvaluationResult: ...
 
 
 def evaluate(
     ratings: Ratings,
     mechanism: Mechanism | str | None = None,
     *,
-    model: str = "hybrid",
-    factors: int = 32,
+    model: str | None = None,
+    factors: int | None = None,
     protocol: str | None = None,
     seed: int = 0,
-    options: Options = Options(),
+    options: Options = _USUAL,
     progress: Progress = lambda done, total: None,  # noqa: ARG005 (a silent default)
-) -> EvaluationResult:
-    """Sanitize ratings with a mechanism, learn them, and return the accuracy.
+    **terms: Unpack[Terms],
+) -> EvaluationResult | CampaignStars:
+    """Learn ratings under a guarantee and return the accuracy of what is then predicted.
 
     Args:
         ratings: a data frame, a mapping of columns, a tuple of arrays or a file, on the smallest
             usual scale that holds them; a `Dataset` on its own scale (`murmurec.ratings`).
         mechanism: a mechanism or its id; None learns the ratings as they are.
-        model: name of a learner: `"hybrid"`, `"sketch"`, `"dense"`, `"literal"`, `"hashing"`.
-        factors: components of a latent vector.
+        model: name of a learner: `"hybrid"` (the default), `"sketch"`, `"dense"`, `"literal"`,
+            `"hashing"`; or of a trainer, which is given the true ratings and noises what it learns:
+            `"noisy-cells"`, `"tree"`, `"subsampled"`, `"sgld"`, and `"sgld-paper"`, which
+            guarantees nothing.
+        factors: components of a latent vector; 32 by default. A campaign has those of its budget.
         protocol: `"prequential"` (time order, test then learn; the default) or `"one-pass"` (random
             80/10/10 split). A mechanism that protects presence is always measured in one pass over
-            a public scope of items.
+            a public scope of items, trainers and campaigns always on the random split.
         seed: of the noise, the split and the hashes.
-        progress: called with the events done and their total after every batch.
+        progress: called with the work done and its total.
+        terms: mode, epsilon and meta (`Terms`).
 
     A sketch has as many cells as a dense table of these users and items (gamma = 1). Raises
-    ValueError for arguments out of range or invalid ratings.
+    ValueError for arguments out of range or that contradict each other, and for invalid ratings.
     """
+    if not 0 <= seed < 2**63:
+        raise ValueError(f"seed {seed}: give a number from 0 to 2^63-1")
+    if terms.get("mode", "local") != "local":
+        given = {"mechanism": mechanism, "protocol": protocol, "model": model, "factors": factors}
+        _refuse(f"a campaign ({terms['mode']})", given)
+        return _campaign(ratings, seed, progress, terms)
+    if terms.get("meta"):
+        raise ValueError("meta: is about a campaign; add mode='central' or mode='split'")
+    data, name, size = columns_of(ratings, None, seed), model or "hybrid", factors or 32
+    if trainers.is_trainer(name):
+        others = {"mechanism": mechanism, "scope": options.scope}
+        _refuse(f"model {name!r}", others)
+        if protocol not in (None, "one-pass"):
+            raise ValueError(f"model {name!r}: is measured one-pass, not {protocol}")
+        epsilon = trainers.event_epsilon(terms.get("epsilon"))
+        chosen = trainers.TrainerOptions(name, epsilon, size, options.depth, seed)
+        return trainers.TrainerEvaluation(data, chosen).measure()
+    if terms.get("epsilon") is not None:
+        raise ValueError(
+            f"epsilon {terms['epsilon']}: model {name!r} has none of its own; give it in the "
+            "mechanism's id, as 'rr:5:2', or name a trainer or a campaign's mode"
+        )
     run = Evaluation(
-        columns_of(ratings, None),
-        mechanism,
-        model=model,
-        factors=factors,
-        protocol=protocol,
-        seed=seed,
-        options=options,
+        data, mechanism, model=name, factors=size, protocol=protocol, seed=seed, options=options
     )
     return run.measure(progress)
 
 
-class Evaluation:
-    """Ratings, the devices that sanitize them, and a new learner of the size that they need.
-
-    The constructor raises ValueError for an argument out of range, `measure` for ratings that are
-    too few.
-    """
-
-    def __init__(
-        self,
-        data: Dataset,
-        mechanism: Mechanism | str | None,
-        *,
-        model: str,
-        factors: int,
-        protocol: str | None,
-        seed: int,
-        options: Options,
-    ) -> None:
-        if not 0 <= seed < 2**63:
-            raise ValueError(f"seed {seed}: give a number from 0 to 2^63-1")
-        if protocol not in (None, *evaluation.PROTOCOLS):
-            raise ValueError(f"protocol {protocol}: choose {' or '.join(evaluation.PROTOCOLS)}")
-        chosen = mechanism_of(mechanism, data.scale)
-        users, items = user_keys(data.users), item_keys(data.items)
-        values = data.scale.values
-        truth = evaluation.TrueRatings(data.ratings, float(values[0]), float(values[-1]))
-        self._events = evaluation.EvaluationData(users, items, truth)
-        self._levels, self._mechanism = data.levels, chosen
-        self._protocol, self._seed, self._user_bias = protocol, seed, options.user_bias
-        self._people, catalogue = len(np.unique(users)), len(np.unique(items))
-        self._scope = 0
-        if chosen.inputs > chosen.levels:
-            self._scope = scope_of(options.scope, catalogue, chosen, protocol)
-        self._channels = Channels.from_mechanisms([chosen])
-        entities = self._people + (self._scope or catalogue)
-        self._learner = build(
-            model, self._channels, sizes_of(entities, factors, options.depth, seed)
-        )
-
-    def measure(self, progress: Progress) -> EvaluationResult:
-        """Sanitize the ratings, learn them and return the accuracy; call it once."""
-        return self._over_scope(progress) if self._scope else self._over_ratings(progress)
-
-    def _over_scope(self, progress: Progress) -> EvaluationResult:
-        source = SeededSource(self._seed)
-        return evaluation.evaluate_scope(
-            self._events,
-            evaluation.ScopeDevices(self._levels, self._mechanism, source, self._scope),
-            self._learner,
-            PresenceRates(self._channels, _PRESENCE_BYTES, self._seed),
-            seed=self._seed,
-            progress=_counted(progress, self._people * self._scope),
-        )
-
-    def _over_ratings(self, progress: Progress) -> EvaluationResult:
-        mechanism, source = self._mechanism, SeededSource(self._seed)
-        devices: evaluation.Devices
-        if mechanism.masks:
-            columns = self._channels, self._events.users, self._events.items, self._levels, source
-            devices = evaluation.AdaptiveDevices(mechanism, *columns, user_bias=self._user_bias)
-        else:
-            devices = evaluation.FixedReports(mechanism.release(self._levels, source))
-        return evaluation.evaluate(
-            self._events,
-            devices,
-            self._learner,
-            protocol=self._protocol or "prequential",
-            mechanism=mechanism.id,
-            epsilon=None if mechanism.epsilon is None else float(mechanism.epsilon),
-            seed=self._seed,
-            progress=_counted(progress, len(self._levels)),
-        )
+def _refuse(what: str, others: Mapping[str, object]) -> None:
+    """Raise ValueError for an argument that a way to learn does not have."""
+    for name, value in others.items():
+        if value is not None:
+            raise ValueError(f"{name}: {what} has none; leave it out")
 
 
-def _counted(progress: Progress, total: int) -> Callable[[int], None]:
-    """Return a function that takes the events of each step and reports their sum."""
-    done = 0
-
-    def add(events: int) -> None:
-        nonlocal done
-        done += events
-        progress(done, total)
-
-    return add
-
-
-def sizes_of(entities: int, factors: int, depth: int, seed: int) -> LearnerSpec:
-    """Return sizes with as many cells as a dense table, and a vector in each row at least."""
-    return LearnerSpec(
-        factors=factors,
-        depth=depth,
-        sketch_bytes=max(entities, depth) * factors * _CELL_BYTES,
-        scalars_bytes=max(64, 64 * entities),
+def _campaign(ratings: Ratings, seed: int, progress: Progress, terms: Terms) -> CampaignStars:
+    """Return the accuracy of a whole *stars* campaign."""
+    text = str(terms.get("epsilon", 2))
+    epsilon = trainers.event_epsilon(text)
+    if not epsilon:
+        raise ValueError(f"epsilon {text[:40]}: give a number above 0, as 2, 0.5 or 1/2")
+    return campaign_stars(
+        columns_of(ratings, None, seed),
+        terms["mode"],
+        epsilon,
+        metadata=_metadata(ratings, terms.get("meta", False)),
         seed=seed,
+        progress=progress,
     )
 
 
-def mechanism_of(mechanism: Mechanism | str | None, scale: Scale) -> Mechanism:
-    """Return a mechanism, of an id or without noise; ValueError where it has other levels."""
-    if mechanism is None:
-        return registry.mechanism("none", scale.levels, None)
-    chosen = registry.parse(mechanism) if isinstance(mechanism, str) else mechanism
-    if chosen.levels != scale.levels:
-        raise ValueError(f"{chosen.id}: the ratings have {scale.levels} levels ({scale})")
-    return chosen
-
-
-def scope_of(scope: int | None, items: int, mechanism: Mechanism, protocol: str | None) -> int:
-    """Return the size of the public scope; ValueError where it cannot be, or for a protocol."""
-    if protocol == "prequential":
-        raise ValueError(
-            f"{mechanism.id}: whole scopes are sent at the end of an epoch, in no order of "
-            "ratings; leave the protocol out"
+def _metadata(ratings: Ratings, meta: Metadata) -> Mapping[str, ItemRow] | None:
+    if not isinstance(meta, bool):
+        return meta
+    if not meta:
+        return None
+    if not isinstance(ratings, str | Path):
+        raise ValueError(  # noqa: TRY004 (one error for bad input)
+            "meta: ratings that are no file have no folder; give a mapping, or the file"
         )
-    size = min(_SCOPE, items) if scope is None else scope
-    if not 1 <= size <= items:
-        raise ValueError(f"scope {size}: the ratings are of {items} items; give 1 to {items}")
-    return size
+    try:
+        return metadata_beside(Path(ratings))
+    except UserError as refusal:
+        raise ValueError(str(refusal)) from None

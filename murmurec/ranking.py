@@ -23,8 +23,8 @@ from functools import partial
 
 import numpy as np
 
-from murmurec.evaluation import Progress, mechanism_of, scope_of, sizes_of
 from murmurec.learned_server import CleanRatings, LearnedServer
+from murmurec.learner_evaluation import Progress, mechanism_of, scope_of, sizes_of
 from murmurec.list_makers import device_lists, server_lists
 from murmurec.ratings import Ratings, columns_of, item_keys, user_keys
 from producers.datasets.load import Dataset
@@ -141,6 +141,16 @@ class RankingEvaluation:
     def learning(self) -> Iterator[int]:
         """Sanitize and learn the ratings; yield how many, or how many cells, are done."""
         return self._over_scope() if self._scope else self._over_ratings()
+
+    def device_row(self, *, in_order: bool) -> RankingRow:
+        """Return the figures of the devices' lists, once `learning` is done.
+
+        Raises ValueError where nothing was learned that a list could be made from.
+        """
+        if self.server.recommender.served is None:
+            raise ValueError("too few ratings: there is nothing yet that lists are made from")
+        (way,) = device_lists(self.server, self.task, self._stars, self._k, in_order)
+        return ranking.row_of(self.task, way)
 
     def _over_ratings(self) -> Iterator[int]:
         source = SeededSource(self._seed)

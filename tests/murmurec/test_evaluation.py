@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
+from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +14,8 @@ from murmurec import evaluate, mechanisms
 from murmurec.evaluation import Options
 from producers.datasets import synthetic
 from producers.datasets.load import Dataset
+from producers.datasets.metadata import metadata_beside
+from stream_app.cli import run
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +73,86 @@ def test_the_same_seed_gives_the_same_figure(ratings: Dataset) -> None:
     ],
 )
 def test_bad_arguments_are_refused(
+    ratings: Dataset, arguments: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        evaluate(ratings, **arguments)
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give a file of made-up ratings by many people, with genres and years beside it."""
+    folder = tmp_path_factory.mktemp("data")
+    dataset = synthetic.generate(5, users=150, items=30, ratings=1800).dataset
+    rows = zip(dataset.users.tolist(), dataset.items.tolist(), dataset.ratings, strict=True)
+    lines = [f"{user},{item},{stars},{when}" for when, (user, item, stars) in enumerate(rows)]
+    (folder / "ratings.csv").write_text("\n".join(["user,item,rating,timestamp", *lines]) + "\n")
+    titles = [f"{item},Item ({1970 + n}),{'abc'[n % 3]}" for n, item in enumerate(_items(dataset))]
+    (folder / "movies.csv").write_text("\n".join(["movieId,title,genres", *titles]) + "\n")
+    return folder / "ratings.csv"
+
+
+def _items(dataset: Dataset) -> list[Any]:
+    return sorted(set(dataset.items.tolist()))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [
+        ({"model": "tree", "epsilon": 2}, ["--model", "tree", "--epsilon", "2"]),
+        ({"model": "noisy-cells"}, ["--model", "noisy-cells"]),
+        ({"model": "sgld-paper", "epsilon": "inf"}, ["--model", "sgld-paper", "--epsilon", "inf"]),
+        ({"mode": "split", "epsilon": 2}, ["--mode", "split"]),
+        (
+            {"mode": "central", "epsilon": Fraction(1, 2), "meta": True},
+            ["--mode", "central", "--epsilon", "1/2", "--meta"],
+        ),
+        ({"mechanism": "rr:5:2"}, ["--mechanism", "rr"]),
+    ],
+    ids=str,
+)
+def test_the_figures_are_those_of_the_command(
+    file: Path, tmp_path: Path, arguments: dict[str, Any], options: list[str]
+) -> None:
+    written = tmp_path / "out.json"
+    factors = [] if "mode" in arguments else ["--factors", "4"]
+    few = {} if "mode" in arguments else {"factors": 4}
+    given = ["--seed", "3", "--scale", "1", "5", "1", "--json", str(written)]
+    assert run(["evaluate", str(file), *options, *factors, *given]) == 0
+    expected = json.loads(written.read_text())
+    found = asdict(evaluate(file, seed=3, **arguments, **few))
+    for name in ("events", "rmse", "mae", "rmse_baseline", "epsilon"):
+        assert found[name] == expected[name], name
+    assert found.get("mechanism") == expected.get("mechanism")
+
+
+def test_metadata_may_be_given_as_a_mapping(file: Path) -> None:
+    terms: dict[str, Any] = {"mode": "central", "epsilon": 64}
+    beside = evaluate(file, **terms, meta=True).rmse
+    assert evaluate(file, **terms, meta=metadata_beside(file)).rmse == beside
+    assert evaluate(file, **terms).rmse != beside
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"mode": "both"}, "mode both: choose central or split"),
+        ({"mode": "split", "mechanism": "rr:5:2"}, "mechanism: a campaign .split. has none"),
+        ({"mode": "split", "model": "dense"}, "model: a campaign"),
+        ({"mode": "split", "protocol": "one-pass"}, "protocol: a campaign"),
+        ({"mode": "split", "epsilon": 0}, "epsilon 0: give a number above 0"),
+        ({"mode": "split", "epsilon": "inf"}, "epsilon inf: give a number above 0"),
+        ({"mode": "split", "epsilon": "much"}, "epsilon 'much': give 2, 0.5"),
+        ({"mode": "split", "meta": True}, "meta: ratings that are no file"),
+        ({"meta": True}, "meta: is about a campaign"),
+        ({"epsilon": 2}, "epsilon 2: model 'hybrid' has none of its own"),
+        ({"model": "tree", "mechanism": "rr:5:2"}, "mechanism: model 'tree' has none"),
+        ({"model": "tree", "protocol": "prequential"}, "measured one-pass, not prequential"),
+        ({"model": "tree", "options": Options(scope=3)}, "scope: model 'tree' has none"),
+        ({"model": "tree", "epsilon": -1}, "epsilon '-1': give 2"),
+    ],
+)
+def test_terms_that_contradict_each_other_are_refused(
     ratings: Dataset, arguments: dict[str, Any], sentence: str
 ) -> None:
     with pytest.raises(ValueError, match=sentence):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from murmurec.evaluation import Evaluation, Options
+from murmurec.learner_evaluation import Evaluation, Options
 from producers.datasets.load import Dataset
 from producers.scale import Scale
 from stream_app.cli import output
