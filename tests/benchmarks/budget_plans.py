@@ -3,11 +3,7 @@
 One pass of the dense learner over a random 80/10/10 split. Each user reports a stated number of the
 ratings in the first part, under partition:5:e; all other ratings are never reported. The last part
 is tested. Beside it the fold-in: each device corrects its own predictions from all its ratings of
-the first part, in the clear, by ridge regression on the public items,
-
-    (b, p) = argmin sum_i (r_i - mu - b_i - b - p . q_i)^2 + BIAS b^2 + FACTORS |p|^2
-
-with BIAS, FACTORS from a grid by the error of the middle part.
+the first part, in the clear (`stream_app/evaluation/fold_in.py`).
 
 Which ratings are reported is drawn with weights popularity^power: 0 draws at random, -1/2 prefers
 items with few ratings. That a rating exists is public under these mechanisms, so every power looks
@@ -16,7 +12,6 @@ at public data only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product
 
@@ -24,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.evaluation import AdaptiveDevices, split
+from stream_app.evaluation.fold_in import OwnRatings, folded_in
 from stream_app.evaluation.results import rms
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.factory import build
@@ -41,7 +37,6 @@ GRID = ("1/4", "1/2", "1", "3/2", "2", "5/2", "3", "4", "5", "6")  # at a budget
 BUDGETS = (5, 10, 40, 80, 160, 320)
 EPSILONS = ("5/2", "4")  # at the other budgets
 POWERS = (-0.25, -0.5, 0.5, 1.0)  # of 5 reports at 4
-_RIDGES = tuple(product((2.0, 5.0, 10.0), (1.0, 3.0, 10.0, 30.0, 100.0)))
 _BATCH = 8192
 
 
@@ -78,10 +73,12 @@ def errors(
     """Return the RMSE of the last part after `count` reports a user, without and with fold-in."""
     learned, tuned, tested = split(len(ratings), seed)
     learner = learn(ratings, reported(ratings, learned, count, power, seed), id, seed, factors)
-    folded = min(_folded(ratings, learned, tuned, tested, learner))
-    truth = ratings.levels[tested] + 1.0
+    stars = ratings.levels + 1.0
+    folded = folded_in(
+        OwnRatings(ratings.users, ratings.items, stars, learned, tuned, tested), learner
+    )
     predicted = learner.predict_many(ratings.users[tested], ratings.items[tested])
-    return rms(predicted - truth), folded[1]
+    return rms(predicted - stars[tested]), rms(folded - stars[tested])
 
 
 def reported(
@@ -117,38 +114,3 @@ def learn(ratings: Ratings, rows: NDArray[np.int64], id: str, seed: int, factors
         )
         first += len(part)
     return learner
-
-
-def _folded(
-    ratings: Ratings,
-    learned: NDArray[np.int64],
-    tuned: NDArray[np.int64],
-    tested: NDArray[np.int64],
-    learner: Learner,
-) -> Iterator[tuple[float, float]]:
-    """Yield the RMSE of the middle and of the last part, for each pair of ridges."""
-    keys, places = np.unique(ratings.items, return_inverse=True)
-    vectors, biases = learner.items(keys)
-    scale = max(float(np.sqrt((vectors.astype(np.float64) ** 2).sum(1).mean())), 1e-9)
-    features = np.column_stack((np.ones(len(keys)), vectors / scale))[places]
-    base = (learner.mean + biases)[places]
-    people, users = np.unique(ratings.users, return_inverse=True)
-    order = learned[np.argsort(users[learned], kind="stable")]
-    ends = np.searchsorted(users[order], np.arange(len(people) + 1))
-    residual = ratings.levels + 1.0 - base
-    grams, sums = np.zeros((len(people), *2 * features.shape[1:])), []
-    for user in range(len(people)):
-        own = order[ends[user] : ends[user + 1]]
-        grams[user] = features[own].T @ features[own]
-        sums.append(features[own].T @ residual[own])
-    for bias, factors in _RIDGES:
-        ridge = np.diag([bias, *[factors] * (features.shape[1] - 1)])
-        solved = np.linalg.solve(grams + ridge, np.array(sums)[..., None])[..., 0]
-        of_middle, of_last = (
-            rms(
-                np.clip(base[rows] + (features[rows] * solved[users[rows]]).sum(1), 1, 5)
-                - (ratings.levels[rows] + 1.0)
-            )
-            for rows in (tuned, tested)
-        )
-        yield of_middle, of_last
