@@ -1,0 +1,13 @@
+"""White-box audits of noise that is added in one place: what an attacker who knows all else sees.
+
+    likelihood     the attacker's statistic, and what theory gives for it
+    bounds         from statistics of both worlds to a lower bound of epsilon
+    noise_law      the noise itself against its exact law
+    campaign_run   one campaign through devices' and parties' own code, with one person or without
+    campaign       many of them, judged
+    event_runs     the same for trainers, with one rating event or without
+
+The attacker is given what no real one has: every other person's ratings, the candidate's data, the
+noise of a party that is curious. A measurement is no guarantee: a lower bound above the claim shows
+that a claim is false, one below it shows nothing.
+"""
