@@ -65,9 +65,9 @@ def campaign_lists(
     task = ranking.ranking_task(users, items, data.ratings, liked, split, seed)
     known = len(task.items)
     scope = min(campaigns.SCOPE, known) if scope is None else scope
-    if not 1 <= scope <= min(known, _LARGEST_SCOPE):
+    if not 2 <= scope <= min(known, _LARGEST_SCOPE):
         raise ValueError(
-            f"scope {scope}: give 1 to {min(known, _LARGEST_SCOPE)}; the data have {known} items, "
+            f"scope {scope}: give 2 to {min(known, _LARGEST_SCOPE)}; the data have {known} items, "
             f"and a contribution holds those of {_LARGEST_SCOPE} at most"
         )
     if not 1 <= k <= scope:

@@ -13,6 +13,7 @@ from producers.campaign.stage_requests import StageRequests
 from producers.campaign.terms import Pinned
 from producers.journal import Journal, Message
 from producers.ranking import RatedItem
+from stream_app.campaigns.public_side import PublicSide
 from stream_app.campaigns.rounds import Rounds
 from stream_app.errors import UserError
 
@@ -24,15 +25,19 @@ def contribute(
     rounds: Rounds,
     pinned: Pinned,
     *,
+    side: PublicSide | None = None,
     topic: str,
     epoch: int,
 ) -> Message:
     """Pay for, seal and record the contribution of a device to the open stage.
 
-    rated: what the device has kept, maybe nothing, oldest first. epoch: from `Journal.epoch`.
-    Raises UserError where no stage is open, the plan is not what the device has pinned, the device
-    has contributed to the stage, or the journal is a test; `BudgetExhausted`, and as
-    `Journal.commit` does.
+    rated: what the device has kept, maybe nothing, oldest first. side: what is public of the plan,
+    which stages of *stars* after the first need; it is the server's and not trusted: the norm of
+    the vector and the debit are the same for every side. epoch: from `Journal.epoch`.
+
+    Raises UserError where no stage is open, the plan is not what the device has pinned, the side is
+    not that after the stages before, the device has contributed to the stage, or the journal is a
+    test; `BudgetExhausted`, and as `Journal.commit` does.
     """
     campaign, stage = terms.open_stage(rounds)
     terms.check(campaign, pinned)
@@ -43,5 +48,5 @@ def contribute(
             f"this device has contributed to stage {stage.index} of campaign {campaign.number}: "
             "the first contribution counts, and there is no second"
         )
-    raw_vector = history.vector(campaign, stage.stage, rated)
+    raw_vector = history.vector(campaign, stage.index, rated, side)  # before the debit
     return journal.release(requests.request(journal, device, raw_vector))[0]

@@ -1,6 +1,7 @@
 """The vector of a stage, from what the user has rated; zeros, of the same length, without ratings.
 
-An item is liked from 4 of 5 stars on, and where only the item is known.
+An item is liked from 4 of 5 stars on, and where only the item is known. Stages of *stars* use the
+items whose stars are known.
 """
 
 from __future__ import annotations
@@ -12,31 +13,34 @@ from numpy.typing import NDArray
 
 from producers.ranking import RatedItem
 from stream_app import wire
-from stream_app.campaigns import together, triangle
-from stream_app.campaigns.grid import MAX_BOUND
+from stream_app.campaigns import stage_vectors
+from stream_app.campaigns.public_side import PublicSide
 from stream_app.campaigns.rated_items import RatedItems
-from stream_app.wire.campaigns.plan import Campaign, Stage
+from stream_app.campaigns.stars import shape
+from stream_app.errors import UserError
+from stream_app.wire.campaigns.plan import Campaign
 
 LIKED_STARS = 4.0
-_KIND = "together"
 
 
-def check(stage: Stage, items: int) -> None:
-    """Raise ValueError for a stage that this device cannot compute over a scope of `items`."""
-    if stage.kind != _KIND:
-        raise ValueError(f"stage {stage.kind}: this release contributes to {_KIND} only")
-    if stage.bound > MAX_BOUND:
-        raise ValueError(
-            f"stage {stage.kind} of bound {stage.bound}: this release contributes up to {MAX_BOUND}"
-        )
-    if not 2 <= triangle.items_of(stage.size) <= items:
-        raise ValueError(f"stage {stage.kind} of {stage.size} integers: no part of {items} items")
+def vector(
+    campaign: Campaign, index: int, rated: Sequence[RatedItem], side: PublicSide | None = None
+) -> NDArray[np.int32]:
+    """Return what a device contributes to stage `index`, (size,), of integer norm at most the
+    stage's bound, whatever the side is (`stage_vectors`).
 
-
-def vector(campaign: Campaign, stage: Stage, rated: Sequence[RatedItem]) -> NDArray[np.int32]:
-    """Return what a device contributes, (size,), of integer norm at most the stage's bound."""
-    items = triangle.items_of(stage.size)
-    return together.contribution(over_scope(campaign, rated), items, stage.bound)
+    side: what is public of the campaign, for stages of *stars* after the first; UserError where it
+    is missing or not that after the stages before.
+    """
+    if campaign.stages[index].kind in shape.KINDS:
+        rated = [row for row in rated if row.stars is not None]
+    try:
+        return stage_vectors.contribution(campaign, index, side, over_scope(campaign, rated))
+    except stage_vectors.OtherSide as error:
+        raise UserError(
+            f"{error}; nothing was contributed: read the public item side again while the stage is "
+            "open"
+        ) from None
 
 
 def over_scope(campaign: Campaign, rated: Sequence[RatedItem]) -> RatedItems:

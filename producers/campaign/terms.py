@@ -18,9 +18,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from producers.campaign import history
 from stream_app import wire
-from stream_app.campaigns.planning import check_budget
+from stream_app.campaigns.planning import check_budget, check_stages
 from stream_app.campaigns.rounds import Phase, Rounds, StageState
 from stream_app.errors import UserError
 from stream_app.privacy.parsing import shorten
@@ -68,8 +67,7 @@ def check(campaign: Campaign, pinned: Pinned) -> None:
             "with --most-epsilon"
         )
     try:
-        for stage in campaign.stages:
-            history.check(stage, len(campaign.scope))
+        check_stages(campaign)
         check_budget(campaign)
     except ValueError as error:
         raise UserError(f"{error}; nothing was contributed") from None

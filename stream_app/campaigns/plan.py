@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from stream_app.wire.campaigns.plan import Campaign, Stage
 from stream_app.wire.ids import Item
+from stream_app.wire.limits import MAX_INTEGERS
 
-__all__ = ["Campaign", "Item", "Stage", "Wanted"]
+__all__ = ["MAX_INTEGERS", "Campaign", "Item", "Stage", "Wanted"]
 
 
 class Wanted(NamedTuple):

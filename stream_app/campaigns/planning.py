@@ -19,7 +19,7 @@ from typing import Literal
 
 from stream_app.campaigns import together, triangle
 from stream_app.campaigns.grid import MAX_BOUND
-from stream_app.campaigns.plan import Campaign, Item, Stage, Wanted
+from stream_app.campaigns.plan import MAX_INTEGERS, Campaign, Item, Stage, Wanted
 from stream_app.campaigns.stars import shape
 from stream_app.campaigns.stars.recipe import recipe
 from stream_app.privacy.gaussian import (
@@ -30,7 +30,7 @@ from stream_app.privacy.gaussian import (
 )
 from stream_app.privacy.gaussian.certificate import SMOOTHING
 from stream_app.privacy.gaussian.sampling import LARGEST_VARIANCE
-from stream_app.wire.limits import MAX_CONTRIBUTIONS, MAX_INTEGERS
+from stream_app.wire.limits import MAX_CONTRIBUTIONS
 
 BOUND = 2048  # a 4096th of the norm is lost in rounding at most; the noise is 2,000 times that
 LEAST = 2

@@ -6,6 +6,7 @@ same on every machine for the same sums; matrices are float32, little-endian, ro
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -13,22 +14,27 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_app.campaigns.stars.shape import MOST_FACTORS
+from stream_app.campaigns.stars.side import StarsSide
 from stream_app.campaigns.together import TogetherSide
 from stream_app.wire.campaigns.plan import Number
 from stream_app.wire.ids import Item
-from stream_app.wire.limits import MAX_SCOPE, VERSION
+from stream_app.wire.limits import MAX_SCOPE, MAX_STAGES, VERSION
 
-_FLOAT = "<f4"
+MOST_FEATURES = 256
+_FLOAT, _PLACE = "<f4", "<u4"
 
 
 @dataclass(frozen=True, eq=False)
 class PublicSide:
     """The result of the stages of campaign `number` that were released; `scope` are its items, in
-    the order of the coordinates. `together` is over the first of them, None before that stage."""
+    the order of the coordinates. `together` is over the first of them, None before that stage;
+    `stars` is over all of them, after the stages that it counts, None before the first."""
 
     number: int
     scope: tuple[Item, ...]
     together: TogetherSide | None = None
+    stars: StarsSide | None = None
 
 
 class _Together(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -37,10 +43,25 @@ class _Together(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     weights: bytes
 
 
+class _Stars(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    stages: Annotated[int, msgspec.Meta(ge=0, le=MAX_STAGES)]
+    factors: Annotated[int, msgspec.Meta(ge=1, le=MOST_FACTORS)]
+    features: Annotated[int, msgspec.Meta(ge=0, le=MOST_FEATURES)]
+    precision: Annotated[float, msgspec.Meta(ge=0)]
+    biases: bytes
+    counts: bytes
+    vectors: bytes
+    columns: bytes
+    head: bytes
+    whitening: bytes
+    spread: bytes
+
+
 class _Side(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     number: Number
     scope: Annotated[tuple[Item, ...], msgspec.Meta(min_length=1, max_length=MAX_SCOPE)]
     together: _Together | None = None
+    stars: _Stars | None = None
     v: int = VERSION
 
 
@@ -54,7 +75,8 @@ def encode_side(side: PublicSide) -> bytes:
     together = None
     if found is not None:
         together = _Together(len(found.vectors), _bytes(found.vectors), _bytes(found.weights))
-    return _encoder.encode(_Side(side.number, side.scope, together))
+    stars = None if side.stars is None else _of_stars(side.stars)
+    return _encoder.encode(_Side(side.number, side.scope, together, stars))
 
 
 def decode_side(value: bytes) -> PublicSide:
@@ -62,7 +84,9 @@ def decode_side(value: bytes) -> PublicSide:
     read = _decoder.decode(value)
     if read.v != VERSION:
         raise ValueError(f"version {read.v} of a public item side: this release reads {VERSION}")
-    return PublicSide(read.number, read.scope, _together(read) if read.together else None)
+    together = _together(read) if read.together else None
+    stars = _stars(read.stars, len(read.scope)) if read.stars else None
+    return PublicSide(read.number, read.scope, together, stars)
 
 
 def _together(read: _Side) -> TogetherSide:
@@ -77,7 +101,51 @@ def _together(read: _Side) -> TogetherSide:
     return TogetherSide(vectors.reshape(items, len(weights)), weights)
 
 
-def _bytes(array: NDArray[np.float32]) -> bytes:
+def _of_stars(side: StarsSide) -> _Stars:
+    return _Stars(
+        stages=side.stages,
+        factors=side.vectors.shape[1],
+        features=side.features.shape[1],
+        precision=side.precision,
+        biases=_bytes(side.biases),
+        counts=_bytes(side.counts),
+        vectors=_bytes(side.vectors),
+        columns=_bytes(side.features),
+        head=side.head.astype(_PLACE).tobytes(),
+        whitening=_bytes(side.whitening),
+        spread=_bytes(side.spread),
+    )
+
+
+def _stars(read: _Stars, items: int) -> StarsSide:
+    """Return the side over `items`; every array has the size that it has there, and every number is
+    one that a campaign could give."""
+    d, m = read.factors, read.features
+    if len(read.head) % 4:
+        raise ValueError(f"a head of {len(read.head)} bytes: a place has 4")
+    side = StarsSide(
+        biases=_matrix(read.biases, (items,)),
+        counts=_matrix(read.counts, (items,)),
+        vectors=_matrix(read.vectors, (items, d)),
+        features=_matrix(read.columns, (items, m)),
+        head=np.frombuffer(read.head, _PLACE).astype(np.intp),
+        whitening=_matrix(read.whitening, (d, d)),
+        spread=_matrix(read.spread, (d, d)),
+        precision=read.precision,
+        stages=read.stages,
+    )
+    side.check()
+    return side
+
+
+def _matrix(value: bytes, size: tuple[int, ...]) -> NDArray[np.float64]:
+    found = _floats(value)
+    if len(found) != math.prod(size):
+        raise ValueError(f"{len(found)} numbers instead of {math.prod(size)}")
+    return found.astype(np.float64).reshape(size)
+
+
+def _bytes(array: NDArray[np.floating]) -> bytes:
     return array.astype(_FLOAT).tobytes()
 
 

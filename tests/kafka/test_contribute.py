@@ -125,7 +125,7 @@ def test_devices_contribute_once_and_the_sum_is_exact_but_for_the_noise(
         aggregator.end(signal.SIGKILL)
     kept = CleanHistory(journal)
     sent = np.stack(
-        [history.vector(campaign, stage.stage, kept.rated(each)) for each in devices.values()]
+        [history.vector(campaign, stage.index, kept.rated(each)) for each in devices.values()]
     )
     assert [bool(row.any()) for row in sent] == [True, True, False, True]
     check(found, sent, (party,))

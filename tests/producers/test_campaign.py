@@ -216,12 +216,14 @@ def test_plans_that_the_device_has_not_pinned_are_refused(enrolled):
             opened(campaign), Pinned(campaign.keys, items[::-1])),
         "states epsilon 3, and this device allows 2": (
             opened(plan(keys, Fraction(3))), pinned(campaign)),
-        "of bound 32769: this release contributes up to 32768": (
+        "has the bound 32769; give 32768 at most; nothing was contributed": (
             opened(plan(keys, stages=tuple(wide))), pinned(campaign)),
         "more than the 1 that it states": (
             opened(plan(keys, stages=tuple(loud))), pinned(campaign)),
-        "contributes to together only": (opened(plan(keys, stages=tuple(kinds))), pinned(campaign)),
-        "no part of 6 items": (opened(plan(keys, stages=tuple(large))), pinned(campaign)),
+        "the order is bias, bias, head": (
+            opened(plan(keys, stages=tuple(kinds))), pinned(campaign)),
+        "s items of the 6 of the scope": (
+            opened(plan(keys, stages=tuple(large))), pinned(campaign)),
     }  # fmt: skip
     with enrolled() as journal:
         for sentence, (rounds, terms) in refused.items():

@@ -61,17 +61,25 @@ class NoisyStage(NamedTuple):
 
 
 def learn(kind: str, side: StarsSide, found: NoisyStage, head_items: int) -> StarsSide:
-    """Return the side after one stage of a kind of `stars.contributions.KINDS`."""
+    """Return the side after one stage of a kind of `stars.contributions.KINDS`, of numbers as its
+    bytes hold them. Raises ArithmeticError where the sum gives none."""
     if kind == "bias":
-        return bias(side, found, head_items)
-    return {"head": head, "moment": moment, "refine": refine}[kind](side, found)
+        after = bias(side, found, head_items)
+    else:
+        after = {"head": head, "moment": moment, "refine": refine}[kind](side, found)
+    after = replace(after, stages=side.stages + 1).rounded()
+    try:
+        after.check()
+    except ValueError as error:
+        raise ArithmeticError(str(error)) from None
+    return after
 
 
 def bias(side: StarsSide, found: NoisyStage, head_items: int) -> StarsSide:
     """Return the side after a bias stage; `head_items` items of largest count become the head."""
     n, s = len(side.biases), found.noise
     first = side.precision == 0.0
-    sums, precision = found.values[:n], (PRESENCE / s) ** 2
+    sums, precision = found.values[:n], (PRESENCE / s) * (PRESENCE / s)
     counts = found.values[n:] / PRESENCE
     total = side.precision + precision
     counts = (side.counts * side.precision + counts * precision) / total

@@ -23,6 +23,7 @@ from stream_app.campaigns.grid import to_grid
 from stream_app.campaigns.plan import Stage
 from stream_app.campaigns.rated_items import RatedItems
 from stream_app.campaigns.stars.fold_in import MEAN, fold_in
+from stream_app.campaigns.stars.shape import Shape
 from stream_app.campaigns.stars.side import StarsSide
 
 Floats = NDArray[np.float64]
@@ -35,18 +36,29 @@ MOMENT_REACH = 4.0  # squared, a factor
 
 
 def contribution(stage: Stage, side: StarsSide, rated: RatedItems) -> NDArray[np.int32]:
-    """Return what a device sends in a stage, of integer norm at most its bound; ValueError for
-    another kind of stage, or a size that is not that of the public side."""
+    """Return what a device sends in a stage, of integer norm at most its bound, whatever the side.
+
+    Zeros where arithmetic with the side's numbers leaves the floats: to refuse then would show
+    something of the ratings. ValueError for another kind of stage, or a size that is not that of
+    the side.
+    """
     if stage.kind not in KINDS:
         raise ValueError(f"stage {stage.kind}: choose {', '.join(KINDS)}")
-    found = KINDS[stage.kind](side, rated, stage.bound)
-    if len(found) != stage.size:
-        raise ValueError(f"stage {stage.kind}: {len(found)} integers instead of {stage.size}")
-    return found
+    size = Shape(len(side.biases), len(side.head), side.vectors.shape[1]).size(stage.kind)
+    if size != stage.size:
+        raise ValueError(f"stage {stage.kind}: {size} integers instead of {stage.size}")
+    try:
+        with np.errstate(all="ignore"):
+            vector = KINDS[stage.kind](side, rated)
+    except np.linalg.LinAlgError:
+        return np.zeros(stage.size, np.int32)
+    if not np.isfinite(vector).all():
+        return np.zeros(stage.size, np.int32)
+    return to_grid(vector, stage.bound)
 
 
-def bias(side: StarsSide, rated: RatedItems, bound: int) -> NDArray[np.int32]:
-    """Return the contribution (2 n,): residuals, then presence."""
+def bias(side: StarsSide, rated: RatedItems) -> Floats:
+    """Return the vector (2 n,): residuals, then presence."""
     n = len(side.biases)
     left = rated.stars - MEAN - side.biases[rated.places]
     residuals = np.clip(left - left.sum() / (len(left) + OWN_MEAN), -CLIP, CLIP)
@@ -55,31 +67,31 @@ def bias(side: StarsSide, rated: RatedItems, bound: int) -> NDArray[np.int32]:
         norm = math.sqrt(float(np.square(residuals).sum()) + len(left) * PRESENCE**2)
         vector[rated.places] = residuals / norm
         vector[n + rated.places] = PRESENCE / norm
-    return to_grid(vector, bound)
+    return vector
 
 
-def head(side: StarsSide, rated: RatedItems, bound: int) -> NDArray[np.int32]:
-    """Return the contribution (h (h - 1) / 2,); zeros for fewer than two items of the head."""
+def head(side: StarsSide, rated: RatedItems) -> Floats:
+    """Return the vector (h (h - 1) / 2,); zeros for fewer than two items of the head."""
     residuals = np.clip(fold_in(side, rated).residuals, -CLIP, CLIP)
     z = np.zeros(len(side.biases))
     z[rated.places] = residuals
     z = z[side.head]
     upper = np.outer(z, z)[np.triu_indices(len(z), 1)]
     norm = math.sqrt(float(np.square(upper).sum()))
-    return to_grid(upper / norm if norm > 0 else upper, bound)
+    return upper / norm if norm > 0 else upper
 
 
-def moment(side: StarsSide, rated: RatedItems, bound: int) -> NDArray[np.int32]:
-    """Return the contribution (d (d + 1) / 2,)."""
+def moment(side: StarsSide, rated: RatedItems) -> Floats:
+    """Return the vector (d (d + 1) / 2,)."""
     taste = fold_in(side, rated).taste
     square = np.outer(taste, taste)
     square /= max(float(np.square(taste).sum()), MOMENT_REACH * len(taste))
     upper = square[np.triu_indices(len(taste), 1)]
-    return to_grid(np.concatenate([np.diag(square), triangle.ROOT_2 * upper]), bound)
+    return np.concatenate([np.diag(square), triangle.ROOT_2 * upper])
 
 
-def refine(side: StarsSide, rated: RatedItems, bound: int) -> NDArray[np.int32]:
-    """Return the contribution (n (1 + d),): residuals, then their product with each factor."""
+def refine(side: StarsSide, rated: RatedItems) -> Floats:
+    """Return the vector (n (1 + d),): residuals, then their product with each factor."""
     n, factors = side.vectors.shape
     person = fold_in(side, rated)
     taste = np.clip(person.taste @ side.whitening, -TASTE_CLIP, TASTE_CLIP)
@@ -88,7 +100,7 @@ def refine(side: StarsSide, rated: RatedItems, bound: int) -> NDArray[np.int32]:
     vector = np.zeros((1 + factors, n))
     vector[:, rated.places] = along[:, None] * errors
     norm = math.sqrt(float(np.square(errors).sum()) * float(np.square(along).sum()))
-    return to_grid((vector / norm if norm > 0 else vector).ravel(), bound)
+    return (vector / norm if norm > 0 else vector).ravel()
 
 
 KINDS = {"bias": bias, "head": head, "moment": moment, "refine": refine}

@@ -7,20 +7,17 @@ noise leave its order. Popularity, to compare with, is that of the true ratings 
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.campaigns import together
-from stream_app.campaigns.learning import together as learning
-from stream_app.campaigns.plan import Wanted
-from stream_app.campaigns.planning import stages
+from stream_app.campaigns.planning import Outline, plan
 from stream_app.campaigns.rated_items import RatedItems
-from stream_app.evaluation.campaigns.sums import Budget, noisy_sum
+from stream_app.evaluation.campaigns.runs import run
+from stream_app.evaluation.campaigns.sums import Budget
 from stream_app.evaluation.ranking import RankingRow, RankingTask, Way, baselines, lists_of, row_of
 from stream_app.privacy.randomness import SeededSource
 
@@ -69,19 +66,15 @@ def evaluate_lists(
     `progress` is called with the number of devices that have just contributed.
     """
     items = scope
-    (stage,) = stages(
-        budget.epsilon, budget.delta, [Wanted("together", together.size(items), Fraction(1))]
+    outline = Outline(
+        budget.epsilon, budget.delta, budget.parties, ("together",), together_items=items
     )
+    planned = plan(outline, range(items))
+    (stage,) = planned.stages
     public, own = _histories(task, items)
-    began = time.process_time()
-    summed = noisy_sum(
-        _counted((together.contribution(each, items, stage.bound) for each in own), progress),
-        stage,
-        budget.parties,
-        SeededSource(seed),
-    )
-    seconds = time.process_time() - began
-    side = learning.learn(summed, stage.bound, budget.parties * stage.variance)
+    found, (seconds,) = run(planned, own, SeededSource(seed), contributed=progress)
+    side = found.together
+    assert side is not None
     histories = {"clean, by recency": True, "clean": False} if in_time else {"clean": False}
     ways = [
         Way("together", "device", history, _lists(task, side, (public, own), k, by_recency))
@@ -124,15 +117,6 @@ def _histories(task: RankingTask, items: int) -> tuple[NDArray[np.intp], list[Ra
         likes = learned.liked[chosen]
         own.append(RatedItems(place[learned.items[chosen]], np.where(likes, 5.0, 1.0), likes))
     return public, own
-
-
-def _counted(
-    sent: Iterator[NDArray[np.int32]], progress: Callable[[int], None]
-) -> Iterator[NDArray[np.int32]]:
-    for number, each in enumerate(sent, 1):
-        yield each
-        if number % 100 == 0:
-            progress(100)
 
 
 def _lists(

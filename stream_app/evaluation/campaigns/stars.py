@@ -7,28 +7,28 @@ folded in with it, and predicts own ratings of the last 10 %. RMSE is in the dat
 from __future__ import annotations
 
 import itertools
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.campaigns.learning import stars as learning
-from stream_app.campaigns.plan import Stage
-from stream_app.campaigns.planning import stages
+from stream_app.campaigns.plan import MAX_INTEGERS, Campaign
+from stream_app.campaigns.planning import Outline, plan
+from stream_app.campaigns.public_side import PublicSide
 from stream_app.campaigns.rated_items import RatedItems
-from stream_app.campaigns.stars import contributions as stars
 from stream_app.campaigns.stars.fold_in import MEAN, fold_in, predict
-from stream_app.campaigns.stars.recipe import Recipe, recipe
+from stream_app.campaigns.stars.recipe import recipe
+from stream_app.campaigns.stars.shape import shape_of
 from stream_app.campaigns.stars.side import StarsSide
 from stream_app.evaluation.baselines import item_means
-from stream_app.evaluation.campaigns.sums import Budget, noisy_sum
+from stream_app.evaluation.campaigns.runs import run
+from stream_app.evaluation.campaigns.sums import Budget
 from stream_app.evaluation.results import EvaluationData, rms, split
-from stream_app.privacy.randomness import RandomSource, SeededSource
-
-MOST_INTEGERS = 48_000  # of a contribution
+from stream_app.privacy.randomness import SeededSource
 
 Floats = NDArray[np.float64]
 
@@ -87,13 +87,23 @@ def evaluate_stars(
     """
     if len(data.users) < 10:
         raise ValueError(f"{len(data.users)} ratings: at least 10 are needed to evaluate")
-    chosen = recipe(budget.epsilon)
-    crowd = population(data, MOST_INTEGERS // (1 + chosen.factors), seed)
+    crowd = population(data, most_items(budget.epsilon), seed)
+    outline = Outline(budget.epsilon, budget.delta, budget.parties, ("stars",))
+    planned = plan(outline, range(len(crowd.scope)))
     columns = np.zeros((len(crowd.scope), 0))
     if features is not None:
         columns = learning.whitened(features(crowd.scope))
-    run = Campaign(crowd.own, chosen, budget, SeededSource(seed))
-    side = run.side(columns, progress)
+    done = 0
+
+    def add(people: int) -> None:
+        nonlocal done
+        done += people
+        progress(done, len(planned.stages) * len(crowd.own))
+
+    begun = begin(planned, columns)
+    found, seconds = run(planned, crowd.own, SeededSource(seed), side=begun, contributed=add)
+    side = found.stars
+    assert side is not None
     errors = data.truth.errors(_predicted(side, crowd), crowd.tested)
     ratings = data.truth.ratings
     means = item_means(data.items[crowd.learned], ratings[crowd.learned], data.items[crowd.tested])
@@ -104,50 +114,28 @@ def evaluate_stars(
         meta=features is not None,
         people=len(crowd.own),
         items=len(crowd.scope),
-        factors=chosen.factors,
-        stages=tuple(stage.kind for stage in run.stages),
+        factors=side.vectors.shape[1],
+        stages=tuple(stage.kind for stage in planned.stages),
         events=len(crowd.tested),
         rmse=rms(errors),
         mae=float(np.abs(errors).mean()),
         rmse_baseline=rms(means - ratings[crowd.tested]),
-        stage_bytes=4 * max(stage.size for stage in run.stages),
-        device_milliseconds=1000 * max(run.seconds) / max(len(crowd.own), 1),
+        stage_bytes=4 * max(stage.size for stage in planned.stages),
+        device_milliseconds=1000 * max(seconds) / max(len(crowd.own), 1),
     )
 
 
-class Campaign:
-    """The stages of one campaign over devices with their own ratings; `seconds` of process time a
-    stage, over all devices, once it ran."""
+def most_items(epsilon: Fraction) -> int:
+    """Return the largest scope whose contributions fit in a record."""
+    return MAX_INTEGERS // (1 + recipe(epsilon).factors)
 
-    def __init__(
-        self, own: Sequence[RatedItems], chosen: Recipe, budget: Budget, source: RandomSource
-    ) -> None:
-        self._own, self._recipe, self._budget, self._source = own, chosen, budget, source
-        self.stages: tuple[Stage, ...] = ()
-        self.seconds: list[float] = []
 
-    def side(self, features: Floats, progress: Callable[[int, int], object]) -> StarsSide:
-        """Run every stage over items with these features (n, m) and return the public side."""
-        side = StarsSide.start(features, self._recipe.factors)
-        wanted = self._recipe.wanted(len(features))
-        self.stages = stages(self._budget.epsilon, self._budget.delta, wanted)
-        parties, people = self._budget.parties, len(self._own)
-        for number, stage in enumerate(self.stages):
-            sent = self._sent(side, stage)
-            summed = noisy_sum(sent, stage, parties, self._source)
-            found = learning.NoisyStage(summed, stage.bound, parties * stage.variance, people)
-            side = learning.learn(stage.kind, side, found, self._recipe.head)
-            progress((number + 1) * people, len(self.stages) * people)
-        return side
-
-    def _sent(self, side: StarsSide, stage: Stage) -> Iterator[NDArray[np.int32]]:
-        seconds = 0.0
-        for rated in self._own:
-            began = time.process_time()
-            contribution = stars.contribution(stage, side, rated)
-            seconds += time.process_time() - began
-            yield contribution
-        self.seconds.append(seconds)
+def begin(planned: Campaign, features: Floats) -> PublicSide:
+    """Return the public side before any stage, of items with these features (n, m)."""
+    shape = shape_of(planned.stages, len(features))
+    assert shape is not None
+    start = StarsSide.start(features, shape.factors)
+    return PublicSide(planned.number, planned.scope, stars=start)
 
 
 def population(data: EvaluationData, most: int, seed: int) -> Population:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from stream_app.privacy.gaussian import discrete_gaussian
 from stream_app.privacy.randomness import RandomSource
 
 DELTA = Fraction(1, 10**6)
-MODES = {"central": 1, "split": 2}
+MODES: dict[str, Literal[1, 2]] = {"central": 1, "split": 2}
 """How many parties add noise: one trusted aggregator, or two of which one is honest."""
 
 
@@ -27,7 +27,7 @@ class Budget(NamedTuple):
     mode: str
 
     @property
-    def parties(self) -> int:
+    def parties(self) -> Literal[1, 2]:
         """How many parties add noise."""
         return MODES[self.mode]
 

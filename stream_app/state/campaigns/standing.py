@@ -88,7 +88,7 @@ def _released(standing: Standing, entry: Released) -> Standing | Ignored:
     if side is None or side.number != plan.number:
         side = PublicSide(plan.number, plan.scope)
     try:
-        learned = stages.learn(plan, entry.stage, side, noisy)
+        learned = stages.learn(plan, entry.stage, side, noisy, entry.contributions)
     except ArithmeticError:
         return Ignored.NOT_LEARNED
     return Standing(plan, standing.released + 1, False, entry.contributions, learned)

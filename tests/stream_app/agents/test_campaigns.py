@@ -113,7 +113,7 @@ class Live:
         assert standing.aborted == any(stage.aborted for stage in rounds.stages)
         side = PublicSide(1, self.campaign.scope)
         for stage in ended:
-            side = stages.learn(self.campaign, stage.index, side, stage.result)
+            side = stages.learn(self.campaign, stage.index, side, stage.result, stage.contributions)
         if ended:
             assert standing.side is not None
             assert encode_side(standing.side) == encode_side(side)

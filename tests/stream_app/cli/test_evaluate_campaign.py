@@ -49,7 +49,7 @@ def test_too_few_people_are_a_sentence(file, capsys):
         (["--mode", "none", "--rank"], "--mode none: choose central or split"),
         (["--mode", "split", "--mechanism", "rr"], "--mechanism: a campaign"),
         (["--mode", "split", "--protocol", "one-pass"], "--protocol: a campaign"),
-        (["--mode", "central", "--rank", "--scope", "310"], "scope 310: give 1 to 60"),
+        (["--mode", "central", "--rank", "--scope", "310"], "scope 310: give 2 to 60"),
         (["--mode", "central", "--rank", "--scope", "20", "--k", "21"], "--k 21: 20 items"),
         (["--mode", "central", "--scope", "30"], "--scope: ratings are predicted for all"),
         (["--mode", "central", "--rank", "--meta"], "--meta: lists use no metadata"),

@@ -1,0 +1,116 @@
+"""The bytes of a public side: one form, and nothing that no campaign gives."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from stream_app.campaigns.learning import stages
+from stream_app.campaigns.planning import Outline, plan
+from stream_app.campaigns.public_side import PublicSide, decode_side, encode_side
+
+ITEMS = 12
+OUTLINE = Outline(Fraction(2), Fraction(1, 10**6), 2, ("together", "stars"), together_items=5)
+PLAN = plan(OUTLINE, range(ITEMS))
+
+
+def after(count: int, seed: int = 0) -> PublicSide:
+    """Return the side after so many stages, of sums of nothing but large noise."""
+    random, side = np.random.default_rng(seed), PublicSide(PLAN.number, PLAN.scope)
+    for index, stage in enumerate(PLAN.stages[:count]):
+        noisy = random.integers(-(2**18), 2**18, stage.size)
+        side = stages.learn(PLAN, index, side, noisy, 700)
+    return side
+
+
+@pytest.mark.parametrize("count", range(1 + len(PLAN.stages)))
+def test_a_side_is_read_as_it_was_learned(count: int) -> None:
+    side = after(count)
+    found = decode_side(encode_side(side))
+    assert encode_side(found) == encode_side(side)
+    assert (found.number, found.scope) == (side.number, side.scope)
+    assert (found.together is None) == (count == 0)
+    assert (found.stars is None) == (count <= 1)
+    if side.stars is None or found.stars is None:
+        return
+    for name, value in vars(side.stars).items():
+        other = getattr(found.stars, name)
+        assert np.array_equal(other, value), name
+        assert getattr(other, "dtype", type(other)) == getattr(value, "dtype", type(value)), name
+
+
+@pytest.mark.parametrize("count", range(1, len(PLAN.stages)))
+def test_a_side_that_was_read_learns_the_next_stage_to_the_same_bytes(count: int) -> None:
+    """Without rounding of what is learned a restarted worker would hold another state."""
+    noisy = np.random.default_rng(9).integers(-(2**18), 2**18, PLAN.stages[count].size)
+    side = after(count)
+    expected = encode_side(stages.learn(PLAN, count, side, noisy, 700))
+    read = decode_side(encode_side(side))
+    assert encode_side(stages.learn(PLAN, count, read, noisy, 700)) == expected
+
+
+@pytest.mark.parametrize("value", [-(2**31), 2**31 - 1, 0], ids=["least", "greatest", "zeros"])
+def test_the_largest_integers_give_a_side(value: int) -> None:
+    side = PublicSide(PLAN.number, PLAN.scope)
+    for index, stage in enumerate(PLAN.stages):
+        side = stages.learn(PLAN, index, side, np.full(stage.size, value, np.int64), 2)
+        assert encode_side(decode_side(encode_side(side))) == encode_side(side)
+
+
+def stars(**changes: Any) -> bytes:
+    fields = msgspec.msgpack.decode(encode_side(after(6)))
+    return msgspec.msgpack.encode({**fields, "stars": fields["stars"] | changes})
+
+
+def places(*numbers: int) -> bytes:
+    return np.array(numbers, "<u4").tobytes()
+
+
+def floats(count: int, value: float = 0.0) -> bytes:
+    return np.full(count, value, "<f4").tobytes()
+
+
+REFUSED = {
+    "a bias too few": {"biases": floats(ITEMS - 1)},
+    "a count too many": {"counts": floats(ITEMS + 1)},
+    "half a number": {"counts": bytes(4 * ITEMS + 2)},
+    "vectors of another width": {"vectors": floats(3 * ITEMS)},
+    "columns that are not announced": {"columns": floats(ITEMS)},
+    "features that are not there": {"features": 1},
+    "too many features": {"features": 257, "columns": floats(257 * ITEMS)},
+    "no factors": {"factors": 0, "vectors": b"", "whitening": b"", "spread": b""},
+    "too many factors": {"factors": 33},
+    "a whitening too small": {"whitening": floats(3)},
+    "no number": {"spread": floats(4, np.nan)},
+    "an infinite number": {"biases": floats(ITEMS, np.inf)},
+    "a bias beyond the limit": {"biases": floats(ITEMS, 8193)},
+    "a feature beyond the limit": {"features": 1, "columns": floats(ITEMS, -8193)},
+    "a count beyond the limit": {"counts": floats(ITEMS, 2.0**33 * 1.01)},
+    "a precision of none": {"precision": 0.0},
+    "an infinite precision": {"precision": 1e300},
+    "a precision before any stage": {"stages": 0},
+    "stages below none": {"stages": -1},
+    "too many stages": {"stages": 65},
+    "half a place": {"head": bytes(6)},
+    "a place outside": {"head": places(1, ITEMS)},
+    "a place twice": {"head": places(1, 1)},
+    "falling places": {"head": places(2, 1)},
+    "a field of the future": {"more": 1},
+}
+
+
+@pytest.mark.parametrize("changes", REFUSED.values(), ids=REFUSED)
+def test_a_side_of_no_campaign_is_refused(changes: dict[str, Any]) -> None:
+    assert decode_side(stars()).stars is not None
+    with pytest.raises(ValueError, match=r"."):
+        decode_side(stars(**changes))
+
+
+def test_another_version_is_refused() -> None:
+    fields = msgspec.msgpack.decode(encode_side(after(3)))
+    with pytest.raises(ValueError, match="version 2 of a public item side"):
+        decode_side(msgspec.msgpack.encode(fields | {"v": 2}))
