@@ -22,7 +22,7 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
 from producers.device import item_table
 from producers.device.rating import rate
@@ -200,11 +200,17 @@ class Device:
         k: int = 10,
         *,
         because: bool = False,
+        by: Literal["campaign", "links"] | None = None,
     ) -> LocalList:
         """Return the best `k` items that this user has not rated, ranked on this device; no query
-        is sent. `table`: the public item side, or the cluster to read it from."""
+        is sent.
+
+        `table`: a public item side, or the cluster to read it from; `by`: which side is read there,
+        that of released reports ("links") or of noisy sums over people ("campaign"); None takes the
+        first where there are both.
+        """
         if not isinstance(table, LocalRecommender):
-            table = LocalRecommender.from_kafka(table, self._topics.prefix)
+            table = LocalRecommender.from_kafka(table, self._topics.prefix, by=by)
         return table.recommend(self.rated, k, because=because)
 
     def forget_history(self) -> int:

@@ -1,19 +1,27 @@
-"""Ranking on the device, from the public item side and the user's own clean history.
+"""Ranking on the device, from a public item side and the user's own clean history.
 
-ranker             scores and lists of one item side for any history
+ranker             scores and lists of the item side of released reports, for any history
+campaign_ranker    the same of the side of a campaign
 local_recommender  the library call: the newest table, items with titles, and the reasons
-table, table_cache the item side from its topic or from the cache
+published, kinds   a public table from its topic or from the cache, and which one is taken
 clean_history      the file of clean ratings beside the journal
 rated_file         a file of ratings that the user gives
 """
 
 from producers.ranking.clean_history import CleanHistory, RatedItem
-from producers.ranking.local_recommender import LocalItem, LocalList, LocalRecommender
+from producers.ranking.kinds import campaign_side
+from producers.ranking.local_recommender import (
+    CampaignTerms,
+    LocalItem,
+    LocalList,
+    LocalRecommender,
+)
+from producers.ranking.published import PublicTable
 from producers.ranking.ranker import Ranked, Ranker
 from producers.ranking.rated_file import rated_in
-from producers.ranking.table import PublicTable
 
 __all__ = [
+    "CampaignTerms",
     "CleanHistory",
     "LocalItem",
     "LocalList",
@@ -22,5 +30,6 @@ __all__ = [
     "Ranked",
     "Ranker",
     "RatedItem",
+    "campaign_side",
     "rated_in",
 ]

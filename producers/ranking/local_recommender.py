@@ -1,6 +1,6 @@
-"""Recommendations made on the device: the public table, a clean history, and no query.
+"""Recommendations made on the device: a public table, a clean history, and no query.
 
-table (topic or cache) --item side--> Ranker --slots--> items with titles, and the reasons
+table (topic or cache) --item side--> ranker --items--> titles, and the reasons
 clean history ------------------------^    the history enters here and only the list leaves
 """
 
@@ -8,18 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Self
 
 import numpy as np
 
+from producers.ranking.campaign_ranker import CampaignRanker
 from producers.ranking.clean_history import RatedItem, newest_of_each
-from producers.ranking.ranker import Ranker
-from producers.ranking.table import PublicTable, read
-from producers.ranking.table_cache import TableCache
+from producers.ranking.kinds import By, chosen
+from producers.ranking.published import PublicTable, Source
+from producers.ranking.ranker import Ranked, Ranker
 from stream_app import wire
+from stream_app.campaigns.published_side import PublishedSide
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
+from stream_app.ranking.item_side import ItemSide
 
 MOST = 100  # items in the longest list
 
@@ -27,24 +31,42 @@ MOST = 100  # items in the longest list
 @dataclass(frozen=True)
 class LocalItem:
     """A recommended item: its score orders the list and has no unit; `because`: the items of the
-    history behind it, the strongest first."""
+    history behind it, the strongest first; `stars`: the rating that is expected of the user, 1 ..
+    5, where a campaign has released what that needs."""
 
     item: wire.Item
     title: str | None
     score: float
     because: tuple[wire.Item, ...] = ()
+    stars: float | None = None
+
+
+@dataclass(frozen=True)
+class CampaignTerms:
+    """A campaign of which `released` of `stages` are released: a person who contributed to every
+    stage has spent (`epsilon`, `delta`) for everything ever rated, over `parties` aggregators."""
+
+    number: int
+    epsilon: Fraction
+    delta: Fraction
+    parties: int
+    released: int
+    stages: int
 
 
 @dataclass(frozen=True)
 class LocalList:
-    """A list, best first, from the table of cut `as_of`. `known` of `rated` items of the history
-    are in the table; without any the method is `popular`, else `blend`."""
+    """A list, best first, from the table of cut `as_of` or of a `campaign`; `reason` says why that
+    one. `known` of `rated` items of the history are in the table; without a personal part the
+    method is `popular`, else `blend` or `together`."""
 
     items: tuple[LocalItem, ...]
     method: str
     rated: int
     known: int
-    as_of: int
+    as_of: int | None
+    campaign: CampaignTerms | None = None
+    reason: str = ""
 
 
 class LocalRecommender:
@@ -54,12 +76,20 @@ class LocalRecommender:
     >>> local.recommend([("alien", 5), ("heat", 4), ("big", None)], k=3)       # doctest: +SKIP
     """
 
-    def __init__(self, table: PublicTable) -> None:
+    def __init__(
+        self, table: PublicTable[ItemSide] | PublicTable[PublishedSide], reason: str = ""
+    ) -> None:
         self.table = table
-        self._ranker = Ranker(table.side)
+        self.reason = reason
         keys = table.side.keys.tolist()
         self._head = frozenset(keys)
         self._withdrawn = np.array([k for k in keys if table.is_withdrawn(k)], np.uint64)
+        side = table.side
+        if isinstance(side, PublishedSide):
+            self._ranker: Ranker | CampaignRanker = CampaignRanker(side.side)
+            self._items: dict[int, wire.Item] = dict(zip(keys, side.side.scope, strict=True))
+        else:
+            self._ranker, self._items = Ranker(side), {}
 
     @classmethod
     def from_kafka(
@@ -69,18 +99,22 @@ class LocalRecommender:
         *,
         cache_dir: Path | str | None = None,
         offline: bool = False,
+        by: By | None = None,
+        privacy_mode: str = "local",
     ) -> Self:
         """Return a recommender with the newest item side of a deployment.
 
         `cache_dir`: a folder that keeps it for times without the broker; with `offline` it is used
-        without a look at the broker. Raises UserError where there is no item side.
+        without a look at the broker. `by`: "links" (from released reports) or "campaign" (from
+        noisy sums over people); None takes that of the deployment's `privacy_mode`, or the only
+        one. Raises UserError where there is none.
         """
+        if by not in (None, "links", "campaign"):
+            raise ValueError(f"by {by!r}: give links or campaign")
         connection = clients.connection(bootstrap_servers)
-        cache = None
-        if cache_dir is not None:
-            folder = Path(cache_dir).expanduser()
-            cache = TableCache.for_deployment(folder, connection.bootstrap, prefix)
-        return cls(read(connection, prefix, cache, offline=offline))
+        source = Source.of_deployment(connection, prefix, cache_dir, offline=offline)
+        found = chosen(source, by, privacy_mode)
+        return cls(found.table, found.reason)
 
     def recommend(
         self,
@@ -99,6 +133,26 @@ class LocalRecommender:
         if not 1 <= k <= MOST:
             raise ValueError(f"k {k}: give 1 to {MOST}")
         items = newest_of_each([_rated(row) for row in rated])
+        known = sum(row.key in self._head for row in items)
+        found, method = self._ranked(items, k, because, known)
+        names = {row.key: row.item for row in items}
+        rows = tuple(self._row(row, names) for row in found)
+        side = self.table.side
+        if isinstance(side, PublishedSide):
+            return LocalList(rows, method, len(items), known, None, _terms(side), self.reason)
+        return LocalList(rows, method, len(items), known, side.version, None, self.reason)
+
+    def item(self, item_key: int) -> wire.Item:
+        """Return the id of an item of the table."""
+        return self._items[item_key] if item_key in self._items else self.table.item(item_key)
+
+    def _ranked(
+        self, items: list[RatedItem], k: int, because: bool, known: int
+    ) -> tuple[list[Ranked], str]:
+        if isinstance(self._ranker, CampaignRanker):
+            method = "together" if self._ranker.is_personal(items) else "popular"
+            found = self._ranker.rank(items, k, because=because, excluded=self._withdrawn)
+            return found, method
         found = self._ranker.rank(
             [row.key for row in items],
             [row.stars for row in items],
@@ -106,19 +160,18 @@ class LocalRecommender:
             because=because,
             excluded=self._withdrawn,
         )
-        names = {row.key: row.item for row in items}
-        known = sum(row.key in self._head for row in items)
-        rows = tuple(
-            LocalItem(
-                self.table.item(row.item),
-                self.table.title(row.item),
-                row.score,
-                tuple(names[key] for key in row.because),
-            )
-            for row in found
-        )
-        method = "blend" if known else "popular"
-        return LocalList(rows, method, len(items), known, self.table.side.version)
+        return found, "blend" if known else "popular"
+
+    def _row(self, row: Ranked, names: dict[int, wire.Item]) -> LocalItem:
+        because = tuple(names[key] for key in row.because)
+        title = self.table.title(row.item)
+        return LocalItem(self.item(row.item), title, row.score, because, row.stars)
+
+
+def _terms(side: PublishedSide) -> CampaignTerms:
+    return CampaignTerms(
+        side.side.number, side.epsilon, side.delta, side.parties, side.released, side.stages
+    )
 
 
 def _rated(row: RatedItem | tuple[wire.Item, float | None]) -> RatedItem:

@@ -24,12 +24,13 @@ LIKES = (0.1, 0.25, 0.5, 0.85, 1.2)  # weight of 1 .. 5 stars
 
 
 class Ranked(NamedTuple):
-    """An item of a list with its score, which compares within the list alone, and the items of the
-    history that speak for it most, the strongest first."""
+    """An item of a list with its score, which compares within the list alone, the items of the
+    history that speak for it most, the strongest first, and the expected rating, if it is known."""
 
     item: int
     score: float
     because: tuple[int, ...] = ()
+    stars: float | None = None
 
 
 class Ranker:

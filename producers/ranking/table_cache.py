@@ -1,4 +1,4 @@
-"""The newest item side in a file of the cache folder, for a device that cannot reach the broker.
+"""The newest version of a public table in the cache folder, for a device without the broker.
 
     digest:16  MessagePack {fetched, digest, table, entries}
 
@@ -24,7 +24,7 @@ _DIGEST_BYTES = 16
 
 
 class CachedTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An item side as published, the catalogue entries of its items, and when both were read, in
+    """A table as published, the catalogue entries of its items, and when both were read, in
     seconds since 1970."""
 
     fetched: float
@@ -45,10 +45,12 @@ class TableCache:
     path: Path
 
     @classmethod
-    def for_deployment(cls, folder: Path, bootstrap: str, prefix: str) -> TableCache:
-        """Return the cache of a deployment in a folder that all deployments share."""
+    def for_deployment(
+        cls, folder: Path, bootstrap: str, prefix: str, kind: str = "item-links"
+    ) -> TableCache:
+        """Return the cache of a deployment's table of a kind in a folder that all share."""
         name = blake2b(f"{bootstrap}\0{prefix}".encode(), digest_size=8).hexdigest()
-        return cls(folder / "item-links" / f"{name}.table")
+        return cls(folder / kind / f"{name}.table")
 
     def read(self) -> CachedTable | None:
         """Return what was written last; None where there is no file or not a whole one."""

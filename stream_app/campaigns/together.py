@@ -70,6 +70,11 @@ def scores(side: TogetherSide, rated: RatedItems, *, by_recency: bool) -> NDArra
     if side.is_popular or not len(likes):
         return -np.arange(items, dtype=np.float32)
     x = np.zeros(items, np.float32)
-    ages = np.arange(len(likes))[::-1]
-    x[likes] = FLOOR + (1 - FLOOR) * np.exp(-ages / RECENT) if by_recency else 1.0
+    x[likes] = recency_weights(len(likes)) if by_recency else 1.0
     return np.asarray(side.vectors @ (side.weights * (x @ side.vectors)))
+
+
+def recency_weights(likes: int) -> NDArray[np.float64]:
+    """Return what each of so many likes counts (likes,), the oldest first."""
+    ages = np.arange(likes)[::-1]
+    return np.asarray(FLOOR + (1 - FLOOR) * np.exp(-ages / RECENT))

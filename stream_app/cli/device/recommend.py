@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,21 +29,29 @@ from stream_app.cli.output import notice, plural, print_json, printable, say
 from stream_app.errors import UsageError, UserError
 
 if TYPE_CHECKING:
-    from producers.ranking import LocalList, PublicTable, RatedItem
+    from producers.ranking import CampaignTerms, LocalList, LocalRecommender, RatedItem
     from stream_app.settings import Settings
 
 _MOST = 100  # items in the longest list
 _UNITS = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 
 
+class By(StrEnum):
+    """The two public tables."""
+
+    campaign = "campaign"
+    links = "links"
+
+
 @dataclass(frozen=True)
 class ListOptions:
-    """Which list is made: its length, whether it names reasons, and whether the broker is asked
-    for a newer table."""
+    """Which list is made: its length, whether it names reasons, whether the broker is asked for a
+    newer table, and which table is taken."""
 
     k: int
     because: bool
     offline: bool
+    by: By | None
 
 
 def recommend(
@@ -66,6 +75,12 @@ def recommend(
         ),
     ] = None,
     scale: ScaleOption = None,
+    by: Annotated[
+        By | None,
+        typer.Option(
+            help="Rank by noisy sums over people, or by reports; default: by privacy_mode."
+        ),
+    ] = None,
     offline: Annotated[
         bool, typer.Option("--offline", help="Use the cached table as it is.")
     ] = False,
@@ -92,11 +107,11 @@ def recommend(
         raise UsageError("give --user ID, --rated FILE or both")
     settings = settings_from(config, bootstrap, prefix, kafka)
     history = _history(settings, user, rated, journal, scale)
-    table, found = _ranked(settings, history, ListOptions(k, because, offline))
+    recommender, found = _ranked(settings, history, ListOptions(k, because, offline, by))
     if as_json:
-        print_json(_as_json(table, found))
+        print_json(_as_json(recommender, found))
     else:
-        _show(table, found)
+        _show(recommender, found)
 
 
 def _history(
@@ -129,8 +144,8 @@ def _history(
 
 def _ranked(
     settings: Settings, history: list[RatedItem], options: ListOptions
-) -> tuple[PublicTable, LocalList]:
-    """Return the public table and the list that it gives for a history."""
+) -> tuple[LocalRecommender, LocalList]:
+    """Return the recommender and the list that it gives for a history."""
     from producers.ranking import LocalRecommender
 
     recommender = LocalRecommender.from_kafka(
@@ -138,19 +153,23 @@ def _ranked(
         settings.topic_prefix,
         cache_dir=settings.cache_dir,
         offline=options.offline,
+        by=None if options.by is None else options.by.value,
+        privacy_mode=settings.privacy_mode,
     )
     table = recommender.table
     if table.problem and not options.offline:
         notice(f"{table.problem}; ranked with the table that was read {_ago(table.fetched)}")
-    return table, recommender.recommend(history, options.k, because=options.because)
+    return recommender, recommender.recommend(history, options.k, because=options.because)
 
 
-def _show(table: PublicTable, found: LocalList) -> None:
+def _show(recommender: LocalRecommender, found: LocalList) -> None:
     """Print the items, the reasons for them, and what the list is made from."""
     from stream_app.wire import key
 
+    table = recommender.table
     for rank, row in enumerate(found.items, 1):
-        say(f"{rank:4}  {printable(f'{row.item}  {row.title or str()}')}".rstrip())
+        stars = "" if row.stars is None else f"  ({row.stars:.1f} stars expected)"
+        say(f"{rank:4}  {printable(f'{row.item}  {row.title or str()}').rstrip()}{stars}")
         if row.because:
             names = (table.title(key(item)) or str(item) for item in row.because)
             say(f"      because of {printable(', '.join(names))}")
@@ -162,13 +181,31 @@ def _show(table: PublicTable, found: LocalList) -> None:
         say(_why_popular(found))
     elif found.known < found.rated:
         say(f"{found.known} of {plural(found.rated, 'rated item')} are in the table")
+    source = f"as of cut {found.as_of}" if found.campaign is None else _terms(found.campaign)
     say(
-        f"method {found.method}, as of cut {found.as_of}, ranked on this device with the table "
+        f"method {found.method}, {source}, ranked on this device with the table "
         f"that was read {_ago(table.fetched)}; no rating and no query was sent"
+    )
+    if found.reason:
+        say(found.reason)
+
+
+def _terms(campaign: CampaignTerms) -> str:
+    """Return which campaign a list is from, and what it costs a person."""
+    mode = "central" if campaign.parties == 1 else "split"
+    return (
+        f"campaign {campaign.number} ({mode}, {campaign.released} of "
+        f"{plural(campaign.stages, 'stage')} released, epsilon {float(campaign.epsilon):g} at "
+        f"delta {float(campaign.delta):g} for everything that a person has rated)"
     )
 
 
 def _why_popular(found: LocalList) -> str:
+    if found.known:
+        return (
+            "the popular items: nothing that the user likes is among the items whose directions of "
+            "taste were released, or there are too few directions"
+        )
     if found.rated:
         return (
             f"the popular items: none of {plural(found.rated, 'rated item')} is in the table of "
@@ -180,16 +217,29 @@ def _why_popular(found: LocalList) -> str:
     )
 
 
-def _as_json(table: PublicTable, found: LocalList) -> dict[str, Any]:
+def _as_json(recommender: LocalRecommender, found: LocalList) -> dict[str, Any]:
+    table, terms = recommender.table, found.campaign
     rows = [
-        {"item": row.item, "title": row.title, "score": row.score, "because": list(row.because)}
+        {
+            "item": row.item,
+            "title": row.title,
+            "score": row.score,
+            "stars": row.stars,
+            "because": list(row.because),
+        }
         for row in found.items
     ]
+    campaign = None
+    if terms is not None:
+        exact = {"epsilon": float(terms.epsilon), "delta": float(terms.delta)}
+        campaign = asdict(terms) | exact
     return {
         "items": rows,
         "method": found.method,
         "where": "device",
         "as_of": found.as_of,
+        "campaign": campaign,
+        "reason": found.reason,
         "rated": found.rated,
         "known": found.known,
         "table_age_seconds": max(0.0, time.time() - table.fetched),

@@ -10,11 +10,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from producers.ranking import table
+from producers.ranking.kinds import LINKS
+from producers.ranking.published import PublicTable, Source
 from producers.ranking.table_cache import CachedTable, TableCache
 from stream_app.errors import UserError
 from stream_app.kafka.clients import Connection
 from stream_app.ranking.compact_side import encode_side
+from stream_app.ranking.item_side import ItemSide
 from stream_app.wire import CatalogueEntry
 from stream_app.wire.public_tables import table_digest
 from tests.fixtures.item_sides import item_side
@@ -75,20 +77,26 @@ def test_a_folder_that_cannot_be_written_costs_the_cache_only(tmp_path: Path) ->
     assert cache.read() is None
 
 
-def test_without_the_broker_the_cached_table_is_used_with_the_reason(cache: TableCache) -> None:
+def read(cache: Path, *, offline: bool = False) -> PublicTable[ItemSide]:
+    return Source.of_deployment(NOWHERE, "films", cache, offline=offline).read(LINKS)
+
+
+def test_without_the_broker_the_cached_table_is_used_with_the_reason(
+    cache: TableCache, tmp_path: Path
+) -> None:
     with pytest.raises(UserError, match=r"127\.0\.0\.1:1"):
-        table.read(NOWHERE, "films", cache)
+        read(tmp_path)
     with pytest.raises(UserError, match="no item side in the cache"):
-        table.read(NOWHERE, "films", cache, offline=True)
+        read(tmp_path, offline=True)
     cache.write(cached())
-    found = table.read(NOWHERE, "films", cache)
+    found = read(tmp_path)
     assert (len(found.side), found.fetched) == (3, 1000.0)
     assert "127.0.0.1:1" in found.problem
-    assert "--offline" in table.read(NOWHERE, "films", cache, offline=True).problem
+    assert "--offline" in read(tmp_path, offline=True).problem
 
 
-def test_a_cached_table_in_another_format_is_refused(cache: TableCache) -> None:
+def test_a_cached_table_in_another_format_is_refused(cache: TableCache, tmp_path: Path) -> None:
     data = b"mwis\2" + cached().table[5:]
     cache.write(msgspec.structs.replace(cached(), table=data))
     with pytest.raises(UserError, match="the cache holds no item side of this version"):
-        table.read(NOWHERE, "films", cache)
+        read(tmp_path)
