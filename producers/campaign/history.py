@@ -12,15 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from producers.ranking import RatedItem
-from stream_app import wire
+from producers.ranking.in_scope import in_scope
 from stream_app.campaigns import stage_vectors
 from stream_app.campaigns.public_side import PublicSide
-from stream_app.campaigns.rated_items import RatedItems
 from stream_app.campaigns.stars import shape
 from stream_app.errors import UserError
 from stream_app.wire.campaigns.plan import Campaign
-
-LIKED_STARS = 4.0
 
 
 def vector(
@@ -35,21 +32,9 @@ def vector(
     if campaign.stages[index].kind in shape.KINDS:
         rated = [row for row in rated if row.stars is not None]
     try:
-        return stage_vectors.contribution(campaign, index, side, over_scope(campaign, rated))
+        return stage_vectors.contribution(campaign, index, side, in_scope(campaign.scope, rated))
     except stage_vectors.OtherSide as error:
         raise UserError(
             f"{error}; nothing was contributed: read the public item side again while the stage is "
             "open"
         ) from None
-
-
-def over_scope(campaign: Campaign, rated: Sequence[RatedItem]) -> RatedItems:
-    """Return the ratings of the campaign's scope, each item once, oldest first."""
-    places = {wire.key(item): place for place, item in enumerate(campaign.scope)}
-    known = [row for row in rated if row.key in places]
-    stars = [LIKED_STARS if row.stars is None else row.stars for row in known]
-    return RatedItems(
-        np.array([places[row.key] for row in known], np.intp),
-        np.array(stars, np.float64),
-        np.array([each >= LIKED_STARS for each in stars], np.bool_),
-    )

@@ -25,7 +25,6 @@ from stream_app.campaigns import together
 from stream_app.campaigns.public_side import PublicSide
 from stream_app.campaigns.rated_items import RatedItems
 from stream_app.campaigns.stars import fold_in
-from stream_app.campaigns.stars.side import StarsSide
 
 MOST_BECAUSE = 3
 
@@ -82,7 +81,7 @@ class CampaignRanker:
 
     def _scores(self, own: RatedItems) -> NDArray[np.float64]:
         """Return the score of every item that a list may hold: of those of *together*, or all."""
-        found, stars = self.side.together, _stars_of(self.side)
+        found, stars = self.side.together, self.side.stars
         if found is not None and self._is_personal(own):
             return together.scores(found, own, by_recency=True).astype(np.float64)
         if stars is not None:
@@ -109,14 +108,9 @@ class CampaignRanker:
     ) -> list[float] | list[None]:
         """Return what the user is expected to rate the listed places, 1 .. 5; None where nothing is
         released that says it."""
-        side = _stars_of(self.side)
+        side = self.side.stars
         if side is None:
             return [None] * len(listed)
         own = in_scope(self.side.scope, [row for row in rated if row.stars is not None])
         person = fold_in.fold_in(side, own)
         return [float(each) for each in fold_in.predict(side, person, listed)]
-
-
-def _stars_of(side: PublicSide) -> StarsSide | None:
-    found: StarsSide | None = getattr(side, "stars", None)
-    return found

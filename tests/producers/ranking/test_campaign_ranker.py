@@ -142,8 +142,6 @@ def stars_side() -> StarsSide:
 
 
 def with_stars(side: PublicSide) -> PublicSide:
-    if "stars" not in PublicSide.__dataclass_fields__:
-        pytest.skip("this side has no stars")
     return replace(side, stars=stars_side())
 
 

@@ -27,7 +27,7 @@ from tests.fixtures.campaigns import ITEMS, noisy, plan
 
 def published(number: int = 1, released: int = 1) -> PublishedSide:
     campaign = plan(number)
-    side = stages.learn(campaign, 0, PublicSide(number, campaign.scope), noisy())
+    side = stages.learn(campaign, 0, PublicSide(number, campaign.scope), noisy(), 4000)
     return PublishedSide.of_campaign(campaign, released, side)
 
 
