@@ -16,7 +16,6 @@ that a figure can be repeated; nothing is sent.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from fractions import Fraction
 
 import numpy as np
@@ -25,7 +24,8 @@ from numpy.typing import NDArray
 from murmurec.learner_evaluation import Progress
 from murmurec.ranking import least_like, shuffled
 from murmurec.ratings import Ratings, columns_of, item_keys, user_keys
-from producers.datasets.metadata import ItemRow, columns
+from producers.datasets.descriptions import Metadata
+from stream_app.campaigns.features import Features, features_of
 from stream_app.evaluation import EvaluationData, TrueRatings, campaigns, ranking
 from stream_app.evaluation.campaigns import (
     DELTA,
@@ -96,14 +96,14 @@ def campaign_stars(
     mode: str,
     epsilon: Fraction,
     *,
-    metadata: Mapping[str, ItemRow] | None = None,
+    metadata: Metadata | None = None,
     seed: int = 0,
     progress: Progress = lambda done, total: None,  # noqa: ARG005 (a silent default)
 ) -> CampaignStars:
     """Let every person contribute most ratings to *stars*, and predict the others on the devices.
 
-    metadata: genres and years by item id, which then take part as public features. The others are
-    as for `campaign_lists`.
+    metadata: genres and year by item id, which then are public features. The others are as for
+    `campaign_lists`. Raises ValueError for metadata of none of the items, too.
     """
     budget = budget_of(mode, epsilon)
     data = columns_of(ratings, None)
@@ -112,10 +112,12 @@ def campaign_stars(
     values, items = data.scale.values, item_keys(data.items)
     features = None
     if metadata is not None:
-        names = dict(zip(items.tolist(), map(str, data.items.tolist()), strict=True))
+        if metadata.keys().isdisjoint(data.items.tolist()):
+            raise ValueError("metadata: of none of the items; their ids are those of the ratings")
+        names = dict(zip(items.tolist(), data.items.tolist(), strict=True))
 
-        def features(keys: NDArray[np.uint64]) -> NDArray[np.float64]:
-            return columns(metadata, [names[key] for key in keys.tolist()])
+        def features(keys: NDArray[np.uint64]) -> Features:
+            return features_of([metadata.get(names[key], ((), None)) for key in keys.tolist()])
 
     truth = TrueRatings(data.ratings, float(values[0]), float(values[-1]))
     return campaigns.evaluate_stars(

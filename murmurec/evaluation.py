@@ -22,14 +22,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from pathlib import Path
 from typing import Literal, TypedDict, Unpack, overload
 
 from murmurec import trainers
 from murmurec.campaigns import campaign_stars
 from murmurec.learner_evaluation import Evaluation, Options, Progress
 from murmurec.ratings import Ratings, columns_of
-from producers.datasets.metadata import ItemRow, metadata_beside
+from producers.datasets.descriptions import Metadata, metadata_of
+from producers.datasets.load import Dataset
 from stream_app.errors import UserError
 from stream_app.evaluation import EvaluationResult
 from stream_app.evaluation.campaigns import CampaignStars
@@ -39,7 +39,6 @@ __all__ = ["Evaluation", "Options", "Progress", "Terms", "evaluate"]
 
 _USUAL = Options()
 Epsilon = int | float | str | Fraction
-Metadata = bool | Mapping[str, ItemRow]
 
 
 class Terms(TypedDict, total=False):
@@ -48,13 +47,13 @@ class Terms(TypedDict, total=False):
     mode: `"local"` (the default), `"central"` or `"split"`, which are campaigns of noisy sums.
     epsilon: of a whole person in a campaign, of one rating event for a trainer (`inf`: no noise); 2
     where it is left out. A mechanism has its epsilon in its id.
-    meta: genres and years by item id as public features of a campaign; True takes them from the
-    files beside the file of ratings.
+    meta: genres and year by item id as public features of a campaign, `{1193: (["Drama"], 1975)}`;
+    True takes them from the file of ratings or those beside it.
     """
 
     mode: str
     epsilon: Epsilon
-    meta: Metadata
+    meta: bool | Metadata
 
 
 class CampaignTerms(TypedDict):
@@ -65,7 +64,7 @@ class CampaignTerms(TypedDict):
 
 class _Campaign(CampaignTerms, total=False):
     epsilon: Epsilon
-    meta: Metadata
+    meta: bool | Metadata
 
 
 class _Event(TypedDict, total=False):
@@ -168,26 +167,23 @@ def _campaign(ratings: Ratings, seed: int, progress: Progress, terms: Terms) -> 
     epsilon = trainers.event_epsilon(text)
     if not epsilon:
         raise ValueError(f"epsilon {text[:40]}: give a number above 0, as 2, 0.5 or 1/2")
+    data = columns_of(ratings, None, seed)
     return campaign_stars(
-        columns_of(ratings, None, seed),
+        data,
         terms["mode"],
         epsilon,
-        metadata=_metadata(ratings, terms.get("meta", False)),
+        metadata=_metadata(data, terms.get("meta", False)),
         seed=seed,
         progress=progress,
     )
 
 
-def _metadata(ratings: Ratings, meta: Metadata) -> Mapping[str, ItemRow] | None:
+def _metadata(data: Dataset, meta: bool | Metadata) -> Metadata | None:
     if not isinstance(meta, bool):
         return meta
     if not meta:
         return None
-    if not isinstance(ratings, str | Path):
-        raise ValueError(  # noqa: TRY004 (one error for bad input)
-            "meta: ratings that are no file have no folder; give a mapping, or the file"
-        )
     try:
-        return metadata_beside(Path(ratings))
+        return metadata_of(data.described, data.name)
     except UserError as refusal:
-        raise ValueError(str(refusal)) from None
+        raise ValueError(f"meta: {refusal}") from None

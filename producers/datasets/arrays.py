@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from producers.datasets.columns import Columns, check_ids
-from producers.datasets.titles import titles_beside
+from producers.datasets.descriptions import descriptions_beside
 from stream_app.errors import UserError
 
 
@@ -50,7 +50,7 @@ def read_npz(path: Path) -> Columns:
     users, items = _npz_ids(users), _npz_ids(items)
     check_ids(users, 1, str(path), "user")
     check_ids(items, 1, str(path), "item")
-    return Columns(users, items, numbers, stamps, titles_beside(path))
+    return Columns(users, items, numbers, stamps, descriptions_beside(path))
 
 
 def _npz_ids(ids: NDArray[Any]) -> NDArray[Any]:

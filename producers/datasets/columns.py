@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,15 +27,27 @@ _ROWS = 65_536  # checked together: the code points of a text column take four b
 _BYTES = {"user": MAX_USER_BYTES, "item": MAX_ITEM_BYTES}
 
 
+class Description(NamedTuple):
+    """What is public of an item: title, genres and year, None where it is not known."""
+
+    title: str = ""
+    genres: tuple[str, ...] = ()
+    year: int | None = None
+
+
+Descriptions = Mapping[int | str, Description]
+
+
 @dataclass(frozen=True, eq=False, repr=False)  # raw columns have no place in a log
 class Columns:
-    """The rows of a file: ids (n,) int64 or text, ratings (n,) float64, timestamps (n,) int64."""
+    """The rows of a file: ids (n,) int64 or text, ratings (n,) float64, timestamps (n,) int64; and
+    what is public of items, by id."""
 
     users: NDArray[Any]
     items: NDArray[Any]
     ratings: NDArray[np.float64]
     timestamps: NDArray[np.int64] | None
-    titles: Mapping[int | str, str] | None
+    described: Descriptions | None
 
 
 def integers_or_text(texts: NDArray[Any]) -> NDArray[Any]:

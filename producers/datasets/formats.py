@@ -1,10 +1,10 @@
 """File formats of ratings, read into columns.
 
-    ratings.dat, *.dat     user::item::rating::timestamp            titles: movies.dat
-    u.data, *.data, *.tsv  user TAB item TAB rating TAB timestamp   titles: u.item
+    ratings.dat, *.dat     user::item::rating::timestamp            items: movies.dat
+    u.data, *.data, *.tsv  user TAB item TAB rating TAB timestamp   items: u.item
     *.csv                  header userId,movieId,rating[,timestamp] or user,item,rating[,timestamp]
-                           in any order                             titles: movies.csv
-    *.npz                  arrays user, item, rating[, timestamp]   titles: movies.npz (item, title)
+                           in any order                             items: movies.csv
+    *.npz                  arrays user, item, rating[, timestamp]   items: movies.npz
     *.zip                  a MovieLens archive with one of the first three inside
 
 numpy only; no file is trusted to hold objects (`allow_pickle=False`). A message names the row,
@@ -20,12 +20,12 @@ from pathlib import Path
 
 from producers.datasets.arrays import read_npz
 from producers.datasets.columns import KINDS, Columns
+from producers.datasets.descriptions import descriptions_beside, descriptions_in
 from producers.datasets.tables import read_table
-from producers.datasets.titles import titles_beside, titles_in
 from stream_app.errors import UserError
 
 _TABLES = ("ratings.dat", "ratings.csv", "u.data")  # of a MovieLens archive
-_TITLES = ("movies.dat", "movies.csv", "u.item")
+_DESCRIPTIONS = ("movies.dat", "movies.csv", "u.item")
 
 
 def read(path: Path) -> Columns:
@@ -42,7 +42,7 @@ def read(path: Path) -> Columns:
         if path.suffix not in (".dat", ".data", ".tsv", ".csv"):
             raise UserError(f"{path}: not a file of ratings; they come as {KINDS}")
         with path.open(encoding="utf-8-sig", errors="strict", newline="") as lines:
-            return read_table(lines, path.suffix, str(path), titles_beside(path))
+            return read_table(lines, path.suffix, str(path), descriptions_beside(path))
     except UnicodeDecodeError:
         raise UserError(f"{path}: is not text in UTF-8; ratings come as {KINDS}") from None
     except OSError as error:
@@ -56,12 +56,16 @@ def _read_zip(path: Path) -> Columns:
             found = next((name for name in _TABLES if name in names), None)
             if found is None:
                 raise UserError(f"{path}: holds none of {', '.join(_TABLES)}")
-            titles = next(
-                (titles_in(name, archive.read(names[name])) for name in _TITLES if name in names),
+            described = next(
+                (
+                    descriptions_in(name, archive.read(names[name]))
+                    for name in _DESCRIPTIONS
+                    if name in names
+                ),
                 None,
             )
             with archive.open(names[found]) as binary:
                 text = io.TextIOWrapper(binary, "utf-8-sig", newline="")
-                return read_table(text, Path(found).suffix, f"{path}/{found}", titles)
+                return read_table(text, Path(found).suffix, f"{path}/{found}", described)
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError):
         raise UserError(f"{path}: is not a whole zip archive; fetch it again") from None

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from producers.datasets.columns import Columns
+from producers.datasets.columns import Columns, Descriptions
 from producers.datasets.formats import read
 from producers.datasets.inferred_scale import find_scale, rare_end
 from producers.datasets.row_order import is_sorted_by_user, is_timed, mixed, order_note
@@ -30,10 +30,10 @@ __all__ = ["Dataset", "Scale", "load"]
 class Dataset:
     """Ratings as columns: users, items (n,) int64 or text, ratings (n,) float64, levels (n,) uint8.
 
-    timestamps (n,) int64 seconds or None; titles by item id or None; `refused` rows of the file are
-    not in the columns; `scale_warning`: a sentence about stray ratings that widen the scale;
-    `is_mixed`: it has no times, and the rows were put into a random order. The columns are raw:
-    they must not leave the devices.
+    timestamps (n,) int64 seconds or None; what is public of items by id or None; `refused` rows of
+    the file are not in the columns; `scale_warning`: a sentence about stray ratings that widen the
+    scale; `is_mixed`: it has no times, and the rows were put into a random order. The columns are
+    raw: they must not leave the devices.
     """
 
     users: NDArray[np.int64] | NDArray[np.str_]
@@ -41,7 +41,7 @@ class Dataset:
     ratings: NDArray[np.float64]
     levels: NDArray[np.uint8]
     timestamps: NDArray[np.int64] | None
-    titles: Mapping[int | str, str] | None
+    described: Descriptions | None
     scale: Scale
     name: str
     refused: int = 0
@@ -55,6 +55,13 @@ class Dataset:
         return (
             f"Dataset({self.name!r}, {len(self)} ratings on {self.scale}, {self.refused} refused)"
         )
+
+    @property
+    def titles(self) -> Mapping[int | str, str] | None:
+        """The titles by item id, if there are descriptions."""
+        if self.described is None:
+            return None
+        return {item: found.title for item, found in self.described.items()}
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -109,7 +116,7 @@ def load(path: Path | str, scale: Scale | None = None) -> Dataset:
         columns.ratings,
         levels,
         columns.timestamps,
-        columns.titles,
+        columns.described,
         scale,
         path.name,
         int((~on_scale).sum()),
@@ -124,5 +131,5 @@ def _keep(columns: Columns, rows: NDArray[np.bool_]) -> Columns:
         columns.items[rows],
         columns.ratings[rows],
         None if times is None else times[rows],
-        columns.titles,
+        columns.described,
     )

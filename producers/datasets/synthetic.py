@@ -1,6 +1,6 @@
 """Synthetic ratings of users whose taste is known, so the smallest possible error is known too.
 
-Every item is of one genre, which its title names; every user leans to one, two or three genres
+Every item is of one genre, which is public; every user leans to one, two or three genres
 (l_ug = 1, .7, .5, else 0). The leaning decides what a user rates as well as how.
 
     s_ui = mean + b_u + b_i + a l_ug(i) + p_u . q_i    planted score; p, q of `factors` components
@@ -25,6 +25,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from producers.datasets.columns import Description, Descriptions
 from producers.datasets.load import Dataset
 from producers.scale import Scale
 
@@ -104,7 +105,7 @@ def generate(
         drawn + 1.0,
         drawn.astype(np.uint8),
         when,
-        dict(enumerate(_titles(random, taste.genres), start=1)),
+        _described(random, taste.genres),
         Scale(1, 5, 1),
         f"generated world {seed}",
     )
@@ -172,10 +173,11 @@ def _sittings(random: np.random.Generator, count: int, days: int) -> NDArray[np.
     return np.sort(begins[np.arange(count) // 20] + steps).astype(np.int64)
 
 
-def _titles(random: np.random.Generator, genres: NDArray[np.int64]) -> list[str]:
+def _described(random: np.random.Generator, genres: NDArray[np.int64]) -> Descriptions:
     words = [" ".join(filter(None, three)) for three in product(_FIRST, _SECOND, _THIRD)]
     order = random.permutation(len(words))[: len(genres)]
-    return [
-        f"{words[place]} ({GENRES[genre]})"
-        for place, genre in zip(order.tolist(), genres.tolist(), strict=True)
-    ]
+    rows = zip(order.tolist(), genres.tolist(), strict=True)
+    return {
+        item: Description(words[place], (GENRES[genre],))
+        for item, (place, genre) in enumerate(rows, start=1)
+    }

@@ -6,14 +6,20 @@ Ids are integers if every id of the column is one, else text, without the blanks
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from producers.datasets.columns import KINDS, Columns, check_ids, integers_or_text
+from producers.datasets.columns import (
+    KINDS,
+    Columns,
+    Descriptions,
+    check_ids,
+    integers_or_text,
+)
 from stream_app.errors import UserError
 
 _BLOCK = 100_000  # lines parsed at a time: text takes ten times the memory of arrays
@@ -24,7 +30,7 @@ _NAMES = {"user": "user", "userid": "user", "item": "item", "itemid": "item", "m
 
 
 def read_table(
-    lines: Iterable[str], suffix: str, name: str, titles: Mapping[int | str, str] | None
+    lines: Iterable[str], suffix: str, name: str, described: Descriptions | None
 ) -> Columns:
     """Return the columns of a table; `suffix` names the separator, `name` the file in messages."""
     rows = _split(lines, suffix)
@@ -58,7 +64,7 @@ def read_table(
         item_ids,
         np.concatenate(ratings),
         np.concatenate(times) if stamped else None,
-        titles,
+        described,
     )
 
 

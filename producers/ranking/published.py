@@ -26,7 +26,7 @@ from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
 from stream_app.kafka.compacted import exists, records
-from stream_app.wire import CatalogueEntry, Topics, WireError, decode_message, key
+from stream_app.wire import CatalogueEntry, Topics, WireError, decode_catalogue_entry, key
 from stream_app.wire.public_tables import (
     NEWEST_RECORDS,
     TableManifest,
@@ -232,10 +232,10 @@ def _learn(
             del found[item]
         return
     try:
-        entry: CatalogueEntry = decode_message(CatalogueEntry, value)
-        item = key(entry.item)
-    except (WireError, ValueError):
+        entry = decode_catalogue_entry(record_key, value)
+    except WireError:
         return
+    item = key(entry.item)
     if item in wanted:
         found[item] = entry
 

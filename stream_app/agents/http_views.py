@@ -93,7 +93,7 @@ async def state_of(runtime: Runtime) -> dict[str, Any]:
         "rejected": replica.ledger.rejected(),
         "cells_missing": runtime.gauges.cells_missing,
         "cuts_ignored": status.cuts_ignored,
-        "catalogue_set_aside": runtime.catalogue.rejected,
+        "catalogue_rejected": dict(runtime.catalogue.rejected),
         "devices": replica.marks.devices,
         "items": len(replica.items),
         "mechanisms": [m.id for m in replica.spec.mechanisms],

@@ -70,6 +70,14 @@ def printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
+def described(title: str, genres: Sequence[str], year: int | None) -> str:
+    """Return `A Film (1995) [Drama, War]`: the year unless it is in the title."""
+    words = [title] if title else []
+    if year is not None and f"({year})" not in title:
+        words.append(f"({year})")
+    return " ".join([*words, f"[{', '.join(genres)}]"] if genres else words)
+
+
 def plural(count: int, noun: str) -> str:
     """Return `1 partition`, `4 partitions`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""The public catalogue: names and titles of items, and which items are withdrawn.
+"""The public catalogue: names, titles, genres and years of items, and which are withdrawn.
 
 It is read from the compacted topic `items` and is not part of the replicated state: it affects
 answers only, never the model. An item known only by the hash of its string id and missing from the
@@ -10,6 +10,7 @@ takes constant time.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,8 +19,9 @@ from numpy.typing import NDArray
 from stream_app.wire import (
     CatalogueEntry,
     Item,
+    Reason,
     WireError,
-    decode_message,
+    decode_catalogue_entry,
     json_bytes,
     key,
     parse_item,
@@ -27,20 +29,26 @@ from stream_app.wire import (
 
 _STRING = 1 << 63
 _UNLISTED_BYTES = json_bytes(f"key:{_STRING:016x}")  # as long as a number or longer
+_UNKNOWN = CatalogueEntry(0)  # what is known of an item without an entry
+
+
+def _text_bytes(entry: CatalogueEntry) -> int:
+    return json_bytes(entry.title) + json_bytes(entry.genres) + json_bytes(entry.year)
 
 
 @dataclass
 class Catalogue:
     """Entries by item key; `learn` takes the records of the topic in log order.
 
-    longest_name, longest_title: the most bytes of an id and of a title in JSON, so far; of an
-    entry that is removed or replaced too, so that replies do not become shorter.
+    rejected: how many records, by reason. longest_name, longest_text: the most bytes of an id, and
+    of a title with genres and year, in JSON, so far; of an entry that is removed or replaced too,
+    so that replies do not become shorter.
     """
 
     entries: dict[int, CatalogueEntry] = field(default_factory=dict)
-    rejected: int = 0
+    rejected: Counter[Reason] = field(default_factory=Counter)
     longest_name: int = _UNLISTED_BYTES
-    longest_title: int = json_bytes("")
+    longest_text: int = _text_bytes(_UNKNOWN)
     _gone: set[int] = field(default_factory=set)
     _changes: int = 0
     # Built from `_gone` on demand: the number of changes included, and the keys in order
@@ -54,13 +62,13 @@ class Catalogue:
             self._forget(record_key)
             return
         try:
-            entry = decode_message(CatalogueEntry, value)
-            item = key(entry.item)
-        except (WireError, ValueError):
-            self.rejected += 1
+            entry = decode_catalogue_entry(record_key, value)
+        except WireError as error:
+            self.rejected[error.reason] += 1
             return
+        item = key(entry.item)
         self.longest_name = max(self.longest_name, json_bytes(entry.item))
-        self.longest_title = max(self.longest_title, json_bytes(entry.title))
+        self.longest_text = max(self.longest_text, _text_bytes(entry))
         self.entries[item] = entry  # last: a reply that shows it has room for it
         self._withdraw(item, entry.withdrawn)
 
@@ -108,7 +116,11 @@ class Catalogue:
         entry = self.entries.get(item)
         return entry.item if entry else f"key:{item:016x}"
 
+    def entry(self, item: int) -> CatalogueEntry:
+        """Return what was published of an item; an empty title, no genres and no year where
+        nothing was."""
+        return self.entries.get(item, _UNKNOWN)
+
     def title(self, item: int) -> str:
         """Return the title of an item, empty where none was published."""
-        entry = self.entries.get(item)
-        return entry.title if entry else ""
+        return self.entry(item).title

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Any
 
 import msgspec
+from msgspec.structs import force_setattr
 
+from stream_app.wire.campaigns.features import GENRE_FORM, genres_among
 from stream_app.wire.campaigns.plan import encode_rational
 from stream_app.wire.decoding import version_reason
 from stream_app.wire.events import IntItem, TextItem
-from stream_app.wire.ids import Item
-from stream_app.wire.limits import LIST_LENGTH, MAX_EVENT_BYTES, MAX_SEQ, PAGE_ITEMS, VERSION
+from stream_app.wire.ids import Item, key
+from stream_app.wire.limits import (
+    LIST_LENGTH,
+    MAX_EVENT_BYTES,
+    MAX_GENRES,
+    MAX_SEQ,
+    MAX_TITLE,
+    MAX_YEAR,
+    PAGE_ITEMS,
+    VERSION,
+)
 from stream_app.wire.reasons import Reason, WireError
 
 _json_encoder = msgspec.json.Encoder(enc_hook=encode_rational)
@@ -77,13 +89,42 @@ class Rejection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CatalogueEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Public description of an item; a withdrawn item is never recommended."""
+    """Public description of an item; a withdrawn item is never recommended.
+
+    `categories` is how records of earlier releases name genres: those that can be one are read as
+    genres.
+    """
 
     item: IntItem | TextItem
-    title: Annotated[str, msgspec.Meta(max_length=500)] = ""
-    categories: tuple[Annotated[str, msgspec.Meta(max_length=100)], ...] = ()
+    title: Annotated[str, msgspec.Meta(max_length=MAX_TITLE)] = ""
+    genres: Annotated[tuple[str, ...], msgspec.Meta(max_length=MAX_GENRES)] = ()
+    year: Annotated[int, msgspec.Meta(ge=1, le=MAX_YEAR)] | None = None
     withdrawn: bool = False
+    categories: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     v: int = VERSION
+
+    def __post_init__(self) -> None:
+        if self.categories is not msgspec.UNSET:
+            force_setattr(self, "genres", self.genres or genres_among(self.categories))
+            force_setattr(self, "categories", msgspec.UNSET)
+        if genres_among(self.genres) != self.genres:
+            raise ValueError(f"genres of an item: up to {MAX_GENRES}, each once, {GENRE_FORM}")
+
+
+def decode_catalogue_entry(record_key: bytes | None, value: bytes) -> CatalogueEntry:
+    """Return the entry in a record of the catalogue; raises `WireError` and nothing else.
+
+    The record's key is the item's id as text: compaction keeps the newest record of a key, and an
+    entry under the key of another item would outlive that item's own.
+    """
+    entry: CatalogueEntry = decode_message(CatalogueEntry, value)
+    try:
+        key(entry.item)
+    except ValueError:
+        raise WireError(Reason.BAD_ITEM) from None
+    if record_key != str(entry.item).encode():
+        raise WireError(Reason.KEY_MISMATCH)
+    return entry
 
 
 class ItemTablePage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -109,8 +150,8 @@ def encode_message(message: msgspec.Struct) -> bytes:
     return _json_encoder.encode(message)
 
 
-def json_bytes(value: Item) -> int:
-    """Return how many bytes an id or a title takes in a message."""
+def json_bytes(value: Item | Sequence[str] | None) -> int:
+    """Return how many bytes an id, a title, genres or a year take in a message."""
     return len(_json_encoder.encode(value))
 
 

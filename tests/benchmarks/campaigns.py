@@ -17,9 +17,8 @@ import numpy as np
 from murmurec.campaigns import budget_of, campaign_stars
 from murmurec.ranking import least_like
 from murmurec.ratings import columns_of, item_keys, user_keys
+from producers.datasets.descriptions import metadata_of
 from producers.datasets.load import Dataset, load
-from producers.datasets.metadata import metadata_beside
-from stream_app.errors import UserError
 from stream_app.evaluation.campaigns import SCOPE, evaluate_lists
 from stream_app.evaluation.ranking import ranking_task
 from tests.benchmarks.figure import Figure
@@ -62,10 +61,8 @@ def measure() -> list[Figure]:
         figures += lists(
             "ml-100k", columns_of(load(files["ml-100k"]), None), (("central", "1/2", ""),)
         )
-    try:
-        metadata = metadata_beside(files["ml-1m"])
-    except UserError:
-        metadata = None
+    found = load(files["ml-1m"]).described
+    metadata = metadata_of(found, files["ml-1m"]) if found else None
     for mode, epsilon, meta, target in _STARS:
         if meta and metadata is None:
             continue

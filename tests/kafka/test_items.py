@@ -38,14 +38,17 @@ def test_words_are_named_and_withdrawn_items_stay_away(
             return ask.best(ann.hex(), 10, 5).items
 
         assert set(items()) == {8, f"key:{key('film'):016x}"}
-        assert run(["items", "put", "film", *where, "--title", "A Film"]) == 0
+        about = ("--title", "A Film", "--genre", "Drama", "--genre", "War", "--year", "1995")
+        assert run(["items", "put", "film", *where, *about]) == 0
         until(lambda: set(items()) == {8, "film"}, "the catalogue is in the answers")
         capsys.readouterr()
         assert run(["ask", "--device", ann.hex(), *where, "--json"]) == 0
-        shown = {row["item"]: row["title"] for row in json.loads(capsys.readouterr().out)["items"]}
-        assert shown == {8: "", "film": "A Film"}
+        rows = {row.pop("item"): row for row in json.loads(capsys.readouterr().out)["items"]}
+        assert rows[8]["title"] == ""
+        assert rows["film"]["title"] == "A Film"
+        assert (rows["film"]["genres"], rows["film"]["year"]) == (["Drama", "War"], 1995)
         assert run(["ask", "--device", ann.hex(), *where]) == 0
-        assert "film  A Film" in capsys.readouterr().out
+        assert "film  A Film (1995) [Drama, War]" in capsys.readouterr().out
         assert run(["items", "withdraw", "8", *where]) == 0
         assert "item 8 is withdrawn, but was not in the catalogue" in capsys.readouterr().out
         until(lambda: set(items()) == {"film"}, "the catalogue is in the answers")
@@ -56,6 +59,10 @@ def test_words_are_named_and_withdrawn_items_stay_away(
     assert run(["items", "put", "x" * 200, *where]) == 2
     assert run(["items", "put", "8", "--title", "t" * 501, *where]) == 2
     assert "up to 500" in capsys.readouterr().err
+    assert run(["items", "put", "8", "--year", "10000", *where]) == 2
+    assert "a year is 1 to 9999" in capsys.readouterr().err
+    assert run(["items", "put", "8", "--genre", "Drama ", *where]) == 2
+    assert "1 to 50 printable characters without blanks" in capsys.readouterr().err
 
 
 def test_the_titles_of_a_file_are_published(

@@ -13,8 +13,7 @@ import pytest
 from murmurec import evaluate, mechanisms
 from murmurec.evaluation import Options
 from producers.datasets import synthetic
-from producers.datasets.load import Dataset
-from producers.datasets.metadata import metadata_beside
+from producers.datasets.load import Dataset, load
 from stream_app.cli import run
 
 
@@ -126,10 +125,20 @@ def test_the_figures_are_those_of_the_command(
     assert found.get("mechanism") == expected.get("mechanism")
 
 
+def test_columns_have_no_metadata(ratings: Dataset) -> None:
+    columns = (ratings.users, ratings.items, ratings.ratings)
+    with pytest.raises(ValueError, match="meta: ratings: no genres and years"):
+        evaluate(columns, mode="split", meta=True)
+
+
 def test_metadata_may_be_given_as_a_mapping(file: Path) -> None:
     terms: dict[str, Any] = {"mode": "central", "epsilon": 64}
     beside = evaluate(file, **terms, meta=True).rmse
-    assert evaluate(file, **terms, meta=metadata_beside(file)).rmse == beside
+    described = load(file).described or {}
+    given = {item: (list(each.genres), each.year) for item, each in described.items()}
+    assert evaluate(file, **terms, meta=given).rmse == beside
+    with pytest.raises(ValueError, match="metadata: of none of the items"):
+        evaluate(file, **terms, meta={str(item): each for item, each in given.items()})
     assert evaluate(file, **terms).rmse != beside
 
 
@@ -143,7 +152,6 @@ def test_metadata_may_be_given_as_a_mapping(file: Path) -> None:
         ({"mode": "split", "epsilon": 0}, "epsilon 0: give a number above 0"),
         ({"mode": "split", "epsilon": "inf"}, "epsilon inf: give a number above 0"),
         ({"mode": "split", "epsilon": "much"}, "epsilon 'much': give 2, 0.5"),
-        ({"mode": "split", "meta": True}, "meta: ratings that are no file"),
         ({"meta": True}, "meta: is about a campaign"),
         ({"epsilon": 2}, "epsilon 2: model 'hybrid' has none of its own"),
         ({"model": "tree", "mechanism": "rr:5:2"}, "mechanism: model 'tree' has none"),

@@ -4,10 +4,10 @@
     HTTP    a page as JSON, spaces up to `page_bytes`
 
 The number of bytes depends on public things alone: the length of a list, for a page the number of
-items that were asked for, and the longest id and title that the public catalogue has had while this
-worker ran. So a reply's size says neither how many items there are nor which; without padding, ids
-and titles of different lengths would. White space after a JSON value is part of no value, so a
-reader needs no change. Refusals have the size of any other reply.
+items that were asked for, and the longest id, and title with genres and year, that the public
+catalogue has had while this worker ran. So a reply's size says neither how many items there are nor
+which; without padding, ids and titles of different lengths would. White space after a JSON value is
+part of no value, so a reader needs no change. Refusals have the size of any other reply.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import msgspec
 from stream_app.agents.runtime import Runtime
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.recommender import RankedItems
-from stream_app.wire import LIST_LENGTH, Recommendation, Status, encode_message
+from stream_app.wire import LIST_LENGTH, CatalogueEntry, Recommendation, Status, encode_message
 
 ENVELOPE_BYTES = 512
 """More than everything takes that is not an entry of the list."""
 _SCORE_BYTES = 7  # 1 .. 5 with four decimals, or null, and a comma
-_ROW_BYTES = len(b'{"item":,"title":,"score":},') + _SCORE_BYTES
+_ROW_BYTES = len(b'{"item":,"title":,"genres":,"year":,"score":},') + _SCORE_BYTES
 
 
 def recommendation(runtime: Runtime, correlation_id: str, answer: RankedItems) -> Recommendation:
@@ -67,7 +67,7 @@ def page(runtime: Runtime, user: str, k: int, answer: RankedItems) -> dict[str, 
     shown = [
         {
             "item": catalogue.name(int(item)),
-            "title": catalogue.title(int(item)),
+            **_described(catalogue.entry(int(item))),
             "score": round(float(score), 4),
         }
         for item, score in zip(answer.items[:k], answer.scores[:k], strict=True)
@@ -84,6 +84,10 @@ def page(runtime: Runtime, user: str, k: int, answer: RankedItems) -> dict[str, 
     }
 
 
+def _described(entry: CatalogueEntry) -> dict[str, Any]:
+    return {"title": entry.title, "genres": list(entry.genres), "year": entry.year}
+
+
 def reply_bytes(catalogue: Catalogue) -> int:
     """Return the number of bytes of every reply over Kafka."""
     return ENVELOPE_BYTES + LIST_LENGTH * (catalogue.longest_name + 1 + _SCORE_BYTES)
@@ -91,7 +95,7 @@ def reply_bytes(catalogue: Catalogue) -> int:
 
 def page_bytes(catalogue: Catalogue, k: int) -> int:
     """Return the number of bytes of every page of k items."""
-    return ENVELOPE_BYTES + k * (catalogue.longest_name + catalogue.longest_title + _ROW_BYTES)
+    return ENVELOPE_BYTES + k * (catalogue.longest_name + catalogue.longest_text + _ROW_BYTES)
 
 
 def encoded_reply(reply: Recommendation, catalogue: Catalogue) -> bytes:

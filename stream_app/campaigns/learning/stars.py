@@ -37,7 +37,6 @@ HEAD_SCALE, HEAD_SHRINK = 12.0, 15.0
 BIAS_STEP, FACTOR_STEP = 1.2, 0.6
 LEAST_MOMENT = 0.02
 BIAS_VARIANCE, FEATURE_RIDGE = 0.3, 10.0
-RARE = 0.1  # added to a variance: what few items have does not become large
 
 
 class NoisyStage(NamedTuple):
@@ -158,16 +157,3 @@ def refine(side: StarsSide, found: NoisyStage) -> StarsSide:
         whitening=unit,
         spread=unit,
     )
-
-
-def whitened(columns: Floats) -> Floats:
-    """Return public columns (n, m) with mean 0, and unit covariance but for what is rare."""
-    n, m = columns.shape
-    ones, weights = np.ones((n, 1)), np.full(n, 1 / n)
-    means, gram = np.zeros((1, m)), np.zeros((m, m))
-    weighted_gram(ones, weights, columns, means)
-    centred = columns - means
-    weighted_gram(centred, weights, centred, gram)
-    values, rows = decomposition(gram)
-    turned = np.ascontiguousarray(rows.T) / np.sqrt(values + RARE)
-    return product(centred, product(turned, rows))

@@ -1,7 +1,7 @@
 """`murmurec demo`: from a rating on a device to a recommendation, on a real Kafka.
 
 run             set up, replay the ratings, compare with the log, report
-setup           broker, topics, worker, devices, titles
+setup           broker, topics, worker, devices, catalogue
 worker          the worker as a process of its own, watched over HTTP
 ground_truth    predictions compared with the true ratings, which only a demo knows
 query_load      a process that sends queries while the devices rate

@@ -21,6 +21,7 @@ import numpy as np
 from stream_app.cli.demo.report import Figures, UserLists
 from stream_app.cli.demo.setup import DemoSetup
 from stream_app.cli.demo.twin import PrivacyOffTwin
+from stream_app.cli.output import described
 
 LENGTH = 10
 _EARLY, _FEW = 5, 15  # users have this many ratings in the first fifth
@@ -52,8 +53,11 @@ class DemoLists:
         population, dataset = demo.population, demo.dataset
         self._names = np.unique(dataset.users)
         items = dict(zip(population.items.tolist(), dataset.items.tolist(), strict=True))
-        titles = dataset.titles or {}
-        self._titles = {key: str(titles.get(name, name)) for key, name in items.items()}
+        known = dataset.described or {}
+        self._titles = {
+            key: described(*known[name]) if name in known else str(name)
+            for key, name in items.items()
+        }
         values = population.scale.values
         stars = 1.0 + 4.0 * (dataset.ratings - values[0]) / (values[-1] - values[0])
         self._twin = PrivacyOffTwin(population, stars)
@@ -101,7 +105,10 @@ class DemoLists:
     def _asked(self, pseudonym: str) -> list[str]:
         try:
             page = self._demo.worker.get(f"/recommendations/{pseudonym}?k={LENGTH}", 2.0)
-            return [str(row["title"] or row["item"]) for row in json.loads(page)["items"]]
+            return [
+                described(row["title"], row["genres"], row["year"]) or str(row["item"])
+                for row in json.loads(page)["items"]
+            ]
         except (OSError, ValueError, KeyError):
             return []  # a busy worker: the lists are asked for again
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from consumers.recommendations import Recommendations
 from stream_app.cli.demo.setup import DemoSetup
-from stream_app.cli.output import say, table
+from stream_app.cli.output import described, say, table
 
 _LIKED = 5
 _QUARTERS = (1, 2, 3)
@@ -41,7 +41,8 @@ def show_sample_answers(demo: DemoSetup, *, plain: bool) -> None:
 
 def _title(demo: DemoSetup, item: Any) -> str:
     item = item.item() if isinstance(item, np.generic) else item
-    return str((demo.dataset.titles or {}).get(item, item))
+    found = (demo.dataset.described or {}).get(item)
+    return described(*found) if found else str(item)
 
 
 def _show(liked: list[str], recommended: list[tuple[str, str]], plain: bool) -> None:

@@ -1,4 +1,4 @@
-"""Set up a demo: broker, topics, worker, devices, and the public titles."""
+"""Set up a demo: broker, topics, worker, devices, and the public catalogue."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from producers import catalogue as titles
+from producers import catalogue
 from producers.datasets import load as datasets
 from producers.device.item_table import ItemMeans
 from producers.device.requests import ReportSettings
@@ -83,7 +83,7 @@ class DemoSetup:
 def prepare(
     stack: ExitStack, settings: Settings, dataset: datasets.Dataset, mechanism: Mechanism
 ) -> DemoSetup:
-    """Start the broker and the worker, create the topics, make the devices, publish the titles."""
+    """Start the broker and the worker, create topics, make devices, publish the catalogue."""
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="murmurec-demo-")))
     settings = settings.model_copy(update={"mechanisms": (mechanism.id,)})
     settings = _start_broker(stack, settings)
@@ -99,7 +99,7 @@ def prepare(
     )
     demo = DemoSetup(settings, worker, dataset, population, mechanism, journal, folder, identities)
     line = Publisher(clients.producer(demo.connection, linger_ms=20), demo.topics.items)
-    titles.publish(line, titles.entries(set(dataset.items.tolist()), dataset.titles))
+    catalogue.publish(line, catalogue.entries(set(dataset.items.tolist()), dataset.described))
     return demo
 
 

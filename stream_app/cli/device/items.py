@@ -1,9 +1,9 @@
-"""`murmurec items`: the public catalogue of titles and withdrawn items."""
+"""`murmurec items`: the public catalogue of titles, genres, years and withdrawn items."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -42,7 +42,7 @@ def publish(
     prefix: PrefixOption = None,
     kafka: KafkaOption = None,
 ) -> None:
-    """Publish the names and titles of a file's items; withdrawn ones are restored.
+    """Publish names, titles, genres and years of a file's items; withdrawn ones are restored.
 
     Example: murmurec items publish ml-1m.zip
     """
@@ -51,7 +51,7 @@ def publish(
 
     settings = settings_from(config, bootstrap, prefix, kafka)
     data = load(file)
-    sent = _send(settings, entries(set(data.items.tolist()), data.titles))
+    sent = _send(settings, entries(set(data.items.tolist()), data.described))
     say(f"{sent:,} {'entry' if sent == 1 else 'entries'} published")
 
 
@@ -59,18 +59,19 @@ def publish(
 def put(
     item: ItemArgument,
     title: Annotated[str, typer.Option(help="The title.")] = "",
-    category: Annotated[list[str] | None, typer.Option(help="A category; repeatable.")] = None,
+    genre: Annotated[list[str] | None, typer.Option(help="A genre; repeatable.")] = None,
+    year: Annotated[int | None, typer.Option(help="The year it is from.")] = None,
     config: ConfigOption = None,
     bootstrap: BootstrapOption = None,
     prefix: PrefixOption = None,
     kafka: KafkaOption = None,
 ) -> None:
-    """Set the title of an item, and restore a withdrawn one.
+    """Set title, genres and year of an item, and restore a withdrawn one.
 
-    Example: murmurec items put 1193 --title "A Film"
+    Example: murmurec items put 1193 --title "A Film" --genre Drama --year 1995
     """
     settings = settings_from(config, bootstrap, prefix, kafka)
-    _send(settings, [_entry(item, title, tuple(category or ()), False)])
+    _send(settings, [_entry(item, title=title, genres=tuple(genre or ()), year=year)])
     say(f"item {printable(item)} is in the catalogue")
 
 
@@ -87,7 +88,7 @@ def withdraw(
     Example: murmurec items withdraw 1193
     """
     settings = settings_from(config, bootstrap, prefix, kafka)
-    entry = _entry(item, "", (), True)
+    entry = _entry(item, withdrawn=True)
     _check_topic(settings)
     known = _is_known(settings, entry)
     _send(settings, [entry])
@@ -98,19 +99,20 @@ def withdraw(
         say(f"item {printable(item)} is withdrawn, but was not in the catalogue (is the id right?)")
 
 
-def _entry(item: str, title: str, categories: tuple[str, ...], withdrawn: bool) -> CatalogueEntry:
+def _entry(item: str, **published: Any) -> CatalogueEntry:
     from producers.ids import item_of
     from stream_app.wire import CatalogueEntry, WireError, decode_message, encode_message, key
+    from stream_app.wire.limits import MAX_TITLE, MAX_YEAR
 
     try:
         key(item_of(item))
-        made = CatalogueEntry(item_of(item), title, categories, withdrawn)
+        made = CatalogueEntry(item_of(item), **published)
         decode_message(CatalogueEntry, encode_message(made))  # the limits of the contract
     except ValueError as error:
         raise UsageError(str(error)) from None
     except WireError:
         raise UsageError(
-            f"item {item[:40]}: a title has up to 500 characters, a category up to 100"
+            f"item {item[:40]}: a title has up to {MAX_TITLE} characters, a year is 1 to {MAX_YEAR}"
         ) from None
     return made
 

@@ -25,7 +25,7 @@ from stream_app.cli.options import (
     connection_from,
     settings_from,
 )
-from stream_app.cli.output import notice, plural, print_json, printable, say
+from stream_app.cli.output import described, notice, plural, print_json, printable, say
 from stream_app.errors import UsageError, UserError
 
 if TYPE_CHECKING:
@@ -169,7 +169,8 @@ def _show(recommender: LocalRecommender, found: LocalList) -> None:
     table = recommender.table
     for rank, row in enumerate(found.items, 1):
         stars = "" if row.stars is None else f"  ({row.stars:.1f} stars expected)"
-        say(f"{rank:4}  {printable(f'{row.item}  {row.title or str()}').rstrip()}{stars}")
+        shown = described(row.title or "", *_features(recommender, row.item))
+        say(f"{rank:4}  {printable(f'{row.item}  {shown}').rstrip()}{stars}")
         if row.because:
             names = (table.title(key(item)) or str(item) for item in row.because)
             say(f"      because of {printable(', '.join(names))}")
@@ -200,6 +201,14 @@ def _terms(campaign: CampaignTerms) -> str:
     )
 
 
+def _features(recommender: LocalRecommender, item: int | str) -> tuple[tuple[str, ...], int | None]:
+    """Return genres and year of an item of a list."""
+    from stream_app.wire import key
+
+    entry = recommender.table.entries.get(key(item))
+    return (entry.genres, entry.year) if entry else ((), None)
+
+
 def _why_popular(found: LocalList) -> str:
     if found.known:
         return (
@@ -219,16 +228,12 @@ def _why_popular(found: LocalList) -> str:
 
 def _as_json(recommender: LocalRecommender, found: LocalList) -> dict[str, Any]:
     table, terms = recommender.table, found.campaign
-    rows = [
-        {
-            "item": row.item,
-            "title": row.title,
-            "score": row.score,
-            "stars": row.stars,
-            "because": list(row.because),
-        }
-        for row in found.items
-    ]
+    rows = []
+    for row in found.items:
+        genres, year = _features(recommender, row.item)
+        shown = {"item": row.item, "title": row.title, "genres": list(genres), "year": year}
+        ranked = {"score": row.score, "stars": row.stars, "because": list(row.because)}
+        rows.append(shown | ranked)
     campaign = None
     if terms is not None:
         exact = {"epsilon": float(terms.epsilon), "delta": float(terms.delta)}

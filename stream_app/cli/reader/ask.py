@@ -17,7 +17,7 @@ from stream_app.cli.options import (
     connection_from,
     settings_from,
 )
-from stream_app.cli.output import print_json, printable, say
+from stream_app.cli.output import described, print_json, printable, say
 from stream_app.errors import UsageError, UserError
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ class AskReplyItem(TypedDict):
     item: int | str
     score: float
     title: NotRequired[str | None]
+    genres: NotRequired[list[str]]
+    year: NotRequired[int | None]
 
 
 class AskReply(TypedDict):
@@ -118,7 +120,8 @@ def ask(
 def _show(answer: AskReply) -> None:
     """Print the items of an answer and where they come from."""
     for rank, row in enumerate(answer["items"], 1):
-        named = printable(f"{row['item']}  {row.get('title') or ''}")
+        shown = described(row.get("title") or "", row.get("genres", []), row.get("year"))
+        named = printable(f"{row['item']}  {shown}")
         say(f"{rank:4}  {row['score']:.2f}  {named}".rstrip())
     if any(str(row["item"]).startswith("key:") for row in answer["items"]):
         say("an item shown as key: has a word for its id: murmurec items put WORD shows the word")
@@ -181,12 +184,14 @@ def _over_kafka(
     clients.describe_cluster(connection)
     with Recommendations(connection, settings.topic_prefix) as recommendations:
         best = recommendations.best(pseudonym, k, timeout, rated)
-    titles = _titles(connection, settings.topic_prefix) if best.items or best.left_out else None
+    wanted = best.items or best.left_out
+    catalogue = _catalogue(connection, settings.topic_prefix) if wanted else None
     rows: list[AskReplyItem] = []
     for item, score in zip(best.items, best.scores, strict=True):
         row: AskReplyItem = {"item": item, "score": score}
-        if titles is not None:
-            row["title"] = titles.title(key_of(item))
+        if catalogue is not None:
+            entry = catalogue.entry(key_of(item))
+            row |= {"title": entry.title, "genres": list(entry.genres), "year": entry.year}
         rows.append(row)
     answer: AskReply = {
         "user": pseudonym,
@@ -203,7 +208,7 @@ def _over_kafka(
     return answer
 
 
-def _titles(connection: Connection, prefix: str) -> Catalogue | None:
+def _catalogue(connection: Connection, prefix: str) -> Catalogue | None:
     """Return the public catalogue, None where the reader has no right to read it.
 
     An answer over Kafka carries no titles, and a reader of answers needs no other right.

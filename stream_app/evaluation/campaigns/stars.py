@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_app.campaigns.features import Features, matrix
 from stream_app.campaigns.learning import stars as learning
 from stream_app.campaigns.plan import MAX_INTEGERS, Campaign
 from stream_app.campaigns.planning import Outline, plan
@@ -76,14 +77,14 @@ def evaluate_stars(
     data: EvaluationData,
     budget: Budget,
     *,
-    features: Callable[[NDArray[np.uint64]], Floats] | None = None,
+    features: Callable[[NDArray[np.uint64]], Features] | None = None,
     seed: int = 0,
     progress: Callable[[int, int], object] = lambda done, total: None,  # noqa: ARG005
 ) -> CampaignStars:
     """Run a campaign over the people of the data and return the errors of their predictions.
 
-    features: the public columns (n, m) of items (n,), whitened here. `progress` is called with the
-    contributions made and their total. Raises ValueError for fewer than 10 ratings.
+    features: genres and years of items (n,). `progress` is called with the contributions made and
+    their total. Raises ValueError for fewer than 10 ratings.
     """
     if len(data.users) < 10:
         raise ValueError(f"{len(data.users)} ratings: at least 10 are needed to evaluate")
@@ -92,7 +93,7 @@ def evaluate_stars(
     planned = plan(outline, range(len(crowd.scope)))
     columns = np.zeros((len(crowd.scope), 0))
     if features is not None:
-        columns = learning.whitened(features(crowd.scope))
+        columns = matrix(features(crowd.scope))
     done = 0
 
     def add(people: int) -> None:

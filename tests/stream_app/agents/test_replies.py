@@ -75,7 +75,9 @@ def listing(names: list[int | str], titles: list[str]) -> Catalogue:
     """Return a catalogue of items with titles."""
     catalogue = Catalogue()
     for name, title in zip(names, titles, strict=False):
-        catalogue.learn(b"", encode_message(CatalogueEntry(name, title)))
+        genres = tuple(word for word in title.split() if word.isprintable())[:1]
+        entry = CatalogueEntry(name, title, genres, len(title) or None)
+        catalogue.learn(str(name).encode(), encode_message(entry))
     return catalogue
 
 
@@ -172,8 +174,8 @@ def test_over_http_a_known_device_and_a_stranger_get_equally_many_bytes(
         try:
             apply(runtime, [publish(event) for event in made])
             for number in range(30):
-                entry = CatalogueEntry(number, "t" * number)
-                runtime.catalogue.learn(b"", encode_message(entry))
+                entry = CatalogueEntry(number, "t" * number, ("g" * number,) * (number > 0))
+                runtime.catalogue.learn(str(number).encode(), encode_message(entry))
             async with served(runtime) as get:
                 for k in (3, 100):
                     known = await get(f"/recommendations/{device}?k={k}")

@@ -86,9 +86,15 @@ def test_metadata_beside_the_file_take_part(file, capsys):
     assert figures[0] != figures[1]
 
 
+def test_titles_alone_are_no_metadata(file, capsys):
+    (file.parent / "movies.csv").write_text("movieId,title,genres\n1,One,(no genres listed)\n")
+    assert run(["evaluate", str(file), "--mode", "central", "--meta"]) == 1
+    assert "no genres and years" in capsys.readouterr().err
+
+
 def test_without_metadata_there_is_a_sentence(file, capsys):
     assert run(["evaluate", str(file), "--mode", "central", "--meta"]) == 1
-    assert "no metadata of its items beside it" in capsys.readouterr().err
+    assert "no genres and years of its items in it or beside it" in capsys.readouterr().err
 
 
 def test_local_is_as_without_a_mode(file, capsys):

@@ -46,7 +46,10 @@ def put_in_cache(fetched: float | None = None) -> None:
         link_weights=np.ones((n, 1), np.float32),
     )
     data = encode_side(side)
-    entries = (CatalogueEntry(4, "Four"), CatalogueEntry(8, "Eight", withdrawn=True))
+    entries = (
+        CatalogueEntry(4, "Four", ("Drama", "War"), 1995),
+        CatalogueEntry(8, "Eight", withdrawn=True),
+    )
     cache = TableCache.for_deployment(Path("cache"), NOWHERE, "murmurec")
     when = time.time() if fetched is None else fetched
     assert cache.write(CachedTable(when, table_digest(data), data, entries))
@@ -87,7 +90,8 @@ def test_kept_ratings_decide_and_the_broker_is_not_needed(
         device.rate(6, 5)
     assert run([*ASK, "-k", "3", "--because"]) == 0
     output = capsys.readouterr()
-    assert output.out.splitlines()[:2] == ["   1  4  Four", "      because of 3"]
+    assert output.out.splitlines()[0] == "   1  4  Four (1995) [Drama, War]"
+    assert output.out.splitlines()[1] == "      because of 3"
     assert "ranked with the table that was read 2 hours ago" in output.err
     assert f"at {NOWHERE}" in output.err
     assert "no rating and no query was sent" in output.out
@@ -95,7 +99,9 @@ def test_kept_ratings_decide_and_the_broker_is_not_needed(
     output = capsys.readouterr()
     assert output.err == ""
     answer = json.loads(output.out)
-    assert answer["items"][0]["item"] == 4
+    first = {"item": 4, "title": "Four", "genres": ["Drama", "War"], "year": 1995}
+    assert answer["items"][0].items() >= first.items()
+    assert (answer["items"][1]["genres"], answer["items"][1]["year"]) == ([], None)
     assert {3, 8}.isdisjoint(row["item"] for row in answer["items"])
     assert len(answer["items"]) == 6
     assert (answer["method"], answer["where"], answer["as_of"]) == ("blend", "device", 31)

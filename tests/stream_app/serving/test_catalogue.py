@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stream_app.serving.catalogue import Catalogue
-from stream_app.wire import CatalogueEntry, encode_message, key
+from stream_app.wire import CatalogueEntry, Reason, encode_message, key
 
 
 def learned(*entries: CatalogueEntry) -> Catalogue:
@@ -20,6 +20,20 @@ def test_items_are_shown_with_their_names_and_titles() -> None:
     catalogue = learned(CatalogueEntry(5, "Five"), CatalogueEntry("käse", "Cheese"))
     assert (catalogue.name(5), catalogue.title(5)) == (5, "Five")
     assert (catalogue.name(key("käse")), catalogue.title(key("käse"))) == ("käse", "Cheese")
+
+
+def test_genres_and_years_are_known() -> None:
+    catalogue = learned(CatalogueEntry(5, "Five", ("Drama",), 1995))
+    assert (catalogue.entry(5).genres, catalogue.entry(5).year) == (("Drama",), 1995)
+    assert (catalogue.entry(6).genres, catalogue.entry(6).year) == ((), None)
+
+
+def test_an_entry_under_the_key_of_another_item_is_rejected() -> None:
+    """Compaction keeps both, and a tombstone of the item would leave it."""
+    catalogue = learned(CatalogueEntry(5, "Five"))
+    for record_key in (b"6", b"", None, b"05"):
+        catalogue.learn(record_key, encode_message(CatalogueEntry(5, "Forged", ("War",), 1900)))
+    assert (catalogue.title(5), catalogue.rejected) == ("Five", {Reason.KEY_MISMATCH: 4})
 
 
 def test_an_unknown_item_is_shown_by_its_key() -> None:
@@ -49,7 +63,7 @@ def test_a_tombstone_forgets_its_entry() -> None:
 def test_a_bad_record_is_counted_and_changes_nothing(value: bytes) -> None:
     catalogue = learned(CatalogueEntry(5, "Five"))
     catalogue.learn(b"5", value)
-    assert catalogue.rejected == 1
+    assert catalogue.rejected.total() == 1
     assert catalogue.title(5) == "Five"
 
 
@@ -61,7 +75,7 @@ def test_a_tombstone_forgets_the_number_and_the_string_of_its_name() -> None:
     catalogue.learn(None, None)
     catalogue.learn(b"x" * 10_000, None)
     catalogue.learn(b"\xff", None)
-    assert (set(catalogue.entries), catalogue.rejected) == ({50}, 0)
+    assert (set(catalogue.entries), catalogue.rejected.total()) == ({50}, 0)
 
 
 class Counting(dict[int, CatalogueEntry]):

@@ -303,7 +303,7 @@ def test_an_invalid_event_cannot_be_constructed(changes: dict[str, object]) -> N
 def test_every_topic_is_once_in_the_table_and_carries_a_version() -> None:
     topics = wire.Topics("x")
     names = [topic.name for topic in topics.table(6)]
-    assert len(names) == len(set(names)) == 13
+    assert len(names) == len(set(names)) == 14
     assert all(name.startswith("x.") and name.endswith(".v1") for name in names)
     ratings = topics.table(6)[0]
     assert (ratings.name, ratings.partitions) == (topics.ratings, 6)
@@ -349,6 +349,70 @@ def test_messages_round_trip() -> None:
         wire.Query("0" * 16, "0" * 32, 5, 1),
         wire.Recommendation("0" * 16, wire.Status.OK, nothing, nothing, "exact", 3, "local"),
         wire.Rejection("t", 1, 2, Reason.EMPTY, 0),
-        wire.CatalogueEntry("x", "Title", ("a",), True),
+        wire.CatalogueEntry("x", "Title", ("a",), 1995, True),
     ):
         assert wire.decode_message(type(message), wire.encode_message(message)) == message
+
+
+ENTRY = wire.CatalogueEntry(5, "Five (1995)", ("Comedy", "Film-Noir"), 1995)
+GOLDEN_ENTRY = (
+    b'{"item":5,"title":"Five (1995)","genres":["Comedy","Film-Noir"],"year":1995,'
+    b'"withdrawn":false,"v":1}'
+)
+OLD_ENTRY = b'{"item":5,"title":"Five","categories":%b,"withdrawn":false,"v":1}'
+
+
+def test_an_entry_of_the_catalogue_has_these_bytes() -> None:
+    assert wire.encode_message(ENTRY) == GOLDEN_ENTRY
+    assert wire.decode_catalogue_entry(b"5", GOLDEN_ENTRY) == ENTRY
+
+
+def test_entries_of_earlier_releases_are_read() -> None:
+    plain = wire.decode_catalogue_entry(b"5", OLD_ENTRY % b"[]")
+    assert plain == wire.CatalogueEntry(5, "Five")
+    categories = b'["Drama", "Drama", "", "' + b"x" * 100 + b'", "War"]'
+    assert wire.decode_catalogue_entry(b"5", OLD_ENTRY % categories).genres == ("Drama", "War")
+    many = msgspec.json.encode([str(number) for number in range(100)])
+    found = wire.decode_catalogue_entry(b"5", OLD_ENTRY % many)
+    assert found.genres == tuple(map(str, range(16)))
+    assert b"categories" not in wire.encode_message(found)
+    assert wire.decode_catalogue_entry(b"5", wire.encode_message(found)) == found
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"genres": ["Drama", "Drama"]}, Reason.MALFORMED),
+        ({"genres": [""]}, Reason.MALFORMED),
+        ({"genres": [" Drama"]}, Reason.MALFORMED),
+        ({"genres": ["Drama\n"]}, Reason.MALFORMED),
+        ({"genres": ["\x1b[2J"]}, Reason.MALFORMED),
+        ({"genres": ["\u202edrama"]}, Reason.MALFORMED),
+        ({"genres": ["x" * 51]}, Reason.MALFORMED),
+        ({"genres": [str(number) for number in range(17)]}, Reason.MALFORMED),
+        ({"genres": "Drama"}, Reason.MALFORMED),
+        ({"genres": [7]}, Reason.MALFORMED),
+        ({"genres": None}, Reason.MALFORMED),
+        ({"categories": [7]}, Reason.MALFORMED),
+        ({"year": 0}, Reason.MALFORMED),
+        ({"year": -44}, Reason.MALFORMED),
+        ({"year": 10_000}, Reason.MALFORMED),
+        ({"year": 2**64}, Reason.MALFORMED),
+        ({"year": 1995.5}, Reason.MALFORMED),
+        ({"year": "1995"}, Reason.MALFORMED),
+        ({"year": True}, Reason.MALFORMED),
+        ({"title": "x" * 501}, Reason.MALFORMED),
+        ({"weight": 1}, Reason.MALFORMED),
+        ({"item": "ä" * 65}, Reason.BAD_ITEM),
+        ({"item": 6}, Reason.KEY_MISMATCH),
+        ({"v": 2}, Reason.UNKNOWN_VERSION),
+    ],
+    ids=str,
+)
+def test_a_bad_entry_of_the_catalogue_is_rejected_with_its_reason(
+    changes: dict[str, object], reason: Reason
+) -> None:
+    record_key = str(changes.get("item", 5)).encode() if reason is Reason.BAD_ITEM else b"5"
+    value = msgspec.json.encode(msgspec.json.decode(GOLDEN_ENTRY) | changes)
+    with pytest.raises(WireError, match=reason):
+        wire.decode_catalogue_entry(record_key, value)

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from murmurec.campaigns import campaign_lists, campaign_stars
+from producers.datasets.descriptions import metadata_of
 from producers.datasets.load import Dataset
-from producers.datasets.metadata import metadata_beside
 from stream_app.cli import output
 from stream_app.cli.device.mechanism_options import positive_fraction
 from stream_app.cli.research.evaluate.measure import with_dashes
@@ -58,7 +58,7 @@ def measured(
 def _stars(file: Path, dataset: Dataset, options: CampaignOptions) -> CampaignStars:
     """Measure the predictions after all stages of *stars*."""
     epsilon = positive_fraction("--epsilon", options.epsilon or DEFAULT_EPSILON)
-    metadata = metadata_beside(file) if options.meta else None
+    metadata = metadata_of(dataset.described, file) if options.meta else None
     try:
         with output.progress("contributions") as advance:
             return campaign_stars(

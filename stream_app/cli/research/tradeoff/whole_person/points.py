@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from producers.datasets.metadata import ItemRow
+from producers.datasets.descriptions import Metadata
 from stream_app.privacy.accounting.plans import ExactPlan
 from stream_app.privacy.profiles.mechanism import MOST_ITEMS
 
@@ -58,7 +58,7 @@ class WholePersonOptions:
     scope: int = 300
     seed: int = 0
     splits: int = 1
-    metadata: dict[str, ItemRow] | None = field(default=None, repr=False)
+    metadata: Metadata | None = field(default=None, repr=False)
 
     @property
     def seeds(self) -> list[int]:

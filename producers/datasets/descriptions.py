@@ -1,0 +1,118 @@
+"""What is public of items, from the files beside ratings: title, genres, year.
+
+    movies.dat, movies.csv   item, title, genres with | between them
+    u.item                   item, title, ..., a flag for each of 19 genres
+    movies.npz               item, title[, genre_names (g,), genres (items, g)][, year]
+
+A title ends with its year in brackets. All of it is optional, so an unreadable file is ignored, and
+of the genres those that a catalogue can hold are kept.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import zipfile
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from producers.datasets.columns import Description, Descriptions, integers_or_text
+from producers.datasets.tables import text_column
+from stream_app.errors import UserError
+from stream_app.wire.campaigns.features import genres_among
+from stream_app.wire.limits import MAX_YEAR
+
+FILES = ("movies.dat", "movies.csv", "u.item", "movies.npz")
+_YEAR = re.compile(r"\((\d{4})\)\s*$", re.ASCII)
+# Of MovieLens-100K, in the order of the flags; the first says that none is known.
+_FLAGS = (
+    *("", "Action", "Adventure", "Animation", "Children's", "Comedy", "Crime", "Documentary"),
+    *("Drama", "Fantasy", "Film-Noir", "Horror", "Musical", "Mystery", "Romance", "Sci-Fi"),
+    *("Thriller", "War", "Western"),
+)
+_UNREADABLE = (
+    *(ValueError, LookupError, TypeError, AttributeError, EOFError, OSError),
+    *(csv.Error, zipfile.BadZipFile, zlib.error, UserError),
+)
+_NO_GENRES = "(no genres listed)"  # of MovieLens-25M
+
+
+Metadata = Mapping[int | str, tuple[Sequence[str], int | None]]
+"""Genres and year by item id."""
+
+
+def metadata_of(described: Descriptions | None, file: object) -> Metadata:
+    """Return genres and years by item id; UserError where a file has none of its items."""
+    found = {item: (each.genres, each.year) for item, each in (described or {}).items()}
+    if not any(genres or year for genres, year in found.values()):
+        raise UserError(
+            f"{file}: no genres and years of its items in it or beside it; put {', '.join(FILES)} "
+            "in its folder, one of them"
+        )
+    return found
+
+
+def descriptions_beside(path: Path) -> Descriptions | None:
+    """Return item id -> description from a file in the folder of a file of ratings, if any."""
+    for name in FILES:
+        beside = path.parent / name
+        if beside.is_file() and beside != path:
+            return descriptions_in(name, beside.read_bytes())
+    return None
+
+
+def descriptions_in(name: str, content: bytes) -> Descriptions | None:
+    """Return item id -> description from the content of a file; None if it cannot be read."""
+    try:
+        if name == "movies.npz":
+            return _in_arrays(content)
+        text = content.decode("utf-8-sig" if name == "movies.csv" else "latin-1")
+        if name == "movies.csv":
+            rows = [row for row in csv.reader(io.StringIO(text)) if row][1:]
+        else:
+            separator = "::" if name == "movies.dat" else "|"
+            rows = [line.split(separator) for line in text.splitlines() if line]
+        ids = integers_or_text(text_column([row[0] for row in rows], 1, name, "item")).tolist()
+        flagged = name == "u.item"
+        return {
+            item: _description(row[1], _flagged(row) if flagged else _listed(row))
+            for item, row in zip(ids, rows, strict=True)
+        }
+    except _UNREADABLE:
+        return None
+
+
+def _in_arrays(content: bytes) -> Descriptions:
+    with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+        items, titles = archive["item"].tolist(), archive["title"].tolist()
+        names: list[Any] = archive["genre_names"].tolist() if "genre_names" in archive else []
+        flags = archive["genres"].astype(bool).tolist() if names else [[]] * len(items)
+        years = archive["year"].tolist() if "year" in archive else [0] * len(items)
+    rows = zip(items, titles, flags, years, strict=True)
+    return {
+        item: _description(
+            str(title), [str(name) for name, has in zip(names, row, strict=True) if has], int(year)
+        )
+        for item, title, row, year in rows
+    }
+
+
+def _description(title: str, genres: Iterable[str], year: int = 0) -> Description:
+    if not year and (found := _YEAR.search(title)):
+        year = int(found[1])
+    return Description(title, genres_among(genres), year if 1 <= year <= MAX_YEAR else None)
+
+
+def _listed(row: list[str]) -> list[str]:
+    genres = row[2].split("|") if len(row) > 2 else []
+    return [genre for genre in genres if genre != _NO_GENRES]
+
+
+def _flagged(row: list[str]) -> list[str]:
+    flags = row[-len(_FLAGS) :] if len(row) > len(_FLAGS) else []
+    return [name for name, flag in zip(_FLAGS, flags, strict=False) if flag == "1"]

@@ -1,0 +1,146 @@
+"""Features of a campaign: packed, checked, and the same numbers wherever they are computed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from fractions import Fraction
+from hashlib import blake2b
+
+import msgspec
+import numpy as np
+import pytest
+
+from stream_app.campaigns.features import RARE, matrix
+from stream_app.wire.campaigns.features import Features, features_of
+
+NAMES = ("Action", "Comedy", "Drama", "War")
+
+
+def described(items: int = 300, seed: int = 3) -> list[tuple[tuple[str, ...], int | None]]:
+    random = np.random.default_rng(seed)
+    flags = random.random((items, len(NAMES))) < [0.5, 0.3, 0.02, 0.2]
+    years = np.where(random.random(items) < 0.9, random.integers(1920, 2001, items), 0)
+    return [
+        (tuple(name for name, has in zip(NAMES, row, strict=True) if has), int(year) or None)
+        for row, year in zip(flags, years, strict=True)
+    ]
+
+
+def columns(rows: list[tuple[tuple[str, ...], int | None]]) -> np.ndarray:
+    """Genres, standardised year and its square, in the obvious way."""
+    known = np.array([year for _, year in rows if year])
+    found = []
+    for genres, year in rows:
+        z = np.clip((year - known.mean()) / known.std(), -3, 3) if year else 0.0
+        found.append([*(float(name in genres) for name in NAMES), z, z * z])
+    return np.array(found)
+
+
+def test_features_are_packed_and_read_again() -> None:
+    rows = described()
+    packed = features_of(rows)
+    assert packed.genres == NAMES
+    assert (len(packed.flags), len(packed.years)) == (300, 600)
+    for (genres, year), flags, read in zip(rows, packed.has_genre, packed.year, strict=True):
+        assert genres == tuple(name for name, flag in zip(NAMES, flags, strict=True) if flag)
+        assert (year or 0) == read
+    again = msgspec.json.decode(msgspec.json.encode(packed), type=Features)
+    assert again == packed
+
+
+def test_of_too_many_genres_those_of_most_items_are_kept() -> None:
+    rows = [((f"genre {number:02}", "all"), None) for number in range(40)] + [(("genre 39",), None)]
+    packed = features_of(rows)
+    assert packed.genres == ("all", *(f"genre {number:02}" for number in range(30)), "genre 39")
+    assert packed.has_genre.sum(axis=0).tolist() == [40, *[1] * 30, 2]
+
+
+def test_columns_have_no_mean_and_a_covariance_of_one_but_for_what_is_rare() -> None:
+    rows = described()
+    raw, found = columns(rows), matrix(features_of(rows))
+    assert np.abs(found.mean(0)).max() < 1e-12
+    covariance = np.cov(raw.T, bias=True)
+    # A ridge on the features depends on them through their products alone.
+    centred = raw - raw.mean(0)
+    wanted = centred @ np.linalg.inv(covariance + RARE * np.eye(6)) @ centred.T
+    assert np.allclose(found @ found.T, wanted, atol=0.15)  # the year is rounded to a 64th
+    assert found.var(0).max() <= 1
+
+
+def test_the_kernel_is_the_obvious_arithmetic_in_the_same_order() -> None:
+    """The naive twin: exact sums as fractions, Cholesky and substitution item by item."""
+    packed = features_of(described(60))
+    found = matrix(packed)
+    years, flags = packed.year.tolist(), packed.has_genre.tolist()
+    known = [year for year in years if year]
+    count, total = len(known), sum(known)
+    spread = int(np.sqrt(float(count * sum(y * y for y in known) - total * total)))
+    rows = []
+    for year, row in zip(years, flags, strict=True):
+        z = 0
+        if year:
+            z = min(max(((year * count - total) * 64 + spread // 2) // spread, -192), 192)
+        rows.append([*map(int, row), Fraction(z, 64), Fraction(z * z, 4096)])
+    width, n = len(rows[0]), len(rows)
+    means = [sum((row[j] for row in rows), Fraction(0)) / n for j in range(width)]
+    root = [[0.0] * width for _ in range(width)]
+    for j in range(width):
+        for k in range(j + 1):
+            products = sum((row[j] * row[k] for row in rows), Fraction(0))
+            left = float(products / n - means[j] * means[k]) + (RARE if j == k else 0.0)
+            for i in range(k):
+                left -= root[j][i] * root[k][i]
+            root[j][k] = left**0.5 if j == k else left / root[k][k]
+    for row, got in zip(rows, found.tolist(), strict=True):
+        out: list[float] = []
+        for j in range(width):
+            value = float(row[j]) - float(means[j])
+            for k in range(j):
+                value -= root[j][k] * out[k]
+            out.append(value / root[j][j])
+        assert out == got
+
+
+def test_the_same_features_give_the_same_bytes() -> None:
+    """Digest of one machine: another one has to give the same."""
+    found = matrix(features_of(described()))
+    assert blake2b(found.tobytes(), digest_size=8).hexdigest() == "bf4b53b48ff3f6f3"
+
+
+def test_a_device_computes_them_without_a_compiler() -> None:
+    code = "import stream_app.campaigns.features, sys; sys.exit('numba' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("rows", [[((), None)], [((), 1990)] * 3, [(("Drama",), 1990)] * 3])
+def test_items_that_do_not_differ_have_no_features(rows) -> None:
+    assert not matrix(features_of(rows)).any()
+
+
+GOOD = {"genres": ["Drama", "War"], "flags": "AQI=", "years": "ygcAAA=="}
+HOSTILE = {
+    "genres that fall": {"genres": ["War", "Drama"]},
+    "a genre twice": {"genres": ["War", "War"]},
+    "a genre of blanks": {"genres": [" ", "War"]},
+    "a genre of control characters": {"genres": ["\u001b[2J", "War"]},
+    "33 genres": {"genres": [f"{n:02}" for n in range(33)]},
+    "flags of another number of items": {"flags": "AQIC"},
+    "years of another number of items": {"years": "ygc="},
+    "half a year": {"years": "ygcA"},
+    "no items": {"flags": "", "years": ""},
+    "a flag beyond the genres": {"flags": "AQQ="},
+    "the year 10000": {"years": "ECcAAA=="},
+    "another field": {"weights": [1]},
+}
+
+
+def test_packed_features_are_read() -> None:
+    found = msgspec.json.decode(msgspec.json.encode(GOOD), type=Features)
+    assert (found.has_genre.tolist(), found.year.tolist()) == ([[1, 0], [0, 1]], [1994, 0])
+
+
+@pytest.mark.parametrize("changes", HOSTILE.values(), ids=HOSTILE.keys())
+def test_features_that_do_not_fit_are_refused(changes) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.json.decode(msgspec.json.encode(GOOD | changes), type=Features)
