@@ -1,4 +1,4 @@
-"""`murmurec audit`: what an outside observer finds on the topics of a deployment."""
+"""`murmurec audit`: claims attacked, on the topics of a deployment and in its code."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Test the claims of a deployment from outside. Example: murmurec audit wire",
+    help="Test claims from outside, or with all but one known. Example: murmurec audit wire",
 )
 
 
@@ -131,6 +131,46 @@ def wire(
     if broken:
         raise UserError(
             f"{len(broken)} of {len(findings)} claims violated, the first: {broken[0].claim}"
+        )
+
+
+@app.command()
+def campaign(
+    epsilon: Annotated[
+        str, typer.Option(metavar="E", help="What a person spends: 2, 0.5 or 1/2.")
+    ] = "2",
+    delta: Annotated[float, typer.Option(metavar="D", help="Delta of that.")] = 1e-6,
+    mode: Annotated[
+        str, typer.Option(metavar="MODE", help="central, or split: one of two parties is curious.")
+    ] = "split",
+    kinds: Annotated[
+        str, typer.Option(metavar="KINDS", help="together, stars, or both.")
+    ] = "together,stars",
+    items: Annotated[int, typer.Option(metavar="N", help="Items of the scope.")] = 12,
+    runs: Annotated[
+        int, typer.Option(metavar="N", help="Campaigns with the person, and as many without.")
+    ] = 300,
+    as_json: JsonOption = False,
+) -> None:
+    """Attack whole campaigns, knowing all but one person. Exit code 1: a claim is violated.
+
+    Devices, boxes, parties and their noise are those of this release, with a small population that
+    is made up and noise from the operating system. The attacker owns the log, every other device
+    and one of two parties, and compares exact likelihoods. A measurement is no guarantee: the proof
+    is murmurec certify.
+
+    Example: murmurec audit campaign --epsilon 2 --runs 1000
+    """
+    from stream_app.cli.reader.audits.campaign import CampaignOptions, measured
+
+    options = CampaignOptions(epsilon, delta, mode, tuple(kinds.split(",")), items, runs)
+    with progress("attacking") as advance:
+        found = measured(options, advance)
+    found.show(as_json=as_json)
+    if broken := found.audit.violated:
+        raise UserError(
+            f"{len(broken)} of {len(found.audit.findings)} claims violated, the first: "
+            f"{broken[0].claim} ({broken[0].measured})"
         )
 
 

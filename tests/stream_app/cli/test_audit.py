@@ -1,11 +1,13 @@
-"""`murmurec audit wire` with input that it refuses in one sentence, without a broker."""
+"""`murmurec audit`: input that is refused in one sentence, without a broker; campaigns attacked."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from stream_app.aggregation.party import Party
 from stream_app.cli import run
 
 WIRE = ["audit", "wire", "--bootstrap", "localhost:1"]
@@ -51,3 +53,44 @@ def test_bad_input_is_refused_in_one_sentence_before_anything_is_read(
 def test_a_broker_that_is_away_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*WIRE, "--canary", "0" * 32 + ":4"]) == 1
     assert "localhost:1" in capsys.readouterr().err
+
+
+def test_a_campaign_is_attacked_stage_by_stage(capsys: pytest.CaptureFixture[str]) -> None:
+    call = ["audit", "campaign", "--epsilon", "8", "--mode", "central", "--kinds", "together"]
+    assert run([*call, "--items", "4", "--runs", "10", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["epsilon"], found["runs"], found["mode"]) == (8, 10, "central")
+    assert [each["kind"] for each in found["stages"]] == ["together"]
+    assert all(each["holds"] for each in found["findings"])
+
+
+def test_a_false_claim_of_a_campaign_is_exit_code_1(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fault: parties add no noise."""
+    monkeypatch.setattr(Party, "_with_noise", lambda self, stage, total: total)
+    call = ["audit", "campaign", "--epsilon", "8", "--mode", "central", "--kinds", "together"]
+    assert run([*call, "--items", "4", "--runs", "30"]) == 1
+    shown = capsys.readouterr()
+    assert "violated" in shown.out
+    assert "claims violated" in shown.err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--mode", "local"], "choose central or split"),
+        (["--kinds", "lists"], "choose together, stars, or both"),
+        (["--items", "1"], "--items 1"),
+        (["--runs", "3"], "3 runs"),
+        (["--epsilon", "-1"], "--epsilon"),
+        (["--delta", "0"], "--delta"),
+    ],
+)
+def test_a_campaign_that_cannot_be_attacked_is_refused_in_a_sentence(
+    options: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["audit", "campaign", "--epsilon", "8", *options]) == 2
+    shown = capsys.readouterr()
+    assert words in shown.err
+    assert "Traceback" not in shown.err

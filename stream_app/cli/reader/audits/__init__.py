@@ -1,0 +1,1 @@
+"""What `murmurec audit` computes and shows."""
