@@ -17,6 +17,7 @@ from producers.ids import item_of
 from stream_app import wire
 from stream_app.errors import UserError
 from stream_app.privacy.ratings.item_sampling import Scope
+from stream_app.wire.ids import Item
 
 _LONGEST = 100_000_000  # bytes of a file of ids
 
@@ -45,21 +46,27 @@ def parsed(path: Path, data: bytes) -> NDArray[np.uint64]:
 
 def ordered(path: Path, data: bytes) -> NDArray[np.uint64]:
     """Return the keys of the items in the order of their lines, each at its first; as `parsed`."""
+    return np.array([wire.key(item) for item in ordered_items(path, data)], np.uint64)
+
+
+def ordered_items(path: Path, data: bytes) -> list[Item]:
+    """Return the items in the order of their lines, each at its first; UserError as `from_file`."""
     try:
         lines = data.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError:
         raise UserError(f"{path}: is not text in UTF-8; write one item id per line") from None
-    keys = []
+    items: dict[int, Item] = {}
     for row, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            keys.append(wire.key(item_of(line)))
+            item = item_of(line)
+            items.setdefault(wire.key(item), item)
         except ValueError as error:
             raise UserError(f"{path}: line {row}: {error}") from None
-    if not keys:
+    if not items:
         raise UserError(f"{path}: holds no item; write one item id per line")
-    return np.array(list(dict.fromkeys(keys)), np.uint64)
+    return list(items.values())
 
 
 def turn(

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from stream_app.cli.aggregator.planning import plan as plan_command
+from stream_app.cli.campaign_settings import campaign_keys
 from stream_app.cli.options import (
     BootstrapOption,
     ConfigOption,
@@ -22,13 +24,17 @@ from stream_app.cli.output import print_json, say, table
 
 if TYPE_CHECKING:
     from stream_app.aggregation.coordinator import Coordinator
+    from stream_app.campaigns.plan import Campaign
     from stream_app.campaigns.rounds import StageState
     from stream_app.settings import Settings
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Show campaigns, begin them, open and close their stages. Example: murmurec rounds show",
+    help="Plan campaigns, begin and show them, open and close their stages. Example: murmurec "
+    "rounds show",
 )
+app.command("plan")(plan_command)
+_MOST_FILE = 4_000_000  # bytes of a plan
 
 
 @app.callback()
@@ -64,10 +70,16 @@ def show(
 @app.command()
 def begin(
     plan: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, JSON.")],
-    key: Annotated[
-        list[Path],
-        typer.Option("--key", metavar="FILE", help="Public half of a party; twice for a and b."),
-    ],
+    keys: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--keys",
+            "--key",
+            metavar="PUB",
+            help="Public half of a party, a before b; without it the keys of the plan, or those of "
+            "MURMUREC_CAMPAIGN_KEYS.",
+        ),
+    ] = None,
     config: ConfigOption = None,
     bootstrap: BootstrapOption = None,
     prefix: PrefixOption = None,
@@ -75,29 +87,11 @@ def begin(
 ) -> None:
     """Begin a campaign: write its plan to the log.
 
-    Example: murmurec rounds begin plan.json --key a.pub --key b.pub
+    Example: murmurec rounds begin plan.json
     """
-    import msgspec
-
-    from stream_app.aggregation.keys import read_public
-    from stream_app.campaigns.planning import check_budget, check_stages
-    from stream_app.errors import UserError
-    from stream_app.wire.campaigns.plan import decode_plan, encode_plan
-
-    try:
-        campaign = decode_plan(plan.read_bytes())
-        keys = tuple(read_public(path) for path in key)
-        campaign = decode_plan(encode_plan(msgspec.structs.replace(campaign, keys=keys)))
-    except OSError as error:
-        raise UserError(f"{plan}: cannot be read ({error.strerror})") from None
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{plan}: is not a plan: {error}") from None
-    try:
-        check_stages(campaign)
-        check_budget(campaign)
-    except ValueError as error:
-        raise UserError(f"{plan}: {error}; nothing was written") from None
-    with _coordinator(settings_from(config, bootstrap, prefix, kafka)) as coordinator:
+    settings = settings_from(config, bootstrap, prefix, kafka)
+    campaign = _read(plan, settings, keys)
+    with _coordinator(settings) as coordinator:
         coordinator.begin(campaign)
     say(f"campaign {campaign.number} has begun; its plan is {campaign.digest.hex()}")
 
@@ -151,6 +145,42 @@ def abort(
     with _coordinator(settings_from(config, bootstrap, prefix, kafka)) as coordinator:
         coordinator.abort_stage(AbortReason.WITHDRAWN)
     say("the campaign has ended; what its earlier stages released stays released")
+
+
+def _read(plan: Path, settings: Settings, keys: list[Path] | None) -> Campaign:
+    """Return the plan in a file, with its keys; UserError for one that nobody would follow."""
+    import msgspec
+
+    from stream_app.campaigns.planning import check_budget, check_stages
+    from stream_app.errors import UserError
+    from stream_app.wire.campaigns.plan import decode_plan, encode_plan
+
+    try:
+        with plan.open("rb") as file:
+            campaign = decode_plan(file.read(_MOST_FILE))
+        if keys or not campaign.keys:
+            public = campaign_keys(settings, keys)
+            campaign = decode_plan(encode_plan(msgspec.structs.replace(campaign, keys=public)))
+    except OSError as error:
+        raise UserError(f"{plan}: cannot be read ({error.strerror})") from None
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{plan}: is not a plan: {error}; nothing was written") from None
+    try:
+        check_stages(campaign)
+        check_budget(campaign)
+    except ValueError as error:
+        raise UserError(f"{plan}: {error}; nothing was written") from None
+    if settings.campaign_keys and settings.campaign_keys != campaign.keys:
+        raise UserError(
+            f"{plan}: names the keys {_short(campaign.keys)}, and campaign_keys are "
+            f"{_short(settings.campaign_keys)}: workers and devices would not follow it; nothing "
+            "was written"
+        )
+    return campaign
+
+
+def _short(keys: tuple[str, ...]) -> str:
+    return " and ".join(f"{key[:16]}..." for key in keys)
 
 
 @contextmanager
