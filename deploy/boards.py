@@ -213,9 +213,10 @@ OVERVIEW = Board(
             QUALITY,
             "Privacy mode",
             "none",
-            (Curve(f"murmurec_privacy_mode_info{ME}", "{{privacy_mode}}"),),
+            (Curve(f"murmurec_privacy_mode_info{ME}", "{{privacy_mode}}, sums: {{campaigns}}"),),
             "local: each report that came is private by itself. none: raw ratings came, and every "
-            "number on this board is then computed from them. What is allowed does not matter.",
+            "number on this board is then computed from them. What is allowed does not matter. "
+            "sums: the mode in which campaigns sum contributions of people.",
             kind="stat",
         ),
         Panel(
@@ -226,6 +227,7 @@ OVERVIEW = Board(
                 Curve(f"murmurec_campaign_number{ME}", "number in force"),
                 Curve(f"murmurec_campaign_epsilon{ME}", "epsilon of a person"),
                 Curve(f"murmurec_campaign_stages_released{ME}", "stages released"),
+                Curve(f"murmurec_campaign_stages{ME}", "stages of the plan"),
                 Curve(f"murmurec_campaign_contributions{ME}", "contributions in the newest sum"),
                 Curve(f"murmurec_campaign_stages_aborted{ME}", "stages aborted, of all campaigns"),
                 Curve(f"murmurec_campaign_entries_ignored{ME}", "entries without effect"),

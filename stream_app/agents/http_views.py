@@ -98,7 +98,7 @@ async def state_of(runtime: Runtime) -> dict[str, Any]:
         "items": len(replica.items),
         "mechanisms": [m.id for m in replica.spec.mechanisms],
         "reports_by_mechanism": replica.reports_by_mechanism(),
-        "privacy": runtime.privacy,
+        "privacy": replica.privacy,
         "privacy_mode": replica.spec.privacy_mode,
         "campaign": replica.campaigns.summary() if replica.campaigns else None,
         "model": replica.learner.name,

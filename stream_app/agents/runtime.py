@@ -277,8 +277,10 @@ class Runtime:
 
     @property
     def privacy(self) -> str:
-        """The privacy mode of what has come: `local` or `none`."""
-        return self.replica.privacy
+        """The privacy mode of the reports that have come, `local` or `none`; `+split` or `+central`
+        where this deployment follows campaigns."""
+        mode = self.replica.spec.privacy_mode
+        return self.replica.privacy + ("" if mode == "local" else f"+{mode}")
 
 
 def new_runtime(settings: Settings) -> Runtime:
@@ -303,7 +305,7 @@ def new_runtime(settings: Settings) -> Runtime:
         seal=seal_from_settings(settings),
     )
     runtime.status.lag = Lag(settings.ready_lag_seconds)
-    metrics.privacy_mode(runtime.privacy)
+    metrics.privacy_mode(replica.privacy, spec.privacy_mode)
     metrics.clip_threshold(settings.clip)
     for mechanism in spec.mechanisms:
         metrics.epsilon_claimed(mechanism.id, str(mechanism.adjacency), mechanism.epsilon)

@@ -201,7 +201,7 @@ class Gauges:
             metrics.log_loss(predictor, "all", self.log_loss.nats(predictor, "all"))
         self._kl = self.gap.measure(replica.learner.residuals)
         metrics.kl(self._kl)
-        metrics.privacy_mode(replica.privacy)
+        metrics.privacy_mode(replica.privacy, replica.spec.privacy_mode)
         if replica.campaigns is not None:
             metrics.campaign(replica.campaigns.summary())
         metrics.seq_reused(int(replica.ledger.reused.sum()))

@@ -126,12 +126,15 @@ METRICS: tuple[Metric, ...] = (
     Metric("epsilon_claimed", "gauge", SETTINGS, (MECHANISM, ADJACENCY),
            "Epsilon per rating that a mechanism claims; +Inf where it claims nothing."),
     Metric("privacy_mode_info", "info", RELEASED, (),
-           "The weakest mode under which events have come; none: raw ratings are in the state."),
+           "The weakest mode under which events have come; none: raw ratings are in the state; and "
+           "the mode of campaigns: split, central or none."),
 
     Metric("campaign_number", "gauge", SETTINGS, (),
            "Number of the campaign in force; NaN before the first."),
     Metric("campaign_epsilon", "gauge", SETTINGS, (),
            "Epsilon of a person who contributes to every stage of the campaign in force."),
+    Metric("campaign_stages", "gauge", SETTINGS, (),
+           "Stages of the campaign in force; 0 before the first campaign."),
     Metric("campaign_stages_released", "gauge", PROCESS, (),
            "Stages of the campaign in force whose noisy sums were released."),
     Metric("campaign_contributions", "gauge", ARRIVALS, (),

@@ -146,14 +146,18 @@ class Metrics:
         value = inf if epsilon is None else float(epsilon)
         self._gauges["epsilon_claimed"].labels(mechanism, adjacency).set(value)
 
-    def privacy_mode(self, mode: str) -> None:
-        """Publish the weakest mode under which events have come: local or none."""
-        self._infos["privacy_mode_info"].info({"privacy_mode": mode})
+    def privacy_mode(self, events: str, deployment: str) -> None:
+        """Publish the weakest mode under which events have come, local or none, and that of the
+        deployment, of which split and central have campaigns."""
+        campaigns = "none" if deployment == "local" else deployment
+        labels = {"privacy_mode": events, "campaigns": campaigns}
+        self._infos["privacy_mode_info"].info(labels)
 
     def campaign(self, summary: Mapping[str, Any]) -> None:
         """Publish the campaign in force, as `CampaignPart.summary` returns it."""
         for name in ("number", "epsilon"):
             self._gauges[f"campaign_{name}"].set(nan if summary[name] is None else summary[name])
+        self._gauges["campaign_stages"].set(summary["stages"])
         self._gauges["campaign_stages_released"].set(summary["released"])
         self._gauges["campaign_contributions"].set(summary["contributions"])
         self._gauges["campaign_stages_aborted"].set(summary["stages_aborted"])

@@ -52,7 +52,8 @@ class Recommendation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     The model behind the reply contains every record up to cut `as_of`; `method` names the ranking
     method and, after a slash, the index that found its candidates; `privacy` is the weakest mode of
-    the reports behind the reply: `none` where one came without protection, else `local`.
+    the reports behind the reply: `none` where one came without protection, else `local`; `+split`
+    or `+central` after it where devices may also contribute to the noisy sums of campaigns.
     `catching_up` is true while the worker still reads old records, so newer ratings are missing.
     Items are in the order of the ranking; `scores` are their predicted
     ratings on 1 .. 5, which need not fall. `ndcg`: measured nDCG@10 of the lists of this method,

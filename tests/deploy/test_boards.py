@@ -35,7 +35,7 @@ def registered() -> dict[str, set[str]]:
         for suffix in suffixes:
             series[name + suffix] = labels | ({"le"} if suffix == "_bucket" else set())
     series["murmurec_build_info"] |= {"version", "python"}
-    series["murmurec_privacy_mode_info"] |= {"privacy_mode"}
+    series["murmurec_privacy_mode_info"] |= {"privacy_mode", "campaigns"}
     return series
 
 

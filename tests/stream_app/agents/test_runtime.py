@@ -14,8 +14,9 @@ import pytest
 
 from stream_app.agents.crash_guard import crash_guard
 from stream_app.agents.http_views import state_of
+from stream_app.agents.queries.replies import refusal
 from stream_app.agents.runtime import Runtime
-from stream_app.wire import Cut, Rejection
+from stream_app.wire import Cut, Rejection, Status
 from tests.fixtures.campaigns import plan, planned, released
 from tests.fixtures.replicas import SMALL
 from tests.fixtures.streams import Published, events, log, publish
@@ -156,6 +157,32 @@ def test_the_privacy_mode_is_the_weakest_that_came_and_not_what_is_allowed(
 
     assert len(made) > 5 < len(raw)
     with_runtime(body)
+
+
+@pytest.mark.parametrize("mode", ["split", "central"])
+def test_replies_and_the_metric_name_the_mode_of_campaigns(mode: str) -> None:
+    async def body(runtime: Runtime) -> None:
+        assert runtime.privacy == f"local+{mode}"
+        assert refusal(runtime, "00" * 8, Status.REFUSED).privacy == f"local+{mode}"
+        state = await state_of(runtime)
+        assert (state["privacy"], state["privacy_mode"]) == ("local", mode)
+        runtime.follow(planned(plan(3, parties=runtime.replica.spec.parties)))
+        runtime.gauges.publish()
+        sample = runtime.metrics.registry.get_sample_value
+        labels = {"privacy_mode": "local", "campaigns": mode}
+        assert sample("murmurec_privacy_mode_info", labels) == 1
+        shown = "number", "epsilon", "stages", "stages_released", "contributions"
+        found = [sample(f"murmurec_campaign_{name}") for name in shown]
+        assert found == [3, 2, 2, 0, 0]
+
+    async def main() -> None:
+        runtime, line = a_runtime(spec=replace(SMALL, privacy_mode=mode))
+        try:
+            await body(runtime)
+        finally:
+            line.checkpoints.close()
+
+    asyncio.run(main())
 
 
 def test_an_entry_of_a_campaign_is_shown_with_the_cut_that_it_belongs_to(

@@ -26,6 +26,7 @@ SOURCES = {
 }
 LABELS = {
     "adjacency",
+    "campaigns",
     "kind",
     "le",
     "mechanism",
@@ -47,6 +48,7 @@ WITHOUT_UNIT = {
     "murmurec_campaign_entries_ignored",
     "murmurec_campaign_epsilon",
     "murmurec_campaign_number",
+    "murmurec_campaign_stages",
     "murmurec_campaign_stages_aborted",
     "murmurec_campaign_stages_released",
     "murmurec_checkpoint_cut_number",
@@ -211,7 +213,10 @@ def test_gauges_hold_the_published_numbers() -> None:
     assert value(metrics, "cells_missing_total") == 8
     assert value(metrics, "leakage_kl_nats") == 0.0144
     assert value(metrics, "clip_threshold") == inf
-    assert value(metrics, "privacy_mode_info", privacy_mode="local") == 1
+    assert value(metrics, "privacy_mode_info", privacy_mode="local", campaigns="split") == 1
+    metrics.privacy_mode("none", "local")
+    assert value(metrics, "privacy_mode_info", privacy_mode="none", campaigns="none") == 1
+    assert value(metrics, "campaign_stages") == 2
     assert value(metrics, "campaign_number") == 3
     assert value(metrics, "campaign_epsilon") == 2
     assert value(metrics, "campaign_stages_released") == 1
