@@ -29,6 +29,7 @@ from stream_app.campaigns.features import Features, features_of
 from stream_app.evaluation import EvaluationData, TrueRatings, campaigns, ranking
 from stream_app.evaluation.campaigns import (
     DELTA,
+    LARGEST_SCOPE,
     MODES,
     Budget,
     CampaignLists,
@@ -65,10 +66,10 @@ def campaign_lists(
     task = ranking.ranking_task(users, items, data.ratings, liked, split, seed)
     known = len(task.items)
     scope = min(campaigns.SCOPE, known) if scope is None else scope
-    if not 2 <= scope <= min(known, _LARGEST_SCOPE):
+    if not 2 <= scope <= min(known, LARGEST_SCOPE):
         raise ValueError(
-            f"scope {scope}: give 2 to {min(known, _LARGEST_SCOPE)}; the data have {known} items, "
-            f"and a contribution holds those of {_LARGEST_SCOPE} at most"
+            f"scope {scope}: give 2 to {min(known, LARGEST_SCOPE)}; the data have {known} items, "
+            f"and a contribution holds those of {LARGEST_SCOPE} at most"
         )
     if not 1 <= k <= scope:
         raise ValueError(f"k {k}: {scope} items of the scope are ranked; give 1 to {scope}")
@@ -127,9 +128,6 @@ def campaign_stars(
         seed=seed,
         progress=progress,
     )
-
-
-_LARGEST_SCOPE = 309  # 47,895 integers, the most that one record holds
 
 
 def budget_of(mode: str, epsilon: Fraction) -> Budget:

@@ -9,12 +9,18 @@ discrete Gaussian noise, a full share of it from each party. The noise comes fro
 figure can be repeated.
 """
 
-from stream_app.evaluation.campaigns.lists import SCOPE, CampaignLists, evaluate_lists
+from stream_app.evaluation.campaigns.lists import (
+    LARGEST_SCOPE,
+    SCOPE,
+    CampaignLists,
+    evaluate_lists,
+)
 from stream_app.evaluation.campaigns.stars import CampaignStars, evaluate_stars
 from stream_app.evaluation.campaigns.sums import DELTA, MODES, Budget, noisy_sum
 
 __all__ = [
     "DELTA",
+    "LARGEST_SCOPE",
     "MODES",
     "SCOPE",
     "Budget",

@@ -22,6 +22,7 @@ from stream_app.evaluation.ranking import RankingRow, RankingTask, Way, baseline
 from stream_app.privacy.randomness import SeededSource
 
 SCOPE = 300
+LARGEST_SCOPE = 309  # 47,895 integers, the most that one record holds
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,8 @@
-"""`murmurec tradeoff`: draw error, fake ratings and noise of profiles against epsilon."""
+"""`murmurec tradeoff`: draw error, fake ratings and noise of profiles against epsilon.
+
+measure, figure    by the epsilon of a report
+whole_person       by the epsilon of a whole person
+"""
 
 from __future__ import annotations
 
@@ -24,14 +28,40 @@ def tradeoff(
     file: RatingsArgument,
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", metavar="NAME", help="Writes NAME.png and NAME.json."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="NAME",
+            help="Writes NAME.png and NAME.json; with --user-level NAME.svg, too.",
+        ),
     ] = Path("tradeoff"),
+    user_level: Annotated[
+        bool,
+        typer.Option(
+            "--user-level",
+            help="Draw errors and lists against what a whole person has spent, campaigns included.",
+        ),
+    ] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="With --user-level: fewer points.")
+    ] = False,
+    splits: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="With --user-level: splits and draws, averaged (1)."),
+    ] = None,
     epsilons: Annotated[
-        str,
-        typer.Option("--epsilons", metavar="E,E,...", help="Epsilons per report, e.g. 1/2,1,2."),
-    ] = "1/2,1,2,3,4,6,8",
+        str | None,
+        typer.Option(
+            "--epsilons",
+            metavar="E,E,...",
+            help="Epsilons per report (default 1/2,1,2,3,4,6,8).",
+        ),
+    ] = None,
     model: Annotated[str, typer.Option(help="sketch, literal, hashing or dense.")] = "dense",
-    factors: Annotated[int, typer.Option(help="Factors per vector.")] = 32,
+    factors: Annotated[
+        int | None,
+        typer.Option(help="Factors per vector (default 32; with --user-level 8)."),
+    ] = None,
     scope: Annotated[
         int,
         typer.Option(
@@ -47,6 +77,9 @@ def tradeoff(
     Every mechanism is learned in one pass through its exact channel and tested on true ratings that
     were held out; likes on the true bits of the cells. A large file takes a few minutes.
 
+    --user-level composes all that a person reports, exactly, at delta 1e-6; devices fold in their
+    own clean ratings. Genres and years are used where files beside FILE have them.
+
     Example: murmurec tradeoff ml-1m.zip --output ml-1m
     """
     if find_spec("matplotlib") is None:
@@ -56,11 +89,25 @@ def tradeoff(
 
     if not output.name:
         raise UsageError(f"--output {output}: give a name, such as figures/tradeoff")
-    picture, numbers = (
-        output.with_name(f"{output.name}.png"),
-        output.with_name(f"{output.name}.json"),
+    named = [output.with_name(f"{output.name}.{ending}") for ending in ("json", "png", "svg")]
+    if user_level:
+        if epsilons is not None:
+            raise UsageError("--epsilons: --user-level has its own; leave one of them out")
+        from stream_app.cli.research.tradeoff import whole_person
+
+        asked = whole_person.asked(quick, model, factors, scope, seed, splits)
+        whole_person.run(file, scale_from(scale), asked, named)
+        return
+    if quick or splits is not None:
+        raise UsageError(f"--{'quick' if quick else 'splits'}: add --user-level")
+    numbers, picture = named[:2]
+    options = _options(
+        "1/2,1,2,3,4,6,8" if epsilons is None else epsilons,
+        model,
+        32 if factors is None else factors,
+        scope,
+        seed,
     )
-    options = _options(epsilons, model, factors, scope, seed)
     for place in (picture, numbers):
         writable(place)
     ratings = load(file, scale_from(scale))
@@ -78,7 +125,7 @@ def tradeoff(
 
 def _options(epsilons: str, model: str, factors: int, scope: int, seed: int) -> TradeoffOptions:
     from stream_app.cli.research.tradeoff.measure import TradeoffOptions
-    from stream_app.models.factorization.factory import LEARNERS
+    from stream_app.cli.research.tradeoff.sizes import check_sizes
     from stream_app.privacy import registry
 
     texts = [text.strip() for text in epsilons.split(",") if text.strip()]
@@ -90,14 +137,7 @@ def _options(epsilons: str, model: str, factors: int, scope: int, seed: int) -> 
     exact: list[Fraction] = sorted({epsilon for epsilon in found if epsilon is not None})
     if not exact:
         raise UsageError("--epsilons: give at least one, as 1/2,1,2")
-    if model not in LEARNERS:
-        raise UsageError(f"--model {model[:40]}: choose one of {', '.join(LEARNERS)}")
-    if not 1 <= factors <= 256:
-        raise UsageError(f"--factors {factors}: 1 to 256")
-    if scope < 1:
-        raise UsageError(f"--scope {scope}: at least 1 item")
-    if not 0 <= seed < 2**63:
-        raise UsageError(f"--seed {seed}: give a number from 0 to 2^63-1")
+    check_sizes(model, factors, scope, seed)
     return TradeoffOptions(tuple(exact), model, factors, scope, seed)
 
 

@@ -6,4 +6,9 @@ errors     RMSE of predicted ratings
 lists      nDCG@10 of lists
 figure     both panels as a picture
 summary    the same as tables
+command    options, files, progress
 """
+
+from stream_app.cli.research.tradeoff.whole_person.command import asked, run
+
+__all__ = ["asked", "run"]

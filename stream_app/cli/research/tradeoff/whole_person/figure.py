@@ -8,18 +8,32 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from stream_app.cli.output import plural
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Row = Mapping[str, Any]
 META = ", genres and years"
 _TICKS = (0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 _LAST = 640.0
+_COMPARED = 2.0
 _SMALL, _TEXT = 8.5, 9.5
 _INK, _GREY = "#222222", "#666666"
+
+
+# Text stays text in an SVG: small, and readable by machines; the fonts have one width.
+_SETTINGS: dict[Any, Any] = {
+    "svg.hashsalt": "murmurec",
+    "svg.fonttype": "none",
+    "font.family": ["DejaVu Sans", "Verdana", "sans-serif"],
+    "font.size": _TEXT,
+}
 
 
 class _Style(NamedTuple):
@@ -48,64 +62,71 @@ class _Place(NamedTuple):
     right: float
     up: float
     align: str = "left"
+    name: str = ""
 
 
 _PLACES = {
     ("errors", "campaign", "central"): _Place(-1, 6, 3),
     ("errors", "campaign", "central" + META): _Place(-1, 6, -9),
-    ("errors", "campaign", "split"): _Place(-1, 6, 7),
+    ("errors", "campaign", "split"): _Place(0, 5, 5, name="split between two"),
     ("errors", "partition", ""): _Place(4, -2, -12, "right"),
     ("errors", "rr", ""): _Place(6, 6, 5),
-    ("errors", "cell", ""): _Place(-2, 0, 7, "center"),
+    ("errors", "cell", ""): _Place(-2, -4, -11, "right"),
     ("lists", "campaign", "central"): _Place(-1, 0, 8, "center"),
     ("lists", "campaign", "split"): _Place(-1, 4, -12, "center"),
-    ("lists", "rr", ""): _Place(0, 0, 8, "left"),
+    ("lists", "rr", ""): _Place(1, 0, 9, "center", "rr, items public"),
     ("lists", "like", ""): _Place(-2, -5, 5, "right"),
     ("lists", "cell", ""): _Place(-2, 5, -10, "left"),
 }
-_LINES = {
-    "item means": "item means of true ratings",
-    "nothing sent": "nothing sent: the device alone",
-    "no privacy": "no privacy",
-    "popular": "popular items",
-    "EASE": "no privacy: EASE",
+_LINES = {  # reference -> panel, name, side of the page
+    "item means": ("errors", "item means of true ratings", "right"),
+    "nothing sent": ("errors", "nothing sent: the device alone", "right"),
+    "no privacy": ("errors", "no privacy: rr's learner", "right"),
+    "popular": ("lists", "popular items", "left"),
+    "EASE": ("lists", "no privacy: EASE", "right"),
 }
 
 
 def draw(found: Row, places: Sequence[Path]) -> None:
     """Write the figure of the results of `measure`, each file by its ending, .svg or .png."""
     import matplotlib
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
 
     # Matplotlib builds a font cache on first use, and warns if that takes more than 5 s.
     logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
     # No date and no random names: the same numbers are the same file.
-    with matplotlib.rc_context({"svg.hashsalt": "murmurec", "font.size": _TEXT}):
-        figure = Figure(figsize=(9.6, 4.6), layout="constrained", dpi=160, facecolor="white")
-        FigureCanvasAgg(figure)
-        errors, lists = figure.subplots(1, 2)
-        _panel(errors, found, "errors")
-        errors.set_ylabel("RMSE of predicted ratings, stars (lower is better)")
-        errors.set_title("Predicted ratings", loc="left", fontsize=11, color=_INK)
-        _panel(lists, found, "lists")
-        lists.set_ylabel("nDCG@10 of the lists (higher is better)")
-        lists.set_title("Lists", loc="left", fontsize=11, color=_INK)
-        figure.suptitle(
-            "What a whole person spends, and what it buys",
-            x=0.01, ha="left", fontsize=13, color=_INK,
-        )  # fmt: skip
-        figure.supxlabel(_caption(found), x=0.01, ha="left", fontsize=7.5, color=_GREY)
+    with matplotlib.rc_context(_SETTINGS):
         for place in places:
             dated = {"Date": None} if place.suffix == ".svg" else None
-            figure.savefig(place, format=place.suffix[1:], metadata=dated)
+            # A layout moves a little each time that it is drawn.
+            _figure(found).savefig(place, format=place.suffix[1:], metadata=dated)
+
+
+def _figure(found: Row) -> Figure:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    layout = ConstrainedLayoutEngine(wspace=0.06)
+    figure = Figure(figsize=(8.8, 4.5), layout=layout, dpi=160, facecolor="white")
+    FigureCanvasAgg(figure)
+    errors, lists = figure.subplots(1, 2)
+    _panel(errors, found, "errors")
+    errors.set_ylabel("RMSE, stars: lower is better")
+    errors.set_title("Predicted ratings", loc="left", fontsize=11, color=_INK)
+    _panel(lists, found, "lists")
+    lists.set_ylabel("nDCG@10: higher is better")
+    lists.set_title("Recommended lists", loc="left", fontsize=11, color=_INK)
+    title = "What a whole person spends, and what it buys"
+    figure.suptitle(title, x=0.01, ha="left", fontsize=13, color=_INK)
+    figure.supxlabel(_caption(found), x=0.01, ha="left", fontsize=8, color=_GREY)
+    return figure
 
 
 def _caption(found: Row) -> str:
     return (
         f"{found['data']}: {found['people']:,} people, {found['ratings']:,} ratings; devices fold "
         f"in their own clean ratings; scope of cells and lists: {found['scope']} items; "
-        f"mean of {len(found['seeds'])} split{'s' if len(found['seeds']) > 1 else ''}.\n"
+        f"{plural(len(found['seeds']), 'split')}.\n"
         "rr and partition hide the stars, and leave public who rated what. rr for lists: a person "
         "of mean activity; all else: everyone."
     )
@@ -119,14 +140,16 @@ def _panel(axes: Axes, found: Row, panel: str) -> None:
             lines.setdefault(key, []).append((row["person_epsilon"], row["value"]))
     for key, points in lines.items():
         _line(axes, panel, key, sorted(points))
-    for name, label in _LINES.items():
-        if name in found["references"] and (name in ("popular", "EASE")) == (panel == "lists"):
-            _reference(axes, found["references"][name], label)
+    for name, (where, label, side) in _LINES.items():
+        if where == panel:
+            _reference(axes, found["references"][name], label, side)
+    if panel == "errors":
+        _same_error(axes, lines)
     axes.set_xscale("log")
     axes.set_xlim(0.42, _LAST)
     axes.set_xticks(_TICKS, [f"{tick:g}" for tick in _TICKS])
     axes.minorticks_off()
-    axes.set_xlabel(f"epsilon of the whole person (delta {found['delta']:g})")
+    axes.set_xlabel("epsilon of the whole person, delta 1e-6")
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(colors=_INK, labelsize=_SMALL)
     axes.margins(y=0.07)
@@ -145,15 +168,40 @@ def _line(
     shown = [point for point in points if point[0] <= _LAST]
     at = shown[max(-len(shown), min(place.at, len(shown) - 1))]
     axes.annotate(
-        style.name, at, (place.right, place.up), textcoords="offset points",
+        place.name or style.name, at, (place.right, place.up), textcoords="offset points",
         ha=place.align, va="center", color=style.color, fontsize=_TEXT,
         fontweight="bold" if key[0] == "campaign" and key[1] != "split" else "normal",
     )  # fmt: skip
 
 
-def _reference(axes: Axes, value: float, label: str) -> None:
+def _same_error(axes: Axes, lines: Mapping[tuple[str, str], list[tuple[float, float]]]) -> None:
+    """Draw how much more the reports of ratings spend for the error of noisy sums at 2."""
+    reports = lines.get(("partition", "")) or lines.get(("rr", "")) or []
+    start = next((each for each in lines[("campaign", "central")] if each[0] == _COMPARED), None)
+    if start is None or not (end := _crossing(sorted(reports), start[1])):
+        return
+    axes.annotate(
+        "", (end, start[1]), start,
+        arrowprops={"arrowstyle": "<->", "color": _INK, "lw": 0.9, "shrinkA": 6, "shrinkB": 3},
+    )  # fmt: skip
+    axes.annotate(
+        f"{end / start[0]:.0f} times the epsilon", ((start[0] * end) ** 0.5, start[1]), (0, 2),
+        textcoords="offset points", ha="center", va="bottom", fontsize=_SMALL, color=_INK,
+    )  # fmt: skip
+
+
+def _crossing(points: Sequence[tuple[float, float]], value: float) -> float | None:
+    """Return where falling points (x, y) first reach a value, linear in ln x; None where never."""
+    for (x, y), (after, below) in pairwise(points):
+        if y >= value >= below and y > below:
+            return float(x * (after / x) ** ((y - value) / (y - below)))
+    return None
+
+
+def _reference(axes: Axes, value: float, label: str, side: str) -> None:
     axes.axhline(value, color=_GREY, lw=1, ls=(0, (5, 4)), zorder=1)
     axes.annotate(
-        label, (0.995, value), (0, 3), xycoords=("axes fraction", "data"),
-        textcoords="offset points", ha="right", va="bottom", fontsize=_SMALL, color=_GREY,
+        label, (0.995 if side == "right" else 0.02, value), (0, 3),
+        xycoords=("axes fraction", "data"), textcoords="offset points",
+        ha=side, va="bottom", fontsize=_SMALL, color=_GREY,
     )  # fmt: skip

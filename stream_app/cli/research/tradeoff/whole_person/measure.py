@@ -15,7 +15,7 @@ from stream_app.cli.research.tradeoff.whole_person.points import DELTA, Row, Who
 def measure(
     dataset: Dataset,
     options: WholePersonOptions,
-    progress: Callable[[float, float], object] = lambda done, total: None,  # noqa: ARG005
+    progress: Callable[[int, int], object] = lambda done, total: None,  # noqa: ARG005
 ) -> Row:
     """Return the data of both panels; `progress` is called with the points done and their total.
 
