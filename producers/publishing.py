@@ -205,3 +205,8 @@ class OutboxRelay:
         """Wait until half of the outbox is free, or a record has failed."""
         half = self.journal.outbox_bytes // 2
         self.publisher.wait(lambda: self.journal.waiting_bytes <= half or self.publisher.failed > 0)
+
+    def settle(self) -> None:
+        """Wait until the broker has accepted or refused all that was sent."""
+        publisher = self.publisher
+        publisher.wait(lambda: publisher.accepted + publisher.failed >= publisher.sent)

@@ -15,6 +15,7 @@ from producers.ranking import RatedItem
 from producers.ranking.in_scope import in_scope
 from stream_app.campaigns import stage_vectors
 from stream_app.campaigns.public_side import PublicSide
+from stream_app.campaigns.rated_items import RatedItems
 from stream_app.campaigns.stars import shape
 from stream_app.errors import UserError
 from stream_app.wire.campaigns.plan import Campaign
@@ -31,8 +32,15 @@ def vector(
     """
     if campaign.stages[index].kind in shape.KINDS:
         rated = [row for row in rated if row.stars is not None]
+    return vector_of(campaign, index, in_scope(campaign.scope, rated), side)
+
+
+def vector_of(
+    campaign: Campaign, index: int, rated: RatedItems, side: PublicSide | None = None
+) -> NDArray[np.int32]:
+    """Return the same from ratings over the scope, of which all stars are known."""
     try:
-        return stage_vectors.contribution(campaign, index, side, in_scope(campaign.scope, rated))
+        return stage_vectors.contribution(campaign, index, side, rated)
     except stage_vectors.OtherSide as error:
         raise UserError(
             f"{error}; nothing was contributed: read the public item side again while the stage is "

@@ -45,6 +45,18 @@ def profile_publisher_for(settings: Settings) -> Publisher:
     return _publisher(settings, name)
 
 
+def contributions_publisher_for(settings: Settings, *, per_account: bool = False) -> Publisher:
+    """Return a publisher to the topic of contributions; refuses topics that would lose some."""
+    from stream_app.kafka import clients
+    from stream_app.kafka import topic_checks as topics
+    from stream_app.wire import Topics
+
+    connection, names = connection_from(settings), Topics(settings.topic_prefix)
+    clients.describe_cluster(connection)
+    topics.check_campaigns(connection, names, device=True)
+    return _publisher(settings, names.contributions, per_account=per_account)
+
+
 def _publisher(settings: Settings, topic: str, *, per_account: bool = False) -> Publisher:
     from producers.account_producers import AccountProducers
     from producers.publishing import Producer, Publisher

@@ -67,7 +67,7 @@ ThinningOption = Annotated[
     _option(
         "--thinning",
         "T",
-        "Publish this part of the reports of a mechanism that hides presence, e.g. 1/4.",
+        "Publish this part of the reports where presence is hidden, e.g. 1/4.",
         "SHARE",
     ),
 ]
@@ -103,6 +103,23 @@ TestOption = Annotated[
     bool,
     typer.Option(
         "--test", help="Name a new journal a test: for good; all its events are marked as tests."
+    ),
+]
+ModeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--mode",
+        metavar="MODE",
+        help="local: noisy ratings; split or central: campaigns, and no rating "
+        "(default: privacy_mode).",
+    ),
+]
+KeysOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--keys",
+        metavar="PUB",
+        help="Public half of a party of campaigns; a, then b (env MURMUREC_CAMPAIGN_KEYS).",
     ),
 ]
 EmissionOption = Annotated[
@@ -185,6 +202,15 @@ def allowed(mechanism: Mechanism, settings: Settings) -> Mechanism:
             "set MURMUREC_MECHANISMS here and for the workers to allow it"
         )
     return mechanism
+
+
+def is_campaign(mode: str | None, settings: Settings) -> bool:
+    """Return whether contributions to campaigns are sent, and no ratings; refuses other words than
+    local, split and central."""
+    chosen = settings.privacy_mode if mode is None else mode
+    if chosen not in ("local", "split", "central"):
+        raise UsageError(f"--mode {printable(chosen[:40])}: choose local, split or central")
+    return chosen != "local"
 
 
 def is_epoch_emission(emission: str) -> bool:

@@ -14,7 +14,7 @@ ScopeOption = Annotated[
     typer.Option(
         "--scope",
         metavar="FILE",
-        help="Public items to report on, one per line; its SHA-256 is stored at the first use.",
+        help="Public items to report on, one a line; its SHA-256 is stored at first use.",
     ),
 ]
 AcceptScopeOption = Annotated[

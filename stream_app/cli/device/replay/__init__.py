@@ -3,6 +3,7 @@
 options     the values of the command line, checked against each other
 run         one run over a population, immediate or by epoch
 cost        the largest spending of a run, before any noise is drawn
+campaign    one run that contributes to a campaign, and sends no rating
 outcome     the result of a run, as sentences and as a row of JSON
 catalogue   the items of the public catalogue, the default scope
 """
@@ -18,7 +19,9 @@ from stream_app.cli.device.mechanism_options import (
     EmissionOption,
     EpsilonOption,
     JournalOption,
+    KeysOption,
     MechanismOption,
+    ModeOption,
     ProducerPerAccountOption,
     RatingsArgument,
     RepublishOption,
@@ -26,6 +29,7 @@ from stream_app.cli.device.mechanism_options import (
     TestOption,
     ThinningOption,
     TrustClockOption,
+    is_campaign,
     is_epoch_emission,
     journal_path,
     population_budget,
@@ -47,7 +51,10 @@ from stream_app.cli.options import (
 
 
 def replay(
+    context: typer.Context,
     file: RatingsArgument,
+    mode: ModeOption = None,
+    keys: KeysOption = None,
     mechanism: MechanismOption = "rr",
     epsilon: EpsilonOption = None,
     thinning: ThinningOption = None,
@@ -64,8 +71,7 @@ def replay(
         typer.Option(
             "--sample",
             metavar="E",
-            help="Spend E per user for life, on a secret sample of about E / 2.5 items of the "
-            "scope.",
+            help="Spend E per user for life, on a secret sample of E / 2.5 items of the scope.",
         ),
     ] = None,
     speed: Annotated[
@@ -104,6 +110,23 @@ def replay(
     from stream_app.cli.device.replay.run import replay_file
 
     settings = settings_from(config, bootstrap, prefix, kafka)
+    if is_campaign(mode, settings):
+        from stream_app.cli.device.replay.campaign import CampaignReplay, check_options
+
+        check_options(context)
+        CampaignReplay(
+            file=file,
+            scale=scale_from(scale),
+            mode=mode or settings.privacy_mode,
+            keys=keys,
+            scope=scope,
+            accept_scope=accept_scope,
+            budget=population_budget(budget),
+            limits=Limits(trust_clock=trust_clock),
+            journal=journal_path(settings, journal),
+            producer_per_account=producer_per_account,
+        ).run(settings, as_json=as_json)
+        return
     items = sample_from(sample)
     check_sample(items, epsilon, budget, rotate_every)
     options = ReplayCommandOptions(

@@ -1,0 +1,206 @@
+"""A population's part in a campaign: each device contributes once to each stage, and nothing else.
+
+    log of rounds -> open stage -> devices, by a hash -> vectors of some -> ONE record: debits and
+                        ^                                                   boxes -> send
+                        `-- still open? --------------------------------------'
+
+Every device takes part, with zeros where it has rated nothing of the scope: who takes part, in
+which order and with how many bytes follows from pseudonyms and the plan. The debits and boxes of
+some devices are one durable record of the journal, so a run that was killed anywhere is continued
+by the next one: what is recorded is sent again as it is, and a device whose key of the stage is
+recorded is left out. A stage that closes meanwhile takes no more; the devices that are left have
+paid nothing for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from producers.campaign import history
+from producers.campaign.stage_requests import StageRequests
+from producers.campaign.terms import Pinned, check
+from producers.fleet.epoch_emission import emission_time
+from producers.fleet.population import Population
+from producers.fleet.replay import commit_when_room
+from producers.fleet.scoped_ratings import ScopedRatings
+from producers.journal import Journal, Message, Request
+from stream_app.campaigns.rounds import Phase, Rounds, StageState
+from stream_app.errors import UserError
+from stream_app.wire.campaigns.contribution import box_bytes
+from stream_app.wire.campaigns.plan import Campaign
+
+BATCH_BYTES = 8 << 20  # of contributions in one record of the journal
+_WAIT_SECONDS = 0.2
+
+
+class RoundLog(Protocol):
+    """The log of rounds, wherever it is."""
+
+    def catch_up(self) -> Rounds:
+        """Return the state at the end of the log."""
+
+    def wait(self, seconds: float) -> None:
+        """Return when something was appended, or after `seconds`."""
+
+
+class Relay(Protocol):
+    """The way of the journal's messages to the broker, as `producers.publishing.OutboxRelay`."""
+
+    def send(self, message: Message) -> None:
+        """Send a message."""
+
+    def make_room(self) -> None:
+        """Wait for the broker while the outbox is full."""
+
+    def settle(self) -> None:
+        """Wait until the broker has answered to all that was sent."""
+
+
+@dataclass(frozen=True)
+class StageProgress:
+    """Progress of one stage: devices `done` of `total`, of which `sent` contributed in this run and
+    `before` in an earlier one; `over` had no budget for it, `late` met a closed stage."""
+
+    stage: int
+    kind: str
+    total: int
+    done: int = 0
+    sent: int = 0
+    before: int = 0
+    over: int = 0
+    late: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """The devices of a population in a campaign; `epoch` gives the present one."""
+
+    journal: Journal
+    population: Population
+    pinned: Pinned
+    topic: str
+    relay: Relay
+    epoch: Callable[[], int]
+    batch_bytes: int = BATCH_BYTES
+
+    def follow(self, log: RoundLog) -> Iterator[StageProgress]:
+        """Contribute to each stage of the campaign that is under way, until it has ended.
+
+        Raises UserError where no campaign is under way or another one replaced it, where the plan
+        is not what is pinned, where no item of its scope was rated, or where no device has the
+        budget for it.
+        """
+        campaign = under_way(log.catch_up())
+        check(campaign, self.pinned)
+        ratings = ScopedRatings(self.population, campaign)
+        if not ratings.rows:
+            raise UserError(
+                f"campaign {campaign.number} is over {len(campaign.scope)} items, and the file "
+                "rates none of them: every device would contribute zeros; are the ids of the scope "
+                "those of the file?"
+            )
+        done: set[int] = set()
+        while (stage := _current(log.catch_up(), campaign)) is not None:
+            if stage.phase is not Phase.OPEN or stage.index in done:
+                log.wait(_WAIT_SECONDS)
+                continue
+            yield from self._contribute(log, campaign, stage, ratings)
+            self.relay.settle()
+            done.add(stage.index)
+
+    def _contribute(
+        self, log: RoundLog, campaign: Campaign, stage: StageState, ratings: ScopedRatings
+    ) -> Iterator[StageProgress]:
+        """Contribute to an open stage for every device that has not, batch by batch."""
+        epoch = self.journal.epoch(self.epoch())
+        requests = StageRequests.of_stage(campaign, stage.index, topic=self.topic, epoch=epoch)
+        requests.check(self.journal)
+        devices = sorted(self.population.devices, key=lambda each: emission_time(each, stage.index))
+        left = [each for each in devices if not requests.contributed(self.journal, each)]
+        able = [each for each in left if self._affordable(requests, each)]
+        if left and not able:
+            raise _over(campaign)
+        step = StageProgress(stage.index, stage.stage.kind, len(devices))
+        before, over = len(devices) - len(left), len(left) - len(able)
+        step = replace(step, done=before + over, before=before, over=over)
+        yield step
+        together = max(1, self.batch_bytes // _bytes(campaign, stage.index))
+        for start in range(0, len(able), together):
+            if not _is_open(log.catch_up(), stage):
+                late = len(able) - start
+                yield replace(step, done=step.done + late, late=late)
+                return
+            asked = [
+                requests.request(
+                    self.journal, each, history.vector_of(stage.stage, ratings.rated(each))
+                )
+                for each in able[start : start + together]
+            ]
+            sent = self._release(asked)
+            step = replace(
+                step,
+                done=step.done + len(asked),
+                sent=step.sent + len(asked),
+                bytes=step.bytes + sent,
+            )
+            yield step
+
+    def _release(self, asked: Sequence[Request]) -> int:
+        """Record and send; return the bytes."""
+        messages = commit_when_room(self.journal, list(asked), None, self.relay.make_room)
+        for message in messages:
+            self.relay.send(message)
+        return sum(len(message.value) for message in messages)
+
+    def _affordable(self, requests: StageRequests, device: bytes) -> bool:
+        account = self.journal.enrolment(device)
+        if account is None or account.withdrawn:
+            return False
+        if requests.paid(self.journal, device):
+            return True
+        room = self.journal.room(device, requests.mechanism, requests.epoch)
+        return room is None or room > 0
+
+
+def under_way(rounds: Rounds) -> Campaign:
+    """Return the campaign that is under way; UserError without one."""
+    if rounds.campaign is None or rounds.current is None:
+        raise UserError(
+            "no campaign is under way, so there is nothing to contribute to; murmurec rounds show "
+            "shows the newest one"
+        )
+    return rounds.campaign
+
+
+def _current(rounds: Rounds, campaign: Campaign) -> StageState | None:
+    if rounds.campaign is None or rounds.campaign.digest != campaign.digest:
+        raise UserError(
+            f"campaign {campaign.number} was replaced by another one, which was not checked: run "
+            "this again"
+        )
+    return rounds.current
+
+
+def _is_open(rounds: Rounds, stage: StageState) -> bool:
+    current = rounds.current
+    return (
+        current is not None
+        and (current.plan, current.index) == (stage.plan, stage.index)
+        and current.phase is Phase.OPEN
+    )
+
+
+def _bytes(campaign: Campaign, stage: int) -> int:
+    """Return the size of one contribution, about."""
+    return sum(box_bytes(campaign, stage, party) for party in range(campaign.parties))
+
+
+def _over(campaign: Campaign) -> UserError:
+    return UserError(
+        f"campaign {campaign.number} costs a person epsilon {float(campaign.epsilon):g} at delta "
+        f"{float(campaign.delta):g}, and no device of this journal has the budget for it: nothing "
+        "was sent; give a larger --budget"
+    )

@@ -1,0 +1,45 @@
+"""The ratings of a data set over the scope of a campaign, by device, oldest first.
+
+Of a cell the first rating counts, as everywhere in a replay. The rows of all devices are found in
+one pass: a device's vector is then made from a slice.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from producers.campaign.history import LIKED_STARS
+from producers.fleet.population import Population, runs
+from stream_app import wire
+from stream_app.campaigns.rated_items import RatedItems
+from stream_app.wire.campaigns.plan import Campaign
+
+
+class ScopedRatings:
+    """What each device of a population has rated among the items of a campaign; `rows` ratings."""
+
+    def __init__(self, population: Population, campaign: Campaign) -> None:
+        keys = np.array([wire.key(item) for item in campaign.scope], np.uint64)
+        order = np.argsort(keys)
+        found = np.minimum(np.searchsorted(keys[order], population.items), len(keys) - 1)
+        rows = np.flatnonzero(population.fresh & (keys[order][found] == population.items))
+        rows = rows[np.argsort(population.users[rows], kind="stable")]
+        self._places = order[found[rows]]
+        self._raw_stars = 1 + 4 * population.raw_levels[rows] / (population.scale.levels - 1)
+        self._raw_liked = self._raw_stars >= LIKED_STARS
+        owners, heads = runs(population.users[rows])
+        ends = [*heads.tolist(), len(rows)]
+        self._slices = {
+            population.devices[owner]: slice(head, end)
+            for owner, (head, end) in zip(owners.tolist(), pairwise(ends), strict=True)
+        }
+        self.rows = len(rows)
+
+    def rated(self, device: bytes) -> RatedItems:
+        """Return the ratings of a device; none for one that has rated nothing of the scope."""
+        found = self._slices.get(device)
+        if found is None:
+            return RatedItems.none()
+        return RatedItems(self._places[found], self._raw_stars[found], self._raw_liked[found])

@@ -1,0 +1,256 @@
+"""One run of `murmurec replay --mode split|central`: a population contributes to a campaign.
+
+No rating is sent, under any noise: what leaves each device is one sealed vector a stage.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import typer
+
+from producers.campaign import Pinned
+from producers.datasets.load import load
+from producers.device.pinned_scope import check_pin, read_ordered
+from producers.fleet.campaigning import Fleet, StageProgress, under_way
+from producers.fleet.population import Population, populate
+from producers.identities import Identities
+from producers.journal import Journal, Limits, PersonBudget, Unwritable
+from producers.publishing import OutboxRelay, Publisher
+from producers.scale import Scale
+from producers.siblings import check_only_journal
+from stream_app.aggregation.topics import RoundTopic
+from stream_app.campaigns.planning import LARGEST_EPSILON
+from stream_app.campaigns.rounds import Phase, Rounds
+from stream_app.cli.campaign_settings import campaign_keys, campaign_scope
+from stream_app.cli.device.connections import contributions_publisher_for
+from stream_app.cli.device.population import enrolled_population
+from stream_app.cli.device.wording import journal_notices
+from stream_app.cli.options import connection_from
+from stream_app.cli.output import notice, plural, print_json, progress, say, status
+from stream_app.errors import UsageError, UserError
+from stream_app.settings import Settings
+from stream_app.wire import EPOCH_SECONDS, Topics
+from stream_app.wire.campaigns.plan import Campaign
+from stream_app.wire.limits import MAX_SCOPE
+
+_PARTIES = {"central": 1, "split": 2}
+_OF_RATINGS = {
+    "mechanism": "--mechanism",
+    "epsilon": "--epsilon",
+    "thinning": "--thinning",
+    "emission": "--emission",
+    "trust_catalogue": "--trust-catalogue",
+    "rotate_every": "--rotate-every",
+    "sample": "--sample",
+    "speed": "--speed",
+    "limit": "--limit",
+    "test": "--test",
+    "republish": "--republish",
+}
+
+
+def check_options(context: typer.Context) -> None:
+    """Refuse options of a replay of ratings."""
+    given = [
+        option
+        for name, option in _OF_RATINGS.items()
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+    ]
+    if given:
+        raise UsageError(
+            f"{', '.join(given)}: not with --mode split or central, which sends no rating: the "
+            "plan of the campaign gives noise and stages"
+        )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run has done: the last step of each stage, and the delivery of its records."""
+
+    rounds: Rounds
+    steps: dict[int, StageProgress]
+    accepted: int
+    left: int
+    seconds: float
+
+    @property
+    def campaign(self) -> Campaign:
+        """The campaign of the run."""
+        assert self.rounds.campaign is not None
+        return self.rounds.campaign
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """The figures as JSON names."""
+        steps = self.steps.values()
+        return {
+            "campaign": self.campaign.number,
+            "released": sum(each.phase is Phase.RELEASED for each in self.rounds.stages),
+            "stages": [self._stage(index) for index in range(len(self.rounds.stages))],
+            "epsilon": float(self.campaign.epsilon),
+            "delta": float(self.campaign.delta),
+            "contributions_accepted": self.accepted,
+            "contributions_left_before": self.left,
+            "bytes": sum(each.bytes for each in steps),
+            "seconds": round(self.seconds, 3),
+        }
+
+    def _stage(self, index: int) -> dict[str, Any]:
+        stage, step = self.rounds.stages[index], self.steps.get(index)
+        return {
+            "stage": index,
+            "kind": stage.stage.kind,
+            "phase": str(stage.phase),
+            "counted": stage.contributions,
+            "sent": 0 if step is None else step.sent,
+            "sent_before": 0 if step is None else step.before,
+            "over_budget": 0 if step is None else step.over,
+            "late": 0 if step is None else step.late,
+        }
+
+    @property
+    def sentences(self) -> Iterator[str]:
+        """The figures in words."""
+        if self.left:
+            yield f"{plural(self.left, 'contribution')} of an earlier run sent again, same bytes"
+        for each in self.row["stages"]:
+            yield (
+                f"stage {each['stage']} ({each['kind']}): {each['phase']}, "
+                f"{plural(each['counted'], 'contribution')} counted; {each['sent']:,} sent, "
+                f"{each['sent_before']:,} by an earlier run, {each['over_budget']:,} without "
+                f"budget, {each['late']:,} too late"
+            )
+        yield (
+            f"{plural(self.accepted, 'contribution')} accepted, {self.row['bytes'] / 1e6:,.1f} MB, "
+            f"in {self.seconds:.1f} s; no rating was sent"
+        )
+        yield (
+            f"campaign {self.campaign.number} costs each person epsilon "
+            f"{float(self.campaign.epsilon):g} at delta {float(self.campaign.delta):g}, for "
+            "everything that was ever rated"
+        )
+
+    def check(self) -> None:
+        """Raise UserError for a campaign that ended without all of its sums."""
+        ended = next((each for each in self.rounds.stages if each.aborted is not None), None)
+        if ended is not None:
+            raise UserError(
+                f"campaign {self.campaign.number} ended at stage {ended.index} without a result "
+                f"({ended.aborted}): no sum of this stage was or will be released"
+            )
+
+
+@dataclass(frozen=True)
+class CampaignReplay:
+    """The options of the command that go with a campaign."""
+
+    file: Path
+    scale: Scale | None
+    mode: str
+    keys: list[Path] | None
+    scope: Path | None
+    accept_scope: str | None
+    budget: PersonBudget
+    limits: Limits
+    journal: Path
+    producer_per_account: bool
+
+    def run(self, settings: Settings, *, as_json: bool) -> None:
+        """Contribute until the campaign has ended and print the outcome; UserError where it ended
+        without all of its sums, or where a contribution was not accepted."""
+        public, scope = campaign_keys(settings, self.keys), campaign_scope(settings, self.scope)
+        if len(public) != _PARTIES[self.mode]:
+            raise UsageError(
+                f"--keys: {plural(len(public), 'key')} given, and --mode {self.mode} has "
+                f"{_PARTIES[self.mode]}, one of each party"
+            )
+        items, digest = read_ordered(scope, MAX_SCOPE)
+        with status(f"reading {self.file}"):
+            dataset = load(self.file, self.scale)
+        publisher = contributions_publisher_for(settings, per_account=self.producer_per_account)
+        with Journal.open(self.journal, limits=self.limits) as journal, _log(settings) as log:
+            check_pin(journal, scope, digest, self.accept_scope, campaigns=True)
+            pinned = Pinned(public, items, LARGEST_EPSILON)
+            campaign = under_way(log.catch_up())
+            identities = Identities(journal.key, signed=settings.signed)
+            with status(f"making a device for every user of {dataset.name}"):
+                population = populate(dataset, journal.key, identities)
+                users = set(dataset.users.tolist())
+                identities.check_journal(journal, users)
+                check_only_journal(journal, users)
+            if journal.campaign_scope != digest:
+                journal.pin_scope(digest, campaigns=True)
+            enrolled = enrolled_population(journal, population.devices, self.budget, _today())
+            self._notices(journal, campaign, enrolled)
+            outcome = _followed(journal, population, pinned, publisher, log)
+        if as_json:
+            print_json(outcome.row)
+        else:
+            for sentence in outcome.sentences:
+                say(sentence)
+        _check(publisher)
+        outcome.check()
+
+    def _notices(self, journal: Journal, campaign: Campaign, enrolled: str) -> None:
+        for sentence in (*journal_notices(journal), enrolled):
+            notice(sentence)
+        notice(
+            f"protected  everything that a person ever rated: epsilon {float(campaign.epsilon):g} "
+            f"at delta {float(campaign.delta):g}"
+        )
+        notice("public     that each device takes part in each stage, with or without ratings")
+        notice("sent       one sealed vector a device and stage; no rating")
+
+
+def _followed(
+    journal: Journal, population: Population, pinned: Pinned, publisher: Publisher, log: RoundTopic
+) -> Outcome:
+    """Send what an earlier run has left, then contribute until the campaign has ended."""
+    began, steps = time.monotonic(), {}
+    relay = OutboxRelay(journal, publisher)
+    fleet = Fleet(journal, population, pinned, publisher.topic, relay, _today)
+    try:
+        with publisher:
+            left, _ = relay.resend({publisher.topic})
+            with progress("contributed") as advance:
+                for step in fleet.follow(log):
+                    steps[step.stage] = step
+                    advance(step.done, step.total)
+    except Unwritable as error:
+        raise UserError(
+            f"{error}; {plural(publisher.accepted, 'contribution')} accepted before; the same "
+            "command continues from here"
+        ) from None
+    except KeyboardInterrupt:
+        notice("stopped; the same command continues from here and sends the rest")
+        raise
+    return Outcome(log.rounds, steps, publisher.accepted, left, time.monotonic() - began)
+
+
+@contextmanager
+def _log(settings: Settings) -> Iterator[RoundTopic]:
+    log = RoundTopic(connection_from(settings), Topics(settings.topic_prefix).rounds)
+    try:
+        yield log
+    finally:
+        log.close()
+
+
+def _check(publisher: Publisher) -> None:
+    if publisher.failed:
+        raise UserError(
+            f"{publisher.failed} of {publisher.sent} contributions were not accepted: "
+            f"{publisher.first_error}; they are kept in the journal, and the next run sends the "
+            "same bytes"
+        )
+
+
+def _today() -> int:
+    return int(time.time()) // EPOCH_SECONDS
