@@ -96,7 +96,7 @@ ProducerPerAccountOption = Annotated[
     bool,
     typer.Option(
         "--producer-per-account",
-        help="Send each account's events through a producer of its own: no producer id ties them.",
+        help="A producer for each account: no producer id ties their events.",
     ),
 ]
 TestOption = Annotated[
@@ -110,8 +110,7 @@ ModeOption = Annotated[
     typer.Option(
         "--mode",
         metavar="MODE",
-        help="local: noisy ratings; split or central: campaigns, and no rating "
-        "(default: privacy_mode).",
+        help="local; split or central: campaigns, no rating (default privacy_mode).",
     ),
 ]
 KeysOption = Annotated[
@@ -119,7 +118,7 @@ KeysOption = Annotated[
     typer.Option(
         "--keys",
         metavar="PUB",
-        help="Public half of a party of campaigns; a, then b (env MURMUREC_CAMPAIGN_KEYS).",
+        help="Public half of a party of campaigns: a, then b (or campaign_keys).",
     ),
 ]
 EmissionOption = Annotated[
@@ -127,8 +126,7 @@ EmissionOption = Annotated[
     _option(
         "--emission",
         "WHEN",
-        "immediate: one message per rating, which reveals when the user rates; epoch: all at the "
-        "end of the epoch.",
+        "immediate: each when rated, which shows; epoch: all at its end.",
     ),
 ]
 HistoryOption = Annotated[

@@ -14,7 +14,7 @@ ScopeOption = Annotated[
     typer.Option(
         "--scope",
         metavar="FILE",
-        help="Public items to report on, one a line; its SHA-256 is stored at first use.",
+        help="Public items to report on, one a line; its SHA-256 is pinned.",
     ),
 ]
 AcceptScopeOption = Annotated[
@@ -30,7 +30,7 @@ TrustCatalogueOption = Annotated[
     bool,
     typer.Option(
         "--trust-catalogue",
-        help="Without --scope, report on the server's catalogue: its writers choose the items.",
+        help="Without --scope, the server's catalogue: its writers choose items.",
     ),
 ]
 

@@ -9,10 +9,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import click
 import typer
 
 from producers.campaign import Pinned
@@ -61,7 +61,7 @@ def check_options(context: typer.Context) -> None:
     given = [
         option
         for name, option in _OF_RATINGS.items()
-        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+        if (source := context.get_parameter_source(name)) and source.name == "COMMANDLINE"
     ]
     if given:
         raise UsageError(
@@ -177,7 +177,7 @@ class CampaignReplay:
         publisher = contributions_publisher_for(settings, per_account=self.producer_per_account)
         with Journal.open(self.journal, limits=self.limits) as journal, _log(settings) as log:
             check_pin(journal, scope, digest, self.accept_scope, campaigns=True)
-            pinned = Pinned(public, items, LARGEST_EPSILON)
+            pinned = Pinned(public, items, Fraction(LARGEST_EPSILON))
             campaign = under_way(log.catch_up())
             identities = Identities(journal.key, signed=settings.signed)
             with status(f"making a device for every user of {dataset.name}"):
