@@ -18,6 +18,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from producers.campaign import history
 from producers.campaign.stage_requests import StageRequests
 from producers.campaign.terms import Pinned, check
@@ -26,7 +29,11 @@ from producers.fleet.population import Population
 from producers.fleet.replay import commit_when_room
 from producers.fleet.scoped_ratings import ScopedRatings
 from producers.journal import Journal, Message, Request
+from stream_app.campaigns import stage_vectors
+from stream_app.campaigns.public_side import PublicSide
+from stream_app.campaigns.published_side import PublishedSide
 from stream_app.campaigns.rounds import Phase, Rounds, StageState
+from stream_app.campaigns.stars import shape
 from stream_app.errors import UserError
 from stream_app.wire.campaigns.contribution import box_bytes
 from stream_app.wire.campaigns.plan import Campaign
@@ -75,8 +82,22 @@ class StageProgress:
 
 
 @dataclass(frozen=True)
+class _Vectors:
+    """The vectors of one stage, of all devices from the same side."""
+
+    campaign: Campaign
+    index: int
+    ratings: ScopedRatings
+    side: PublicSide | None
+
+    def of_device(self, device: bytes) -> NDArray[np.int32]:
+        return history.vector_of(self.campaign, self.index, self.ratings.rated(device), self.side)
+
+
+@dataclass(frozen=True)
 class Fleet:
-    """The devices of a population in a campaign; `epoch` gives the present one."""
+    """The devices of a population in a campaign; `epoch` gives the present one, `published` what is
+    public of the newest campaign."""
 
     journal: Journal
     population: Population
@@ -84,6 +105,7 @@ class Fleet:
     topic: str
     relay: Relay
     epoch: Callable[[], int]
+    published: Callable[[], PublishedSide | None]
     batch_bytes: int = BATCH_BYTES
 
     def follow(self, log: RoundLog) -> Iterator[StageProgress]:
@@ -104,18 +126,34 @@ class Fleet:
             )
         done: set[int] = set()
         while (stage := _current(log.catch_up(), campaign)) is not None:
-            if stage.phase is not Phase.OPEN or stage.index in done:
+            vectors = None
+            if stage.phase is Phase.OPEN and stage.index not in done:
+                vectors = self._vectors(campaign, stage.index, ratings)
+            if vectors is None:
                 log.wait(_WAIT_SECONDS)
                 continue
-            yield from self._contribute(log, campaign, stage, ratings)
+            yield from self._contribute(log, stage, vectors)
             self.relay.settle()
             done.add(stage.index)
 
+    def _vectors(self, campaign: Campaign, index: int, ratings: ScopedRatings) -> _Vectors | None:
+        """Return the vectors of an open stage; None where the public side is not there yet."""
+        if campaign.stages[index].kind not in shape.KINDS:
+            return _Vectors(campaign, index, ratings, None)
+        published = self.published()
+        found = published and published.plan == campaign.digest
+        side = published.side if published is not None and found else None
+        try:
+            stage_vectors.stars_before(campaign, index, side)
+        except stage_vectors.OtherSide:
+            return None
+        return _Vectors(campaign, index, ratings, side)
+
     def _contribute(
-        self, log: RoundLog, campaign: Campaign, stage: StageState, ratings: ScopedRatings
+        self, log: RoundLog, stage: StageState, vectors: _Vectors
     ) -> Iterator[StageProgress]:
         """Contribute to an open stage for every device that has not, batch by batch."""
-        epoch = self.journal.epoch(self.epoch())
+        campaign, epoch = vectors.campaign, self.journal.epoch(self.epoch())
         requests = StageRequests.of_stage(campaign, stage.index, topic=self.topic, epoch=epoch)
         requests.check(self.journal)
         devices = sorted(self.population.devices, key=lambda each: emission_time(each, stage.index))
@@ -134,9 +172,7 @@ class Fleet:
                 yield replace(step, done=step.done + late, late=late)
                 return
             asked = [
-                requests.request(
-                    self.journal, each, history.vector_of(stage.stage, ratings.rated(each))
-                )
+                requests.request(self.journal, each, vectors.of_device(each))
                 for each in able[start : start + together]
             ]
             sent = self._release(asked)

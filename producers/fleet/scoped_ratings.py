@@ -10,8 +10,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from producers.campaign.history import LIKED_STARS
 from producers.fleet.population import Population, runs
+from producers.ranking.in_scope import LIKED_STARS
 from stream_app import wire
 from stream_app.campaigns.rated_items import RatedItems
 from stream_app.wire.campaigns.plan import Campaign

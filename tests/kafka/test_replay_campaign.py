@@ -133,5 +133,5 @@ def test_a_replay_that_is_killed_in_a_stage_counts_every_device_once(
 def sent_by(population, campaign):
     rated = ScopedRatings(population, campaign)
     return np.stack(
-        [history.vector_of(campaign.stages[0], rated.rated(each)) for each in population.devices]
+        [history.vector_of(campaign, 0, rated.rated(each)) for each in population.devices]
     )

@@ -108,6 +108,7 @@ class Simulation:
             "pinned": Pinned(campaign.keys, items),
             "relay": Relay(self.journal, self.world),
             "epoch": lambda: DAY,
+            "published": lambda: None,
             "batch_bytes": 1000,  # a few devices
         }
         return Fleet(self.journal, self.population, topic=TOPIC, **given | changed)
@@ -119,7 +120,8 @@ class Simulation:
         campaign, taken = self.world.campaign, self.world.rounds().stages[stage]
         rated = ScopedRatings(self.population, campaign)
         sent = [
-            history.vector_of(taken.stage, rated.rated(each)) for each in self.population.devices
+            history.vector_of(campaign, stage, rated.rated(each))
+            for each in self.population.devices
         ]
         return np.sum(sent, axis=0) + sum(noise_of(each, taken) for each in self.keys)
 
@@ -175,8 +177,8 @@ def test_a_vector_is_that_of_the_kept_ratings(simulated):
             for item in range(1, 9)
             if wire.key(item) == population.items[row]
         ]
-        expected = history.vector(campaign, campaign.stages[0], kept)
-        assert np.array_equal(history.vector_of(campaign.stages[0], rated.rated(device)), expected)
+        expected = history.vector(campaign, 0, kept)
+        assert np.array_equal(history.vector_of(campaign, 0, rated.rated(device)), expected)
     assert rated.rows == sum(len(rated.rated(each)) for each in population.devices) > 0
     assert not len(rated.rated(b"\0" * 16))
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,11 @@ from producers.campaign import Pinned
 from producers.datasets.load import load
 from producers.device.pinned_scope import check_pin, read_ordered
 from producers.fleet.campaigning import Fleet, StageProgress, under_way
-from producers.fleet.population import Population, populate
+from producers.fleet.population import populate
 from producers.identities import Identities
 from producers.journal import Journal, Limits, PersonBudget, Unwritable
 from producers.publishing import OutboxRelay, Publisher
+from producers.ranking import campaign_side
 from producers.scale import Scale
 from producers.siblings import check_only_journal
 from stream_app.aggregation.topics import RoundTopic
@@ -189,7 +191,10 @@ class CampaignReplay:
                 journal.pin_scope(digest, campaigns=True)
             enrolled = enrolled_population(journal, population.devices, self.budget, _today())
             self._notices(journal, campaign, enrolled)
-            outcome = _followed(journal, population, pinned, publisher, log)
+            relay = OutboxRelay(journal, publisher)
+            published = partial(campaign_side, connection_from(settings), settings.topic_prefix)
+            fleet = Fleet(journal, population, pinned, publisher.topic, relay, _today, published)
+            outcome = _followed(fleet, relay, log)
         if as_json:
             print_json(outcome.row)
         else:
@@ -209,13 +214,11 @@ class CampaignReplay:
         notice("sent       one sealed vector a device and stage; no rating")
 
 
-def _followed(
-    journal: Journal, population: Population, pinned: Pinned, publisher: Publisher, log: RoundTopic
-) -> Outcome:
+def _followed(fleet: Fleet, relay: OutboxRelay, log: RoundTopic) -> Outcome:
     """Send what an earlier run has left, then contribute until the campaign has ended."""
-    began, steps = time.monotonic(), {}
-    relay = OutboxRelay(journal, publisher)
-    fleet = Fleet(journal, population, pinned, publisher.topic, relay, _today)
+    began = time.monotonic()
+    steps: dict[int, StageProgress] = {}
+    publisher = relay.publisher
     try:
         with publisher:
             left, _ = relay.resend({publisher.topic})
