@@ -50,7 +50,7 @@ def test_a_half_of_a_budget_has_the_recipe_of_less() -> None:
     half = plan(outline(8), range(500))
     little = plan(outline(8, together_share=Fraction(9, 10)), range(500))
     shapes = [shape_of(each.stages, 500) for each in (whole, half, little)]
-    assert shapes == [Shape(500, 190, 4), Shape(500, 120, 3), Shape(500, 86, 2)]
+    assert shapes == [Shape(500, 173, 3), Shape(500, 120, 3), Shape(500, 86, 2)]
 
 
 @pytest.mark.parametrize("most", [10**6, 2**22])

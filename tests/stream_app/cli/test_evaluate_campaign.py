@@ -68,7 +68,7 @@ def test_predictions_of_a_campaign_are_measured(file, tmp_path, capsys):
     assert run(["evaluate", str(file), *options]) == 0
     assert "split, epsilon 8 a person, without metadata" in capsys.readouterr().out
     found = json.loads(out.read_text())
-    assert (found["people"], found["meta"], found["factors"]) == (200, False, 4)
+    assert (found["people"], found["meta"], found["factors"]) == (200, False, 3)
     assert found["stages"] == ["bias", "bias", "head", *["moment", "refine"] * 2]
     assert 0 < found["rmse"] < 3
 
