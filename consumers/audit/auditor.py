@@ -53,10 +53,13 @@ def audit(
 
 
 def audit_observed(
-    observed: Observed, configuration: PublicConfiguration, progress: Progress | None = None
+    observed: Observed,
+    configuration: PublicConfiguration,
+    progress: Progress | None = None,
+    others: Iterable[Finding] = (),
 ) -> list[Finding]:
-    """Return every finding about what was read."""
-    findings: list[Finding] = []
+    """Return every finding about what was read, judged together with `others`."""
+    findings: list[Finding] = list(others)
     for done, check in enumerate(CHECKS, 1):
         findings += check(observed, configuration)
         if progress is not None:

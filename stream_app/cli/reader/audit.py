@@ -93,6 +93,8 @@ def wire(
     Example: murmurec audit wire --scope items.txt
     """
     from consumers.audit import audit_observed, observe, violated
+    from consumers.audit.campaigns.checks import campaign_findings
+    from consumers.audit.campaigns.topic_reading import contributions, read_rounds
     from consumers.audit.topic_reading import read_topics
     from stream_app.kafka import clients
     from stream_app.wire import Topics
@@ -112,11 +114,14 @@ def wire(
     public = _public(settings, scope, enrolled, canary or [], options)
     connection = connection_from(settings)
     clients.describe_cluster(connection)
+    topics = Topics(settings.topic_prefix)
     with progress("reading") as advance:
-        records = read_topics(connection, Topics(settings.topic_prefix), advance)
-        observed = observe(records, public, memory * 1_000_000)
+        observed = observe(read_topics(connection, topics, advance), public, memory * 1_000_000)
+    rounds_log = read_rounds(connection, topics)
+    with progress("campaigns") as advance, contributions(connection, topics) as read:
+        of_campaigns = list(campaign_findings(rounds_log, read, advance))
     with progress("checking") as advance:
-        findings = audit_observed(observed, public, advance)
+        findings = audit_observed(observed, public, advance, of_campaigns)
     if as_json:
         rows = [finding.row() for finding in findings]
         print_json({"alpha": alpha, "accounts": str(observed.sample), "findings": rows}, indent=1)
