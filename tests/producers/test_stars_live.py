@@ -12,6 +12,7 @@ import pytest
 
 from producers.campaign import history
 from producers.ranking import RatedItem
+from producers.ranking.in_scope import in_scope
 from stream_app import wire
 from stream_app.aggregation.keys import PartyKeys
 from stream_app.campaigns.planning import Outline, plan
@@ -99,7 +100,7 @@ def ended() -> tuple[Campaign, CampaignPart, list[CampaignEntry], list[list[Rate
 
 def test_the_live_side_is_that_of_the_evaluation_for_the_same_noise(ended) -> None:
     campaign, part, _, people = ended
-    own = [history.over_scope(campaign, rated) for rated in people]
+    own = [in_scope(campaign.scope, rated) for rated in people]
     offline = run(campaign, own, SeededSource(5)).side
     assert part.standing.side is not None
     assert encode_side(part.standing.side) == encode_side(offline)
@@ -111,7 +112,7 @@ def test_with_one_party_too() -> None:
     keys, people = keys_of(1), crowd(20)
     campaign = planned(keys)
     part, _ = live(campaign, people, keys, 1)
-    own = [history.over_scope(campaign, rated) for rated in people]
+    own = [in_scope(campaign.scope, rated) for rated in people]
     assert part.standing.side is not None
     assert encode_side(part.standing.side) == encode_side(run(campaign, own, SeededSource(1)).side)
 
@@ -135,7 +136,7 @@ def rmse(found: list[np.ndarray]) -> float:
 
 def test_without_noise_devices_predict_better_than_the_means_of_items() -> None:
     people, campaign = crowd(300), planned(keys_of(2))
-    own = [history.over_scope(campaign, rated[:-3]) for rated in people]
+    own = [in_scope(campaign.scope, rated[:-3]) for rated in people]
     quiet = tuple(msgspec.structs.replace(each, variance=4) for each in campaign.stages)
     side = run(msgspec.structs.replace(campaign, stages=quiet), own, SeededSource(0)).side.stars
     assert side is not None
@@ -145,7 +146,7 @@ def test_without_noise_devices_predict_better_than_the_means_of_items() -> None:
         np.add.at(counts, rated.places, 1)
     errors, of_means = [], []
     for rated, known in zip(people, own, strict=True):
-        tested: RatedItems = history.over_scope(campaign, rated[-3:])
+        tested: RatedItems = in_scope(campaign.scope, rated[-3:])
         expected = predict(side, fold_in(side, known), tested.places)
         errors.append(expected - tested.stars)
         of_means.append((sums / counts)[tested.places] - tested.stars)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from producers.campaign import Pinned
     from producers.journal import Journal, Message
     from producers.publishing import Publisher
+    from stream_app.campaigns.public_side import PublicSide
     from stream_app.campaigns.rounds import Rounds
     from stream_app.settings import Settings
 
@@ -89,16 +90,19 @@ def contribute(
         public = campaign_keys(settings, keys)
         pinned, digest = _pinned(opened, public, file, accept_scope, most_epsilon)
         rounds = _rounds(settings)
-        _run(settings, opened, device, _Wanted(rounds, pinned, digest))
+        wanted = _Wanted(rounds, pinned, digest, _side(settings, rounds))
+        _run(settings, opened, device, wanted)
 
 
 @dataclass(frozen=True, eq=False)
 class _Wanted:
-    """The log of rounds, what is pinned, and the digest of the scope, which is stored if new."""
+    """The log of rounds, what is pinned, the digest of the scope, which is stored if new, and the
+    side that the stages before have published, where the open stage needs it."""
 
     rounds: Rounds
     pinned: Pinned
     digest: bytes
+    side: PublicSide | None
 
 
 def _pinned(
@@ -130,6 +134,19 @@ def _rounds(settings: Settings) -> Rounds:
         return log.catch_up()
     finally:
         log.close()
+
+
+def _side(settings: Settings, rounds: Rounds) -> PublicSide | None:
+    """Return what is public of the plan, None where the open stage does not look at it: what is
+    read depends on the log of rounds alone."""
+    from producers.ranking import campaign_side
+    from stream_app.campaigns.stars import shape
+
+    stage = rounds.current
+    if stage is None or stage.stage.kind not in shape.KINDS:
+        return None
+    found = campaign_side(connection_from(settings), settings.topic_prefix)
+    return found.side if found is not None and found.plan == stage.plan else None
 
 
 def _run(settings: Settings, journal: Journal, device: bytes, wanted: _Wanted) -> None:
@@ -190,6 +207,7 @@ def _contribution(journal: Journal, device: bytes, wanted: _Wanted, topic: str) 
         rated,
         wanted.rounds,
         wanted.pinned,
+        side=wanted.side,
         topic=topic,
         epoch=journal.epoch(int(time.time()) // EPOCH_SECONDS),
     )
