@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from stream_app.wire.campaigns.features import Features, features_of
 
-__all__ = ["Features", "features_of", "matrix"]
+__all__ = ["Features", "columns", "features_of", "matrix"]
 
 RARE = 0.1  # added to a variance: what few items have does not become large
 _UNIT = 64  # of z; of a column its square
@@ -28,9 +28,21 @@ _SPAN = 3 * _UNIT
 Floats = NDArray[np.float64]
 
 
+def columns(features: Features | None, items: int) -> Floats:
+    """Return the features (items, m) of a campaign over so many items; m is 0 where it uses none.
+
+    Raises ValueError for features of another number of items.
+    """
+    if features is None:
+        return np.zeros((items, 0))
+    if features.items != items:
+        raise ValueError(f"features of {features.items} items instead of {items}")
+    return matrix(features)
+
+
 def matrix(features: Features) -> Floats:
     """Return the features (items, genres + 2) of the items of a scope, in its order."""
-    whole = _columns(features)
+    whole = _whole(features)
     count, width = whole.shape
     scale = _UNIT * _UNIT
     sums = [int(each) for each in whole.sum(axis=0)]
@@ -53,7 +65,7 @@ def matrix(features: Features) -> Floats:
     return found
 
 
-def _columns(features: Features) -> NDArray[np.int64]:
+def _whole(features: Features) -> NDArray[np.int64]:
     """Return the columns in units of 1 / 4096."""
     z = _standardised(features.year)
     flags = features.has_genre.astype(np.int64) * (_UNIT * _UNIT)

@@ -17,7 +17,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
+import msgspec
+
 from stream_app.campaigns import together, triangle
+from stream_app.campaigns.features import Features
 from stream_app.campaigns.grid import MAX_BOUND
 from stream_app.campaigns.plan import MAX_INTEGERS, Campaign, Item, Stage, Wanted
 from stream_app.campaigns.stars import shape
@@ -99,13 +102,19 @@ class Outline:
 
 
 def plan(
-    outline: Outline, scope: Sequence[Item], number: int = 1, keys: tuple[str, ...] = ()
+    outline: Outline,
+    scope: Sequence[Item],
+    number: int = 1,
+    keys: tuple[str, ...] = (),
+    *,
+    features: Features | None = None,
 ) -> Campaign:
     """Return a campaign over the public items of `scope`, in their order, which devices, parties
     and workers of this release follow.
 
-    keys: of the parties, in hex, none while it is only written down. Raises ValueError for a scope
-    that is too small, or so large that a contribution would not fit in a record.
+    keys: of the parties, in hex, none while it is only written down. features: of the items of the
+    scope, for stages of *stars*. Raises ValueError for a scope that is too small, or so large that
+    a contribution would not fit in a record.
     """
     found = stages(
         outline.epsilon,
@@ -122,7 +131,14 @@ def plan(
                 f"contribution holds {MAX_INTEGERS}; give fewer items"
             )
     campaign = Campaign(
-        number, outline.epsilon, outline.delta, outline.parties, tuple(scope), found, keys
+        number,
+        outline.epsilon,
+        outline.delta,
+        outline.parties,
+        tuple(scope),
+        found,
+        keys,
+        msgspec.UNSET if features is None else features,
     )
     check_stages(campaign)
     return campaign
@@ -222,6 +238,11 @@ def check_stages(campaign: Campaign) -> None:
                 "more, give s (s + 1) / 2"
             )
     try:
-        shape.shape_of(campaign.stages, items)
+        found = shape.shape_of(campaign.stages, items)
     except ValueError as error:
         raise ValueError(f"campaign {campaign.number}: {error}") from None
+    if found is None and campaign.public_features is not None:
+        raise ValueError(
+            f"campaign {campaign.number}: has features of its items and no stages of stars, which "
+            "alone use them; leave the features out"
+        )

@@ -14,6 +14,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_app.campaigns.features import Features, columns
+from stream_app.campaigns.plan import Campaign
 from stream_app.campaigns.stars.shape import MOST_FACTORS
 from stream_app.campaigns.stars.side import StarsSide
 from stream_app.campaigns.together import TogetherSide
@@ -21,7 +23,6 @@ from stream_app.wire.campaigns.plan import Number
 from stream_app.wire.ids import Item
 from stream_app.wire.limits import MAX_SCOPE, MAX_STAGES, VERSION
 
-MOST_FEATURES = 256
 _FLOAT, _PLACE = "<f4", "<u4"
 
 
@@ -29,12 +30,20 @@ _FLOAT, _PLACE = "<f4", "<u4"
 class PublicSide:
     """The result of the stages of campaign `number` that were released; `scope` are its items, in
     the order of the coordinates. `together` is over the first of them, None before that stage;
-    `stars` is over all of them, after the stages that it counts, None before the first."""
+    `stars` is over all of them, after the stages that it counts, None before the first. `features`
+    are those of the plan, from which the features of `stars` are computed; None where it has none.
+    """
 
     number: int
     scope: tuple[Item, ...]
     together: TogetherSide | None = None
     stars: StarsSide | None = None
+    features: Features | None = None
+
+    @classmethod
+    def begin(cls, campaign: Campaign) -> PublicSide:
+        """Return what is public of a campaign before its first stage."""
+        return cls(campaign.number, campaign.scope, features=campaign.public_features)
 
 
 class _Together(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -46,12 +55,10 @@ class _Together(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class _Stars(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stages: Annotated[int, msgspec.Meta(ge=0, le=MAX_STAGES)]
     factors: Annotated[int, msgspec.Meta(ge=1, le=MOST_FACTORS)]
-    features: Annotated[int, msgspec.Meta(ge=0, le=MOST_FEATURES)]
     precision: Annotated[float, msgspec.Meta(ge=0)]
     biases: bytes
     counts: bytes
     vectors: bytes
-    columns: bytes
     head: bytes
     whitening: bytes
     spread: bytes
@@ -62,6 +69,7 @@ class _Side(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     scope: Annotated[tuple[Item, ...], msgspec.Meta(min_length=1, max_length=MAX_SCOPE)]
     together: _Together | None = None
     stars: _Stars | None = None
+    features: Features | msgspec.UnsetType = msgspec.UNSET
     v: int = VERSION
 
 
@@ -76,7 +84,8 @@ def encode_side(side: PublicSide) -> bytes:
     if found is not None:
         together = _Together(len(found.vectors), _bytes(found.vectors), _bytes(found.weights))
     stars = None if side.stars is None else _of_stars(side.stars)
-    return _encoder.encode(_Side(side.number, side.scope, together, stars))
+    features = msgspec.UNSET if side.features is None else side.features
+    return _encoder.encode(_Side(side.number, side.scope, together, stars, features))
 
 
 def decode_side(value: bytes) -> PublicSide:
@@ -85,8 +94,10 @@ def decode_side(value: bytes) -> PublicSide:
     if read.v != VERSION:
         raise ValueError(f"version {read.v} of a public item side: this release reads {VERSION}")
     together = _together(read) if read.together else None
-    stars = _stars(read.stars, len(read.scope)) if read.stars else None
-    return PublicSide(read.number, read.scope, together, stars)
+    features = None if read.features is msgspec.UNSET else read.features
+    known = columns(features, len(read.scope))
+    stars = _stars(read.stars, known) if read.stars else None
+    return PublicSide(read.number, read.scope, together, stars, features)
 
 
 def _together(read: _Side) -> TogetherSide:
@@ -105,29 +116,27 @@ def _of_stars(side: StarsSide) -> _Stars:
     return _Stars(
         stages=side.stages,
         factors=side.vectors.shape[1],
-        features=side.features.shape[1],
         precision=side.precision,
         biases=_bytes(side.biases),
         counts=_bytes(side.counts),
         vectors=_bytes(side.vectors),
-        columns=_bytes(side.features),
         head=side.head.astype(_PLACE).tobytes(),
         whitening=_bytes(side.whitening),
         spread=_bytes(side.spread),
     )
 
 
-def _stars(read: _Stars, items: int) -> StarsSide:
-    """Return the side over `items`; every array has the size that it has there, and every number is
-    one that a campaign could give."""
-    d, m = read.factors, read.features
+def _stars(read: _Stars, features: NDArray[np.float64]) -> StarsSide:
+    """Return the side over items with these features (n, m); every array has the size that it has
+    there, and every number is one that a campaign could give."""
+    items, d = len(features), read.factors
     if len(read.head) % 4:
         raise ValueError(f"a head of {len(read.head)} bytes: a place has 4")
     side = StarsSide(
         biases=_matrix(read.biases, (items,)),
         counts=_matrix(read.counts, (items,)),
         vectors=_matrix(read.vectors, (items, d)),
-        features=_matrix(read.columns, (items, m)),
+        features=features,
         head=np.frombuffer(read.head, _PLACE).astype(np.intp),
         whitening=_matrix(read.whitening, (d, d)),
         spread=_matrix(read.spread, (d, d)),

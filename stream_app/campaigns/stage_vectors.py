@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.campaigns import together, triangle
+from stream_app.campaigns.features import columns
 from stream_app.campaigns.plan import Campaign
 from stream_app.campaigns.public_side import PublicSide
 from stream_app.campaigns.rated_items import RatedItems
@@ -51,9 +52,12 @@ def stars_before(campaign: Campaign, index: int, side: PublicSide | None) -> Sta
         side = None
     known = None if side is None else side.stars
     if known is None and learned == 0 and found is not None:
-        return StarsSide.start(np.zeros((found.items, 0)), found.factors)
+        features = columns(campaign.public_features, found.items)
+        return StarsSide.start(features, found.factors)
     if side is None or known is None or found is None or side.scope != campaign.scope:
         raise OtherSide(_needs(campaign, index, "there is none"))
+    if side.features != campaign.public_features:
+        raise OtherSide(_needs(campaign, index, "this one has other features of the items"))
     if known.stages != learned or not known.is_of(found):
         raise OtherSide(_needs(campaign, index, f"this one is after {known.stages} of {learned}"))
     return known

@@ -6,8 +6,9 @@ q_i       (d,) its learned factors; x_i (m,) its public features
 omega_i   (c_i / median c)^-1/4, how much a residual counts
 W         (d, d) makes tastes p W of unit second moment; V = W^-1
 
-The numbers are those of float32, in float64 arrays: what is computed from a side that was read is
-what is computed from the side that was written.
+The numbers that are learned are those of float32, in float64 arrays: what is computed from a side
+that was read is what is computed from the side that was written. Features are computed anew, from
+what is public of the items (`campaigns/features.py`).
 """
 
 from __future__ import annotations
@@ -80,7 +81,6 @@ class StarsSide:
             biases=_rounded(self.biases),
             counts=_rounded(self.counts, LARGEST_COUNT),
             vectors=_rounded(self.vectors),
-            features=_rounded(self.features),
             whitening=_rounded(self.whitening),
             spread=_rounded(self.spread),
         )

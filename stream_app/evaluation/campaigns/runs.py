@@ -36,16 +36,13 @@ def run(
     own: Sequence[RatedItems],
     source: RandomSource,
     *,
-    side: PublicSide | None = None,
     contributed: Callable[[int], object] = lambda people: None,  # noqa: ARG005
 ) -> Run:
     """Let every person contribute to every stage and return what is public in the end.
 
-    side: what is public before, such as features of items. `contributed` is called with how many
-    people have just contributed.
+    `contributed` is called with how many people have just contributed.
     """
-    side = PublicSide(plan.number, plan.scope) if side is None else side
-    seconds = []
+    side, seconds = PublicSide.begin(plan), []
     for index, stage in enumerate(plan.stages):
         sent, clock = _sent(plan, index, side, own), _Clock()
         summed = noisy_sum(clock.timed(sent, contributed), stage, plan.parties, source)

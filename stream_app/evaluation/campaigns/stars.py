@@ -15,15 +15,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.campaigns.features import Features, matrix
+from stream_app.campaigns.features import Features
 from stream_app.campaigns.learning import stars as learning
-from stream_app.campaigns.plan import MAX_INTEGERS, Campaign
+from stream_app.campaigns.plan import MAX_INTEGERS
 from stream_app.campaigns.planning import Outline, plan
-from stream_app.campaigns.public_side import PublicSide
 from stream_app.campaigns.rated_items import RatedItems
 from stream_app.campaigns.stars.fold_in import MEAN, fold_in, predict
 from stream_app.campaigns.stars.recipe import recipe
-from stream_app.campaigns.stars.shape import shape_of
 from stream_app.campaigns.stars.side import StarsSide
 from stream_app.evaluation.baselines import item_means
 from stream_app.evaluation.campaigns.runs import run
@@ -90,10 +88,8 @@ def evaluate_stars(
         raise ValueError(f"{len(data.users)} ratings: at least 10 are needed to evaluate")
     crowd = population(data, most_items(budget.epsilon), seed)
     outline = Outline(budget.epsilon, budget.delta, budget.parties, ("stars",))
-    planned = plan(outline, range(len(crowd.scope)))
-    columns = np.zeros((len(crowd.scope), 0))
-    if features is not None:
-        columns = matrix(features(crowd.scope))
+    known = None if features is None else features(crowd.scope)
+    planned = plan(outline, range(len(crowd.scope)), features=known)
     done = 0
 
     def add(people: int) -> None:
@@ -101,8 +97,7 @@ def evaluate_stars(
         done += people
         progress(done, len(planned.stages) * len(crowd.own))
 
-    begun = begin(planned, columns)
-    found, seconds = run(planned, crowd.own, SeededSource(seed), side=begun, contributed=add)
+    found, seconds = run(planned, crowd.own, SeededSource(seed), contributed=add)
     side = found.stars
     assert side is not None
     errors = data.truth.errors(_predicted(side, crowd), crowd.tested)
@@ -129,14 +124,6 @@ def evaluate_stars(
 def most_items(epsilon: Fraction) -> int:
     """Return the largest scope whose contributions fit in a record."""
     return MAX_INTEGERS // (1 + recipe(epsilon).factors)
-
-
-def begin(planned: Campaign, features: Floats) -> PublicSide:
-    """Return the public side before any stage, of items with these features (n, m)."""
-    shape = shape_of(planned.stages, len(features))
-    assert shape is not None
-    start = StarsSide.start(features, shape.factors)
-    return PublicSide(planned.number, planned.scope, stars=start)
 
 
 def population(data: EvaluationData, most: int, seed: int) -> Population:

@@ -86,7 +86,7 @@ def _released(standing: Standing, entry: Released) -> Standing | Ignored:
         return Ignored.TOO_FEW
     side = standing.side
     if side is None or side.number != plan.number:
-        side = PublicSide(plan.number, plan.scope)
+        side = PublicSide.begin(plan)
     try:
         learned = stages.learn(plan, entry.stage, side, noisy, entry.contributions)
     except ArithmeticError:

@@ -20,6 +20,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from stream_app.wire.campaigns.features import Features
 from stream_app.wire.ids import Item, key
 from stream_app.wire.limits import (
     MAX_BOUND,
@@ -78,7 +79,7 @@ class Campaign(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tru
 
     `parties` is 1 for a trusted aggregator and 2 for additive shares between two; `keys` are their
     public keys in hex, empty while a plan is only evaluated. `scope` are the public items, in the
-    order of the coordinates.
+    order of the coordinates, and `features` what is public of them, where the campaign uses it.
     """
 
     number: Number
@@ -88,6 +89,7 @@ class Campaign(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tru
     scope: Annotated[tuple[Item, ...], msgspec.Meta(min_length=1, max_length=MAX_SCOPE)]
     stages: Annotated[tuple[Stage, ...], msgspec.Meta(min_length=1, max_length=MAX_STAGES)]
     keys: tuple[PublicKey, ...] = ()
+    features: Features | msgspec.UnsetType = msgspec.UNSET
     v: int = VERSION
 
     def __post_init__(self) -> None:
@@ -103,11 +105,21 @@ class Campaign(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tru
             )
         if len({key(item) for item in self.scope}) != len(self.scope):
             raise ValueError(f"campaign {self.number}: an item is in the scope twice")
+        if self.features is not msgspec.UNSET and self.features.items != len(self.scope):
+            raise ValueError(
+                f"campaign {self.number}: features of {self.features.items} items over a scope of "
+                f"{len(self.scope)}; each item has its own"
+            )
         if sum(stage.share for stage in self.stages) > 1:
             raise ValueError(
                 f"campaign {self.number}: the shares of the stages exceed the budget; together "
                 "they are at most 1"
             )
+
+    @property
+    def public_features(self) -> Features | None:
+        """The features of the items of the scope; None where the campaign uses none."""
+        return None if self.features is msgspec.UNSET else self.features
 
     @cached_property  # a device asks for it with each contribution; hence `dict`
     def digest(self) -> bytes:

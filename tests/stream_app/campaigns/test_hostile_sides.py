@@ -11,7 +11,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from stream_app.campaigns.features import features_of
 from stream_app.campaigns.grid import is_within
+from stream_app.campaigns.learning.stages import learn
 from stream_app.campaigns.planning import Outline, plan
 from stream_app.campaigns.public_side import PublicSide, decode_side, encode_side
 from stream_app.campaigns.rated_items import RatedItems
@@ -23,6 +25,7 @@ OUTLINE = Outline(Fraction(2), Fraction(1, 10**6), 1, ("together", "stars"), tog
 PLAN = plan(OUTLINE, range(ITEMS))
 STARS = range(1, len(PLAN.stages))
 HEAD = np.arange(ITEMS)
+FEATURES_OF_ALL = features_of([((), 1990)] * ITEMS)
 
 histories = st.dictionaries(st.integers(0, ITEMS - 1), st.floats(1, 5), max_size=ITEMS)
 
@@ -114,10 +117,34 @@ def test_a_side_of_the_limits_keeps_the_ridge_of_the_largest_history() -> None:
     assert abs(found).max() < 10
 
 
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.lists(st.sampled_from("abcdef"), unique=True), st.integers(0, 9999)),
+        min_size=ITEMS,
+        max_size=ITEMS,
+    ),
+    histories.filter(bool),
+)
+def test_whatever_the_features_of_a_plan_a_contribution_is_within_its_bound(
+    described: list[tuple[list[str], int]], history: dict[int, float]
+) -> None:
+    campaign = plan(OUTLINE, range(ITEMS), features=features_of(described))
+    side = PublicSide.begin(campaign)
+    for index, stage in enumerate(campaign.stages):
+        sent = contribution(campaign, index, side, rated(history))
+        assert is_within(sent, stage.bound)
+        side = learn(campaign, index, side, sent.astype(np.int64), 700)
+
+
 WRONG = {
     "none": (4, None),
     "of another campaign": (4, PublicSide(2, PLAN.scope, stars=at(filled(1.0), 4).stars)),
     "of another scope": (4, PublicSide(1, PLAN.scope[::-1], stars=at(filled(1.0), 4).stars)),
+    "of other features": (
+        4,
+        PublicSide(1, PLAN.scope, stars=at(filled(1.0), 4).stars, features=FEATURES_OF_ALL),
+    ),
     "without stars": (4, PublicSide(1, PLAN.scope)),
     "after fewer stages": (4, at(filled(1.0), 3)),
     "after more stages": (4, at(filled(1.0), 5)),
