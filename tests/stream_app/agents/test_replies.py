@@ -125,6 +125,20 @@ def test_a_text_item_of_the_longest_kind_fits_a_reply(runtime: Runtime) -> None:
     assert msgspec.json.decode(replies.encoded_page(page, runtime.catalogue, LIST_LENGTH)) == page
 
 
+def test_the_longest_genres_fit_a_page(runtime: Runtime) -> None:
+    runtime.catalogue = Catalogue()
+    genres = tuple(f"{number:02}" + "\u1e9e" * 48 for number in range(16))
+    for number in range(LIST_LENGTH):
+        value = encode_message(CatalogueEntry(number, "", genres, 9999))
+        runtime.catalogue.learn(str(number).encode(), value)
+    items = np.arange(LIST_LENGTH, dtype=np.uint64)
+    answer = RankedItems(items, np.full(LIST_LENGTH, 1.2345), "blend/qolsh", MAX_SEQ, 1 / 3, 2 / 3)
+    page = replies.page(runtime, "f" * 32, LIST_LENGTH, answer)
+    assert page["items"][0]["genres"] == list(genres)
+    assert page["items"][0]["year"] == 9999
+    assert msgspec.json.decode(replies.encoded_page(page, runtime.catalogue, LIST_LENGTH)) == page
+
+
 def test_a_removed_entry_does_not_make_replies_shorter() -> None:
     catalogue = listing(["x" * 100, 7], ["a long title", ""])
     before = replies.reply_bytes(catalogue), replies.page_bytes(catalogue, 10)

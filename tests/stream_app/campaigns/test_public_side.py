@@ -135,8 +135,9 @@ def test_features_change_what_is_learned() -> None:
 
 
 @pytest.mark.parametrize("wrong", [None, features_of([((), 1980)] * (ITEMS - 1)), b"", 1])
-def test_a_side_with_features_of_other_items_is_refused(wrong: object) -> None:
-    fields = msgspec.msgpack.decode(encode_side(after(6, META)))
+@pytest.mark.parametrize("count", [1, 6], ids=["without stars", "with stars"])
+def test_a_side_with_features_of_other_items_is_refused(count: int, wrong: object) -> None:
+    fields = msgspec.msgpack.decode(encode_side(after(count, META)))
     assert decode_side(msgspec.msgpack.encode(fields)).features == FEATURES
     with pytest.raises(ValueError, match=r"."):
         decode_side(msgspec.msgpack.encode(fields | {"features": wrong}))
