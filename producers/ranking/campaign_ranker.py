@@ -58,11 +58,11 @@ class CampaignRanker:
         that add most to each score; a popular item has none.
         """
         own = in_scope(self.side.scope, rated)
-        scores = self._scores(own)
-        allowed = np.ones(len(scores), np.bool_)
-        allowed[own.places[own.places < len(scores)]] = False
+        allowed = np.ones(len(self.keys), np.bool_)
+        allowed[own.places] = False
         if excluded is not None:
-            allowed &= ~np.isin(self.keys[: len(scores)], excluded)
+            allowed &= ~np.isin(self.keys, excluded)
+        scores = self._scores(own)
         places = np.flatnonzero(allowed)
         listed = places[np.argsort(-scores[places], kind="stable")[:k]]
         personal = because and self._is_personal(own)
@@ -80,23 +80,28 @@ class CampaignRanker:
         return bool(own.within(len(found.vectors)).liked.any())
 
     def _scores(self, own: RatedItems) -> NDArray[np.float64]:
-        """Return the score of every item that a list may hold: of those of *together*, or all."""
+        """Return the score of every item of the scope (n,). Items that *together* is not over come
+        after its own, the popular ones first."""
         found, stars = self.side.together, self.side.stars
-        if found is not None and self._is_personal(own):
-            return together.scores(found, own, by_recency=True).astype(np.float64)
-        if stars is not None:
-            return stars.counts
-        return -np.arange(len(self.side.scope), dtype=np.float64)
+        popular = -np.arange(len(self.keys), dtype=np.float64) if stars is None else stars.counts
+        if found is None or not self._is_personal(own):
+            return popular
+        scores = together.scores(found, own, by_recency=True).astype(np.float64)
+        rest = popular[len(scores) :]
+        below = rest - rest.max(initial=0.0) + scores.min() - 1
+        return np.concatenate((scores, below))
 
     def _reasons(self, own: RatedItems, listed: NDArray[np.intp]) -> list[tuple[int, ...]]:
         """Return for each listed place the liked items that add most to its score."""
         found = self.side.together
         assert found is not None
-        own = own.within(len(found.vectors))
+        items = len(found.vectors)
+        own, directed = own.within(items), listed < items
         likes = own.places[own.liked]
         weights = together.recency_weights(len(likes))
-        parts = found.vectors[likes] @ (found.weights * found.vectors[listed]).T
-        added = weights[:, None] * parts
+        added = np.zeros((len(likes), len(listed)))
+        parts = found.vectors[likes] @ (found.weights * found.vectors[listed[directed]]).T
+        added[:, directed] = weights[:, None] * parts
         return [self._strongest(likes, added[:, n]) for n in range(len(listed))]
 
     def _strongest(self, likes: NDArray[np.intp], added: NDArray[np.floating]) -> tuple[int, ...]:

@@ -115,6 +115,24 @@ def of_names(side: PublishedSide) -> PublishedSide:
     return replace(side, side=replace(side.side, scope=scope))
 
 
+def test_items_without_directions_come_after_those_that_have_them(
+    published: PublishedSide,
+) -> None:
+    """As where *together* is over the first items of a larger scope."""
+    more = tuple(range(41, 61))
+    larger = replace(published.side, scope=(*SCOPE, *more))
+    rated = [RatedItem(item, item, 5.0) for item in (*TASTES[1], *TASTES[0][:15], 41)]
+    listed = CampaignRanker(larger).rank(rated, 12, because=True)
+    assert {row.item for row in listed[:5]} == set(TASTES[0][15:])
+    assert [row.item for row in listed[5:]] == list(range(42, 49))
+    assert [row.score for row in listed] == sorted((row.score for row in listed), reverse=True)
+    assert all(row.because == () for row in listed[5:])
+    counts = np.concatenate((np.arange(40.0), np.arange(20.0)))
+    stars = replace(stars_side(60), counts=counts)
+    by_count = CampaignRanker(replace(larger, stars=stars)).rank(rated, 12)
+    assert [row.item for row in by_count[5:]] == list(range(60, 53, -1))
+
+
 def test_items_of_words_keep_their_names_without_the_catalogue(published: PublishedSide) -> None:
     found = LocalRecommender(PublicTable(of_names(published))).recommend([("film 3", 5.0)], 4)
     assert {str(row.item).partition(" ")[0] for row in found.items} == {"film"}
@@ -127,11 +145,11 @@ def test_an_item_of_the_number_zero_is_offered() -> None:
     assert found.recommend([], 1).items[0].item == 0
 
 
-def stars_side() -> StarsSide:
+def stars_side(items: int = len(SCOPE)) -> StarsSide:
     """Items of the first taste are a star better, and their factor is the taste."""
-    side = StarsSide.start(np.zeros((len(SCOPE), 0)), 1)
-    first = np.array([item in TASTES[0] for item in SCOPE])
-    counts = np.linspace(10, 50, len(SCOPE))
+    side = StarsSide.start(np.zeros((items, 0)), 1)
+    first = np.array([item in TASTES[0] for item in (*SCOPE, *range(41, 100))[:items]])
+    counts = np.linspace(10, 50, items)
     return replace(
         side,
         biases=np.where(first, 0.5, -0.5),
