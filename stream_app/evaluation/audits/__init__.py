@@ -5,7 +5,8 @@
     noise_law      the noise itself against its exact law
     campaign_run   one campaign through devices' and parties' own code, with one person or without
     campaign       many of them, judged
-    event_runs     the same for trainers, with one rating event or without
+    event_runs     one training with a rating event, or without
+    trainers       many of them, judged
 
 The attacker is given what no real one has: every other person's ratings, the candidate's data, the
 noise of a party that is curious. A measurement is no guarantee: a lower bound above the claim shows

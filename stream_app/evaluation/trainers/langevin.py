@@ -76,7 +76,7 @@ class Langevin:
             variance = max(variance, least)
         # The noise is a whole number of squared units, and eta is what it stands for.
         self.eta = 2 * (float(rate) * NOISE * BOUND / spec.norm) ** 2 / float(variance)
-        self._gradients = NoisyGradients(self.model, spec.norm, variance, self._source)
+        self.gradients = NoisyGradients(self.model, spec.norm, variance, self._source)
 
     def _variance(self, eta: float) -> Fraction:
         sigma = math.sqrt(2 / eta) * float(self._rate) * NOISE / self._spec.norm
@@ -85,7 +85,7 @@ class Langevin:
     @property
     def certificate(self) -> SampledSums:
         """Return all steps."""
-        variance = self._gradients.variance
+        variance = self.gradients.variance
         assert variance is not None
         return SampledSums(NoisySum(BOUND, variance, self.model.size), self._rate, self.steps)
 
@@ -102,7 +102,7 @@ class Langevin:
         biases = slice(model.scalars + 1, None, 2)
         for _ in range(self.steps):
             rows = sample(len(events.stars), self._rate, self._source)
-            sums = self._gradients.released(events, rows)
+            sums = self.gradients.released(events, rows)
             cells = along * sums[: model.scalars]
             model.cells[:] = (1 - self.eta / CELL_VARIANCE) * model.cells + cells
             model.theta[biases] *= 1 - self.eta / BIAS_VARIANCE

@@ -56,14 +56,14 @@ class SinglePass:
             size = self.levels * self.model.size
             square = largest_square(spec.epsilon, spec.delta, size)
             variance = least_variance(BOUND, square / self.levels)
-        self._gradients = NoisyGradients(
+        self.gradients = NoisyGradients(
             self.model, spec.norm, variance, SystemSource() if source is None else source
         )
 
     @property
     def certificate(self) -> CampaignCertificate | None:
         """Return the noisy sums that one event is in; None without noise."""
-        if (variance := self._gradients.variance) is None:
+        if (variance := self.gradients.variance) is None:
             return None
         return CampaignCertificate((NoisySum(BOUND, variance, self.model.size),) * self.levels)
 
@@ -83,17 +83,17 @@ class SinglePass:
         for step in range(self.steps):
             first = step * self.batch
             rows = np.arange(first, min(first + self.batch, len(events.stars)))
-            clipped = self._gradients.clipped(events, rows)
-            descent.step(self._gradients.in_stars(release(step + 1, clipped)))
+            clipped = self.gradients.clipped(events, rows)
+            descent.step(self.gradients.in_stars(release(step + 1, clipped)))
             progress(len(rows))
 
     @property
     def _deviation(self) -> float:
         """Return the noise of a step's sum; between two prefixes two nodes change on average."""
-        return self._gradients.deviation * (2 if self.name == "tree" else 1) ** 0.5
+        return self.gradients.deviation * (2 if self.name == "tree" else 1) ** 0.5
 
     def _fresh(self, step: int, clipped: NDArray[np.int64]) -> NDArray[np.int64]:  # noqa: ARG002
-        return clipped + self._gradients.noise()
+        return clipped + self.gradients.noise()
 
     def _prefixes(self) -> Callable[[int, NDArray[np.int64]], NDArray[np.int64]]:
         """Return a function of step 1, 2 .. and its sum: by how much the noisy prefix moves.
@@ -104,7 +104,7 @@ class SinglePass:
         open_nodes: list[NDArray[np.int64]] = []
 
         def moved(step: int, clipped: NDArray[np.int64]) -> NDArray[np.int64]:
-            fresh = self._gradients.noise()
+            fresh = self.gradients.noise()
             change = clipped + fresh
             for _ in range((step & -step).bit_length() - 1):
                 change -= open_nodes.pop()

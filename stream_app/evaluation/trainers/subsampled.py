@@ -52,12 +52,12 @@ class Subsampled:
         if spec.epsilon is not None:
             budget = spec.epsilon, spec.delta
             variance = sampled_variance(BOUND, self.model.size, rate, steps, budget)
-        self._gradients = NoisyGradients(self.model, spec.norm, variance, self._source)
+        self.gradients = NoisyGradients(self.model, spec.norm, variance, self._source)
 
     @property
     def certificate(self) -> SampledSums | None:
         """Return all steps; None without noise."""
-        if (variance := self._gradients.variance) is None:
+        if (variance := self.gradients.variance) is None:
             return None
         return SampledSums(NoisySum(BOUND, variance, self.model.size), self._rate, self.steps)
 
@@ -73,10 +73,10 @@ class Subsampled:
         """Train on samples of the events."""
         check_events(events, self._spec)
         expected = self._spec.events * float(self._rate)
-        descent = Descent(self.model, _SCHEDULE, self._gradients.deviation, expected)
+        descent = Descent(self.model, _SCHEDULE, self.gradients.deviation, expected)
         for _ in range(self.steps):
             rows = sample(len(events.stars), self._rate, self._source)
-            descent.step(self._gradients.released(events, rows))
+            descent.step(self.gradients.released(events, rows))
             progress(len(rows))
 
 
