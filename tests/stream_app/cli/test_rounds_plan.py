@@ -119,7 +119,7 @@ def test_terms_that_give_no_plan_are_one_sentence_and_nothing_is_written(
     (place / "one.txt").write_text("1")
     (place / "empty.txt").write_text("\n\n")
     (place / "long.txt").write_text("\n".join(map(str, range(65_537))))
-    (place / "wide.txt").write_text("\n".join("x" * 200 + str(n) for n in range(2000)))
+    (place / "wide.txt").write_text("\n".join("x" * 100 + str(n) for n in range(2000)))
     before = sorted(place.iterdir())
     assert run([*COMMAND, *SPLIT, *more]) in (1, 2)
     found = capsys.readouterr()
