@@ -8,6 +8,9 @@
 Which records are contributions depends on the log alone, so two parties agree on `records`. Which
 boxes open depends on the party's key. With `counted` only those contributions are opened and
 summed. All other records are counted by reason and are no part of anything.
+
+One contribution more than the stage's `most` is taken, so that the stage ends as having too many;
+those after it are counted and not opened, whatever number of pseudonyms a sender makes up.
 """
 
 from __future__ import annotations
@@ -84,6 +87,7 @@ class Collection:
         self._opened = bytearray()
         self._devices: set[bytes] = set()
         self._records = blake2b(digest_size=RECORDS_DIGEST_BYTES, person=_PERSON)
+        self._most = min(self.stage.stage.most + 1, MAX_CONTRIBUTIONS)
         parties = range(self.campaign.parties)
         self._sizes = [box_bytes(self.campaign, self.stage.index, each) for each in parties]
 
@@ -121,7 +125,7 @@ class Collection:
             return Drop.FORGOTTEN
         if found.device in self._devices:
             return Drop.TWICE
-        return Drop.TOO_MANY if len(self._devices) >= MAX_CONTRIBUTIONS else None
+        return Drop.TOO_MANY if len(self._devices) >= self._most else None
 
     def _take(self, found: Contribution) -> bool:
         """Add the party's share to the total; return whether its box could be opened."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from stream_app.aggregation.topics import RoundLog
-from stream_app.campaigns.rounds import Phase, StageState
+from stream_app.campaigns.rounds import LARGEST_STEP, Phase, StageState
 from stream_app.errors import UserError
 from stream_app.wire.campaigns.plan import Campaign
 from stream_app.wire.campaigns.round_log import (
@@ -50,11 +50,16 @@ class Coordinator:
                 f"campaign {campaign.number}: the plan names no keys; give the public half of "
                 "each party"
             )
-        newest = self.log.catch_up().campaign
-        if newest is not None and campaign.number <= newest.number:
+        newest = self.log.catch_up().newest
+        if campaign.number <= newest:
             raise UserError(
-                f"campaign {campaign.number}: {newest.number} has begun already; choose a number "
-                "above it"
+                f"campaign {campaign.number}: {newest} has begun already; choose a number above it "
+                f"(murmurec rounds plan --number {newest + 1})"
+            )
+        if campaign.number > newest + LARGEST_STEP:
+            raise UserError(
+                f"campaign {campaign.number}: numbers go up by {LARGEST_STEP} at most, here from "
+                f"{newest}; choose a smaller one (murmurec rounds plan --number {newest + 1})"
             )
         entry = Planned(campaign)
         try:

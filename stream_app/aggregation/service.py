@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from stream_app.aggregation.party import Answer, Party, Read
-from stream_app.aggregation.topics import RoundLog, RoundTopic, Stopped
+from stream_app.aggregation.reading import Stopped
+from stream_app.aggregation.topics import RoundLog, RoundTopic
 from stream_app.campaigns.rounds import Phase, StageState
+from stream_app.wire.campaigns.plan import Campaign
 from stream_app.wire.campaigns.round_log import NoisyShare, Opened
 
 _WAIT_SECONDS = 0.2
@@ -33,6 +35,7 @@ def serve(
 ) -> None:
     """Answer until `stopping` returns True; `report` gets a sentence for each answer and result."""
     shown: StageState | None = None
+    foreign = b""
     while not stopping():
         try:
             answer = turn(party, log, read)
@@ -45,6 +48,11 @@ def serve(
         if ended is not None and ended is not shown:
             report(_outcome(ended))
         shown = ended or shown
+        plan = log.rounds.campaign
+        if plan is not None and log.rounds.current is not None and foreign != plan.digest:
+            foreign = plan.digest
+            if party.keys.party(plan) is None:
+                report(_not_named(party, plan))
         log.wait(_WAIT_SECONDS)
 
 
@@ -65,6 +73,17 @@ def _answered(party: Party, answer: Answer) -> str:
     if isinstance(answer, NoisyShare):
         return f"{where}: published a noisy share of {len(answer.integers) // 4} integers"
     return f"{where}: aborted ({getattr(answer, 'reason', '')})"
+
+
+def _not_named(party: Party, plan: Campaign) -> str:
+    """Return why a party owes a campaign no answer."""
+    role, named = party.keys.role, " and ".join(f"{key[:16]}..." for key in plan.keys)
+    return (
+        f"campaign {plan.number}: is not answered here: it is of {len(plan.keys)} "
+        f"{'party' if len(plan.keys) == 1 else 'parties'} with the keys {named}, and party "
+        f"{role} has {party.keys.public.hex()[:16]}...; begin a campaign that names it (murmurec "
+        f"keys show --party {role}), or start the party whose key is named"
+    )
 
 
 def _outcome(stage: StageState) -> str:

@@ -39,6 +39,9 @@ from stream_app.wire.campaigns.round_log import (
 )
 
 _PERSON = b"murmurec.set.1"
+# Between the numbers of two campaigns, and of the first one: a date or a time in seconds fits, and
+# a writer who wants to use up all numbers needs a thousand million plans.
+LARGEST_STEP = 2**32
 
 
 class Phase(StrEnum):
@@ -56,6 +59,7 @@ class Ignored(StrEnum):
     """Why an entry changes nothing."""
 
     OLD_NUMBER = "old_number"  # of a campaign
+    FAR_NUMBER = "far_number"  # above the newest by more than `LARGEST_STEP`
     OTHER_PLAN = "other_plan"
     OTHER_STAGE = "other_stage"
     OTHER_PHASE = "other_phase"
@@ -117,11 +121,13 @@ def signed_sum(shares: list[bytes]) -> NDArray[np.int64]:
 
 @dataclass(eq=False)
 class Rounds:
-    """The newest campaign of the log and its stages; `ignored` counts entries without effect."""
+    """The newest campaign of the log and its stages; `newest` is its number, or that of the one
+    before the first entry to apply; `ignored` counts entries without effect."""
 
     campaign: Campaign | None = None
     stages: list[StageState] = field(default_factory=list)
     ignored: Counter[Ignored] = field(default_factory=Counter)
+    newest: int = 0
 
     @property
     def current(self) -> StageState | None:
@@ -140,12 +146,14 @@ class Rounds:
 
     def _planned(self, entry: Planned) -> Ignored | None:
         campaign = entry.campaign
-        if self.campaign is not None and campaign.number <= self.campaign.number:
+        if campaign.number <= self.newest:
             return Ignored.OLD_NUMBER
+        if campaign.number > self.newest + LARGEST_STEP:
+            return Ignored.FAR_NUMBER
         if len(campaign.keys) != campaign.parties:
             return Ignored.OTHER_PARTY
         digest = campaign.digest
-        self.campaign = campaign
+        self.campaign, self.newest = campaign, campaign.number
         self.stages = [StageState(i, digest, each) for i, each in enumerate(campaign.stages)]
         return None
 

@@ -153,12 +153,8 @@ def outsiders_fault(admin: AdminClient, topics: Topics, seconds: float | None = 
 
 def _plain_fault(topic: str, configs: Mapping[str, str]) -> str:
     """Return a sentence if a topic that outsiders write is not as `PLAIN`; else empty."""
-    name = "compression.type"
-    if configs[name] != PLAIN[name]:
-        return (
-            f"topic {topic} has {name} {configs[name]}: it takes a few kilobytes that expand "
-            f"to gigabytes in every reader; {_APPLY} to {PLAIN[name]}"
-        )
+    if fault := _expands(topic, configs):
+        return fault
     name = "max.message.bytes"
     if int(configs[name]) > int(PLAIN[name]):
         return (
@@ -166,6 +162,17 @@ def _plain_fault(topic: str, configs: Mapping[str, str]) -> str:
             f"reject it; {_APPLY} to {PLAIN[name]}"
         )
     return ""
+
+
+def _expands(topic: str, configs: Mapping[str, str]) -> str:
+    """Return a sentence if a topic takes compressed batches; else empty."""
+    name = "compression.type"
+    if configs[name] == PLAIN[name]:
+        return ""
+    return (
+        f"topic {topic} has {name} {configs[name]}: it takes a few kilobytes that expand "
+        f"to gigabytes in every reader; {_APPLY} to {PLAIN[name]}"
+    )
 
 
 def check_campaigns(connection: Connection, topics: Topics, *, device: bool = False) -> None:
@@ -189,5 +196,9 @@ def check_campaigns(connection: Connection, topics: Topics, *, device: bool = Fa
                 f"topic {topics.rounds} has {name} {rounds[name]}: a campaign that was begun "
                 f"would be forgotten; {_APPLY} to -1"
             )
-    if fault := _plain_fault(topics.contributions, contributions):
+    faults = (
+        _plain_fault(topics.contributions, contributions),
+        _expands(topics.rounds, rounds),
+    )
+    if fault := next(filter(None, faults), ""):
         raise UserError(fault)

@@ -181,7 +181,7 @@ class Topics:
     ) -> tuple[Topic, ...]:
         # A noisy sum takes the place of its contributions: they are kept for a party that was away.
         sealed = _CLEAN | PLAIN | {"cleanup.policy": "delete", "retention.ms": CONTRIBUTIONS_KEPT}
-        rounds = {**forever, "max.message.bytes": "1048588"}
+        rounds = {**forever, **PLAIN, "max.message.bytes": "1048588"}
         pseudonym, slot = "pseudonym, 32 hex", "slot/page or slot/manifest"
         return (
             Topic(self.contributions, pseudonym, "contribution", partitions, sealed, "partitions"),

@@ -269,6 +269,32 @@ def test_the_owner_begins_and_ends_a_campaign_by_hand(
     assert "each party has a key of its own" in " ".join(capsys.readouterr().err.split())
 
 
+def test_a_party_whose_key_is_not_named_says_so_once(
+    kafka, topics, parties, aggregators, coordinator, contribute, rng, capsys, environment
+):
+    """The plan names another party b; a party a that answered waits for it."""
+    other = PartyKeys.random(Role.B)
+    campaign = plan_of((parties[0], other))
+    coordinator.begin(campaign)
+    coordinator.open_stage()
+    contribute(campaign, 0, vectors(rng, 3))
+    stage = coordinator.close_stage()
+    for each in aggregators:
+        each.start()
+    until(lambda: coordinator.log.catch_up() and stage.opened, "party a has answered")
+    until(lambda: "is not answered here" in aggregators[1].printed, "party b says why it does not")
+    assert run(["rounds", "show", "--bootstrap", kafka.bootstrap, "--prefix", topics]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"party b: {other.public.hex()}" in shown
+    assert "stage 0 waits for party b" in shown
+    for each in aggregators:
+        each.end(signal.SIGTERM)
+    printed = " ".join(aggregators[1].printed.split())
+    assert printed.count("campaign 1: is not answered here") == 1
+    assert f"party b has {parties[1].public.hex()[:16]}..." in printed
+    assert "is not answered here" not in aggregators[0].printed
+
+
 def test_a_process_without_keys_is_one_sentence(environment, tmp_path, capsys):
     place = ["--party", "a", "--folder", str(tmp_path)]
     assert run(["aggregate", *place]) == 1

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from contextlib import closing
 
+import msgspec
 import pytest
+from confluent_kafka import TopicPartition
 
-from stream_app.aggregation import topics as campaign_topics
+from stream_app.aggregation import reading
 from stream_app.aggregation.coordinator import Coordinator
 from stream_app.aggregation.keys import PartyKeys, Role
-from stream_app.aggregation.topics import ContributionTopic, RoundTopic
+from stream_app.aggregation.topics import ContributionTopic, LogChanged, RoundTopic
+from stream_app.campaigns.rounds import Phase
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
 from stream_app.kafka.topic_admin import create, delete
 from stream_app.wire import Topics
+from stream_app.wire.campaigns.round_log import Planned, encode_round
 from tests.conftest import Kafka
 from tests.stream_app.aggregation.world import plan_of
 
@@ -43,7 +47,7 @@ def written(kafka: Kafka, topic: str, count: int) -> None:
 
 def test_transactions_hold_up_neither_topic(kafka, topics, monkeypatch):
     """Each ends in a marker, which no consumer gets; what was aborted is read as well."""
-    monkeypatch.setattr(campaign_topics, "_STALL_SECONDS", 5.0)
+    monkeypatch.setattr(reading, "_STALL_SECONDS", 5.0)
     names = Topics(topics)
     log = RoundTopic(kafka.connection, names.rounds)
     contributions = ContributionTopic(kafka.connection, names.contributions)
@@ -78,7 +82,59 @@ def test_rounds_that_were_made_again_are_one_sentence(kafka, topics):
 
 
 def test_a_broker_that_is_away_is_one_sentence(monkeypatch):
-    monkeypatch.setattr(campaign_topics, "_TOPIC_SECONDS", 0.2)
+    monkeypatch.setattr(reading, "_TOPIC_SECONDS", 0.2)
     topic = ContributionTopic(Connection("127.0.0.1:1"), "absent")
     with closing(topic), pytest.raises(UserError, match="did not list its topics"):
         topic.ends  # noqa: B018
+
+
+def plans(kafka: Kafka, topics: str, numbers: list[int]) -> None:
+    """Write plans of these numbers, and 20 records that are no entries after each."""
+    parties = (PartyKeys.random(Role.A), PartyKeys.random(Role.B))
+    producer = clients.producer(kafka.connection)
+    for number in numbers:
+        campaign = msgspec.structs.replace(plan_of(parties), number=number)
+        entries = [encode_round(Planned(campaign))] + [b"no entry"] * 20
+        for value in entries:
+            clients.send(producer, Topics(topics).rounds, value=value, partition=0)
+    assert producer.flush(30) == 0
+
+
+@pytest.mark.parametrize(
+    "numbers", [[], [3], [1, 2, 3, 4, 5], [1, 4, 5, 5], [4, 6, 5], [1, 2, 2**62], [6, 5, 7]]
+)
+def test_a_device_reads_from_the_newest_plan_to_the_state_of_the_whole_log(kafka, topics, numbers):
+    in_transactions(kafka, topics)
+    plans(kafka, topics, numbers)
+    in_transactions(kafka, topics)
+    names = Topics(topics)
+    whole = RoundTopic(kafka.connection, names.rounds)
+    newest = RoundTopic(kafka.connection, names.rounds, newest=True)
+    with closing(whole), closing(newest):
+        expected, found = whole.catch_up(), newest.catch_up()
+        assert found.campaign == expected.campaign
+        if len(numbers) == 5:
+            assert newest.unreadable.total() < whole.unreadable.total() / 2
+        with closing(ContributionTopic(kafka.connection, names.contributions)) as contributions:
+            coordinator = Coordinator(whole, contributions)
+            number = whole.rounds.newest + 1
+            parties = (PartyKeys.random(Role.A), PartyKeys.random(Role.B))
+            coordinator.begin(msgspec.structs.replace(plan_of(parties), number=number))
+            coordinator.open_stage()
+        stage = newest.catch_up().current
+        assert stage is not None
+        assert stage.phase is Phase.OPEN
+
+
+def test_rounds_that_are_deleted_while_they_are_read_are_one_sentence(kafka, topics, monkeypatch):
+    """They are deleted after the ends were looked up, so the broker refuses the offset."""
+    names = Topics(topics)
+    written(kafka, names.rounds, 6)
+    admin = clients.admin(kafka.connection)
+    place = TopicPartition(names.rounds, 0, 4)
+    admin.delete_records([place])[place].result(30)
+    monkeypatch.setattr(clients, "offsets", lambda *_: (0, 6))
+    log = RoundTopic(kafka.connection, names.rounds)
+    gone = r"does not hold offset 0 any more.*start again"
+    with closing(log), pytest.raises(LogChanged, match=gone):
+        log.catch_up()

@@ -20,7 +20,7 @@ from stream_app.cli.options import (
     connection_from,
     settings_from,
 )
-from stream_app.cli.output import print_json, say, table
+from stream_app.cli.output import notice, print_json, say, table
 
 if TYPE_CHECKING:
     from stream_app.aggregation.coordinator import Coordinator
@@ -54,17 +54,26 @@ def show(
 
     Example: murmurec rounds show
     """
-    with _coordinator(settings_from(config, bootstrap, prefix, kafka)) as coordinator:
+    settings = settings_from(config, bootstrap, prefix, kafka)
+    with _coordinator(settings) as coordinator:
         rounds = coordinator.log.catch_up()
     rows = [_row(stage) for stage in rounds.stages]
     if as_json:
         campaign = rounds.campaign
-        print_json({"campaign": campaign and campaign.number, "stages": rows})
+        keys = campaign and list(campaign.keys)
+        print_json({"campaign": campaign and campaign.number, "keys": keys, "stages": rows})
     elif rounds.campaign is None:
         say("no campaign has begun")
     else:
         say(f"campaign {rounds.campaign.number}, epsilon {rounds.campaign.epsilon} for a person")
+        roles = ("central",) if rounds.campaign.parties == 1 else ("a", "b")
+        for role, key in zip(roles, rounds.campaign.keys, strict=True):
+            say(f"party {role}: {key}")
         table(tuple(rows[0]), [tuple(map(str, row.values())) for row in rows])
+        if waits := _waits(rounds.current, roles):
+            say(waits)
+        if settings.campaign_keys not in ((), rounds.campaign.keys):
+            notice(f"campaign_keys are others, {_short(settings.campaign_keys)}: see the plan's")
 
 
 @app.command()
@@ -200,6 +209,20 @@ def _coordinator(settings: Settings) -> Iterator[Coordinator]:
     finally:
         contributions.close()
         log.close()
+
+
+def _waits(stage: StageState | None, roles: tuple[str, ...]) -> str:
+    """Return for whom a closed stage waits; empty where it waits for no party."""
+    from stream_app.campaigns.rounds import Phase
+
+    if stage is None or stage.phase not in (Phase.CLOSED, Phase.COUNTED):
+        return ""
+    answered = stage.opened if stage.phase is Phase.CLOSED else stage.shares
+    silent = [role for place, role in enumerate(roles) if place not in answered]
+    return (
+        f"stage {stage.index} waits for party {' and '.join(silent)}: murmurec aggregate --party "
+        f"{silent[0]} with the key above answers"
+    )
 
 
 def _row(stage: StageState) -> dict[str, Any]:

@@ -129,7 +129,7 @@ def _rounds(settings: Settings) -> Rounds:
     connection, names = connection_from(settings), Topics(settings.topic_prefix)
     clients.describe_cluster(connection)
     topic_checks.check_campaigns(connection, names, device=True)
-    log = RoundTopic(connection, names.rounds)
+    log = RoundTopic(connection, names.rounds, newest=True)
     try:
         return log.catch_up()
     finally:

@@ -9,16 +9,18 @@ import numpy as np
 import pytest
 from nacl import bindings
 
+from stream_app.aggregation import collection
 from stream_app.aggregation.collection import Drop
 from stream_app.aggregation.keys import Role
 from stream_app.aggregation.party import Party
 from stream_app.campaigns.rounds import Phase
-from stream_app.campaigns.sealing import expand, seal
+from stream_app.campaigns.sealing import expand, open_box, seal
 from stream_app.privacy.gaussian import KeyedSource, discrete_gaussian
 from stream_app.privacy.randomness import SeededSource
 from stream_app.wire import Reason
 from stream_app.wire.campaigns.contribution import (
     Contribution,
+    box_bytes,
     box_context,
     encode_contribution,
 )
@@ -234,6 +236,42 @@ def test_too_few_devices_release_nothing(devices, rng):
     rounds = world.settle(parties_of(keys))
     assert rounds.stages[0].aborted is AbortReason.TOO_FEW
     assert not any(isinstance(entry, NoisyShare) for entry in entries(world))
+
+
+def test_made_up_pseudonyms_beyond_the_most_are_counted_and_not_opened(rng, monkeypatch):
+    world, keys = split_world(bound=2**24)
+    most = world.campaign.stages[0].most
+    world.plan()
+    world.open()
+    sent = vectors(rng, 4)
+    for device, vector in enumerate(sent):
+        world.contribute(device, vector)
+    sizes = [box_bytes(world.campaign, 0, party) for party in (0, 1)]
+    for device in range(1000, 1000 + 2 * most):
+        boxes = tuple(rng.bytes(size) for size in sizes)
+        world.send(Contribution(world.campaign.digest, 0, device_id(device), boxes))
+    world.close()
+    tried = []
+    monkeypatch.setattr(
+        collection, "open_box", lambda *given: (tried.append(given), open_box(*given))[1]
+    )
+    parties = parties_of(keys)
+    world.answered(parties[0])
+    assert len(tried) == most + 1
+    dropped = parties[0].collected.dropped
+    assert dropped[Drop.TOO_MANY] == most + 3
+    assert len(parties[0].collected.opened) == most + 1
+
+
+def test_more_contributions_than_a_sum_holds_release_nothing(rng):
+    world, keys = central_world(bound=2**24)
+    most = world.campaign.stages[0].most
+    world.plan()
+    world.open()
+    for device, vector in enumerate(vectors(rng, most + 2)):
+        world.contribute(device, vector)
+    world.close()
+    assert world.settle(parties_of(keys)).stages[0].aborted is AbortReason.TOO_MANY
 
 
 def entries(world):

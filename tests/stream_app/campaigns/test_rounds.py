@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stream_app.campaigns.rounds import Ignored, Phase, Rounds, set_digest, signed_sum
+from stream_app.campaigns.rounds import LARGEST_STEP, Ignored, Phase, Rounds, set_digest, signed_sum
 from stream_app.wire.campaigns.round_log import (
     Abort,
     AbortReason,
@@ -65,6 +65,7 @@ def test_a_trusted_aggregator_answers_alone():
 OTHER = campaign(number=2)
 IGNORED = {
     "a plan again": ((), Planned(campaign()), Ignored.OLD_NUMBER),
+    "a plan far above": ((), Planned(campaign(number=2**62)), Ignored.FAR_NUMBER),
     "a plan without keys": ((), Planned(campaign(number=2, keys=())), Ignored.OTHER_PARTY),
     "an entry of another plan": ((), Open(OTHER.digest, 0, (0, 5)), Ignored.OTHER_PLAN),
     "a later stage": ((), Open(PLAN, 1, (0, 5)), Ignored.OTHER_STAGE),
@@ -111,6 +112,15 @@ def test_a_second_party_of_a_trusted_aggregator_is_ignored():
     rounds = after(Planned(plan), Open(plan.digest, 0, (0,)), Close(plan.digest, 0, (3,)))
     assert not rounds.apply(Opened(plan.digest, 0, 1, 3, RECORDS, b"\x05"))
     assert rounds.ignored == {Ignored.OTHER_PARTY: 1}
+
+
+def test_a_number_far_above_the_newest_uses_up_no_numbers():
+    rounds = after(Planned(campaign(number=2**62)))
+    assert (rounds.campaign, rounds.ignored) == (None, {Ignored.FAR_NUMBER: 1})
+    newest = campaign(number=LARGEST_STEP)
+    assert rounds.apply(Planned(newest))
+    assert not rounds.apply(Planned(campaign(number=2 * LARGEST_STEP + 1)))
+    assert rounds.apply(Planned(campaign(number=2 * LARGEST_STEP)))
 
 
 @pytest.mark.parametrize("bits", [b"\x04", b"\x00"])

@@ -303,6 +303,7 @@ CAMPAIGNS = {
     "rounds that are compacted": ("rounds", "cleanup.policy", "compact", "compaction drops"),
     "rounds that end": ("rounds", "retention.ms", "1000", "would be forgotten"),
     "rounds of a size": ("rounds", "retention.bytes", "1000", "would be forgotten"),
+    "rounds that expand": ("rounds", "compression.type", "zstd", "expand"),
     "compacted vectors": ("contributions", "cleanup.policy", "compact", "compaction drops"),
     "vectors that expand": ("contributions", "compression.type", "zstd", "expand"),
     "large vectors": ("contributions", "max.message.bytes", "1048588", "max.message.bytes"),
