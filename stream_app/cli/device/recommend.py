@@ -168,7 +168,7 @@ def _show(recommender: LocalRecommender, found: LocalList) -> None:
 
     table = recommender.table
     for rank, row in enumerate(found.items, 1):
-        stars = "" if row.stars is None else f"  ({row.stars:.1f} stars expected)"
+        stars = "" if row.stars is None else f"  ({row.stars:.1f} of 5 stars expected)"
         shown = described(row.title or "", *_features(recommender, row.item))
         say(f"{rank:4}  {printable(f'{row.item}  {shown}').rstrip()}{stars}")
         if row.because:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import msgspec
 import numpy as np
 import pytest
@@ -11,35 +9,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from producers.ranking import LocalRecommender, PublicTable
-from stream_app.campaigns.features import features_of
-from stream_app.campaigns.learning import stages as learning
-from stream_app.campaigns.planning import Outline, plan
-from stream_app.campaigns.public_side import PublicSide
 from stream_app.campaigns.published_side import (
-    PublishedSide,
     PublishedSideError,
     decode_published,
     encode_published,
 )
-from tests.fixtures.tastes import SCOPE, TASTES
+from tests.fixtures.tastes import TASTES, side_of_all_stages
 
-DELTA = Fraction(1, 10**6)
 RATED = [(item, 5.0) for item in TASTES[0][:6]] + [(TASTES[1][0], 1.0), ("elsewhere", None)]
 
 
-def whole() -> bytes:
-    """Return a side of both kinds with features, of sums of noise."""
-    outline = Outline(Fraction(2), DELTA, 1, ("together", "stars"))
-    features = features_of([(("drama",) if item % 3 else ("war",), 1950 + item) for item in SCOPE])
-    campaign = plan(outline, SCOPE, 1, ("11" * 32,), features=features)
-    side, random = PublicSide.begin(campaign), np.random.default_rng(1)
-    for index, stage in enumerate(campaign.stages):
-        noisy = random.normal(0, 20 * stage.variance**0.5, stage.size).astype(np.int64)
-        side = learning.learn(campaign, index, side, noisy, 100)
-    return encode_published(PublishedSide.of_campaign(campaign, len(campaign.stages), side))
-
-
-WHOLE = whole()
+WHOLE = encode_published(side_of_all_stages())
 
 
 def listed(value: bytes) -> bool:
