@@ -11,13 +11,21 @@ import typer
 
 from stream_app.cli.campaign_settings import campaign_keys, campaign_scope
 from stream_app.cli.device.mechanism_options import positive_fraction
-from stream_app.cli.options import ConfigOption, settings_from
+from stream_app.cli.options import (
+    BootstrapOption,
+    ConfigOption,
+    KafkaOption,
+    PrefixOption,
+    connection_from,
+    settings_from,
+)
 from stream_app.cli.output import plural, say, table
 from stream_app.errors import UsageError, UserError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from stream_app.campaigns.features import Features
     from stream_app.campaigns.plan import Campaign
     from stream_app.settings import Settings
     from stream_app.wire.ids import Item
@@ -86,7 +94,13 @@ def plan(
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="FILE", help="Where the plan goes.")
     ] = Path("plan.json"),
+    meta: Annotated[
+        bool, typer.Option("--meta", help="For stars: use genres and years of the catalogue.")
+    ] = False,
     config: ConfigOption = None,
+    bootstrap: BootstrapOption = None,
+    prefix: PrefixOption = None,
+    kafka: KafkaOption = None,
 ) -> None:
     """Plan a campaign: its stages, their noise, and what they cost a person in all of them.
 
@@ -94,18 +108,22 @@ def plan(
 
     Example: murmurec rounds plan --epsilon 1 --scope items.txt --keys a.pub --keys b.pub
     """
-    settings = settings_from(config)
+    settings = settings_from(config, bootstrap, prefix, kafka)
     terms = _Terms(epsilon, delta, kinds, together, least, most, deadline, number)
     _check_order(keys)
     public = campaign_keys(settings, keys)
     _check_mode(settings, public)
-    made = planned(terms, _items(campaign_scope(settings, scope)), public)
+    items = _items(campaign_scope(settings, scope))
+    features = _features(settings, items) if meta else None
+    made = planned(terms, items, public, features)
     write(output, made)
     show(made, settings.cut_seconds)
     say(f"plan in {output}; murmurec rounds begin {output} begins it")
 
 
-def planned(terms: _Terms, items: Sequence[Item], keys: tuple[str, ...]) -> Campaign:
+def planned(
+    terms: _Terms, items: Sequence[Item], keys: tuple[str, ...], features: Features | None = None
+) -> Campaign:
     """Return the campaign, which every part of this release follows; UsageError for terms out of
     range or that do not fit together."""
     from stream_app.campaigns.planning import Outline, check_budget
@@ -128,7 +146,8 @@ def planned(terms: _Terms, items: Sequence[Item], keys: tuple[str, ...]) -> Camp
             deadline_cuts=terms.deadline,
         )
         # Through its bytes: only they are checked against every range of the wire.
-        made = decode_plan(encode_plan(campaign_of(outline, items, terms.number, keys)))
+        found = campaign_of(outline, items, terms.number, keys, features=features)
+        made = decode_plan(encode_plan(found))
         encode_round(Planned(made))
         check_budget(made)
     except ValueError as error:
@@ -221,6 +240,12 @@ def _items(path: Path) -> list[Item]:
             "shorter list"
         )
     return items
+
+
+def _features(settings: Settings, items: Sequence[Item]) -> Features:
+    from stream_app.cli.aggregator.plan_features import catalogue_features
+
+    return catalogue_features(connection_from(settings), settings.topic_prefix, items)
 
 
 def _parties(keys: int) -> Literal[1, 2]:

@@ -140,11 +140,8 @@ def _check_topic(settings: Settings) -> str:
 
 def _is_known(settings: Settings, entry: CatalogueEntry) -> bool:
     """Return whether the catalogue has an entry for the item."""
-    from stream_app.kafka.compacted import records
-    from stream_app.serving.catalogue import Catalogue
-    from stream_app.wire import Topics, key
+    from stream_app.cli.catalogue import catalogue_from
+    from stream_app.wire import key
 
-    catalogue = Catalogue()
-    for message in records(connection_from(settings), Topics(settings.topic_prefix).items):
-        catalogue.learn(message.key(), message.value())
+    catalogue = catalogue_from(connection_from(settings), settings.topic_prefix)
     return key(entry.item) in catalogue.entries

@@ -213,17 +213,12 @@ def _catalogue(connection: Connection, prefix: str) -> Catalogue | None:
 
     An answer over Kafka carries no titles, and a reader of answers needs no other right.
     """
-    from stream_app.kafka.compacted import records
-    from stream_app.serving.catalogue import Catalogue
-    from stream_app.wire import Topics
+    from stream_app.cli.catalogue import catalogue_from
 
-    catalogue = Catalogue()
     try:
-        for message in records(connection, Topics(prefix).items):
-            catalogue.learn(message.key(), message.value())
+        return catalogue_from(connection, prefix)
     except UserError:
         return None
-    return catalogue
 
 
 def _over_http(
