@@ -14,12 +14,16 @@ from __future__ import annotations
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import structlog
 from prometheus_client import CollectorRegistry
 
-from stream_app.campaigns.learning import together
+from stream_app.campaigns.learning import stages
+from stream_app.campaigns.planning import KINDS, Outline, plan
+from stream_app.campaigns.public_side import PublicSide
+from stream_app.campaigns.stars.side import StarsSide
 from stream_app.kernels.compilation import CompilationCount
 from stream_app.monitoring.gauges import Gauges
 from stream_app.monitoring.metrics import Metrics
@@ -107,7 +111,7 @@ def warm_up(spec: StateSpec, index: str = "exact", code_bits: int = 256) -> None
     if spec.signed:
         _check_signature()
     if spec.parties:
-        together.learn(np.zeros(3, np.int64), 1, 4)
+        _learn_campaign()
     gauges.publish()
     gauges.publish_fill()
     for device in (events[0].device, bytes(16)):
@@ -116,6 +120,16 @@ def warm_up(spec: StateSpec, index: str = "exact", code_bits: int = 256) -> None
     replica.forget(events[0].device)
     replica.apply(_decoded(events, 0, spec))  # again: duplicates, and a forgotten device
     replica.end_round(2, (2,) * spec.partitions, (1, 1))  # the events are of day 0: all are evicted
+
+
+def _learn_campaign() -> None:
+    """Learn every kind of stage, over four items with a feature."""
+    outline = Outline(Fraction(1), Fraction(1, 10**6), 1, KINDS, together_items=2)
+    campaign = plan(outline, range(4))
+    start = StarsSide.start(np.arange(4.0)[:, None], 2)
+    side = PublicSide(campaign.number, campaign.scope, stars=start)
+    for index, stage in enumerate(campaign.stages):
+        side = stages.learn(campaign, index, side, np.zeros(stage.size, np.int64), stage.least)
 
 
 def _check_signature() -> None:

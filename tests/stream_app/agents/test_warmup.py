@@ -6,7 +6,9 @@ from __future__ import annotations
 import gc
 from collections.abc import Sequence
 from dataclasses import replace
+from fractions import Fraction
 
+import msgspec
 import numpy as np
 import pytest
 from numba.core.dispatcher import Dispatcher
@@ -14,14 +16,16 @@ from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry
 
 from stream_app.agents.warmup import warm_up
+from stream_app.campaigns.planning import KINDS, Outline, plan
 from stream_app.kernels.stream.signatures import verify_all
 from stream_app.monitoring.gauges import Gauges
 from stream_app.monitoring.metrics import Metrics
 from stream_app.replay.signature_check import SignatureCheck
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.recommender import Recommender
+from stream_app.state.campaigns.part import CampaignPart
 from stream_app.state.replica import Replica, StateSpec
-from stream_app.wire import decode_many
+from stream_app.wire import CampaignPlan, Released, decode_many
 from stream_app.wire.signatures import Claim
 from tests.fixtures.replicas import ALL, SMALL
 from tests.fixtures.streams import EVERY_FAMILY, Published, events, log, publish, run_of
@@ -67,6 +71,22 @@ def test_nothing_is_compiled_after_the_warm_up(
         recommender.answer(device, 100)
         recommender.recall(device, 10)
     assert replica.model_digest() != replica.ledger_digest()
+    assert compiled() == before
+
+
+def test_no_kind_of_stage_is_compiled_after_the_warm_up_of_a_worker_with_campaigns() -> None:
+    warm_up(replace(SMALL, privacy_mode="split"))
+    before = compiled()
+    outline = Outline(Fraction(4), Fraction(1, 10**6), 2, KINDS, together_items=5)
+    campaign = plan(outline, range(30))
+    random, part = np.random.default_rng(1), CampaignPart(2)
+    keys = ("11" * 32, "22" * 32)
+    campaign = msgspec.structs.replace(campaign, keys=keys)
+    assert part.apply(CampaignPlan(plan=campaign)) is None
+    for index, stage in enumerate(campaign.stages):
+        noisy = random.integers(-999, 999, stage.size).astype("<i4").tobytes()
+        entry = Released(plan=campaign.digest, stage=index, contributions=9, integers=noisy)
+        assert part.apply(entry) is None
     assert compiled() == before
 
 
