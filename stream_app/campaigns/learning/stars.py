@@ -9,8 +9,10 @@
     moment   W = (M 4 d / people)^-1/2
     refine   b += 1.2 G_0 / (c omega + 7 s),  q V += .6 sqrt d G_k / (c omega + 7 s)
 
-Constants were chosen on validation splits of ML-1M at epsilon 2. Bias and factors are Newton steps
-whose curvature is known up to the noise, so that what is rarely rated moves little.
+Constants, like those of `stars/contributions.py` and `stars/fold_in.py`, are public and fixed by
+version 1 of a plan: with others a replay would compute another state, and devices would send what
+workers do not expect. They were chosen on validation splits of ML-1M at epsilon 2. Bias and factors
+are Newton steps whose curvature is known up to the noise: what is rarely rated moves little.
 """
 
 from __future__ import annotations

@@ -19,7 +19,16 @@ from stream_app.state.campaigns.standing import Ignored
 from stream_app.state.replica import Replica, StateSpec
 from stream_app.wire import Aborted, CampaignEntry, Released, decode_many
 from stream_app.wire.campaigns.round_log import AbortReason
-from tests.fixtures.campaigns import BOUND, VARIANCE, noisy, plan, planned, released
+from tests.fixtures.campaigns import (
+    BOUND,
+    VARIANCE,
+    noisy,
+    plan,
+    planned,
+    released,
+    released_noise,
+    whole_plan,
+)
 from tests.fixtures.replicas import SMALL
 from tests.fixtures.streams import events, log, publish, run_of
 
@@ -216,6 +225,37 @@ def test_a_released_sum_is_in_the_digest() -> None:
         for entries in ([], [released(PLAN)], [released(PLAN, seed=1)], [released(PLAN, 1)])
     }
     assert len(digests) == 4
+
+
+WHOLE = whole_plan()
+SUMS = [released_noise(WHOLE, stage) for stage in range(len(WHOLE.stages))]
+WHOLE_HISTORY: History = [[planned(WHOLE), *SUMS[:2]], SUMS[2:4], SUMS[4:7], SUMS[7:]]
+
+
+@pytest.mark.parametrize("cut", range(1, ROUNDS))
+def test_a_state_that_is_loaded_between_stages_of_stars_continues_like_every_other(
+    cut: int,
+) -> None:
+    whole = play(Replica(CENTRAL), WHOLE_HISTORY)
+    assert whole.campaigns is not None
+    assert whole.campaigns.standing.next_stage is None
+    assert whole.campaigns.ignored == {}
+    begun, again = play(Replica(CENTRAL), WHOLE_HISTORY, last=cut), Replica(CENTRAL)
+    again.load(
+        begun.model_arrays(), begun.ledger.arrays(), begun.cut, begun.end_offsets, begun.origin
+    )
+    play(again, WHOLE_HISTORY, 3, first=cut + 1)
+    assert again.model_digest() == whole.model_digest()
+
+
+@pytest.mark.parametrize("stage", range(len(SUMS)))
+def test_every_released_sum_of_stars_is_in_the_digest(stage: int) -> None:
+    other = [*SUMS[:stage], released_noise(WHOLE, stage, seed=1), *SUMS[stage + 1 :]]
+    digests = {
+        play(Replica(CENTRAL), [[planned(WHOLE), *sums], [], [], []]).model_digest()
+        for sums in (SUMS, other)
+    }
+    assert len(digests) == 2
 
 
 def test_a_mode_is_part_of_the_specification() -> None:
