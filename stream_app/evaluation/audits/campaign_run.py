@@ -1,4 +1,4 @@
-"""One campaign, with one person or without: devices, boxes, parties and log as they are live.
+"""One campaign, with one person or without, through the code that devices and parties run.
 
 The attacker owns all that can be owned: the log of rounds, the topic of contributions, every other
 device, and in split mode one of the two parties. In each stage
@@ -23,19 +23,20 @@ from numpy.typing import NDArray
 from stream_app.aggregation.collection import Record
 from stream_app.aggregation.keys import PartyKeys, Role
 from stream_app.aggregation.party import Party, Releases
-from stream_app.campaigns import sealing
+from stream_app.campaigns import sealing, stage_vectors
+from stream_app.campaigns.learning import stages
 from stream_app.campaigns.plan import Campaign
+from stream_app.campaigns.public_side import PublicSide, decode_side, encode_side
 from stream_app.campaigns.rated_items import RatedItems
 from stream_app.campaigns.rounds import Phase, Rounds, StageState
 from stream_app.errors import UserError
-from stream_app.evaluation.audits import devices
 from stream_app.privacy.gaussian import KeyedSource, discrete_gaussian
 from stream_app.privacy.randomness import RandomSource
 from stream_app.wire.campaigns.contribution import encode_contribution
 from stream_app.wire.campaigns.round_log import Close, Open, Planned, RoundEntry
 
 Integers = NDArray[np.int64]
-Device = Callable[[Campaign, int, devices.Public, RatedItems], NDArray[np.int32]]
+Device = Callable[[Campaign, int, PublicSide | None, RatedItems], NDArray[np.int32]]
 MakeParty = Callable[[PartyKeys, Releases], Party]
 MakeKeys = Callable[[Role, bytes, bytes, bytes], PartyKeys]
 
@@ -44,7 +45,7 @@ MakeKeys = Callable[[Role, bytes, bytes, bytes], PartyKeys]
 class Code:
     """What is audited: the devices' function and the parties; tests plant faults in copies."""
 
-    device: Device = devices.contribution
+    device: Device = stage_vectors.contribution
     party: MakeParty = Party
     keys: MakeKeys = PartyKeys
 
@@ -98,7 +99,7 @@ class Run:
             self.code.party(keys, kept)
             for keys, kept in zip(self.keys, self._releases, strict=True)
         ]
-        self._public = devices.nothing(self.campaign)
+        self._side = PublicSide.begin(self.campaign)
         self._write(Planned(self.campaign))
 
     def stage(self, index: int) -> Seen:
@@ -108,12 +109,11 @@ class Run:
         """
         plan = self.campaign.digest
         self._write(Open(plan, index, (self._end,)))
-        vectors = [
-            self.code.device(self.campaign, index, self._public, rated) for rated in self.own
-        ]
+        side = decode_side(encode_side(self._side))  # as devices read it
+        vectors = [self.code.device(self.campaign, index, side, rated) for rated in self.own]
         sent = vectors[:]
         if not self.present:
-            sent[-1] = self.code.device(self.campaign, index, self._public, RatedItems.none())
+            sent[-1] = self.code.device(self.campaign, index, side, RatedItems.none())
         for number, vector in enumerate(sent):
             self._contribute(index, number, vector)
         before = len(self._log)
@@ -124,8 +124,8 @@ class Run:
         others = np.array(vectors[:-1], np.int64).sum(axis=0)
         seen = [self._left(stage, others)]
         seen += self._second(index, before, others - vectors[0])
-        self._public = devices.learned(
-            self.campaign, index, self._public, stage.result, stage.contributions
+        self._side = stages.learn(
+            self.campaign, index, self._side, stage.result, stage.contributions
         )
         self._topic.clear()
         return Seen(vectors[-1], tuple(seen))

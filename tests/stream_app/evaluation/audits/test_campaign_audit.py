@@ -13,11 +13,10 @@ from stream_app.aggregation import collection, party
 from stream_app.aggregation.collection import Collection, Drop
 from stream_app.aggregation.keys import PartyKeys, Role
 from stream_app.aggregation.party import Party
-from stream_app.campaigns import sealing, together
+from stream_app.campaigns import sealing, stage_vectors, together
 from stream_app.campaigns.plan import Campaign
 from stream_app.campaigns.planning import Outline, stages
 from stream_app.errors import UserError
-from stream_app.evaluation.audits import devices
 from stream_app.evaluation.audits.campaign import CampaignAudit, Subject, audit, crowd
 from stream_app.evaluation.audits.campaign_run import Code
 from stream_app.privacy.gaussian import discrete_gaussian
@@ -137,8 +136,8 @@ class KeyOfAPlan(PartyKeys):
         return super().noise_key(plan, 0, bytes(32))
 
 
-def loud(campaign, index, public, rated):
-    return 8 * devices.contribution(campaign, index, public, rated)
+def loud(campaign, index, side, rated):
+    return 8 * stage_vectors.contribution(campaign, index, side, rated)
 
 
 SPLIT, CENTRAL = 2, 1
