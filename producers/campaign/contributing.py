@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from producers.campaign import history, terms
+from producers.campaign import account_plan, history, terms
 from producers.campaign.stage_requests import StageRequests
 from producers.campaign.terms import Pinned
 from producers.journal import Journal, Message
@@ -49,4 +49,5 @@ def contribute(
             "the first contribution counts, and there is no second"
         )
     raw_vector = history.vector(campaign, stage.index, rated, side)  # before the debit
+    account_plan.decide(journal, device, requests.mechanism)
     return journal.release(requests.request(journal, device, raw_vector))[0]

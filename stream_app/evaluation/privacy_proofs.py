@@ -282,8 +282,9 @@ PROOFS: tuple[Proof, ...] = (
                 "stream_app/campaigns/test_grid.py::test_no_vector_is_longer_than_its_bound",
             ),
             Step(
-                "The noise of a coordinate is a discrete Gaussian of variance V: a word of 64 bits "
-                "is compared with the first 63 digits of its distribution function.",
+                "The noise of a coordinate is a discrete Gaussian of variance V (Canonne, Kamath "
+                "and Steinke 2020, Definition 1): a word of 64 bits is compared with the first 63 "
+                "digits of its distribution function.",
                 f"{_DRAWS}::test_a_threshold_is_the_first_63_digits_of_the_distribution",
             ),
             Step(

@@ -94,7 +94,8 @@ def read(message: Any) -> Contribution:
 def cost(journal: Journal, device: bytes = ANN, epoch: int = DAY) -> float:
     terms = journal.enrolment(device)
     assert terms is not None
-    return spent(journal._state.used(device, epoch, terms.budget), terms.budget) / 10**9
+    exact = dataclasses.replace(terms.budget, plan="")
+    return spent(journal._state.used(device, epoch, exact), exact) / 10**9
 
 
 @pytest.mark.parametrize("parties", [1, 2])
@@ -180,11 +181,30 @@ def test_a_campaign_and_reports_share_an_adaptive_budget(enrolled):
         assert journal.room(BOB, HALF, DAY) == before
 
 
-def test_the_budget_of_a_campaign_is_for_no_other_mechanism(enrolled):
-    with enrolled() as journal:
+def test_other_campaigns_and_reports_follow_a_campaign_in_one_budget(enrolled):
+    with enrolled(Fraction(5)) as journal:
         take_part(journal, opened(plan(keys_of(1))))
+        take_part(journal, opened(plan(keys_of(2), parts=3)))
+        take_part(journal, opened(plan(keys_of(1), parts=1, epsilon=Fraction(1, 2))))
+        assert journal.spent(ANN)["user"].reports == 3
+        journal.release(ask(ANN, 1, mechanism=HALF))
+        terms = journal.enrolment(ANN)
+    assert terms is not None
+    assert terms.budget.plan == "adaptive"
+
+
+def test_a_budget_that_holds_a_campaign_only_exactly_is_for_no_other_mechanism(enrolled):
+    with enrolled(Fraction(1)) as journal:
+        take_part(journal, opened(plan(keys_of(1), parts=1)))
         with pytest.raises(BudgetExhausted, match="planned for gaussian"):
             journal.release(ask(ANN, 1, mechanism=HALF))
+
+
+def test_a_campaign_leaves_a_plan_that_was_chosen(enrolled):
+    with enrolled() as journal:
+        journal.release(ask(ANN, 1, mechanism=HALF))
+        with pytest.raises(BudgetExhausted, match="with --plan adaptive may use several"):
+            take_part(journal, opened(plan(keys_of(1))))
 
 
 def test_a_second_contribution_to_a_stage_is_refused_after_a_restart_too(enrolled):
