@@ -1,13 +1,14 @@
 """Run the benchmarks (`make bench`): every module of this folder with a `measure()`, into
 bench.json and a table.
 
-    python -m tests.benchmarks [NAME ...] [--output bench.json]
+    python -m tests.benchmarks [NAME ...] [--output bench.json] [--splits 1]
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import inspect
 import pkgutil
 import sys
 from pathlib import Path
@@ -25,6 +26,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="benchmark modules (default: all)")
     parser.add_argument("--output", type=Path, default=Path("bench.json"))
+    parser.add_argument(
+        "--splits", type=int, help="average over so many splits, where a benchmark has several"
+    )
     arguments = parser.parse_args()
     console = Console()
     known = [m.name for m in pkgutil.iter_modules(package.__path__)]
@@ -36,7 +40,9 @@ def main() -> int:
             print(f"no benchmark {name!r}; there are {', '.join(known)}", file=sys.stderr)
             return 2
         with console.status(f"measuring {name} ..."):
-            figures.extend(importlib.import_module(f"tests.benchmarks.{name}").measure())
+            measure = importlib.import_module(f"tests.benchmarks.{name}").measure
+            fewer = arguments.splits and "splits" in inspect.signature(measure).parameters
+            figures.extend(measure(splits=arguments.splits) if fewer else measure())
     arguments.output.write_bytes(msgspec.json.format(msgspec.json.encode(figures)))
     table = Table("figure", "measured", "unit", "target", "met")
     for figure in figures:

@@ -49,17 +49,19 @@ _STARS = (  # mode, epsilon, metadata, target
 )
 
 
-def measure() -> list[Figure]:
-    """Return the figures of lists and of predicted ratings, and a device's work."""
+def measure(splits: int = len(_SEEDS)) -> list[Figure]:
+    """Return the figures of lists and of predicted ratings, and a device's work; of the first
+    splits and draws of the noise, for a shorter run."""
+    seeds = _SEEDS[:splits]
     files = rating_files()
     if "ml-1m" not in files:
         title = f"campaigns on real ratings: skipped, none in {folder()} (set MURMUREC_DATA)"
         return [Figure(title, nan, "")]
     data = columns_of(load(files["ml-1m"]), None)
-    figures = lists("ml-1m", data, _LISTS)
+    figures = lists("ml-1m", data, _LISTS, seeds)
     if "ml-100k" in files:
         figures += lists(
-            "ml-100k", columns_of(load(files["ml-100k"]), None), (("central", "1/2", ""),)
+            "ml-100k", columns_of(load(files["ml-100k"]), None), (("central", "1/2", ""),), seeds
         )
     found = load(files["ml-1m"]).described
     metadata = metadata_of(found, files["ml-1m"]) if found else None
@@ -70,7 +72,7 @@ def measure() -> list[Figure]:
             campaign_stars(
                 data, mode, Fraction(epsilon), metadata=metadata if meta else None, seed=seed
             )
-            for seed in _SEEDS
+            for seed in seeds
         ]
         name = f"ml-1m, stars, {mode}, epsilon {epsilon}{', metadata' if meta else ''}"
         rmse = float(np.mean([each.rmse for each in found]))
@@ -82,7 +84,9 @@ def measure() -> list[Figure]:
     return figures
 
 
-def lists(name: str, data: Dataset, rows: tuple[tuple[str, str, str], ...]) -> list[Figure]:
+def lists(
+    name: str, data: Dataset, rows: tuple[tuple[str, str, str], ...], seeds: tuple[int, ...]
+) -> list[Figure]:
     """Return nDCG@10 of lists by mode and epsilon, in any order and by recency."""
     users, items = user_keys(data.users), item_keys(data.items)
     liked = data.ratings >= least_like(None, data)
@@ -92,7 +96,7 @@ def lists(name: str, data: Dataset, rows: tuple[tuple[str, str, str], ...]) -> l
         budget = budget_of(mode, Fraction(epsilon))
         found = [
             evaluate_lists(task, budget, scope=min(SCOPE, len(task.items)), seed=seed)
-            for seed in _SEEDS
+            for seed in seeds
         ]
         title = f"{name}, together, {mode}, epsilon {epsilon}"
         for place, history in enumerate(("by recency", "no order")):

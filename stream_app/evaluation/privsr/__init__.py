@@ -3,8 +3,15 @@
 social_factorization    the model; plain, social, and with noise of the reader's choice
 printed_shares          its noise as printed, labelled `paper`: no guarantee
 private_rounds          corrected: secure sums with shared noise, a budget for each rating
+measured                errors of all of them on one split
 """
 
+from stream_app.evaluation.privsr.measured import (
+    MODELS,
+    SocialOptions,
+    SocialResult,
+    evaluate_social,
+)
 from stream_app.evaluation.privsr.printed_shares import PrintedShares
 from stream_app.evaluation.privsr.private_rounds import Budget, PrivateRounds, Rounds, SecureSum
 from stream_app.evaluation.privsr.social_factorization import (
@@ -15,13 +22,17 @@ from stream_app.evaluation.privsr.social_factorization import (
 )
 
 __all__ = [
+    "MODELS",
     "Budget",
     "PrintedShares",
     "PrivateRounds",
     "Rounds",
     "SecureSum",
     "SocialFactors",
+    "SocialOptions",
     "SocialParameters",
     "SocialRatings",
+    "SocialResult",
+    "evaluate_social",
     "social_factorization",
 ]

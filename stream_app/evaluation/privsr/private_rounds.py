@@ -24,6 +24,7 @@ The printed shares: `printed_shares.py`.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -159,13 +160,21 @@ class PrivateRounds:
             found[places] = MIDDLE + self.biases[items] + own[0] + self.vectors[items] @ own[1:]
         return np.clip(found, 1, 5)
 
-    def learn(self, data: SocialRatings) -> None:
-        """Run all rounds over the devices of the data, whose items are those of the block."""
+    def learn(
+        self,
+        data: SocialRatings,
+        progress: Callable[[int, int], object] = lambda done, total: None,  # noqa: ARG005
+    ) -> None:
+        """Run all rounds over the devices of the data, whose items are those of the block.
+
+        `progress` is called with the contributions made and their total.
+        """
         order = np.argsort(data.users, kind="stable")
         ends = np.searchsorted(data.users[order], np.arange(data.people + 1))
         for step in range(self.plan.count):
             total = SecureSum(self.size, self.plan.least)
             for user in range(data.people):
+                progress(step * data.people + user, self.plan.count * data.people)
                 own = order[ends[user] : ends[user + 1]]
                 columns = data.items[own], data.stars[own], data.sensitive[own]
                 total.add(self.contribution(*columns) + self.shares.draw(self._source))

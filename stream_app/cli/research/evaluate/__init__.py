@@ -4,6 +4,7 @@ measure    a learner over ratings
 trained    a trainer with a central guarantee
 rank       lists of items
 profiles   neighbours over profiles of items
+social     PrivSR, and social models without it
 campaign   what noisy sums of whole people are good for
 """
 
@@ -32,8 +33,18 @@ from stream_app.errors import UsageError, UserError
 if TYPE_CHECKING:
     from stream_app.evaluation import EvaluationResult
     from stream_app.evaluation.campaigns import CampaignLists, CampaignStars
+    from stream_app.evaluation.privsr import SocialResult
     from stream_app.evaluation.profiles import ProfileResult
     from stream_app.evaluation.ranking import RankingResult
+
+    Result = (
+        EvaluationResult
+        | ProfileResult
+        | RankingResult
+        | SocialResult
+        | CampaignLists
+        | CampaignStars
+    )
 
 _PROFILES = ("blip", "jlt", "jltpaper")
 
@@ -84,9 +95,15 @@ def evaluate(
             "--model",
             metavar="NAME",
             help="Learner: hybrid, dense, ...; or a trainer that noises what it learns from true "
-            "ratings: noisy-cells, tree, ...; an unknown name lists all.",
+            "ratings: noisy-cells, tree, ...; with --trust: plain, social, privsr, privsr-paper.",
         ),
     ] = "hybrid",
+    trust: Annotated[
+        Path | None,
+        typer.Option(
+            "--trust", metavar="FILE", help="Who trusts whom: columns truster and trustee."
+        ),
+    ] = None,
     mechanism: MechanismOrDefaultOption = None,
     epsilon: EpsilonOption = None,
     thinning: ThinningOption = None,
@@ -134,7 +151,7 @@ def evaluate(
     Example: murmurec evaluate ml-1m.zip --model dense --epsilon 2
     """
     from producers.datasets.load import load
-    from stream_app.cli.research.evaluate import trained
+    from stream_app.cli.research.evaluate import social, trained
     from stream_app.cli.research.evaluate.measure import EvaluationOptions, default_family
 
     summed = mode if mode != "local" else None
@@ -146,20 +163,34 @@ def evaluate(
     elif meta:
         raise UsageError("--meta: is about a campaign; add --mode central or --mode split")
     options = EvaluationOptions(protocol, model, factors, depth, scope, choice, seed)
-    if trained.is_trainer(model):
+    others = {
+        "--mechanism": mechanism, "--thinning": thinning, "--protocol": protocol, "--rank": rank,
+        "--mode": summed,
+    }  # fmt: skip
+    social.refuse(model, trust, others)
+    if social.is_social(model):
+        mechanism = "none"
+    elif trained.is_trainer(model):
         trained.refuse(options, mechanism, rank=rank)
         mechanism = "none"
     if json_file:
         writable(json_file)
     found = load(file, scale_from(scale))
-    # Lists need no stream: ratings without times are put in a random order.
-    unordered = rank or summed is not None
+    # A random split needs no stream, nor do lists: ratings without times are put in a random order.
+    unordered = rank or summed is not None or trust is not None
     for warning in filter(None, (found.scale_warning,) if unordered else found.warnings):
         notice(f"warning: {warning}")
     dataset = found.in_time_order(seed)
     if mechanism is None:
         mechanism = default_family(found.scale)
-    result: EvaluationResult | ProfileResult | RankingResult | CampaignLists | CampaignStars
+    result: (
+        EvaluationResult
+        | ProfileResult
+        | RankingResult
+        | CampaignLists
+        | CampaignStars
+        | SocialResult
+    )
     if not rank and (k is not None or held is not None):
         raise UsageError(f"--{'split' if k is None else 'k'}: is about lists; add --rank")
     if rank and mechanism.partition(":")[0] in _PROFILES:
@@ -177,6 +208,9 @@ def evaluate(
 
         result = profiles.measured(dataset, mechanism_of(mechanism, epsilon), seed)
         profiles.show(result)
+    elif trust is not None:
+        result = social.measured(dataset, trust, epsilon, options)
+        social.show(result, str(dataset.scale))
     elif trained.is_trainer(model):
         from stream_app.cli.research.evaluate import measure
 

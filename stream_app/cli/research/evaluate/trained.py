@@ -8,13 +8,14 @@ from stream_app.cli import output
 from stream_app.cli.research.evaluate.measure import EvaluationOptions
 from stream_app.errors import UsageError, UserError
 from stream_app.evaluation import EvaluationResult
+from stream_app.evaluation.privsr import MODELS
 from stream_app.evaluation.trainers import TRAINERS
 from stream_app.models.factorization.factory import LEARNERS
 
 
 def is_trainer(model: str) -> bool:
     """Return whether the name is that of a trainer; UsageError for one that is of nothing."""
-    known = (*LEARNERS, *TRAINERS, "neighbours")
+    known = (*LEARNERS, *TRAINERS, *MODELS, "neighbours")
     if model not in known:
         raise UsageError(
             f"--model {output.printable(model[:40])}: choose one of {', '.join(known)}"
