@@ -31,6 +31,7 @@ from stream_app.wire.campaigns.round_log import (
     Opened,
     decode_round,
 )
+from stream_app.wire.ids import partition_of
 from tests.stream_app.aggregation.world import (
     Kept,
     central_world,
@@ -121,9 +122,8 @@ def bad_inputs(world, keys, rng):
     world.put(device_id(109).hex().encode(), b"")
     world.put(device_id(110).hex().encode(), rng.bytes(500))
     elsewhere = made(111)
-    right = world.send(elsewhere)
-    world.topic[right.partition].pop()
-    world.put(elsewhere.key, encode_contribution(elsewhere), (right.partition + 1) % 3)
+    wrong = (partition_of(elsewhere.key, world.partitions) + 1) % world.partitions
+    world.put(elsewhere.key, encode_contribution(elsewhere), wrong)
     return {
         Drop.OTHER_PLAN: 1,
         Drop.EARLY: 1,

@@ -62,6 +62,7 @@ class World:
     topic: list[list[Record]] = field(default_factory=lambda: [[] for _ in range(PARTITIONS)])
     log: list[bytes] = field(default_factory=list)
     gone: bool = False
+    partitions: int = PARTITIONS
     _applied: dict[Party, int] = field(default_factory=dict)
 
     def write(self, entry: RoundEntry) -> None:

@@ -1,0 +1,201 @@
+"""Campaigns of two parties over a real broker: every process killed on the way, and every kind of
+record that does not count."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from confluent_kafka import Producer
+
+from stream_app.aggregation.coordinator import Coordinator
+from stream_app.aggregation.keys import PartyKeys
+from stream_app.aggregation.topics import ContributionTopic, RoundTopic
+from stream_app.campaigns.rounds import Phase
+from stream_app.campaigns.sealing import seal
+from stream_app.cli import run
+from stream_app.cli.demo.worker import WorkerProcess
+from stream_app.kafka import clients
+from stream_app.privacy.randomness import SystemSource
+from stream_app.state.replica import Replica
+from stream_app.wire import Topics
+from stream_app.wire.campaigns.contribution import Contribution, encode_contribution
+from stream_app.wire.campaigns.plan import Campaign
+from stream_app.wire.campaigns.round_log import AbortReason
+from tests.conftest import Kafka
+from tests.fixtures.streams import events, publish
+from tests.fixtures.waiting import until
+from tests.kafka.conftest import Send, Start, ends_of
+from tests.kafka.test_aggregation import (
+    Aggregator,
+    aggregators,
+    check,
+    contribute,
+    coordinator,
+    parties,
+    result,
+    shares,
+)
+from tests.stream_app.aggregation.test_party import bad_inputs
+from tests.stream_app.aggregation.world import device_id, plan_of, vectors
+
+__all__ = ["aggregators", "contribute", "coordinator", "parties"]
+pytestmark = pytest.mark.kafka
+DEVICES = 6
+
+
+@pytest.fixture
+def log(kafka: Kafka, topics: str) -> Iterator[RoundTopic]:
+    found = RoundTopic(kafka.connection, Topics(topics).rounds)
+    with closing(found):
+        yield found
+
+
+@pytest.fixture
+def split(parties: tuple[PartyKeys, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every process be of a deployment with these two parties pinned."""
+    monkeypatch.setenv("MURMUREC_PRIVACY_MODE", "split")
+    monkeypatch.setenv("MURMUREC_CAMPAIGN_KEYS", ",".join(each.public.hex() for each in parties))
+
+
+def begun(tmp_path: Path, arguments: list[str], log: RoundTopic) -> Campaign:
+    """Plan a campaign over 8 items, and begin it, by the commands."""
+    scope, path = tmp_path / "items.txt", tmp_path / "plan.json"
+    scope.write_text("\n".join(map(str, range(8))))
+    terms = ["--epsilon", "4", "--least", "2", "--deadline", "200"]
+    assert run(["rounds", "plan", *terms, "--scope", str(scope), "-o", str(path)]) == 0
+    assert run(["rounds", "begin", str(path), *arguments]) == 0
+    campaign = log.catch_up().campaign
+    assert campaign is not None
+    return campaign
+
+
+def kill_owner(workers: list[WorkerProcess]) -> None:
+    owner = next(each for each in workers if each.state()["clock"])
+    os.killpg(owner.process.pid, signal.SIGKILL)
+    owner.process.wait()
+    workers.remove(owner)
+
+
+def test_a_split_campaign_is_released_once_whatever_is_killed_on_the_way(
+    kafka: Kafka, topics: str, start: Start, send: Send, tmp_path: Path, split: None,
+    parties: tuple[PartyKeys, ...], aggregators: list[Aggregator], log: RoundTopic,
+    contribute: Callable[..., None], oracle: Callable[..., Replica], rng: np.random.Generator,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """The owner of the clock is killed while the stage is open, party a when it has named what it
+    opened, party b when a share is in the log."""
+    arguments = ["--bootstrap", kafka.bootstrap, "--prefix", topics]
+    records = [publish(event) for event in events(rng, 40)]
+    workers = [start(), start()]
+    send(records)
+    for each in aggregators:
+        each.start()
+    campaign = begun(tmp_path, arguments, log)
+    stage = log.rounds.stages[0]
+    until(lambda: log.catch_up() and stage.phase is Phase.OPEN, "the stage is open")
+    sent = vectors(rng, DEVICES, stage.stage.size) // 10
+    contribute(campaign, 0, sent)
+    kill_owner(workers)
+    workers.append(start())
+    until(lambda: log.catch_up() and 0 in stage.opened, "party a has answered")
+    assert aggregators[0].end(signal.SIGKILL) == -signal.SIGKILL
+    aggregators[0].start()
+    until(lambda: log.catch_up() and stage.shares, "a share is in the log")
+    assert aggregators[1].end(signal.SIGKILL) == -signal.SIGKILL
+    aggregators[1].start()
+    for worker in workers:
+        until(lambda w=worker: w.state()["campaign"]["released"] == 1, "the sum is in the state")
+    log.catch_up()
+    check(stage, sent, parties)
+    written = shares(kafka, topics)
+    assert sorted(each.party for each in set(written)) == [0, 1]
+    states = [worker.wait_for(ends_of(records)) for worker in workers]
+    replica = oracle()
+    assert {state["model_digest"] for state in states} == {replica.model_digest()}
+    assert replica.campaigns is not None
+    assert replica.campaigns.standing.contributions == DEVICES
+    assert replica.campaigns.ignored == {}
+    capsys.readouterr()
+    verified = run(["state", "verify", *arguments])
+    assert verified == 0, capsys.readouterr().err
+
+
+class Records:
+    """The topic of contributions, written to as `World` is."""
+
+    def __init__(self, kafka: Kafka, topic: str, campaign: Campaign) -> None:
+        self.campaign = campaign
+        self._topic = topic
+        self._producer: Producer = clients.producer(kafka.connection)
+        with closing(ContributionTopic(kafka.connection, topic)) as read:
+            self.partitions = len(read.ends)
+
+    def send(self, contribution: Contribution) -> None:
+        self.put(contribution.key, encode_contribution(contribution))
+
+    def contribute(self, device: int, vector: np.ndarray) -> None:
+        self.send(seal(self.campaign, 0, device_id(device), vector, SystemSource()))
+
+    def put(self, key: bytes, value: bytes, partition: int | None = None) -> None:
+        place = {} if partition is None else {"partition": partition}
+        clients.send(self._producer, self._topic, key=key, value=value, **place)
+
+    def flush(self) -> None:
+        assert self._producer.flush(30) == 0
+
+
+def test_what_is_no_contribution_is_counted_by_reason_and_changes_no_sum(
+    kafka: Kafka, topics: str, parties: tuple[PartyKeys, ...], aggregators: list[Aggregator],
+    coordinator: Coordinator, rng: np.random.Generator,
+) -> None:  # fmt: skip
+    """Another plan, wrong stage, wrong length, twice, forgotten, sealed to another key, copied, cut
+    short, under another key, empty, random bytes, on another partition, and late."""
+    campaign = plan_of(parties)
+    records = Records(kafka, Topics(topics).contributions, campaign)
+    coordinator.begin(campaign)
+    coordinator.open_stage()
+    sent = vectors(rng, 4)
+    for device, vector in enumerate(sent):
+        records.contribute(device, vector)
+    records.flush()
+    reasons = bad_inputs(records, parties, rng)
+    records.flush()
+    stage = coordinator.close_stage([device_id(103)])
+    records.contribute(50, sent[0])
+    records.flush()
+    for each in aggregators:
+        each.start()
+    check(result(coordinator, stage.index), sent, parties)
+    expected = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
+    opened = "opened 4 of 6 contributions"
+    for each in aggregators:
+        until(lambda a=each: opened in " ".join(a.printed.split()), "the counts are printed")
+        assert f"{opened}; left out: {expected}" in " ".join(each.printed.split())
+    coordinator.open_stage()
+    later = coordinator.close_stage()
+    assert result(coordinator, later.index).aborted is AbortReason.TOO_FEW
+    for each in aggregators:
+        until(lambda a=each: "left out: 1 late" in " ".join(a.printed.split()), "it is late")
+
+
+def test_no_device_or_one_releases_nothing(
+    kafka: Kafka, topics: str, parties: tuple[PartyKeys, ...], aggregators: list[Aggregator],
+    coordinator: Coordinator, contribute: Callable[..., None], rng: np.random.Generator,
+) -> None:  # fmt: skip
+    for each in aggregators:
+        each.start()
+    for devices in (0, 1):
+        campaign = msgspec.structs.replace(plan_of(parties), number=devices + 1)
+        coordinator.begin(campaign)
+        coordinator.open_stage()
+        contribute(campaign, 0, vectors(rng, devices))
+        stage = coordinator.close_stage()
+        assert result(coordinator, stage.index).aborted is AbortReason.TOO_FEW
+    assert shares(kafka, topics) == []
