@@ -15,6 +15,7 @@ from producers.ranking import RatedItem
 from producers.ranking.in_scope import in_scope
 from stream_app import wire
 from stream_app.aggregation.keys import PartyKeys
+from stream_app.campaigns.features import Features, features_of
 from stream_app.campaigns.planning import Outline, plan
 from stream_app.campaigns.public_side import PublicSide, decode_side, encode_side
 from stream_app.campaigns.rated_items import RatedItems
@@ -47,10 +48,19 @@ def crowd(people: int, seed: int = 0) -> list[list[RatedItem]]:
     return found
 
 
-def planned(keys: Sequence[PartyKeys], epsilon: int = 16, **changes: object) -> Campaign:
+FEATURES = features_of([(("even", "odd")[at % 2 : at % 2 + 1], 1990 + at) for at in range(ITEMS)])
+
+
+def planned(
+    keys: Sequence[PartyKeys],
+    epsilon: int = 16,
+    features: Features | None = None,
+    **changes: object,
+) -> Campaign:
     parties = {1: 1, 2: 2}[len(keys)]
     outline = Outline(Fraction(epsilon), DELTA, parties, ("together", "stars"), **changes)  # type: ignore[arg-type]
-    return plan(outline, NAMES, 1, tuple(each.public.hex() for each in keys))
+    public = tuple(each.public.hex() for each in keys)
+    return plan(outline, NAMES, 1, public, features=features)
 
 
 def released(
@@ -91,10 +101,10 @@ def live(
     return part, log
 
 
-@pytest.fixture(scope="module")
-def ended() -> tuple[Campaign, CampaignPart, list[CampaignEntry], list[list[RatedItem]]]:
+@pytest.fixture(scope="module", params=[None, FEATURES], ids=["ids", "meta"])
+def ended(request) -> tuple[Campaign, CampaignPart, list[CampaignEntry], list[list[RatedItem]]]:
     keys, people = keys_of(2), crowd(60)
-    campaign = planned(keys)
+    campaign = planned(keys, features=request.param)
     return campaign, *live(campaign, people, keys, 5), people
 
 
