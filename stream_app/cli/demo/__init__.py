@@ -9,6 +9,7 @@ view            the live table, or plain lines
 lists           lists of two users while the demo runs, beside those with privacy off
 twin            the same users with privacy off: lists from their true ratings
 sample_answers  recommendations to three users, beside their own ratings
+campaign        the demo of a campaign: contributions instead of ratings
 report          the figures: as JSON, and whether every rating is accounted for
 """
 
@@ -19,7 +20,13 @@ from typing import Annotated
 
 import typer
 
-from stream_app.cli.device.mechanism_options import EpsilonOption, MechanismOption, ScaleOption
+from stream_app.cli.device.mechanism_options import (
+    EpsilonOption,
+    MechanismOption,
+    ScaleOption,
+    given_by_user,
+    is_campaign,
+)
 from stream_app.cli.options import (
     BootstrapOption,
     ConfigOption,
@@ -31,9 +38,19 @@ from stream_app.errors import UsageError
 
 
 def demo(
+    context: typer.Context,
     data: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Ratings of your own (default: synthetic ratings)."),
+    ] = None,
+    mode: Annotated[
+        str | None,
+        typer.Option(
+            "--mode",
+            metavar="MODE",
+            help="local; split or central: one campaign, --epsilon for a person (default "
+            "privacy_mode).",
+        ),
     ] = None,
     seconds: Annotated[float, typer.Option(metavar="S", help="Duration of the replay.")] = 60.0,
     mechanism: MechanismOption = "rr",
@@ -60,7 +77,7 @@ def demo(
 
     Example: murmurec demo --data ml-1m.zip --epsilon 1
     """
-    from stream_app.cli.demo.run import DemoOptions, run
+    from stream_app.cli.demo.run import DemoOptions, run, run_sums
 
     if data is None and scale is not None:
         raise UsageError("--scale: the synthetic ratings are on 1 5 1; give it with --data FILE")
@@ -71,7 +88,21 @@ def demo(
     settings = settings_from(
         config, bootstrap, None, kafka, index=index, model=model, log_format="json"
     )
-    run(
-        DemoOptions(data, seconds, mechanism, epsilon, scale, ratings, plain, keep, json_file),
-        settings,
-    )
+    options = DemoOptions(data, seconds, mechanism, epsilon, scale, ratings, plain, keep, json_file)
+    if is_campaign(mode, settings):
+        _check_no_ratings(context)
+        run_sums(
+            options, settings.model_copy(update={"privacy_mode": mode or settings.privacy_mode})
+        )
+    else:
+        run(options, settings)
+
+
+def _check_no_ratings(context: typer.Context) -> None:
+    """Refuse options of a demo that sends ratings."""
+    names = ("seconds", "mechanism", "index", "model", "keep")
+    given = [f"--{name}" for name in names if given_by_user(context, name)]
+    if given:
+        raise UsageError(
+            f"{', '.join(given)}: not with --mode split or central, where no rating is sent"
+        )

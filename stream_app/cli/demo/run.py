@@ -21,13 +21,19 @@ from producers.fleet.replay import Pace, ReplayOptions, ReplayProgress, replay
 from producers.publishing import OutboxRelay, Publisher
 from producers.scale import Scale
 from stream_app.cli.demo import view
+from stream_app.cli.demo.campaign import run as campaign
 from stream_app.cli.demo.ground_truth import GroundTruth, GroundTruthRatings
 from stream_app.cli.demo.lists import DemoLists, Tastes
 from stream_app.cli.demo.query_load import QueryLoad
 from stream_app.cli.demo.report import Figures, show_accounts
 from stream_app.cli.demo.sample_answers import show_sample_answers
 from stream_app.cli.demo.setup import DemoSetup, prepare
-from stream_app.cli.device.mechanism_options import hides_presence, mechanism_from, scale_from
+from stream_app.cli.device.mechanism_options import (
+    hides_presence,
+    mechanism_from,
+    positive_fraction,
+    scale_from,
+)
 from stream_app.cli.output import notice, say, status
 from stream_app.errors import UserError
 from stream_app.kafka import clients
@@ -54,6 +60,19 @@ class DemoOptions:
     plain: bool
     keep: bool
     json_file: Path | None
+
+
+def run_sums(options: DemoOptions, settings: Settings) -> None:
+    """Run the demo of a campaign; raises UserError when something does not add up."""
+    with ExitStack() as stack:
+        stack.enter_context(_terminated_like_interrupted())
+        dataset, _, _ = _dataset(options)
+        epsilon = positive_fraction("--epsilon", options.epsilon or "2")
+        figures = campaign.run_campaign(stack, settings, dataset, epsilon)
+        campaign.show(figures)
+        if options.json_file is not None:
+            campaign.write(figures, options.json_file)
+            say(f"written to {options.json_file}")
 
 
 def run(options: DemoOptions, settings: Settings) -> None:

@@ -16,7 +16,7 @@ from producers.device.requests import ReportSettings
 from producers.fleet.population import Population, populate
 from producers.identities import Identities
 from producers.journal import Journal
-from producers.person.enrolment import NO_LIMIT
+from producers.person.enrolment import NO_LIMIT, PersonBudget
 from producers.publishing import Publisher
 from stream_app.agents.warmup import warm_up
 from stream_app.broker.local import free_ports
@@ -81,9 +81,16 @@ class DemoSetup:
 
 
 def prepare(
-    stack: ExitStack, settings: Settings, dataset: datasets.Dataset, mechanism: Mechanism
+    stack: ExitStack,
+    settings: Settings,
+    dataset: datasets.Dataset,
+    mechanism: Mechanism,
+    budget: PersonBudget = NO_LIMIT,
 ) -> DemoSetup:
-    """Start the broker and the worker, create topics, make devices, publish the catalogue."""
+    """Start the broker and the worker, create topics, make devices, publish the catalogue.
+
+    `budget`: of each simulated person.
+    """
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="murmurec-demo-")))
     settings = settings.model_copy(update={"mechanisms": (mechanism.id,)})
     settings = _start_broker(stack, settings)
@@ -92,11 +99,7 @@ def prepare(
     with status(f"making a device for every user of {dataset.name}"):
         identities = Identities(journal.key, signed=settings.signed)
         population = populate(dataset, journal.key, identities)
-    say(
-        enrolled_population(
-            journal, population.devices, NO_LIMIT, int(time.time()) // EPOCH_SECONDS
-        )
-    )
+    say(enrolled_population(journal, population.devices, budget, int(time.time()) // EPOCH_SECONDS))
     demo = DemoSetup(settings, worker, dataset, population, mechanism, journal, folder, identities)
     line = Publisher(clients.producer(demo.connection, linger_ms=20), demo.topics.items)
     catalogue.publish(line, catalogue.entries(set(dataset.items.tolist()), dataset.described))
@@ -140,7 +143,13 @@ def _start_worker(stack: ExitStack, settings: Settings, folder: Path) -> WorkerP
     with status("starting the worker (the first start compiles its kernels: about a minute)"):
         warm_up(spec_from_settings(settings), settings.index, settings.code_bits)
         worker = stack.enter_context(
-            worker_running(arguments, free_ports(1)[0], folder, settings.admin_token)
+            worker_running(
+                arguments,
+                free_ports(1)[0],
+                folder,
+                settings.admin_token,
+                {"MURMUREC_PRIVACY_MODE": settings.privacy_mode},
+            )
         )
         worker.wait_until_ready()
     return worker

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,10 +93,14 @@ class WorkerProcess:
 
 @contextmanager
 def running(
-    arguments: Sequence[str], port: int, folder: Path, token: str | None = None
+    arguments: Sequence[str],
+    port: int,
+    folder: Path,
+    token: str | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[WorkerProcess]:
     """Run `murmurec worker` with these arguments for the length of the block; `token` is the
-    `admin_token` of its configuration."""
+    `admin_token` of its configuration, `environment` comes on top of this process's."""
     log = folder / "worker.log"
     command = [sys.executable, "-m", "stream_app.cli", "worker", "--admin-port", str(port)]
     command += arguments
@@ -106,6 +111,7 @@ def running(
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            env={**os.environ, **(environment or {})},
         )
     try:
         yield WorkerProcess(process, f"http://127.0.0.1:{port}", log, token)

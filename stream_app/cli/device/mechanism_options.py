@@ -202,6 +202,12 @@ def allowed(mechanism: Mechanism, settings: Settings) -> Mechanism:
     return mechanism
 
 
+def given_by_user(context: typer.Context, name: str) -> bool:
+    """Return whether an option stands on the command line."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
 def is_campaign(mode: str | None, settings: Settings) -> bool:
     """Return whether contributions to campaigns are sent, and no ratings; refuses other words than
     local, split and central."""

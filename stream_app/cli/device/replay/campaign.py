@@ -32,6 +32,7 @@ from stream_app.campaigns.planning import LARGEST_EPSILON
 from stream_app.campaigns.rounds import Phase, Rounds
 from stream_app.cli.campaign_settings import campaign_keys, campaign_scope
 from stream_app.cli.device.connections import contributions_publisher_for
+from stream_app.cli.device.mechanism_options import given_by_user
 from stream_app.cli.device.population import enrolled_population
 from stream_app.cli.device.wording import journal_notices
 from stream_app.cli.options import connection_from
@@ -60,11 +61,7 @@ _OF_RATINGS = {
 
 def check_options(context: typer.Context) -> None:
     """Refuse options of a replay of ratings."""
-    given = [
-        option
-        for name, option in _OF_RATINGS.items()
-        if (source := context.get_parameter_source(name)) and source.name == "COMMANDLINE"
-    ]
+    given = [option for name, option in _OF_RATINGS.items() if given_by_user(context, name)]
     if given:
         raise UsageError(
             f"{', '.join(given)}: not with --mode split or central, which sends no rating: the "

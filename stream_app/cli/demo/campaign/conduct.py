@@ -1,0 +1,151 @@
+"""A campaign under way, with a population: stage by stage until all sums are released.
+
+    open (by the worker) -> every device contributes -> closed here -> parties -> released
+
+The worker that owns the clock closes a stage at its deadline, since it cannot know who is missing.
+Where the whole population is at hand the stage is closed as soon as the last device has
+contributed, as `murmurec rounds close` does. Then the exact sum is known, too: what is released
+must differ from it by noise of the variance that the plan states, once for each party.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from producers.fleet.campaigning import Fleet, StageProgress, under_way
+from producers.fleet.scoped_ratings import ScopedRatings
+from producers.ranking import campaign_side
+from stream_app.aggregation.coordinator import Coordinator, Positions
+from stream_app.aggregation.topics import RoundTopic
+from stream_app.campaigns import stage_vectors
+from stream_app.campaigns.published_side import PublishedSide
+from stream_app.campaigns.rounds import Phase, StageState
+from stream_app.errors import UserError
+from stream_app.kafka.clients import Connection
+from stream_app.wire.campaigns.plan import Campaign
+
+_WAIT_SECONDS = 0.2
+_PUBLISHED_SECONDS = 60.0
+_LEAST_TOLERANCE = 0.05
+_TOLERANCE_IN_DEVIATIONS = 8.0
+
+Check = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class StageRun:
+    """One stage: what it took, and the ratio of its noise to what the plan states.
+
+    sending: seconds until the broker had every contribution; summing: until the sum was released.
+    bytes: of one contribution as it is sent.
+    """
+
+    index: int
+    kind: str
+    contributions: int
+    bytes: int
+    sending: float
+    summing: float
+    noise_ratio: float = math.nan
+
+    def check(self, people: int, integers: int) -> None:
+        """Raise UserError unless every device counted once and the noise is what is stated."""
+        if self.contributions != people:
+            raise UserError(
+                f"stage {self.index}: {self.contributions} contributions of {people} devices "
+                "counted: please report this as a defect"
+            )
+        allowed = max(_LEAST_TOLERANCE, _TOLERANCE_IN_DEVIATIONS / math.sqrt(2 * integers))
+        if not abs(self.noise_ratio - 1) <= allowed:
+            raise UserError(
+                f"stage {self.index}: the noise of its sum has {self.noise_ratio:.3f} of the "
+                "standard deviation that the plan states: please report this as a defect"
+            )
+
+
+def conduct(
+    fleet: Fleet,
+    log: RoundTopic,
+    contributions: Positions,
+    check: Check,
+    show: Callable[[StageProgress], object],
+) -> Iterator[StageRun]:
+    """Let the fleet contribute to every stage and yield each once it is released.
+
+    `check` raises where a process has ended. The noise is measured against the exact sum, computed
+    from the same public side, after the stage. Raises UserError where a stage is aborted.
+    """
+    campaign, coordinator = under_way(log.catch_up()), Coordinator(log, contributions)
+    ratings, began, ended = ScopedRatings(fleet.population, campaign), 0.0, -1
+    for step in fleet.follow(log):
+        show(step)
+        if step.sent + step.before == 0:
+            began = time.monotonic()
+        if step.done < step.total or step.stage == ended:
+            continue
+        ended = step.stage
+        fleet.relay.settle()
+        side = fleet.published()
+        sent = time.monotonic()
+        stage = coordinator.close_stage()
+        while stage.phase in (Phase.CLOSED, Phase.COUNTED):
+            check()
+            log.wait(_WAIT_SECONDS)
+        if stage.aborted is not None:
+            raise UserError(f"stage {stage.index} ended without a result ({stage.aborted})")
+        done = StageRun(
+            stage.index,
+            stage.stage.kind,
+            stage.contributions,
+            step.bytes // max(step.sent, 1),
+            sent - began,
+            time.monotonic() - sent,
+        )
+        exact = exact_sum(campaign, stage, side, fleet.population.devices, ratings)
+        yield replace(done, noise_ratio=noise_ratio(campaign, stage, exact))
+
+
+def exact_sum(
+    campaign: Campaign,
+    stage: StageState,
+    side: PublishedSide | None,
+    devices: tuple[bytes, ...],
+    ratings: ScopedRatings,
+) -> NDArray[np.int64]:
+    """Return the sum (size,) of the vectors of all devices, without noise."""
+    known = side.side if side is not None and side.plan == campaign.digest else None
+    total = np.zeros(stage.stage.size, np.int64)
+    for device in devices:
+        total += stage_vectors.contribution(campaign, stage.index, known, ratings.rated(device))
+    return total
+
+
+def noise_ratio(campaign: Campaign, stage: StageState, exact: NDArray[np.int64]) -> float:
+    """Return the standard deviation of what is not the exact sum, over what the plan states."""
+    assert stage.result is not None
+    stated = campaign.parties * stage.stage.variance
+    return math.sqrt(float(np.mean((stage.result - exact).astype(np.float64) ** 2)) / stated)
+
+
+def published_side(
+    connection: Connection, prefix: str, campaign: Campaign, check: Check
+) -> PublishedSide:
+    """Return the side after all stages, once the worker has published it."""
+    deadline = time.monotonic() + _PUBLISHED_SECONDS
+    while time.monotonic() < deadline:
+        check()
+        found = campaign_side(connection, prefix)
+        is_of = found is not None and found.plan == campaign.digest
+        if found is not None and is_of and found.released == len(campaign.stages):
+            return found
+        time.sleep(_WAIT_SECONDS)
+    raise UserError(
+        f"the worker did not publish what campaign {campaign.number} has released within "
+        f"{_PUBLISHED_SECONDS:.0f} s"
+    )

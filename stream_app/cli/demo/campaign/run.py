@@ -1,0 +1,174 @@
+"""A campaign's demo from start to end: set up, contribute, rank on the devices, check, report."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from producers.campaign import Pinned
+from producers.datasets.load import Dataset
+from producers.fleet.campaigning import Fleet
+from producers.journal import PersonBudget
+from producers.publishing import OutboxRelay
+from producers.ranking import campaign_side
+from stream_app import wire
+from stream_app.aggregation.coordinator import Coordinator
+from stream_app.aggregation.topics import ContributionTopic, RoundTopic
+from stream_app.campaigns.planning import Outline, certificate, plan
+from stream_app.cli.demo.campaign import parties
+from stream_app.cli.demo.campaign.conduct import Check, StageRun, conduct, published_side
+from stream_app.cli.demo.campaign.judge import Judge, K
+from stream_app.cli.demo.setup import DemoSetup, prepare
+from stream_app.cli.device.connections import contributions_publisher_for
+from stream_app.cli.output import plural, progress, say
+from stream_app.errors import UserError
+from stream_app.privacy.registry import parse
+from stream_app.settings import Settings
+from stream_app.wire import EPOCH_SECONDS
+from stream_app.wire.campaigns.plan import Campaign
+
+SCOPE = 200
+DELTA = Fraction(1, 10**6)
+_UNREPORTED = parse("rr:5:2")  # the worker's allow-list needs a mechanism; no rating is sent
+
+
+@dataclass(frozen=True)
+class CampaignFigures:
+    """What a demo has measured; `seconds` from its start to its end."""
+
+    mode: str
+    data: str
+    people: int
+    scope: int
+    epsilon: float
+    delta: float
+    stages: tuple[StageRun, ...]
+    ndcg: float
+    ndcg_popular: float
+    seconds: float = 0.0
+
+
+def run_campaign(
+    stack: ExitStack, settings: Settings, dataset: Dataset, epsilon: Fraction
+) -> CampaignFigures:
+    """Run one campaign over the people of a data set and return the figures.
+
+    Raises UserError where a device did not count once, the noise is not what the plan states, or a
+    device has spent more than the campaign costs.
+    """
+    began = time.monotonic()
+    judge = Judge(dataset)
+    budget = PersonBudget(epsilon, DELTA, None)
+    demo = prepare(stack, settings, judge.learned, _UNREPORTED, budget)
+    where = ["--bootstrap", demo.bootstrap, "--prefix", demo.topics.prefix]
+    running = stack.enter_context(parties.running(demo.folder, settings.privacy_mode, where))
+
+    def check() -> None:
+        demo.worker.check()
+        for each in running:
+            each.check()
+
+    campaign = _plan(judge, epsilon, tuple(each.public for each in running))
+    stages = tuple(_conducted(stack, demo, campaign, check))
+    people = len(demo.population.devices)
+    for done, stage in zip(stages, campaign.stages, strict=True):
+        done.check(people, stage.size)
+    _check_spending(demo)
+    found = published_side(demo.connection, demo.topics.prefix, campaign, check)
+    lists, popular = judge.lists(found.side), judge.popular()
+    return CampaignFigures(
+        settings.privacy_mode,
+        dataset.name,
+        people,
+        len(campaign.scope),
+        float(certificate(campaign.stages).epsilon(DELTA)),
+        float(DELTA),
+        stages,
+        lists.ndcg,
+        popular.ndcg,
+        time.monotonic() - began,
+    )
+
+
+def _plan(judge: Judge, epsilon: Fraction, keys: tuple[str, ...]) -> Campaign:
+    count: Literal[1, 2] = 1 if len(keys) == 1 else 2
+    scope = judge.scope(SCOPE)
+    outline = Outline(epsilon, DELTA, count, together_items=len(scope))
+    try:
+        return plan(outline, scope, keys=keys)
+    except ValueError as error:
+        raise UserError(str(error)) from None
+
+
+def _conducted(
+    stack: ExitStack, demo: DemoSetup, campaign: Campaign, check: Check
+) -> list[StageRun]:
+    """Begin the campaign and see it through; every contribution is accepted."""
+    log = RoundTopic(demo.connection, demo.topics.rounds)
+    stack.callback(log.close)
+    contributions = ContributionTopic(demo.connection, demo.topics.contributions)
+    stack.callback(contributions.close)
+    Coordinator(log, contributions).begin(campaign)
+    items = np.array([wire.key(item) for item in campaign.scope], np.uint64)
+    publisher = contributions_publisher_for(demo.settings)
+    fleet = Fleet(
+        demo.journal,
+        demo.population,
+        Pinned(campaign.keys, items, campaign.epsilon),
+        demo.topics.contributions,
+        OutboxRelay(demo.journal, publisher),
+        lambda: int(time.time()) // EPOCH_SECONDS,
+        partial(campaign_side, demo.connection, demo.topics.prefix),
+    )
+    with publisher, progress("contributed") as advance:
+        found = list(
+            conduct(fleet, log, contributions, check, lambda step: advance(step.done, step.total))
+        )
+    if publisher.failed:
+        raise UserError(f"{publisher.failed} contributions failed: {publisher.first_error}")
+    return found
+
+
+def _check_spending(demo: DemoSetup) -> None:
+    for device in demo.population.devices:
+        debits = demo.journal.spent(device)["user"].reports
+        if debits != 1:
+            raise UserError(f"a device was debited {debits} times: please report this as a defect")
+
+
+def show(figures: CampaignFigures) -> None:
+    """Print the figures in words."""
+    trust = (
+        "two parties, of which one must be honest"
+        if figures.mode == "split"
+        else "one trusted party"
+    )
+    say(
+        f"epsilon {figures.epsilon:.3g} at delta {figures.delta:g} for everything that a person "
+        f"ever rated; {trust}; no rating was sent"
+    )
+    for stage in figures.stages:
+        say(
+            f"stage {stage.index} ({stage.kind}): {plural(stage.contributions, 'device')} sent "
+            f"{stage.bytes / 1000:.0f} kB each in {stage.sending:.1f} s; summed in "
+            f"{stage.summing:.1f} s; the sum is exact but for {stage.noise_ratio:.3f} of the "
+            "stated noise"
+        )
+    say(
+        f"lists made on the devices: nDCG@{K} {figures.ndcg:.3f}; popular items: "
+        f"{figures.ndcg_popular:.3f} (each person's last fifth, {figures.scope} items)"
+    )
+    say(f"every device counted once and paid once; {figures.seconds:.0f} s in all")
+
+
+def write(figures: CampaignFigures, path: Path) -> None:
+    """Write the figures as JSON."""
+    path.write_text(json.dumps(asdict(figures), indent=1) + "\n")
