@@ -22,7 +22,8 @@ from producers.ranking import campaign_side
 from stream_app import wire
 from stream_app.aggregation.coordinator import Coordinator
 from stream_app.aggregation.topics import ContributionTopic, RoundTopic
-from stream_app.campaigns.planning import Outline, certificate, plan
+from stream_app.campaigns.planning import TOGETHER_ITEMS, Outline, certificate, plan
+from stream_app.campaigns.published_side import PublishedSide
 from stream_app.cli.demo.campaign import parties
 from stream_app.cli.demo.campaign.conduct import Check, StageRun, conduct, published_side
 from stream_app.cli.demo.campaign.judge import Judge, K
@@ -32,7 +33,7 @@ from stream_app.cli.output import plural, progress, say
 from stream_app.errors import UserError
 from stream_app.privacy.registry import parse
 from stream_app.settings import Settings
-from stream_app.wire import EPOCH_SECONDS
+from stream_app.wire import EPOCH_SECONDS, Item
 from stream_app.wire.campaigns.plan import Campaign
 
 SCOPE = 200
@@ -56,6 +57,17 @@ class CampaignFigures:
     seconds: float = 0.0
 
 
+@dataclass(frozen=True, eq=False)
+class CampaignRun:
+    """A campaign that was seen through: `seconds` from its plan to the published side."""
+
+    demo: DemoSetup
+    campaign: Campaign
+    stages: tuple[StageRun, ...]
+    published: PublishedSide
+    seconds: float
+
+
 def run_campaign(
     stack: ExitStack, settings: Settings, dataset: Dataset, epsilon: Fraction
 ) -> CampaignFigures:
@@ -66,6 +78,40 @@ def run_campaign(
     """
     began = time.monotonic()
     judge = Judge(dataset)
+    found = campaign_of(stack, settings, judge, epsilon)
+    people = len(found.demo.population.devices)
+    for done, stage in zip(found.stages, found.campaign.stages, strict=True):
+        done.check(people, stage.size)
+    _check_spending(found.demo)
+    lists, popular = judge.lists(found.published.side), judge.popular()
+    return CampaignFigures(
+        settings.privacy_mode,
+        dataset.name,
+        people,
+        len(found.campaign.scope),
+        float(certificate(found.campaign.stages).epsilon(DELTA)),
+        float(DELTA),
+        found.stages,
+        lists.ndcg,
+        popular.ndcg,
+        time.monotonic() - began,
+    )
+
+
+def campaign_of(
+    stack: ExitStack,
+    settings: Settings,
+    judge: Judge,
+    epsilon: Fraction,
+    *,
+    scope: int = SCOPE,
+    kinds: tuple[str, ...] = ("together",),
+    exact: bool = True,
+) -> CampaignRun:
+    """See one campaign through, over the most rated items of what the devices have.
+
+    scope: most items; exact: measure the noise of every sum.
+    """
     budget = PersonBudget(epsilon, DELTA, None)
     demo = prepare(stack, settings, judge.learned, _UNREPORTED, budget)
     where = ["--bootstrap", demo.bootstrap, "--prefix", demo.topics.prefix]
@@ -76,32 +122,19 @@ def run_campaign(
         for each in running:
             each.check()
 
-    campaign = _plan(judge, epsilon, tuple(each.public for each in running))
-    stages = tuple(_conducted(stack, demo, campaign, check))
-    people = len(demo.population.devices)
-    for done, stage in zip(stages, campaign.stages, strict=True):
-        done.check(people, stage.size)
-    _check_spending(demo)
+    campaign = _plan(judge.scope(scope), epsilon, kinds, tuple(each.public for each in running))
+    began = time.monotonic()
+    stages = tuple(_conducted(stack, demo, campaign, check, exact=exact))
     found = published_side(demo.connection, demo.topics.prefix, campaign, check)
-    lists, popular = judge.lists(found.side), judge.popular()
-    return CampaignFigures(
-        settings.privacy_mode,
-        dataset.name,
-        people,
-        len(campaign.scope),
-        float(certificate(campaign.stages).epsilon(DELTA)),
-        float(DELTA),
-        stages,
-        lists.ndcg,
-        popular.ndcg,
-        time.monotonic() - began,
-    )
+    return CampaignRun(demo, campaign, stages, found, time.monotonic() - began)
 
 
-def _plan(judge: Judge, epsilon: Fraction, keys: tuple[str, ...]) -> Campaign:
+def _plan(
+    scope: list[Item], epsilon: Fraction, kinds: tuple[str, ...], keys: tuple[str, ...]
+) -> Campaign:
     count: Literal[1, 2] = 1 if len(keys) == 1 else 2
-    scope = judge.scope(SCOPE)
-    outline = Outline(epsilon, DELTA, count, together_items=len(scope))
+    items = min(TOGETHER_ITEMS, len(scope))
+    outline = Outline(epsilon, DELTA, count, kinds, together_items=items)
     try:
         return plan(outline, scope, keys=keys)
     except ValueError as error:
@@ -109,7 +142,7 @@ def _plan(judge: Judge, epsilon: Fraction, keys: tuple[str, ...]) -> Campaign:
 
 
 def _conducted(
-    stack: ExitStack, demo: DemoSetup, campaign: Campaign, check: Check
+    stack: ExitStack, demo: DemoSetup, campaign: Campaign, check: Check, *, exact: bool
 ) -> list[StageRun]:
     """Begin the campaign and see it through; every contribution is accepted."""
     log = RoundTopic(demo.connection, demo.topics.rounds)
@@ -130,7 +163,14 @@ def _conducted(
     )
     with publisher, progress("contributed") as advance:
         found = list(
-            conduct(fleet, log, contributions, check, lambda step: advance(step.done, step.total))
+            conduct(
+                fleet,
+                log,
+                contributions,
+                check,
+                lambda step: advance(step.done, step.total),
+                exact=exact,
+            )
         )
     if publisher.failed:
         raise UserError(f"{publisher.failed} contributions failed: {publisher.first_error}")

@@ -1,0 +1,135 @@
+"""A whole campaign of MovieLens-1M's 6,040 people over a real broker: two parties, a worker.
+
+Each user's last fifth of the ratings is held out; the rest is what the devices have. Stages are
+closed when the last device has contributed. Lists and predictions are made from the side that the
+worker has published, and beside them from the same plan run in one process with seeded noise.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import time
+from contextlib import ExitStack
+from fractions import Fraction
+from math import nan
+
+import numpy as np
+
+from producers.datasets.load import Dataset, load
+from producers.fleet.scoped_ratings import ScopedRatings
+from stream_app.campaigns.learning.stars import UNKNOWN_BIAS
+from stream_app.campaigns.public_side import PublicSide
+from stream_app.campaigns.sealing import seal
+from stream_app.campaigns.stars.fold_in import MEAN, fold_in, predict
+from stream_app.cli.demo.campaign.judge import Judge
+from stream_app.cli.demo.campaign.run import CampaignRun, campaign_of
+from stream_app.evaluation.campaigns.runs import Run, run
+from stream_app.privacy.randomness import SeededSource, SystemSource
+from stream_app.settings import load as settings_of
+from tests.benchmarks.figure import Figure
+from tests.fixtures.rating_files import folder, rating_files
+
+_EPSILON = Fraction(2)
+_ITEMS = 4096  # more than there are
+_TIMED = 200  # boxes whose sealing is measured
+
+
+def measure() -> list[Figure]:
+    """Return seconds, bytes, a device's work, and the quality of what the devices make of it."""
+    files = rating_files()
+    if "ml-1m" not in files:
+        title = f"a campaign over a broker: skipped, no ml-1m in {folder()} (set MURMUREC_DATA)"
+        return [Figure(title, nan, "")]
+    dataset = load(files["ml-1m"]).in_time_order()
+    figures = _of("together", ("together",), 300, dataset)
+    figures += _of("together and stars", ("together", "stars"), _ITEMS, dataset)
+    return figures
+
+
+def _of(name: str, kinds: tuple[str, ...], scope: int, dataset: Dataset) -> list[Figure]:
+    judge, settings = Judge(dataset), settings_of(privacy_mode="split")
+    with ExitStack() as stack:
+        stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
+        found = campaign_of(stack, settings, judge, _EPSILON, scope=scope, kinds=kinds, exact=False)
+        people = len(found.demo.population.devices)
+        assert {each.contributions for each in found.stages} == {people}
+        name = f"split campaign of {people} devices, {name}"
+        offline = _offline(found)
+        figures = [
+            *_times(name, found, _work(found, offline)),
+            *_quality(name, judge, dataset, found, offline.side),
+        ]
+    return figures
+
+
+def _times(name: str, found: CampaignRun, work: float) -> list[Figure]:
+    sending = sum(each.sending for each in found.stages)
+    summing = sum(each.summing for each in found.stages)
+    figures = [
+        Figure(f"{name}: plan to published side", found.seconds, "s", "<= 240"),
+        Figure(f"{name}: of which computing, sealing and sending", sending, "s"),
+        Figure(f"{name}: of which summing", summing, "s"),
+        Figure(f"{name}: a device's longest stage", work, "ms", "<= 30"),
+    ]
+    for kind in dict.fromkeys(each.kind for each in found.stages):
+        size = max(each.bytes for each in found.stages if each.kind == kind) / 1000
+        target = "<= 190" if kind == "together" else "<= 60"
+        figures.append(Figure(f"{name}: a contribution, {kind}", size, "kB", target))
+    return figures
+
+
+def _offline(found: CampaignRun) -> Run:
+    """Return the same plan run in one process, under other noise."""
+    ratings = ScopedRatings(found.demo.population, found.campaign)
+    own = [ratings.rated(device) for device in found.demo.population.devices]
+    return run(found.campaign, own, SeededSource(1))
+
+
+def _work(found: CampaignRun, offline: Run) -> float:
+    """Return the milliseconds of process time that a device's longest stage takes, on average."""
+    campaign, people = found.campaign, len(found.demo.population.devices)
+    longest = 0.0
+    for index, (stage, seconds) in enumerate(zip(campaign.stages, offline.seconds, strict=True)):
+        began = time.process_time()
+        for _ in range(_TIMED):
+            seal(campaign, index, bytes(16), np.zeros(stage.size, np.int32), SystemSource())
+        sealing = (time.process_time() - began) / _TIMED
+        longest = max(longest, seconds / people + sealing)
+    return 1000 * longest
+
+
+def _quality(
+    name: str, judge: Judge, dataset: Dataset, found: CampaignRun, offline: PublicSide
+) -> list[Figure]:
+    figures = [
+        Figure(f"{name}: nDCG@10", judge.lists(found.published.side).ndcg, "nDCG"),
+        Figure(f"{name}: the same in one process", judge.lists(offline).ndcg, "nDCG"),
+        Figure(f"{name}: popular", judge.popular().ndcg, "nDCG"),
+    ]
+    if found.published.side.stars is None:
+        return figures
+    for label, side in (("RMSE, last fifth", found.published.side), ("in one process", offline)):
+        figures.append(Figure(f"{name}: {label}", _rmse(judge, dataset, found, side), "stars"))
+    return figures
+
+
+def _rmse(judge: Judge, dataset: Dataset, found: CampaignRun, side: PublicSide) -> float:
+    """Return the error of what devices expect of the ratings that are held out."""
+    assert side.stars is not None
+    places = {item: place for place, item in enumerate(found.campaign.scope)}
+    ratings = ScopedRatings(found.demo.population, found.campaign)
+    held = np.ones(len(dataset), bool)
+    held[judge.task.rows] = False
+    rows = np.flatnonzero(held)
+    rows = rows[np.argsort(dataset.users[rows], kind="stable")]
+    squares = 0.0
+    identities = found.demo.identities
+    for part in np.split(rows, np.flatnonzero(np.diff(dataset.users[rows])) + 1):
+        device = identities.pseudonym(dataset.users[part[0]].item())
+        person = fold_in(side.stars, ratings.rated(device))
+        at = np.array([places.get(item, -1) for item in dataset.items[part].tolist()])
+        unknown = np.clip(MEAN + UNKNOWN_BIAS + person.bias, 1, 5)
+        guess = np.where(at >= 0, predict(side.stars, person, np.maximum(at, 0)), unknown)
+        squares += float(((dataset.ratings[part] - guess) ** 2).sum())
+    return float(np.sqrt(squares / len(rows)))

@@ -1,0 +1,60 @@
+"""`murmurec demo --mode`: a campaign of a population over a real broker, and what fails it."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from stream_app.campaigns.rounds import Phase, StageState
+from stream_app.cli import run
+from stream_app.cli.demo.campaign.conduct import StageRun, noise_ratio
+from stream_app.errors import UserError
+from tests.stream_app.aggregation.world import keys_of, plan_of
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.mark.parametrize("mode", ["central", "split"])
+def test_a_demo_of_a_campaign_counts_everybody_once(kafka, environment, tmp_path, capsys, mode):
+    figures = tmp_path / "figures.json"
+    command = ["demo", "--mode", mode, "--ratings", "4000", "--bootstrap", kafka.bootstrap]
+    assert run([*command, "--json", str(figures)]) == 0, capsys.readouterr().err
+    found = json.loads(figures.read_text())
+    (stage,) = found["stages"]
+    assert (found["mode"], found["people"], stage["contributions"]) == (mode, 130, 130)
+    assert found["epsilon"] == pytest.approx(2, abs=1e-3)
+    assert abs(stage["noise_ratio"] - 1) < 0.05
+    assert 0 < found["ndcg"] < 1
+    assert 0 < found["ndcg_popular"] < 1
+    printed = capsys.readouterr().out
+    assert "no rating was sent" in printed
+    assert "every device counted once and paid once" in printed
+
+
+def test_options_of_ratings_are_refused_beside_a_campaign(environment, capsys):
+    assert run(["demo", "--mode", "split", "--mechanism", "rr", "--keep"]) == 2
+    assert "--mechanism, --keep: not with --mode" in capsys.readouterr().err
+
+
+def test_a_stage_that_does_not_add_up_fails():
+    fine = StageRun(0, "together", 30, 1000, 1.0, 1.0, 1.01)
+    fine.check(30, 5000)
+    with pytest.raises(UserError, match="30 contributions of 31 devices"):
+        fine.check(31, 5000)
+    half = StageRun(0, "together", 30, 1000, 1.0, 1.0, 0.5)
+    with pytest.raises(UserError, match=r"0\.500 of the standard deviation"):
+        half.check(30, 5000)
+    with pytest.raises(UserError, match="nan of the standard deviation"):
+        StageRun(0, "together", 30, 1000, 1.0, 1.0).check(30, 5000)
+
+
+def test_the_noise_is_what_is_left_of_the_exact_sum(rng):
+    campaign = plan_of(keys_of(2), size=40_000, variance=900)
+    stage = StageState(0, campaign.digest, campaign.stages[0], Phase.RELEASED)
+    exact = rng.integers(-99, 99, 40_000)
+    stage.result = exact + np.rint(rng.normal(0, 30 * 2**0.5, 40_000)).astype(np.int64)
+    assert noise_ratio(campaign, stage, exact) == pytest.approx(1, abs=0.03)
+    stage.result = exact + np.rint(rng.normal(0, 30, 40_000)).astype(np.int64)
+    assert noise_ratio(campaign, stage, exact) == pytest.approx(0.5**0.5, abs=0.03)
