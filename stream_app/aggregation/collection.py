@@ -34,6 +34,7 @@ from stream_app.wire.limits import MAX_CONTRIBUTIONS
 from stream_app.wire.reasons import WireError
 
 _PERSON = b"murmurec.recs.1"
+_CONTENTS_BYTES = 8
 
 
 class Drop(StrEnum):
@@ -44,7 +45,8 @@ class Drop(StrEnum):
     EARLY = "early"
     WRONG_LENGTH = "wrong_length"
     FORGOTTEN = "forgotten"
-    TWICE = "twice"
+    TWICE = "twice"  # the same bytes: a device that sent again
+    TWICE_OTHER = "twice_other"  # other bytes: one of the two was not sent by the device
     TOO_MANY = "too_many"
     UNOPENED = "unopened"  # sealed to another key, or damaged
     BEYOND_BOUND = "beyond_bound"  # seen by a trusted aggregator only
@@ -85,7 +87,7 @@ class Collection:
     def __post_init__(self) -> None:
         self._total = np.zeros(self.stage.stage.size, np.uint32)
         self._opened = bytearray()
-        self._devices: set[bytes] = set()
+        self._devices: dict[bytes, bytes] = {}  # what identifies the contents of the first
         self._records = blake2b(digest_size=RECORDS_DIGEST_BYTES, person=_PERSON)
         self._most = min(self.stage.stage.most + 1, MAX_CONTRIBUTIONS)
         parties = range(self.campaign.parties)
@@ -100,12 +102,14 @@ class Collection:
         except WireError as error:
             self.dropped[error.reason] += 1
             return
-        if reason := self._refusal(found):
-            self.dropped[reason] += 1
-            return
-        self._devices.add(found.device)
-        place = record.partition.to_bytes(4, "little") + record.offset.to_bytes(8, "little")
         contents = blake2b(record.value or b"", digest_size=RECORDS_DIGEST_BYTES).digest()
+        if reason := self._refusal(found):
+            again = self._devices.get(found.device, b"") == contents[:_CONTENTS_BYTES]
+            other = reason is Drop.TWICE and not again
+            self.dropped[Drop.TWICE_OTHER if other else reason] += 1
+            return
+        self._devices[found.device] = contents[:_CONTENTS_BYTES]
+        place = record.partition.to_bytes(4, "little") + record.offset.to_bytes(8, "little")
         self._records.update(place + found.device + contents)
         self._opened.append(self._take(found))
 

@@ -155,7 +155,8 @@ def test_what_is_no_contribution_is_counted_by_reason_and_changes_no_sum(
     kafka: Kafka, topics: str, parties: tuple[PartyKeys, ...], aggregators: list[Aggregator],
     coordinator: Coordinator, rng: np.random.Generator,
 ) -> None:  # fmt: skip
-    """Another plan, wrong stage, wrong length, twice, forgotten, sealed to another key, copied, cut
+    """Another plan, wrong stage, wrong length, twice with other bytes and the same,
+    forgotten, sealed to another key, copied, cut
     short, under another key, empty, random bytes, on another partition, and late."""
     campaign = plan_of(parties)
     records = Records(kafka, Topics(topics).contributions, campaign)

@@ -115,7 +115,8 @@ def bad_inputs(world, keys, rng):
     others_keys = made(104, plan=strange)
     world.send(type(others_keys)(campaign.digest, 0, others_keys.device, others_keys.boxes))
     copied = made(105)
-    world.send(type(copied)(copied.plan, 0, device_id(106), copied.boxes))
+    for _ in range(2):
+        world.send(type(copied)(copied.plan, 0, device_id(106), copied.boxes))
     good = encode_contribution(made(107))
     world.put(device_id(107).hex().encode(), good[:-1])
     world.put(device_id(108).hex().encode(), good)
@@ -129,6 +130,7 @@ def bad_inputs(world, keys, rng):
         Drop.EARLY: 1,
         Drop.WRONG_LENGTH: 1,
         Drop.TWICE: 1,
+        Drop.TWICE_OTHER: 1,
         Drop.FORGOTTEN: 1,
         Drop.UNOPENED: 2,
         Reason.MALFORMED: 2,
