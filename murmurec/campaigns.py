@@ -16,6 +16,7 @@ that a figure can be repeated; nothing is sent.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -25,6 +26,7 @@ from murmurec.learner_evaluation import Progress
 from murmurec.ranking import least_like, shuffled
 from murmurec.ratings import Ratings, columns_of, item_keys, user_keys
 from producers.datasets.descriptions import Metadata
+from producers.datasets.load import Dataset
 from stream_app.campaigns.features import Features, features_of
 from stream_app.evaluation import EvaluationData, TrueRatings, campaigns, ranking
 from stream_app.evaluation.campaigns import (
@@ -34,7 +36,11 @@ from stream_app.evaluation.campaigns import (
     Budget,
     CampaignLists,
     CampaignStars,
+    continual,
 )
+from stream_app.evaluation.campaigns.continual import CampaignsOverTime
+
+FeaturesOf = Callable[[NDArray[np.uint64]], Features]
 
 
 def campaign_lists(
@@ -107,27 +113,54 @@ def campaign_stars(
     `campaign_lists`. Raises ValueError for metadata of none of the items, too.
     """
     budget = budget_of(mode, epsilon)
-    data = columns_of(ratings, None)
+    data, features = _evaluated(columns_of(ratings, None), metadata, seed)
+    return campaigns.evaluate_stars(data, budget, features=features, seed=seed, progress=progress)
+
+
+def campaigns_over_time(
+    ratings: Ratings,
+    mode: str,
+    epsilon: Fraction,
+    rounds: int,
+    *,
+    metadata: Metadata | None = None,
+    seed: int = 0,
+    progress: Progress = lambda done, total: None,  # noqa: ARG005 (a silent default)
+) -> CampaignsOverTime:
+    """Predict every rating in time order, while noisy sums are released in so many rounds.
+
+    `epsilon` covers what a person sends in all of them, in either form: whole campaigns again and
+    again, or running sums. Ratings without times are put in a random order. The others are as for
+    `campaign_stars`.
+    """
+    budget = budget_of(mode, epsilon)
+    columns = columns_of(ratings, None)
+    if columns.timestamps is None:
+        columns = shuffled(columns, seed)
+    data, features = _evaluated(columns, metadata, seed)
+    return continual.evaluate_over_time(
+        data, budget, rounds, features=features, seed=seed, progress=progress
+    )
+
+
+def _evaluated(
+    data: Dataset, metadata: Metadata | None, seed: int
+) -> tuple[EvaluationData, FeaturesOf | None]:
     if not 0 <= seed < 2**63:
         raise ValueError(f"seed {seed}: give a number from 0 to 2^63-1")
     values, items = data.scale.values, item_keys(data.items)
-    features = None
-    if metadata is not None:
-        if metadata.keys().isdisjoint(data.items.tolist()):
-            raise ValueError("metadata: of none of the items; their ids are those of the ratings")
-        names = dict(zip(items.tolist(), data.items.tolist(), strict=True))
-
-        def features(keys: NDArray[np.uint64]) -> Features:
-            return features_of([metadata.get(names[key], ((), None)) for key in keys.tolist()])
-
     truth = TrueRatings(data.ratings, float(values[0]), float(values[-1]))
-    return campaigns.evaluate_stars(
-        EvaluationData(user_keys(data.users), items, truth),
-        budget,
-        features=features,
-        seed=seed,
-        progress=progress,
-    )
+    found = EvaluationData(user_keys(data.users), items, truth)
+    if metadata is None:
+        return found, None
+    if metadata.keys().isdisjoint(data.items.tolist()):
+        raise ValueError("metadata: of none of the items; their ids are those of the ratings")
+    names = dict(zip(items.tolist(), data.items.tolist(), strict=True))
+
+    def features(keys: NDArray[np.uint64]) -> Features:
+        return features_of([metadata.get(names[key], ((), None)) for key in keys.tolist()])
+
+    return found, features
 
 
 def budget_of(mode: str, epsilon: Fraction) -> Budget:

@@ -11,6 +11,7 @@ from tests.benchmarks import (
     accuracy,
     budget_plans,
     campaigns,
+    continual,
     cooccurrence,
     learning,
     retrieval,
@@ -27,7 +28,7 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     "module",
-    [learning, accuracy, cooccurrence, budget_plans, rounds, campaigns],
+    [learning, accuracy, cooccurrence, budget_plans, rounds, campaigns, continual],
     ids=lambda m: m.__name__,
 )
 def test_a_benchmark_without_its_data_set_lists_that_it_was_skipped(module, folder: Path) -> None:

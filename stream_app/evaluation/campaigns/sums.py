@@ -32,10 +32,8 @@ class Budget(NamedTuple):
         return MODES[self.mode]
 
 
-def noisy_sum(
-    contributions: Iterable[NDArray[np.int32]], stage: Stage, parties: int, source: RandomSource
-) -> NDArray[np.int64]:
-    """Return the sum (stage.size,) of the contributions, with the noise of each party.
+def exact_sum(contributions: Iterable[NDArray[np.int32]], stage: Stage) -> NDArray[np.int64]:
+    """Return the sum (stage.size,) of the contributions.
 
     Raises ValueError for a contribution of another length or longer than the bound: the budget
     would not hold.
@@ -48,6 +46,17 @@ def noisy_sum(
                 f"{stage.size} or bound {stage.bound}"
             )
         total += each
+    return total
+
+
+def noisy_sum(
+    contributions: Iterable[NDArray[np.int32]], stage: Stage, parties: int, source: RandomSource
+) -> NDArray[np.int64]:
+    """Return the sum (stage.size,) of the contributions, with the noise of each party.
+
+    Raises ValueError as `exact_sum` does.
+    """
+    total = exact_sum(contributions, stage)
     for _ in range(parties):
         total += discrete_gaussian(Fraction(stage.variance), stage.size, source)
     return total

@@ -107,7 +107,7 @@ def discrete_gaussian(variance: Fraction, size: int, source: RandomSource) -> ND
     return noise
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=8)  # of seven stages, which come again in every round
 def gaussian_table(variance: Fraction) -> GaussianTable:
     """Return the table of a variance, made once: a second for the largest one."""
     return GaussianTable(variance)

@@ -6,6 +6,7 @@ rank       lists of items
 profiles   neighbours over profiles of items
 social     PrivSR, and social models without it
 campaign   what noisy sums of whole people are good for
+over_time  the same while they are released again and again
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from stream_app.errors import UsageError, UserError
 if TYPE_CHECKING:
     from stream_app.evaluation import EvaluationResult
     from stream_app.evaluation.campaigns import CampaignLists, CampaignStars
+    from stream_app.evaluation.campaigns.continual import CampaignsOverTime
     from stream_app.evaluation.privsr import SocialResult
     from stream_app.evaluation.profiles import ProfileResult
     from stream_app.evaluation.ranking import RankingResult
@@ -80,6 +82,14 @@ def evaluate(
     meta: Annotated[
         bool, typer.Option("--meta", help="With --mode: also use genres and years beside FILE.")
     ] = False,
+    continual: Annotated[
+        int | None,
+        typer.Option(
+            "--continual",
+            metavar="T",
+            help="With --mode: RMSE in time order while sums are released in T rounds (2 to 32).",
+        ),
+    ] = None,
     held: Annotated[
         str | None,
         typer.Option(
@@ -162,6 +172,8 @@ def evaluate(
         campaign.refuse(summed, given)
     elif meta:
         raise UsageError("--meta: is about a campaign; add --mode central or --mode split")
+    elif continual is not None:
+        raise UsageError("--continual: is about campaigns; add --mode central or --mode split")
     options = EvaluationOptions(protocol, model, factors, depth, scope, choice, seed)
     others = {
         "--mechanism": mechanism, "--thinning": thinning, "--protocol": protocol, "--rank": rank,
@@ -177,7 +189,7 @@ def evaluate(
         writable(json_file)
     found = load(file, scale_from(scale))
     # A random split needs no stream, nor do lists: ratings without times are put in a random order.
-    unordered = rank or summed is not None or trust is not None
+    unordered = rank or (summed is not None and continual is None) or trust is not None
     for warning in filter(None, (found.scale_warning,) if unordered else found.warnings):
         notice(f"warning: {warning}")
     dataset = found.in_time_order(seed)
@@ -190,6 +202,7 @@ def evaluate(
         | CampaignLists
         | CampaignStars
         | SocialResult
+        | CampaignsOverTime
     )
     if not rank and (k is not None or held is not None):
         raise UsageError(f"--{'split' if k is None else 'k'}: is about lists; add --rank")
@@ -199,7 +212,7 @@ def evaluate(
         result = campaign.measured(
             file,
             dataset,
-            campaign.CampaignOptions(summed, epsilon, meta, k, held, scope, seed),
+            campaign.CampaignOptions(summed, epsilon, meta, k, held, scope, seed, continual),
             rank=rank,
         )
     elif mechanism.partition(":")[0] in _PROFILES:

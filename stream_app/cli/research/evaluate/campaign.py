@@ -6,15 +6,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from murmurec.campaigns import campaign_lists, campaign_stars
+from murmurec.campaigns import campaign_lists, campaign_stars, campaigns_over_time
 from producers.datasets.descriptions import metadata_of
 from producers.datasets.load import Dataset
 from stream_app.cli import output
 from stream_app.cli.device.mechanism_options import positive_fraction
+from stream_app.cli.research.evaluate import over_time
 from stream_app.cli.research.evaluate.measure import with_dashes
 from stream_app.cli.research.evaluate.rank import table_of_rows
 from stream_app.errors import UsageError
 from stream_app.evaluation.campaigns import CampaignLists, CampaignStars
+from stream_app.evaluation.campaigns.continual import CampaignsOverTime
 
 DEFAULT_EPSILON = "2"
 
@@ -29,6 +31,7 @@ class CampaignOptions(NamedTuple):
     split: str | None
     scope: int | None
     seed: int
+    continual: int | None = None
 
 
 def refuse(mode: str, others: Mapping[str, object]) -> None:
@@ -40,9 +43,11 @@ def refuse(mode: str, others: Mapping[str, object]) -> None:
 
 def measured(
     file: Path, dataset: Dataset, options: CampaignOptions, *, rank: bool
-) -> CampaignLists | CampaignStars:
+) -> CampaignLists | CampaignStars | CampaignsOverTime:
     """Measure and print what the options ask for: lists, or predicted ratings."""
     if rank:
+        if options.continual is not None:
+            raise UsageError("--continual: ratings are predicted over time; leave --rank out")
         if options.meta:
             raise UsageError("--meta: lists use no metadata; leave --meta or --rank out")
         lists = _lists(dataset, options)
@@ -50,6 +55,10 @@ def measured(
         return lists
     if options.scope is not None:
         raise UsageError("--scope: ratings are predicted for all items; leave it out or add --rank")
+    if options.continual is not None:
+        found = _over_time(file, dataset, options, options.continual)
+        over_time.show(found)
+        return found
     stars = _stars(file, dataset, options)
     _show_stars(stars, str(dataset.scale))
     return stars
@@ -65,6 +74,27 @@ def _stars(file: Path, dataset: Dataset, options: CampaignOptions) -> CampaignSt
                 dataset,
                 options.mode,
                 epsilon,
+                metadata=metadata,
+                seed=options.seed,
+                progress=advance,
+            )
+    except ValueError as error:
+        raise UsageError(with_dashes(str(error), "mode", "epsilon")) from None
+
+
+def _over_time(
+    file: Path, dataset: Dataset, options: CampaignOptions, rounds: int
+) -> CampaignsOverTime:
+    """Measure the predictions over time while rounds go on."""
+    epsilon = positive_fraction("--epsilon", options.epsilon or DEFAULT_EPSILON)
+    metadata = metadata_of(dataset.described, file) if options.meta else None
+    try:
+        with output.progress("contributions") as advance:
+            return campaigns_over_time(
+                dataset,
+                options.mode,
+                epsilon,
+                rounds,
                 metadata=metadata,
                 seed=options.seed,
                 progress=advance,
