@@ -8,6 +8,7 @@ schedule    when each account reports: a function of pseudonym and epoch
 cells       on what it reports: a function of the scope and of the epochs since it enrolled
 kept        the ratings that wait, in the file of clean ratings beside the journal
 sources     where lines come from: a watched file, standard input, a local socket
+contributing   when each account takes part in a campaign, and with what
 delivery    the journal's messages to a broker that may be away
 last_seen   what the rating topic holds of this device: an older journal is refused
 conditions  what is wrong for a while, in sentences

@@ -25,6 +25,7 @@ from itertools import groupby
 from producers.daemon.cells import Cells
 from producers.daemon.clock import Clock
 from producers.daemon.conditions import Conditions, Notice
+from producers.daemon.contributing import Contributing
 from producers.daemon.delivery import Delivery
 from producers.daemon.kept import KeptRatings
 from producers.daemon.schedule import Moment, Schedule
@@ -64,6 +65,7 @@ class Daemon:
     clock: Clock
     notice: Notice
     epoch_seconds: float = EPOCH_SECONDS
+    campaigns: Contributing | None = None
     messages: int = field(default=0, init=False)
     _bad: dict[str, int] = field(default_factory=dict, init=False)
 
@@ -77,6 +79,8 @@ class Daemon:
         accounts = self.journal.enrolled()
         self._accounts = frozenset(account.device for account in accounts)
         self._schedule = Schedule(accounts, self.epoch_seconds, self.clock.now())
+        if self.campaigns is not None:
+            self.campaigns.start(accounts, self.clock.now())
 
     @property
     def epoch(self) -> int:
@@ -97,6 +101,8 @@ class Daemon:
             for source in self.sources:
                 source.close()
             self.delivery.close(CLOSE_SECONDS)
+            if self.campaigns is not None:
+                self.campaigns.delivery.close(CLOSE_SECONDS)
 
     def step(self) -> None:
         """Do what is due now."""
@@ -105,9 +111,19 @@ class Daemon:
         self.delivery.serve()
         self._report()
         self.delivery.serve()
+        if self.campaigns is not None:
+            self._contribute(self.campaigns)
+
+    @property
+    def _coming(self) -> float | None:
+        """The next moment, of a report or of a look at campaigns."""
+        looks = None if self.campaigns is None else self.campaigns.next
+        return min(
+            (each for each in (self._schedule.next, looks) if each is not None), default=None
+        )
 
     def _wait(self) -> None:
-        coming, now = self._schedule.next, self.clock.now()
+        coming, now = self._coming, self.clock.now()
         seconds = LOOK_SECONDS if coming is None else min(LOOK_SECONDS, max(0.0, coming - now))
         sources = () if self._quiet() else self.sources
         self.clock.wait(seconds, [file for source in sources for file in source.files()])
@@ -154,7 +170,7 @@ class Daemon:
     def _quiet(self) -> bool:
         """Return whether a moment has come or is near: then no line is taken. Else the time that
         lines take, and so what is rated, would show in when a device reports."""
-        coming = self._schedule.next
+        coming = self._coming
         return coming is not None and coming - self.clock.now() <= QUIET_SECONDS
 
     def _refused(self, name: str, sentence: str) -> None:
@@ -201,9 +217,24 @@ class Daemon:
             return
         self._conditions.passed("ratings")
         if requests:
-            self._commit(requests)
+            self._commit(requests, self.delivery)
 
-    def _commit(self, requests: list[Request]) -> None:
+    def _contribute(self, campaigns: Contributing) -> None:
+        """Contribute for the accounts whose looks have come, once both topics were reached."""
+        campaigns.delivery.serve()
+        epoch = self.epoch
+        if not self.delivery.connected or self.journal.epoch(epoch) > epoch:
+            return
+        try:
+            asked = campaigns.requests(self.clock.now(), epoch, self.ratings, self._conditions)
+        except Unreadable as error:
+            self._conditions.holds("ratings", f"{error}; nothing is sent until it can be read")
+            return
+        if asked:
+            self._commit(asked, campaigns.delivery)
+            campaigns.delivery.serve()
+
+    def _commit(self, requests: list[Request], delivery: Delivery) -> None:
         """Release the requests and send them; those that the journal does not take now are made up
         for at a later moment: nothing was spent or sent."""
         try:
@@ -216,7 +247,7 @@ class Daemon:
         self._conditions.passed("journal")
         self.messages += len(messages)
         for message in messages:
-            self.delivery.send(message)
+            delivery.send(message)
 
     def _short(self, mechanism: str) -> None:
         self._conditions.holds(

@@ -10,9 +10,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from producers.campaign.scope_index import ScopeIndex, stars_of
 from producers.fleet.population import Population, runs
 from producers.ranking.in_scope import LIKED_STARS
-from stream_app import wire
 from stream_app.campaigns.rated_items import RatedItems
 from stream_app.wire.campaigns.plan import Campaign
 
@@ -21,13 +21,12 @@ class ScopedRatings:
     """What each device of a population has rated among the items of a campaign; `rows` ratings."""
 
     def __init__(self, population: Population, campaign: Campaign) -> None:
-        keys = np.array([wire.key(item) for item in campaign.scope], np.uint64)
-        order = np.argsort(keys)
-        found = np.minimum(np.searchsorted(keys[order], population.items), len(keys) - 1)
-        rows = np.flatnonzero(population.fresh & (keys[order][found] == population.items))
-        rows = rows[np.argsort(population.users[rows], kind="stable")]
-        self._places = order[found[rows]]
-        self._raw_stars = 1 + 4 * population.raw_levels[rows] / (population.scale.levels - 1)
+        rows, places = ScopeIndex(campaign).find(population.items)
+        fresh = population.fresh[rows]
+        rows, places = rows[fresh], places[fresh]
+        order = np.argsort(population.users[rows], kind="stable")
+        rows, self._places = rows[order], places[order]
+        self._raw_stars = stars_of(population.raw_levels[rows], population.scale.levels)
         self._raw_liked = self._raw_stars >= LIKED_STARS
         owners, heads = runs(population.users[rows])
         ends = [*heads.tolist(), len(rows)]

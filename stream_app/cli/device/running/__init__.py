@@ -5,6 +5,7 @@ start    what they mean: accounts, sources, connection
 scope    the cells on which the accounts report
 planned  the mechanism that the accounts were enrolled for
 scope_budget   whether the budgets hold the rounds of a scope
+campaigns      its part in campaigns
 state    what a device would say of itself, from its journal
 """
 
@@ -18,6 +19,7 @@ import typer
 from stream_app.cli.device.mechanism_options import (
     EpsilonOption,
     JournalOption,
+    KeysOption,
     MechanismOption,
     ProducerPerAccountOption,
     ScaleOption,
@@ -98,6 +100,19 @@ def run(
             "for others.",
         ),
     ] = None,
+    keys: KeysOption = None,
+    campaign_scope: Annotated[
+        Path | None,
+        typer.Option(
+            "--campaign-scope",
+            metavar="FILE",
+            help="Items of campaigns: with --keys every account contributes (or campaign_scope).",
+        ),
+    ] = None,
+    most_epsilon: Annotated[
+        float,
+        typer.Option("--most-epsilon", metavar="E", help="Take part in campaigns up to this."),
+    ] = 2.0,
     journal: JournalOption = None,
     trust_clock: TrustClockOption = False,
     trust_journal: Annotated[
@@ -142,6 +157,9 @@ def run(
         limits=Limits(trust_clock=trust_clock, reports=rounds, share=share),
         trust_journal=trust_journal,
         producer_per_account=producer_per_account,
+        keys=tuple(keys or ()),
+        campaign_scope=campaign_scope,
+        most_epsilon=most_epsilon,
     )
     run_device(options, settings)
 

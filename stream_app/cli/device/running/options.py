@@ -38,6 +38,9 @@ class RunOptions:
     limits: Limits
     trust_journal: bool
     producer_per_account: bool
+    keys: tuple[Path, ...] = ()
+    campaign_scope: Path | None = None
+    most_epsilon: float = 2.0
 
     def check(self, mechanism: Mechanism) -> None:
         """Refuse options that do not go together."""

@@ -25,6 +25,7 @@ from producers.scale import Scale
 from producers.siblings import check_only_journal
 from stream_app.cli.device.connections import item_table_for, publisher_for
 from stream_app.cli.device.mechanism_options import allowed, mechanism_from
+from stream_app.cli.device.running.campaigns import contributing
 from stream_app.cli.device.running.options import RunOptions
 from stream_app.cli.device.running.planned import check_plans, planned_mechanism
 from stream_app.cli.device.running.scope import ServersCatalogue, cells_of
@@ -133,6 +134,7 @@ def _daemon(
         sources=sources,
         clock=clock,
         notice=notice,
+        campaigns=contributing(options, settings, journal),
     )
 
 
@@ -198,6 +200,11 @@ def _notices(daemon: Daemon, mechanism: Mechanism) -> Iterator[str]:
         )
     yield from rounds_claims(daemon.journal, mechanism)
     yield "sent       once in an epoch, at a moment that follows from pseudonym and epoch alone"
+    if daemon.campaigns is not None:
+        yield (
+            "campaigns  every account contributes once to each stage, sealed to the pinned keys, "
+            "with or without ratings"
+        )
     yield f"kept       {plural(daemon.ratings.count, 'rating')} on this device"
 
 

@@ -1,0 +1,133 @@
+"""The accounts' part in campaigns: each contributes once to each stage, at a look of its own.
+
+    looks      once a minute, at a moment that pseudonym and minute give (`schedule`)
+    at a look  a stage is open, its plan is what is pinned, the account has not contributed
+               -> ratings looked up -> journal -> delivery
+
+Whether an account contributes, when and with how many bytes depends on the log of rounds, on
+pseudonyms, budgets and the time during which the program runs, never on a rating: without ratings
+it contributes zeros. A stage that closes before the account's next look is over without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from producers.campaign import history, terms
+from producers.campaign.scope_index import ScopeIndex
+from producers.campaign.stage_requests import StageRequests
+from producers.campaign.terms import Pinned
+from producers.daemon.conditions import Conditions
+from producers.daemon.delivery import Delivery
+from producers.daemon.kept import KeptRatings
+from producers.daemon.schedule import Schedule
+from producers.journal import Enrolment, Journal, Request
+from stream_app.campaigns import stage_vectors
+from stream_app.campaigns.public_side import PublicSide
+from stream_app.campaigns.published_side import PublishedSide
+from stream_app.campaigns.rounds import Phase, Rounds, StageState
+from stream_app.campaigns.stars import shape
+from stream_app.errors import UserError
+from stream_app.wire.campaigns.plan import Campaign
+
+LOOK_SECONDS = 60.0
+_READ_SECONDS = 1.0  # between two readings of the log
+
+
+@dataclass
+class Contributing:
+    """What is pinned, how the log of rounds and the published side are read (UserError where they
+    cannot be), and the way of the messages; `start` before the first look."""
+
+    journal: Journal
+    pinned: Pinned
+    delivery: Delivery
+    topic: str
+    rounds: Callable[[], Rounds]
+    published: Callable[[], PublishedSide | None]
+    look_seconds: float = LOOK_SECONDS
+    messages: int = field(default=0, init=False)
+    _schedule: Schedule = field(init=False)
+    _read: tuple[float, Rounds] | None = field(default=None, init=False)
+    _checked: bytes = field(default=b"", init=False)
+
+    def start(self, accounts: Iterable[Enrolment], now: float) -> None:
+        """Give every account its looks from now on."""
+        self._schedule = Schedule(accounts, self.look_seconds, now)
+
+    @property
+    def next(self) -> float | None:
+        """The next look in seconds since 1970; None without an account."""
+        return self._schedule.next
+
+    def requests(
+        self, now: float, epoch: int, ratings: KeptRatings, conditions: Conditions
+    ) -> list[Request]:
+        """Return what the accounts whose looks have come contribute."""
+        come, _ = self._schedule.due(now)
+        if not come or not self.delivery.connected:
+            return []
+        try:
+            found = self._open(now)
+        except UserError as error:
+            conditions.holds("campaign", f"{error}; it is looked at again in a minute")
+            return []
+        if found is None:
+            conditions.passed("campaign")
+            return []
+        campaign, stage, side = found
+        asked = StageRequests.of_stage(campaign, stage.index, topic=self.topic, epoch=epoch)
+        scope, found_requests = ScopeIndex(campaign), []
+        for device in self._able(asked, [each.device for each in come], conditions):
+            kept = ratings.rated(device)
+            own = scope.rated(kept.keys, kept.raw_levels, ratings.scale.levels)
+            raw_vector = history.vector_of(campaign, stage.index, own, side)
+            found_requests.append(asked.request(self.journal, device, raw_vector))
+        return found_requests
+
+    def _open(self, now: float) -> tuple[Campaign, StageState, PublicSide | None] | None:
+        """Return the open stage and the side that it needs; None where nothing can be done."""
+        rounds = self._rounds(now)
+        stage = rounds.current
+        if rounds.campaign is None or stage is None or stage.phase is not Phase.OPEN:
+            return None
+        if self._checked != stage.plan:
+            terms.check(rounds.campaign, self.pinned)
+            self._checked = stage.plan
+        if stage.stage.kind not in shape.KINDS:
+            return rounds.campaign, stage, None
+        published = self.published()
+        is_of = published is not None and published.plan == stage.plan
+        side = published.side if published is not None and is_of else None
+        try:
+            stage_vectors.stars_before(rounds.campaign, stage.index, side)
+        except stage_vectors.OtherSide:
+            return None  # of the stages before; the owner publishes it before it opens a stage
+        return rounds.campaign, stage, side
+
+    def _rounds(self, now: float) -> Rounds:
+        if self._read is None or not 0 <= now - self._read[0] < _READ_SECONDS:
+            self._read = None
+            self._read = now, self.rounds()
+        return self._read[1]
+
+    def _able(
+        self, asked: StageRequests, devices: Sequence[bytes], conditions: Conditions
+    ) -> list[bytes]:
+        """Return the devices that contribute: not yet in this stage, and within the budget."""
+        found = []
+        for device in devices:
+            account = self.journal.enrolment(device)
+            if account is None or account.withdrawn or asked.contributed(self.journal, device):
+                continue
+            room = self.journal.room(device, asked.mechanism, asked.epoch)
+            if not asked.paid(self.journal, device) and room == 0:
+                conditions.holds(
+                    "campaign-budget",
+                    f"the budget of an account does not hold {asked.mechanism.id}: it takes no "
+                    "part in this campaign (murmurec budget show)",
+                )
+                continue
+            found.append(device)
+        return found

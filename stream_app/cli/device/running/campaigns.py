@@ -1,0 +1,81 @@
+"""The part of a running device in campaigns, from its options and settings."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from fractions import Fraction
+from functools import partial
+
+from producers.campaign import Pinned
+from producers.daemon.contributing import Contributing
+from producers.daemon.delivery import Delivery
+from producers.device.pinned_scope import check_pin, read_ordered
+from producers.journal import Journal
+from producers.ranking import campaign_side
+from stream_app.aggregation.topics import RoundTopic
+from stream_app.campaigns.planning import LARGEST_EPSILON
+from stream_app.campaigns.rounds import Rounds
+from stream_app.cli.campaign_settings import campaign_keys, campaign_scope
+from stream_app.cli.device.connections import contributions_publisher_for
+from stream_app.cli.device.running.options import RunOptions
+from stream_app.cli.options import connection_from
+from stream_app.cli.output import notice
+from stream_app.errors import UserError
+from stream_app.settings import Settings
+from stream_app.wire import Topics
+from stream_app.wire.limits import MAX_SCOPE
+
+
+def contributing(options: RunOptions, settings: Settings, journal: Journal) -> Contributing | None:
+    """Return the part in campaigns, None where neither the options name keys or a scope nor the
+    settings both; pins the scope.
+
+    Raises UserError for a journal that is a test, and as `check_pin`.
+    """
+    if not (options.keys or options.campaign_scope) and not (
+        settings.campaign_keys and settings.campaign_scope
+    ):
+        return None
+    if not 0 < options.most_epsilon <= LARGEST_EPSILON:
+        raise UserError(
+            f"--most-epsilon {options.most_epsilon:g}: above 0 and at most {LARGEST_EPSILON}"
+        )
+    keys = campaign_keys(settings, options.keys)
+    file = campaign_scope(settings, options.campaign_scope)
+    if journal.unsafe:
+        raise UserError(
+            f"device journal {journal.path}: is a test, and a contribution cannot be marked as a "
+            "test; leave --keys out, or give another journal (--journal)"
+        )
+    items, digest = read_ordered(file, MAX_SCOPE)
+    if check_pin(journal, file, digest, options.accept_scope, campaigns=True):
+        journal.pin_scope(digest, campaigns=True)
+    topic = Topics(settings.topic_prefix).contributions
+    make = partial(contributions_publisher_for, settings, per_account=options.producer_per_account)
+    return Contributing(
+        journal,
+        Pinned(keys, items, Fraction(str(options.most_epsilon))),
+        Delivery(journal, topic, lambda: make().producer, notice, time.monotonic),
+        topic,
+        _reader(settings),
+        partial(campaign_side, connection_from(settings), settings.topic_prefix),
+    )
+
+
+def _reader(settings: Settings) -> Callable[[], Rounds]:
+    """Return a function that reads the log of rounds to its end: from where it was, or, after an
+    error, again from the newest plan."""
+    opened: list[RoundTopic] = []
+
+    def read() -> Rounds:
+        if not opened:
+            topic = Topics(settings.topic_prefix).rounds
+            opened.append(RoundTopic(connection_from(settings), topic, newest=True))
+        try:
+            return opened[0].catch_up()
+        except BaseException:
+            opened.pop().close()
+            raise
+
+    return read
