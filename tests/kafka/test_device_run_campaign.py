@@ -1,0 +1,75 @@
+"""`murmurec device run` with pinned keys: it contributes by itself over a real broker."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from textwrap import dedent
+
+import numpy as np
+import pytest
+
+from producers.campaign import history
+from producers.ranking import CleanHistory
+from stream_app.aggregation import keys
+from stream_app.aggregation.keys import Role
+from stream_app.broker.local import leashed
+from stream_app.cli import run
+from tests.fixtures.waiting import until
+from tests.kafka.test_aggregation import Aggregator, check, coordinator, result
+from tests.kafka.test_contribute import ITEMS, RATED, keep, plan_of
+
+__all__ = ["coordinator"]
+pytestmark = pytest.mark.kafka
+
+RUNNING = """
+    import sys
+    from functools import partial
+    from stream_app.cli import run
+    from stream_app.cli.device.running import campaigns
+
+    campaigns.Contributing = partial(campaigns.Contributing, look_seconds=1.0)  # not a minute
+    sys.exit(run(sys.argv[1:]))
+"""
+
+
+def test_a_running_device_contributes_for_its_accounts_in_the_stage_that_opens(
+    kafka, topics, tmp_path, environment, coordinator
+):
+    party = keys.make(tmp_path, Role.CENTRAL)
+    journal, scope = tmp_path / "journal", tmp_path / "items.txt"
+    scope.write_text("".join(f"{item}\n" for item in range(1, ITEMS + 1)))
+    broker = ["--bootstrap", kafka.bootstrap, "--prefix", topics]
+    for user in RATED:
+        assert run(["device", "enrol", "--user", user, "--journal", str(journal)]) == 0
+    devices = keep(journal, RATED)
+    campaign = plan_of(party.public)
+    coordinator.begin(campaign)
+    command = ["device", "run", "--journal", str(journal), "--socket", str(tmp_path / "socket")]
+    command += ["--keys", str(tmp_path / "central.pub"), "--campaign-scope", str(scope), *broker]
+    log = tmp_path / "device.log"
+    with log.open("wb") as output:
+        device = subprocess.Popen(
+            leashed([sys.executable, "-c", dedent(RUNNING), *command]), stdout=output,
+            stderr=output, start_new_session=True,
+        )  # fmt: skip
+    aggregator = Aggregator(Role.CENTRAL, tmp_path, broker)
+    try:
+        until(lambda: device.poll() is not None or "campaigns  every" in log.read_text(), "it runs")
+        coordinator.open_stage()
+        until(
+            lambda: device.poll() is not None or sum(coordinator.contributions.ends) >= len(RATED),
+            "every account has contributed",
+        )
+        assert device.poll() is None, log.read_text()
+        stage = coordinator.close_stage()
+        aggregator.start()
+        found = result(coordinator, stage.index)
+    finally:
+        aggregator.end(signal.SIGKILL)
+        device.terminate()
+        assert device.wait(30) == 0, log.read_text()
+    kept = CleanHistory(journal)
+    sent = [history.vector(campaign, 0, kept.rated(each)) for each in devices.values()]
+    check(found, np.stack(sent), (party,))
