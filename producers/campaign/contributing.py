@@ -41,7 +41,9 @@ def contribute(
     """
     campaign, stage = terms.open_stage(rounds)
     terms.check(campaign, pinned)
-    requests = StageRequests.of_stage(campaign, stage.index, topic=topic, epoch=epoch)
+    requests = StageRequests.of_stage(
+        campaign, stage.index, secret=journal.key, topic=topic, epoch=epoch
+    )
     requests.check(journal)
     if requests.contributed(journal, device):
         raise UserError(

@@ -3,6 +3,9 @@
     key of the campaign   BLAKE2b-64 of plan and epoch: reported with the first stage, and debited
     key of a stage        BLAKE2b-64 of plan and stage: reported once, ever
 
+Both are keyed with the secret of the journal. The owner writes the plans, and 2^32 of them hold two
+of one plain hash: the device would take the second one as paid.
+
 The whole campaign is debited with the first contribution of an epoch (a day); further stages of
 that epoch are parts of what was paid. In a later epoch it is debited again: the person's budget
 holds in any window of days, and what a later stage releases must not leave it with an older debit.
@@ -44,10 +47,13 @@ class StageRequests:
     paid_by: _Keys
 
     @classmethod
-    def of_stage(cls, campaign: Campaign, stage: int, *, topic: str, epoch: int) -> StageRequests:
-        """Return the requests of a stage; UserError for a campaign that no account can name."""
+    def of_stage(
+        cls, campaign: Campaign, stage: int, *, secret: bytes, topic: str, epoch: int
+    ) -> StageRequests:
+        """Return the requests of a stage; `secret` is `Journal.key`. UserError for a campaign that
+        no account can name."""
         plan = campaign.digest
-        once, paid = _key(plan, b"stage", stage), _key(plan, b"epoch", epoch)
+        once, paid = _key(secret, plan, b"stage", stage), _key(secret, plan, b"epoch", epoch)
         return cls(
             Sealing.of_stage(campaign, stage),
             topic,
@@ -94,6 +100,7 @@ def _encoded(seq: int, part: slice, released: Any, test: bool) -> bytes:  # noqa
     return encode_contribution(released)
 
 
-def _key(plan: bytes, kind: bytes, number: int) -> int:
+def _key(secret: bytes, plan: bytes, kind: bytes, number: int) -> int:
     body = plan + kind + number.to_bytes(8, "little")
-    return int.from_bytes(blake2b(body, digest_size=8, person=_PERSON).digest(), "little")
+    made = blake2b(body, digest_size=8, key=secret, person=_PERSON)
+    return int.from_bytes(made.digest(), "little")

@@ -2,8 +2,8 @@
 
     keys     those that the user has pinned, in the order of the parties: they alone read the boxes
     scope    exactly the items of the file whose SHA-256 is pinned in the journal, in its order
-    noise    every stage together within the (epsilon, delta) that the plan states, and that
-             epsilon at most what the user allows
+    noise    every stage together within the (epsilon, delta) that the plan states; that epsilon,
+             and the epsilon of the same noise at delta 1e-6, at most what the user allows
     stages   of kinds and sizes that this device knows
 
 The plan is the owner's, who is not trusted: with other keys he reads the vectors, and with a scope
@@ -19,19 +19,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app import wire
-from stream_app.campaigns.planning import check_budget, check_stages
+from stream_app.campaigns.planning import certificate, check_budget, check_stages
 from stream_app.campaigns.rounds import Phase, Rounds, StageState
 from stream_app.errors import UserError
 from stream_app.privacy.parsing import shorten
 from stream_app.wire.campaigns.plan import Campaign
 
 MOST_EPSILON = Fraction(2)
+DELTA = Fraction(1, 10**6)  # at which the epsilon that a user allows is meant
 
 
 @dataclass(frozen=True, eq=False)
 class Pinned:
     """Public keys of the parties in hex, the keys (n,) uint64 of the items of the scope in their
-    order, and the largest epsilon that a plan may state."""
+    order, and the largest epsilon that a plan may state, or cost at `DELTA`."""
 
     keys: tuple[str, ...]
     items: NDArray[np.uint64]
@@ -71,6 +72,21 @@ def check(campaign: Campaign, pinned: Pinned) -> None:
         check_budget(campaign)
     except ValueError as error:
         raise UserError(f"{error}; nothing was contributed") from None
+    _check_delta(campaign, pinned.most_epsilon)
+
+
+def _check_delta(campaign: Campaign, allowed: Fraction) -> None:
+    """Raise UserError for noise that costs more than `allowed` at `DELTA`: the owner chooses the
+    delta of a plan, and beside one near 1 any noise states a small epsilon."""
+    cost = certificate(campaign.stages)
+    if cost.delta(allowed) <= DELTA:
+        return
+    raise UserError(
+        f"campaign {campaign.number} states epsilon {float(campaign.epsilon):g} at delta "
+        f"{float(campaign.delta):g}; at delta {float(DELTA):g} its noise costs "
+        f"{float(cost.epsilon(DELTA)):.4g}, and this device allows {float(allowed):g}: nothing was "
+        "contributed; allow more with --most-epsilon"
+    )
 
 
 def _check_scope(campaign: Campaign, items: NDArray[np.uint64]) -> None:

@@ -77,7 +77,9 @@ class Contributing:
             conditions.passed("campaign")
             return []
         campaign, stage, side = found
-        asked = StageRequests.of_stage(campaign, stage.index, topic=self.topic, epoch=epoch)
+        asked = StageRequests.of_stage(
+            campaign, stage.index, secret=self.journal.key, topic=self.topic, epoch=epoch
+        )
         scope, found_requests = ScopeIndex(campaign), []
         for device in self._able(asked, [each.device for each in come], conditions):
             kept = ratings.rated(device)

@@ -154,7 +154,9 @@ class Fleet:
     ) -> Iterator[StageProgress]:
         """Contribute to an open stage for every device that has not, batch by batch."""
         campaign, epoch = vectors.campaign, self.journal.epoch(self.epoch())
-        requests = StageRequests.of_stage(campaign, stage.index, topic=self.topic, epoch=epoch)
+        requests = StageRequests.of_stage(
+            campaign, stage.index, secret=self.journal.key, topic=self.topic, epoch=epoch
+        )
         requests.check(self.journal)
         devices = sorted(self.population.devices, key=lambda each: emission_time(each, stage.index))
         left = [each for each in devices if not requests.contributed(self.journal, each)]

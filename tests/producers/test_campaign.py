@@ -265,6 +265,30 @@ def test_a_plan_of_a_larger_epsilon_is_taken_where_the_user_allows_it(enrolled):
         assert take_part(journal, opened(campaign), pinned=allowed)
 
 
+@pytest.mark.parametrize("delta", [Fraction(1, 2), Fraction(1, 1000), Fraction(2, 10**6)])
+def test_a_plan_cannot_buy_its_epsilon_with_a_large_delta(enrolled, delta):
+    wanted = [Wanted("together", together.size(ITEMS), Fraction(1))]
+    quiet = plan(keys_of(1), Fraction(2), stages=stages(Fraction(2), delta, wanted, bound=100))
+    campaign = msgspec.structs.replace(quiet, delta=delta)
+    allowed = dataclasses.replace(pinned(campaign), most_epsilon=Fraction(15))
+    with enrolled() as journal:
+        with pytest.raises(UserError, match=r"at delta 1e-06 its noise costs .* device allows 2:"):
+            take_part(journal, opened(campaign))
+        assert (journal.pending(), journal.spent(ANN)) == ([], {})
+        assert take_part(journal, opened(campaign), pinned=allowed)
+
+
+def test_an_owner_cannot_know_under_which_key_a_plan_is_paid(tmp_path):
+    """Of 64 bits: in 2^32 plans two would have one key, and the second would pass as paid."""
+    campaign, found = plan(keys_of(1)), []
+    for name in ("ann", "bob"):
+        with Journal.open(tmp_path / name, limits=Limits()) as journal:
+            journal.enrol([ANN], PersonBudget(Fraction(20), DELTA), DAY - 1)
+            take_part(journal, opened(campaign))
+            found.append(set(journal._state.reported_keys(ANN, "campaign").tolist()))
+    assert (len(found[0]), len(found[1]), len(found[0] & found[1])) == (2, 2, 0)
+
+
 def test_a_test_journal_contributes_to_no_campaign(tmp_path):
     campaign = plan(keys_of(2))
     with Journal.open(tmp_path / "test", limits=Limits(), test=True) as journal:
