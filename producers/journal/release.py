@@ -166,16 +166,25 @@ def _refusal(request: Request, budget: PersonBudget, plan: str, left: int) -> st
             "choose another mechanism"
         )
     if not allows(plan, name):
+        asked = "this campaign" if _of_campaign(name) else name
+        chosen = "another campaign alone" if _of_campaign(plan) else plan
+        way = f"report with {plan}; " if asked == name and chosen == plan else ""
         return (
-            f"the budget of {budget} for the whole person is planned for {plan}, and {name} is "
-            f"another mechanism: report with {plan}; an account that is enrolled with --plan "
-            f"{ADAPTIVE} may use several"
+            f"the budget of {budget} for the whole person is planned for {chosen}, and {asked} is "
+            f"another mechanism: {way}an account that is enrolled with --plan {ADAPTIVE} may use "
+            "several"
         )
     return (
         f"the budget is {budget} for the whole person, which holds {_reports(left)} more of "
         f"{name}, and this needs {request.count}: nothing was drawn or sent; raise the budget "
         "(murmurec budget set --raise), or wait where it is for a window of days"
     )
+
+
+def _of_campaign(id: str) -> bool:
+    """Return whether an id names the sums of a campaign, which is long and says nothing to a
+    person."""
+    return id.startswith("gaussian:")
 
 
 def _reports(count: int) -> str:

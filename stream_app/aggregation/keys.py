@@ -87,6 +87,9 @@ def make(folder: Path, role: Role) -> PartyKeys:
             raise _kept_already(path, role)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{folder}: is no folder for keys ({error.strerror})") from None
+    try:
         _write_new(private, msgspec.json.encode(file) + b"\n", 0o600)
         _write_new(public, keys.public.hex().encode() + b"\n", 0o644)
         _sync_folder(folder)
@@ -127,7 +130,11 @@ def read_public(path: Path) -> str:
     """Return the public half in a file, in hex; raises `UserError` for anything else."""
     try:
         return msgspec.convert(path.read_text("ascii").strip(), PublicKey)
-    except (OSError, UnicodeDecodeError, msgspec.ValidationError):
+    except OSError as error:
+        raise UserError(
+            f"{path}: cannot be read ({error.strerror}); murmurec keys show prints the public half"
+        ) from None
+    except (UnicodeDecodeError, msgspec.ValidationError):
         raise UserError(f"{path}: is not the public half of a party's keys (64 hex)") from None
 
 

@@ -279,6 +279,8 @@ def test_a_party_whose_key_is_not_named_says_so_once(
     coordinator.open_stage()
     contribute(campaign, 0, vectors(rng, 3))
     stage = coordinator.close_stage()
+    assert run(["rounds", "show", "--bootstrap", kafka.bootstrap, "--prefix", topics]) == 0
+    assert "0 together closed - 0 0" in " ".join(capsys.readouterr().out.split())
     for each in aggregators:
         each.start()
     until(lambda: coordinator.log.catch_up() and stage.opened, "party a has answered")

@@ -121,6 +121,7 @@ def test_a_replay_that_is_killed_in_a_stage_counts_every_device_once(
         again.wait()
     printed = " ".join(log.read_text().split())
     assert "of an earlier run sent again, same bytes" in printed
+    assert "stage 0 (together): 30 of 30 devices contributed; waiting until it has" in printed
     assert "released, 30 contributions counted" in printed
     assert "no rating was sent" in printed
     written = list(coordinator.contributions.read(stage))

@@ -207,16 +207,24 @@ def show(campaign: Campaign, cut_seconds: float) -> None:
     say(f"campaign {campaign.number}: {plural(len(campaign.scope), 'item')}, {parties}")
     table(columns, rows)
     stage = campaign.stages[0]
-    hours = stage.deadline_cuts * cut_seconds / 3600
     say(
-        f"a stage is open for {plural(stage.deadline_cuts, 'cut')} ({hours:.2g} h), and ends "
+        f"a stage is open for {plural(stage.deadline_cuts, 'cut')} "
+        f"({duration(stage.deadline_cuts * cut_seconds)}), and ends "
         f"without a sum below {plural(stage.least, 'contribution')}"
     )
     spent = certificate(campaign.stages).epsilon(campaign.delta)
     say(
         f"a person in every stage spends epsilon {float(spent):.6f} at delta "
-        f"{float(campaign.delta):g} (proved), of the {float(campaign.epsilon):g} of the plan"
+        f"{float(campaign.delta):g} (proved); the plan allows {float(campaign.epsilon):g}"
     )
+
+
+def duration(seconds: float) -> str:
+    """Return `20 s`, `1.5 min`, `1 h`."""
+    for limit, length, unit in ((120, 1, "s"), (7200, 60, "min"), (172_800, 3600, "h")):
+        if seconds < limit:
+            return f"{seconds / length:.3g} {unit}"
+    return f"{seconds / 86_400:,.0f} days"
 
 
 def contribution_bytes(campaign: Campaign, index: int) -> int:

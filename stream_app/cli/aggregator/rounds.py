@@ -69,7 +69,7 @@ def show(
         roles = ("central",) if rounds.campaign.parties == 1 else ("a", "b")
         for role, key in zip(roles, rounds.campaign.keys, strict=True):
             say(f"party {role}: {key}")
-        table(tuple(rows[0]), [tuple(map(str, row.values())) for row in rows])
+        table(tuple(rows[0]), [_cells(row) for row in rows])
         if waits := _waits(rounds.current, roles):
             say(waits)
         if settings.campaign_keys not in ((), rounds.campaign.keys):
@@ -222,6 +222,14 @@ def _waits(stage: StageState | None, roles: tuple[str, ...]) -> str:
     return (
         f"stage {stage.index} waits for party {' and '.join(silent)}: murmurec aggregate --party "
         f"{silent[0]} with the key above answers"
+    )
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    """Return the cells of a stage; the parties count contributions once it has closed."""
+    waits = row["phase"] in {"planned", "open", "closed"}
+    return tuple(
+        "-" if waits and name == "contributions" else str(value) for name, value in row.items()
     )
 
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stream_app.cli.campaign_settings import campaign_keys, campaign_scope
-from stream_app.cli.device.mechanism_options import JournalOption, TrustClockOption, journal_path
+from stream_app.cli.device.mechanism_options import (
+    JournalOption,
+    TrustClockOption,
+    journal_path,
+    positive_fraction,
+)
 from stream_app.cli.device.scope_options import AcceptScopeOption
 from stream_app.cli.options import (
     BootstrapOption,
@@ -22,7 +26,7 @@ from stream_app.cli.options import (
     settings_from,
 )
 from stream_app.cli.output import notice, plural, printable, say
-from stream_app.errors import UserError
+from stream_app.errors import UsageError, UserError
 
 if TYPE_CHECKING:
     from producers.campaign import Pinned
@@ -55,9 +59,9 @@ def contribute(
         ),
     ] = None,
     most_epsilon: Annotated[
-        float,
+        str,
         typer.Option("--most-epsilon", metavar="E", help="Refuse a plan that states more."),
-    ] = 2.0,
+    ] = "2",
     accept_scope: AcceptScopeOption = None,
     journal: JournalOption = None,
     trust_clock: TrustClockOption = False,
@@ -106,18 +110,19 @@ class _Wanted:
 
 
 def _pinned(
-    journal: Journal, keys: tuple[str, ...], scope: Path, accepted: str | None, most: float
+    journal: Journal, keys: tuple[str, ...], scope: Path, accepted: str | None, most: str
 ) -> tuple[Pinned, bytes]:
     from producers.campaign import Pinned
     from producers.device.pinned_scope import check_pin, read_ordered
     from stream_app.campaigns.planning import LARGEST_EPSILON
     from stream_app.wire.limits import MAX_SCOPE
 
-    if not 0 < most <= LARGEST_EPSILON:
-        raise UserError(f"--most-epsilon {most:g}: above 0 and at most {LARGEST_EPSILON}")
+    allowed = positive_fraction("--most-epsilon", most)
+    if allowed > LARGEST_EPSILON:
+        raise UsageError(f"--most-epsilon {most}: above 0 and at most {LARGEST_EPSILON}")
     items, digest = read_ordered(scope, MAX_SCOPE)
     check_pin(journal, scope, digest, accepted, campaigns=True)
-    return Pinned(keys, items, Fraction(str(most))), digest
+    return Pinned(keys, items, allowed), digest
 
 
 def _rounds(settings: Settings) -> Rounds:

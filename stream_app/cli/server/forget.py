@@ -39,6 +39,11 @@ Its (sanitized) records stay in the rating topic, readable for every reader of t
 Kafka's retention removes them. Pages that it changed stay in the state topic until tombstones and
 compaction remove their generation; and in data_dir/gaps, data_dir/evidence and every snapshot file
 that was written before, until you delete them."""
+_SUMS = """\
+Campaigns: contributions of this device do not count in stages that a worker closes from now on; a
+close by hand (murmurec rounds close) leaves none out. Sums that were released, and what was learned
+from them, stay, with or without --rebuild: their noise hides the device. Its sealed contributions
+stay in the topic of contributions until Kafka's retention removes them."""
 
 
 def forget(
@@ -73,14 +78,20 @@ def forget(
     )
     session = Session.from_settings(settings, display=progress)
     origin = forgetting.rebuildable_origin(session) if rebuild else None
-    _confirm(pseudonym, rebuild, yes, as_json)
+    text = None if as_json else left_behind(rebuild, settings.privacy_mode != "local")
+    _confirm(pseudonym, yes, text)
     forgetting.forget(session, pseudonym, rebuild)
     _show(session, origin, pseudonym, rebuild, as_json)
 
 
-def _confirm(pseudonym: str, rebuild: bool, yes: bool, as_json: bool) -> None:
-    if not as_json:
-        say(f"{_REBUILD if rebuild else _PLAIN}\n{_RECORDS}")
+def left_behind(rebuild: bool, campaigns: bool) -> str:
+    """Return what a forgotten device leaves behind; `campaigns`: sums of people, too."""
+    return "\n".join([_REBUILD if rebuild else _PLAIN, _RECORDS, *([_SUMS] if campaigns else [])])
+
+
+def _confirm(pseudonym: str, yes: bool, text: str | None) -> None:
+    if text is not None:
+        say(text)
     if yes:
         return
     if not sys.stdin.isatty():

@@ -44,6 +44,22 @@ def test_keys_are_never_replaced(tmp_path):
     assert keys.load(tmp_path / "a.key") == made
 
 
+def test_a_file_where_the_folder_of_keys_should_be_is_named(tmp_path):
+    (tmp_path / "file").write_text("kept")
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(UserError, match="is no folder for keys"):
+            keys.make(folder, Role.A)
+    assert (tmp_path / "file").read_text() == "kept"
+
+
+def test_a_public_half_that_is_not_there_is_not_called_damaged(tmp_path):
+    with pytest.raises(UserError, match=r"cannot be read \(No such file.*murmurec keys show"):
+        keys.read_public(tmp_path / "a.pub")
+    (tmp_path / "b.pub").write_text("xyz")
+    with pytest.raises(UserError, match="is not the public half"):
+        keys.read_public(tmp_path / "b.pub")
+
+
 def test_lost_keys_are_one_sentence(tmp_path):
     with pytest.raises(UserError, match=r"there are no keys; restore them .*murmurec keys make"):
         keys.load(tmp_path / "a.key")

@@ -12,7 +12,7 @@ from stream_app.aggregation.keys import Role
 from stream_app.campaigns.planning import check_budget, check_stages
 from stream_app.campaigns.sealing import seal
 from stream_app.cli import run
-from stream_app.cli.aggregator.planning import contribution_bytes
+from stream_app.cli.aggregator.planning import contribution_bytes, duration
 from stream_app.privacy.randomness import SystemSource
 from stream_app.wire.campaigns.contribution import encode_contribution
 from stream_app.wire.campaigns.plan import Campaign, decode_plan
@@ -58,7 +58,7 @@ def test_a_plan_is_within_its_budget_and_everyone_follows_it(
     assert {(stage.least, stage.deadline_cuts) for stage in campaign.stages} == {(50, 3000)}
     assert min(stage.most for stage in campaign.stages) >= 2_000_000
     shown = capsys.readouterr().out
-    assert "spends epsilon 1.000000 at delta 1e-06 (proved), of the 1 of the plan" in shown
+    assert "spends epsilon 1.000000 at delta 1e-06 (proved); the plan allows 1" in shown
     rows = [line.split() for line in shown.splitlines()]
     for index, stage in enumerate(campaign.stages):
         (row,) = (row for row in rows if row[:2] == [str(index), stage.kind])
@@ -137,7 +137,7 @@ def test_terms_that_give_no_plan_are_one_sentence_and_nothing_is_written(
         (["a.pub"], "give central.pub for one party, or a.pub, then b.pub"),
         (["a.key", "b.key"], "a.key: is not the public half of a party's keys"),
         (["items.txt"], "items.txt: is not the public half of a party's keys"),
-        (["none.pub"], "none.pub: is not the public half"),
+        (["none.pub"], "none.pub: cannot be read"),
         ([], "no keys of the parties"),
     ],
 )
@@ -168,3 +168,12 @@ def test_a_plan_of_other_keys_than_those_that_are_pinned_does_not_begin(
     assert "workers and devices would not follow it; nothing was written" in " ".join(
         capsys.readouterr().err.split()
     )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(20, "20 s"), (90.2, "90.2 s"), (150, "2.5 min"), (3600, "60 min"), (9000, "2.5 h"),
+     (2**31 / 5, "4,971 days")],
+)  # fmt: skip
+def test_how_long_a_stage_is_open_is_in_a_unit_that_fits(seconds: float, words: str) -> None:
+    assert duration(seconds) == words

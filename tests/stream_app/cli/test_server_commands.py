@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from stream_app.cli import run
+from stream_app.cli.server.forget import left_behind
 from stream_app.kafka import clients
 from stream_app.kafka.topic_admin import create, delete
 from stream_app.operations.workers import page
@@ -241,3 +242,11 @@ def test_the_token_goes_to_the_worker_and_not_where_its_reply_redirects_to() -> 
             assert page(url, "/state", "a token", 10) == b"{}"
     assert first[0]["Authorization"] == "Bearer a token"
     assert "Authorization" not in second[0]
+
+
+@pytest.mark.parametrize("rebuild", [False, True])
+def test_forgetting_says_what_stays_of_campaigns_where_there_are_any(rebuild: bool) -> None:
+    with_campaigns, without = left_behind(rebuild, True), left_behind(rebuild, False)
+    assert with_campaigns.startswith(without)
+    assert "Sums that were released" in with_campaigns
+    assert "Campaigns" not in without

@@ -223,6 +223,8 @@ def _followed(fleet: Fleet, relay: OutboxRelay, log: RoundTopic) -> Outcome:
                 for step in fleet.follow(log):
                     steps[step.stage] = step
                     advance(step.done, step.total)
+                    if step.done == step.total:
+                        notice(_waiting(step))
     except Unwritable as error:
         raise UserError(
             f"{error}; {plural(publisher.accepted, 'contribution')} accepted before; the same "
@@ -232,6 +234,15 @@ def _followed(fleet: Fleet, relay: OutboxRelay, log: RoundTopic) -> Outcome:
         notice("stopped; the same command continues from here and sends the rest")
         raise
     return Outcome(log.rounds, steps, publisher.accepted, left, time.monotonic() - began)
+
+
+def _waiting(step: StageProgress) -> str:
+    """Return the sentence for the time, up to hours, in which a stage stays open."""
+    return (
+        f"stage {step.stage} ({step.kind}): {step.sent + step.before:,} of "
+        f"{plural(step.total, 'device')} contributed; waiting until it has closed (murmurec rounds "
+        "close ends it now)"
+    )
 
 
 @contextmanager
