@@ -70,16 +70,14 @@ class Contributing:
             return []
         try:
             found = self._open(now)
+            asked = None if found is None else self._asked(found[0], found[1], epoch)
         except UserError as error:
             conditions.holds("campaign", f"{error}; it is looked at again in a minute")
             return []
-        if found is None:
+        if found is None or asked is None:
             conditions.passed("campaign")
             return []
         campaign, stage, side = found
-        asked = StageRequests.of_stage(
-            campaign, stage.index, secret=self.journal.key, topic=self.topic, epoch=epoch
-        )
         scope, found_requests = ScopeIndex(campaign), []
         for device in self._able(asked, [each.device for each in come], conditions):
             kept = ratings.rated(device)
@@ -87,6 +85,11 @@ class Contributing:
             raw_vector = history.vector_of(campaign, stage.index, own, side)
             found_requests.append(asked.request(self.journal, device, raw_vector))
         return found_requests
+
+    def _asked(self, campaign: Campaign, stage: StageState, epoch: int) -> StageRequests:
+        return StageRequests.of_stage(
+            campaign, stage.index, secret=self.journal.key, topic=self.topic, epoch=epoch
+        )
 
     def _open(self, now: float) -> tuple[Campaign, StageState, PublicSide | None] | None:
         """Return the open stage and the side that it needs; None where nothing can be done."""

@@ -104,7 +104,10 @@ class RoundTopic:
 
     def _begin(self, low: int, end: int) -> None:
         """Go to the plan from which the newest campaign follows."""
-        self._position, number = newest_plan.beginning(self._consumer, self._place, low, end)
+        try:
+            self._position, number = newest_plan.beginning(self._consumer, self._place, low, end)
+        except RecordsGone:
+            raise self._deleted(low) from None
         self.rounds = Rounds(newest=number)
         self._place = TopicPartition(self._place.topic, 0, self._position)
         self._consumer.assign([self._place])
@@ -134,10 +137,13 @@ class RoundTopic:
         try:
             return reached_by(message)
         except RecordsGone:
-            raise LogChanged(
-                f"topic {self._place.topic} does not hold offset {self._position} any more: rounds "
-                "were deleted; start again"
-            ) from None
+            raise self._deleted(self._position) from None
+
+    def _deleted(self, offset: int) -> LogChanged:
+        return LogChanged(
+            f"topic {self._place.topic} does not hold offset {offset} any more: rounds were "
+            "deleted; start again"
+        )
 
 
 class ContributionTopic:

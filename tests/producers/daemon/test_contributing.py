@@ -213,6 +213,17 @@ def test_what_is_not_pinned_or_not_affordable_is_said_once_and_costs_nothing(pat
         assert not any("user" in journal.spent(pseudonym(journal, each)) for each in USERS)
 
 
+def test_a_plan_that_no_account_can_name_ends_no_device(path):
+    """The owner may write it: everything that is pinned and the budget are right."""
+    campaign = plan(keys_of(2), parts=40)
+    with Journal.open(path) as journal:
+        found = running(journal, opened(campaign), pinned(campaign))
+        found.minutes(5)
+        assert contributions(found) == []
+        (sentence,) = found.device.notices
+        assert "its 40 stages are more than an account can name" in sentence
+
+
 def test_a_withdrawn_account_and_a_clock_that_went_back_contribute_nothing(path):
     campaign = plan(keys_of(2))
     with Journal.open(path) as journal:
