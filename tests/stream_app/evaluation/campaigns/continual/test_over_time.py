@@ -71,8 +71,11 @@ def rounds(data: EvaluationData, parts: int) -> Rounds:
 
 @pytest.mark.parametrize("form", ["again", "running"])
 def test_nothing_is_predicted_from_what_comes_later(form):
-    """Other stars in the last third change no prediction before, and some within."""
-    data = world(90)
+    """Other stars in the last third change no prediction before, and some within; everybody rates
+    in all three."""
+    by_user, by_item, stars = columns(90)
+    truth = TrueRatings(stars.astype(np.float64), 1, 5)
+    data = EvaluationData(by_user.astype(np.uint64), by_item.astype(np.uint64), truth)
     n, parts = len(data.users), 3
     other = data.truth.ratings.copy()
     other[n * 2 // 3 :] = 6 - other[n * 2 // 3 :]
