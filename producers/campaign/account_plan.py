@@ -10,6 +10,7 @@ campaign alone. It depends on the plan and the budget, and on no rating.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from producers.journal import Journal
@@ -17,12 +18,17 @@ from producers.person.enrolment import ADAPTIVE
 from producers.person.reports import Costing, room
 
 
-def decide(journal: Journal, device: bytes, mechanism: Costing) -> None:
-    """Plan the budget of an account that has no plan and has released nothing, durably."""
+def decide(journal: Journal, devices: Sequence[bytes], mechanism: Costing) -> None:
+    """Plan the budgets of those accounts that have no plan and have released nothing, durably."""
+    found = [each for each in devices if _is_undecided(journal, each, mechanism)]
+    if found:
+        journal.set_plan(found, ADAPTIVE)
+
+
+def _is_undecided(journal: Journal, device: bytes, mechanism: Costing) -> bool:
     account = journal.enrolment(device)
     if account is None or account.withdrawn or account.budget.plan or not account.budget.limited:
-        return
+        return False
     if journal.spent(device):
-        return
-    if room(replace(account.budget, plan=ADAPTIVE), {}, mechanism):
-        journal.set_plan([device], ADAPTIVE)
+        return False
+    return bool(room(replace(account.budget, plan=ADAPTIVE), {}, mechanism))

@@ -51,5 +51,5 @@ def contribute(
             "the first contribution counts, and there is no second"
         )
     raw_vector = history.vector(campaign, stage.index, rated, side)  # before the debit
-    account_plan.decide(journal, device, requests.mechanism)
+    account_plan.decide(journal, [device], requests.mechanism)
     return journal.release(requests.request(journal, device, raw_vector))[0]

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from producers.campaign import history, terms
+from producers.campaign import account_plan, history, terms
 from producers.campaign.scope_index import ScopeIndex
 from producers.campaign.stage_requests import StageRequests
 from producers.campaign.terms import Pinned
@@ -22,7 +22,7 @@ from producers.daemon.conditions import Conditions
 from producers.daemon.delivery import Delivery
 from producers.daemon.kept import KeptRatings
 from producers.daemon.schedule import Schedule
-from producers.journal import Enrolment, Journal, Request
+from producers.journal import Enrolment, Journal, Request, Unwritable
 from stream_app.campaigns import stage_vectors
 from stream_app.campaigns.public_side import PublicSide
 from stream_app.campaigns.published_side import PublishedSide
@@ -79,7 +79,15 @@ class Contributing:
             return []
         campaign, stage, side = found
         scope, found_requests = ScopeIndex(campaign), []
-        for device in self._able(asked, [each.device for each in come], conditions):
+        able = self._able(asked, [each.device for each in come], conditions)
+        try:
+            account_plan.decide(self.journal, able, asked.mechanism)
+        except Unwritable as error:
+            if not self.journal.usable:
+                raise
+            conditions.holds("journal", f"{error}; what is due is sent at a later look")
+            return []
+        for device in able:
             kept = ratings.rated(device)
             own = scope.rated(kept.keys, kept.raw_levels, ratings.scale.levels)
             raw_vector = history.vector_of(campaign, stage.index, own, side)

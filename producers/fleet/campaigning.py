@@ -21,7 +21,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from producers.campaign import history
+from producers.campaign import account_plan, history
 from producers.campaign.stage_requests import StageRequests
 from producers.campaign.terms import Pinned, check
 from producers.fleet.epoch_emission import emission_time
@@ -167,6 +167,7 @@ class Fleet:
         before, over = len(devices) - len(left), len(left) - len(able)
         step = replace(step, done=before + over, before=before, over=over)
         yield step
+        account_plan.decide(self.journal, able, requests.mechanism)
         together = max(1, self.batch_bytes // _bytes(campaign, stage.index))
         for start in range(0, len(able), together):
             if not _is_open(log.catch_up(), stage):

@@ -213,6 +213,20 @@ def test_what_is_not_pinned_or_not_affordable_is_said_once_and_costs_nothing(pat
         assert not any("user" in journal.spent(pseudonym(journal, each)) for each in USERS)
 
 
+def test_a_budget_without_a_plan_holds_the_next_campaign_too(path):
+    with Journal.open(path) as journal:
+        dora = pseudonym(journal, "dora")
+        journal.enrol([dora], PersonBudget(Fraction(20), DELTA), TODAY - 1)
+        for campaign in (plan(keys_of(2)), plan(keys_of(2), parts=3)):
+            found = running(journal, opened(campaign), pinned(campaign))
+            found.minutes(3)
+            assert len(contributions(found)) == 4
+            assert found.device.notices == []
+        account = journal.enrolment(dora)
+    assert account is not None
+    assert account.budget.plan == "adaptive"
+
+
 def test_a_plan_that_no_account_can_name_ends_no_device(path):
     """The owner may write it: everything that is pinned and the budget are right."""
     campaign = plan(keys_of(2), parts=40)
@@ -242,18 +256,22 @@ def test_a_withdrawn_account_and_a_clock_that_went_back_contribute_nothing(path)
         assert len(contributions(found)) == 3
 
 
-def test_a_full_disk_delays_a_contribution_to_the_next_look(path):
+@pytest.mark.parametrize("undecided", [False, True])
+def test_a_full_disk_delays_a_contribution_to_the_next_look(path, undecided):
     campaign, disk = plan(keys_of(2)), FaultyDisk()
     with Journal.open(path, disk=disk) as journal:
+        if undecided:
+            account = PersonBudget(Fraction(20), DELTA)
+            journal.enrol([pseudonym(journal, "dora")], account, TODAY - 1)
         found = running(journal, opened(campaign), pinned(campaign))
         disk.full = True
         found.minutes(3)
         assert contributions(found) == journal.pending() == []
-        (sentence,) = found.device.notices
-        assert "the disk is full" in sentence
+        assert found.device.notices
+        assert all("the disk is full" in sentence for sentence in found.device.notices)
         disk.full = False
         found.minutes(2)
-        assert len(contributions(found)) == 3
+        assert len(contributions(found)) == 3 + undecided
 
 
 def test_no_line_is_taken_when_a_look_is_near(path):
