@@ -174,6 +174,9 @@ class Fleet:
                 late = len(able) - start
                 yield replace(step, done=step.done + late, late=late)
                 return
+            if self.journal.epoch(self.epoch()) != epoch:  # a debit is of the day of the release
+                yield from self._contribute(log, stage, vectors)
+                return
             asked = [
                 requests.request(self.journal, each, vectors.of_device(each))
                 for each in able[start : start + together]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -162,6 +163,27 @@ def test_every_device_counts_once_in_every_stage(simulated, parties):
         assert np.array_equal(stage.result, found.expected(index))
     assert all(step.done == step.total for step in steps.values())
     assert {found.journal.spent(each)["user"].reports for each in found.population.devices} == {1}
+
+
+def test_a_debit_is_of_the_day_on_which_the_device_contributes(simulated):
+    """Midnight comes in the middle of the first stage."""
+    found = simulated()
+    days = itertools.chain([DAY] * 3, itertools.repeat(DAY + 1))
+    found.run(epoch=lambda: next(days))
+    assert [each.contributions for each in found.world.rounds().stages] == [USERS] * 2
+    spends = [found.journal._state.accounts[each].spends for each in found.population.devices]
+    paid = [{epoch for (epoch, *_), row in each.items() if row[2]} for each in spends]
+    assert {frozenset(each) for each in paid} == {
+        frozenset({DAY, DAY + 1}),  # the first stage before midnight
+        frozenset({DAY + 1}),
+    }
+
+
+def test_a_budget_without_a_plan_is_planned_for_other_campaigns_too(simulated):
+    found = simulated(budget=PersonBudget(Fraction(20), DELTA))
+    found.run()
+    terms = [found.journal.enrolment(each) for each in found.population.devices]
+    assert {each.budget.plan for each in terms} == {"adaptive"}
 
 
 def test_a_vector_is_that_of_the_kept_ratings(simulated):
