@@ -19,6 +19,7 @@ pytestmark = pytest.mark.kafka
 @pytest.mark.parametrize("mode", ["central", "split"])
 def test_a_demo_of_a_campaign_counts_everybody_once(kafka, environment, tmp_path, capsys, mode):
     figures = tmp_path / "figures.json"
+    environment(MURMUREC_CAMPAIGN_KEYS=f"{'ab' * 32},{'cd' * 32}")  # of another deployment
     command = ["demo", "--mode", mode, "--ratings", "4000", "--bootstrap", kafka.bootstrap]
     assert run([*command, "--json", str(figures)]) == 0, capsys.readouterr().err
     found = json.loads(figures.read_text())

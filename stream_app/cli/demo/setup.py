@@ -148,7 +148,11 @@ def _start_worker(stack: ExitStack, settings: Settings, folder: Path) -> WorkerP
                 free_ports(1)[0],
                 folder,
                 settings.admin_token,
-                {"MURMUREC_PRIVACY_MODE": settings.privacy_mode},
+                {
+                    "MURMUREC_PRIVACY_MODE": settings.privacy_mode,
+                    "MURMUREC_CAMPAIGN_KEYS": "",  # a campaign of the demo has keys of its own
+                    "MURMUREC_CAMPAIGN_SCOPE": "",
+                },
             )
         )
         worker.wait_until_ready()

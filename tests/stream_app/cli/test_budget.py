@@ -17,6 +17,7 @@ from producers.fleet.profile_release import RawProfile
 from producers.journal import Journal, PersonBudget
 from producers.pseudonyms import pseudonym
 from stream_app.cli import run
+from stream_app.cli.device.budget.wording import reports_left
 from stream_app.privacy import registry
 from stream_app.privacy.profiles.blip import Blip
 from stream_app.privacy.profiles.jlt import Jlt
@@ -252,3 +253,10 @@ def test_several_reports_on_one_rating_are_counted(
         )
     assert "a rating has 3 reports: their joint factor is e^(3 x epsilon)" in shown(capsys)
     assert "a rating has" not in shown(capsys, "--user", "bob")
+
+
+def test_campaigns_that_a_budget_holds_are_counted_as_campaigns():
+    assert reports_left("gaussian:2048:74859570:5050", 185) == (
+        "185 campaigns of the same stages left"
+    )
+    assert reports_left("rr:5:2", 9) == "9 reports left at 2 (rr:5:2)"

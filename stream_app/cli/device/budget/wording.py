@@ -59,10 +59,7 @@ def _about_person(row: dict[str, Any]) -> Iterator[str]:
     if person["epsilon"] is None:
         yield "no limit for the whole person: a simulated account"
         return
-    left = " or ".join(
-        f"{plural(count, 'report')} left at {_per_report(id)}"
-        for id, count in person["left"].items()
-    )
+    left = " or ".join(reports_left(id, count) for id, count in person["left"].items())
     yield f"{_as_person(person)}; {left}"
     yield f"spent {person['spent']} of it; the plan is {person['plan'] or 'not decided yet'}"
 
@@ -70,6 +67,14 @@ def _about_person(row: dict[str, Any]) -> Iterator[str]:
 def _as_person(person: dict[str, Any]) -> str:
     bare, _, span = person["budget"].partition(") ")
     return f"{bare}) for you as a person {span}"
+
+
+def reports_left(id: str, count: int) -> str:
+    """Return how many more releases of one mechanism a budget holds; a campaign is one release,
+    and its exact epsilon a fraction of a thousand digits."""
+    if id.startswith("gaussian:"):
+        return f"{plural(count, 'campaign')} of the same stages left"
+    return f"{plural(count, 'report')} left at {_per_report(id)}"
 
 
 def _per_report(id: str) -> str:
