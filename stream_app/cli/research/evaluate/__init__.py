@@ -152,11 +152,8 @@ def evaluate(
 
     The noise comes from a seed, so that a figure can be repeated. A sketch has as many cells as a
     dense table of these users and items (gamma = 1). Profiles (--mechanism blip or jlt) are
-    evaluated by neighbours. With --rank the JSON holds the figures of the device's list, and those
-    of all others under "rows".
-
-    --mode central is trusted with contributions, split shares them between two parties of which one
-    is honest; both then publish noisy sums alone.
+    evaluated by neighbours. --mode central is trusted with contributions; split shares them between
+    two parties, of which one is honest. Both publish noisy sums alone.
 
     Example: murmurec evaluate ml-1m.zip --model dense --epsilon 2
     """
