@@ -78,7 +78,7 @@ class Outline:
         if not 0 < self.together_share < 1:
             raise ValueError(f"together_share {self.together_share}: above 0, below 1")
         if self.together_items < 2:
-            raise ValueError(f"together_items {self.together_items}: 2 at least")
+            raise ValueError(f"{self.together_items} items for together: give 2 at least")
         most = MAX_CONTRIBUTIONS if self.most is None else self.most
         if not 2 <= self.least <= most <= MAX_CONTRIBUTIONS:
             raise ValueError(
@@ -86,10 +86,13 @@ class Outline:
                 "the least not above the most"
             )
         if not 1 <= self.deadline_cuts <= 2**31:
-            raise ValueError(f"deadline_cuts {self.deadline_cuts}: 1 to {2**31}")
+            raise ValueError(f"a deadline of {self.deadline_cuts} cuts: give 1 to {2**31}")
 
     def wanted(self, items: int) -> list[Wanted]:
-        """Return the stages over so many items of a scope, without their noise."""
+        """Return the stages over so many items of a scope, without their noise; ValueError for
+        fewer than 2."""
+        if items < 2:
+            raise ValueError(f"a scope of {items} item: a campaign is over 2 at least")
         found, both = [], len(self.kinds) == len(KINDS)
         if "together" in self.kinds:
             share = self.together_share if both else Fraction(1)

@@ -74,11 +74,11 @@ def test_a_scope_smaller_than_the_head_is_all_head() -> None:
         ({"epsilon": Fraction(0)}, "epsilon 0 and delta"),
         ({"delta": Fraction(1)}, "and delta 1:"),
         ({"together_share": Fraction(1)}, "together_share 1: above 0, below 1"),
-        ({"together_items": 1}, "together_items 1: 2 at least"),
+        ({"together_items": 1}, "1 items for together: give 2 at least"),
         ({"least": 1}, "least 1 and most"),
         ({"least": 9, "most": 8}, "least 9 and most 8"),
         ({"most": 2**22 + 1}, "most 4194305 contributions"),
-        ({"deadline_cuts": 0}, "deadline_cuts 0"),
+        ({"deadline_cuts": 0}, "a deadline of 0 cuts"),
     ],
 )
 def test_an_outline_out_of_range_is_refused(changes: dict[str, Any], sentence: str) -> None:
@@ -92,8 +92,10 @@ def test_a_scope_that_no_contribution_holds_is_refused() -> None:
         plan(outline(), range(20_000))
     with pytest.raises(ValueError, match=r"together over 2000 items has .* give fewer items"):
         plan(outline(together_items=2000), range(2000))
-    with pytest.raises(ValueError, match="stars over 1 items: it has 2 factors"):
+    with pytest.raises(ValueError, match="a scope of 1 item: a campaign is over 2 at least"):
         plan(outline(kinds=("stars",)), range(1))
+    with pytest.raises(ValueError, match="stars over 2 items: it has 3 factors"):
+        plan(outline(kinds=("stars",), epsilon=Fraction(16)), range(2))
 
 
 PLANNED = plan(outline(kinds=("stars",)), range(30))
