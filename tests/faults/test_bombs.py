@@ -119,7 +119,7 @@ def most_memory(worker: WorkerProcess) -> int:
 
 @pytest.mark.parametrize(
     ("size", "records", "codec"),
-    [(90 * _MB, 1, "zstd"), (20 * _MB, 1, "zstd"), (_MB, 4, "zstd"), (_MB, 1, "gzip")],
+    [(20 * _MB, 1, "zstd"), (_MB, 4, "zstd"), (_MB, 1, "gzip")],  # all fit the heap of a broker
 )
 def test_the_broker_refuses_a_batch_that_expands(
     bomb: Bomb, size: int, records: int, codec: str
