@@ -1,0 +1,1 @@
+"""Lists by how items go together: Slope One and cosine, plain and damped."""
