@@ -1,0 +1,1 @@
+"""Figures of the papers, computed again beside their published numbers."""
