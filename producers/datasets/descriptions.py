@@ -1,11 +1,13 @@
-"""What is public of items, from the files beside ratings: title, genres, year.
+"""What is public of items, from the files beside ratings: title, genres, year, domain.
 
-    movies.dat, movies.csv   item, title, genres with | between them
+    movies.dat               item, title, genres with | between them
+    movies.csv               the same; the column with the head `domain`: one domain
     u.item                   item, title, ..., a flag for each of 19 genres
-    movies.npz               item, title[, genre_names (g,), genres (items, g)][, year]
+    movies.npz               item, title[, genre_names (g,), genres (items, g)][, year][, domain]
 
 A title ends with its year in brackets. All of it is optional, so an unreadable file is ignored, and
-of the genres those that a catalogue can hold are kept.
+of the genres those that a catalogue can hold are kept. Domains decide what lists are made of: an
+item of two of them, or of one that no catalogue can hold, is refused.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import io
 import re
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ import numpy as np
 from producers.datasets.columns import Description, Descriptions, integers_or_text
 from producers.datasets.tables import text_column
 from stream_app.errors import UserError
-from stream_app.wire.campaigns.features import genres_among
+from stream_app.wire.campaigns.features import NAME_FORM, genres_among, is_name
 from stream_app.wire.limits import MAX_YEAR
 
 FILES = ("movies.dat", "movies.csv", "u.item", "movies.npz")
@@ -40,6 +42,10 @@ _UNREADABLE = (
     *(csv.Error, zipfile.BadZipFile, zlib.error, UserError),
 )
 _NO_GENRES = "(no genres listed)"  # of MovieLens-25M
+
+
+class _BadDomainError(UserError):
+    """A domain that no catalogue can hold, or two of one item."""
 
 
 Metadata = Mapping[int | str, tuple[Sequence[str], int | None]]
@@ -70,42 +76,71 @@ def descriptions_in(name: str, content: bytes) -> Descriptions | None:
     """Return item id -> description from the content of a file; None if it cannot be read."""
     try:
         if name == "movies.npz":
-            return _in_arrays(content)
+            return _joined(name, _in_arrays(content))
         text = content.decode("utf-8-sig" if name == "movies.csv" else "latin-1")
         if name == "movies.csv":
-            rows = [row for row in csv.reader(io.StringIO(text)) if row][1:]
+            head, *rows = [row for row in csv.reader(io.StringIO(text)) if row]
         else:
             separator = "::" if name == "movies.dat" else "|"
-            rows = [line.split(separator) for line in text.splitlines() if line]
+            head, rows = [], [line.split(separator) for line in text.splitlines() if line]
         ids = integers_or_text(text_column([row[0] for row in rows], 1, name, "item")).tolist()
         flagged = name == "u.item"
-        return {
-            item: _description(row[1], _flagged(row) if flagged else _listed(row))
-            for item, row in zip(ids, rows, strict=True)
-        }
+        domains = _column(rows, head.index("domain")) if "domain" in head else [""] * len(rows)
+        return _joined(
+            name,
+            (
+                (item, _description(row[1], _flagged(row) if flagged else _listed(row), 0, domain))
+                for item, row, domain in zip(ids, rows, domains, strict=True)
+            ),
+        )
+    except _BadDomainError:
+        raise
     except _UNREADABLE:
         return None
 
 
-def _in_arrays(content: bytes) -> Descriptions:
+def _in_arrays(content: bytes) -> Iterator[tuple[int | str, Description]]:
     with np.load(io.BytesIO(content), allow_pickle=False) as archive:
         items, titles = archive["item"].tolist(), archive["title"].tolist()
         names: list[Any] = archive["genre_names"].tolist() if "genre_names" in archive else []
         flags = archive["genres"].astype(bool).tolist() if names else [[]] * len(items)
         years = archive["year"].tolist() if "year" in archive else [0] * len(items)
-    rows = zip(items, titles, flags, years, strict=True)
-    return {
-        item: _description(
-            str(title), [str(name) for name, has in zip(names, row, strict=True) if has], int(year)
-        )
-        for item, title, row, year in rows
-    }
+        domains = archive["domain"].tolist() if "domain" in archive else [""] * len(items)
+    for item, title, row, year, domain in zip(items, titles, flags, years, domains, strict=True):
+        genres = [str(name) for name, has in zip(names, row, strict=True) if has]
+        yield item, _description(str(title), genres, int(year), str(domain))
 
 
-def _description(title: str, genres: Iterable[str], year: int = 0) -> Description:
+def _column(rows: list[list[str]], place: int) -> list[str]:
+    return [row[place] if place < len(row) else "" for row in rows]
+
+
+def _joined(
+    name: str, found: Iterable[tuple[int | str, Description]]
+) -> dict[int | str, Description]:
+    """Return descriptions by item; the last of an item counts, and all must name one domain."""
+    joined: dict[int | str, Description] = {}
+    for item, each in found:
+        domains = {str(joined[item].domain)} if item in joined and joined[item].domain else set()
+        domains |= set((each.domain or "").split("|")) - {""}
+        if len(domains) > 1:
+            raise _BadDomainError(
+                f"{name}: item {str(item)[:40]} is of the domains {' and '.join(sorted(domains))}; "
+                "an item is of one domain: keep one of them"
+            )
+        if not all(map(is_name, domains)):
+            raise _BadDomainError(
+                f"{name}: domain {domains.pop()[:40]!r} of item {str(item)[:40]}: use {NAME_FORM}"
+            )
+        joined[item] = each._replace(domain=domains.pop() if domains else None)
+    return joined
+
+
+def _description(title: str, genres: Iterable[str], year: int = 0, domain: str = "") -> Description:
     if not year and (found := _YEAR.search(title)):
         year = int(found[1])
-    return Description(title, genres_among(genres), year if 1 <= year <= MAX_YEAR else None)
+    known = year if 1 <= year <= MAX_YEAR else None
+    return Description(title, genres_among(genres), known, domain or None)
 
 
 def _listed(row: list[str]) -> list[str]:

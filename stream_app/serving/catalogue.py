@@ -1,4 +1,4 @@
-"""The public catalogue: names, titles, genres and years of items, and which are withdrawn.
+"""The public catalogue: what is shown of items, their domains, and which are withdrawn.
 
 It is read from the compacted topic `items` and is not part of the replicated state: it affects
 answers only, never the model. An item known only by the hash of its string id and missing from the
@@ -33,7 +33,8 @@ _UNKNOWN = CatalogueEntry(0)  # what is known of an item without an entry
 
 
 def _text_bytes(entry: CatalogueEntry) -> int:
-    return json_bytes(entry.title) + json_bytes(entry.genres) + json_bytes(entry.year)
+    described = (entry.title, entry.genres, entry.year, entry.domain or None)
+    return sum(map(json_bytes, described))
 
 
 @dataclass
@@ -41,8 +42,8 @@ class Catalogue:
     """Entries by item key; `learn` takes the records of the topic in log order.
 
     rejected: how many records, by reason. longest_name, longest_text: the most bytes of an id, and
-    of a title with genres and year, in JSON, so far; of an entry that is removed or replaced too,
-    so that replies do not become shorter.
+    of a title with genres, year and domain, in JSON, so far; of an entry that is removed or
+    replaced too, so that replies do not become shorter.
     """
 
     entries: dict[int, CatalogueEntry] = field(default_factory=dict)
@@ -117,8 +118,8 @@ class Catalogue:
         return entry.item if entry else f"key:{item:016x}"
 
     def entry(self, item: int) -> CatalogueEntry:
-        """Return what was published of an item; an empty title, no genres and no year where
-        nothing was."""
+        """Return what was published of an item; an empty title and no genres, year and
+        domain where nothing was."""
         return self.entries.get(item, _UNKNOWN)
 
     def title(self, item: int) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec.structs import force_setattr
 
-from stream_app.wire.campaigns.features import GENRE_FORM, genres_among
+from stream_app.wire.campaigns.features import NAME_FORM, genres_among, is_name
 from stream_app.wire.campaigns.plan import encode_rational
 from stream_app.wire.decoding import version_reason
 from stream_app.wire.events import IntItem, TextItem
@@ -92,8 +92,9 @@ class Rejection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class CatalogueEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Public description of an item; a withdrawn item is never recommended.
 
-    `categories` is how records of earlier releases name genres: those that can be one are read as
-    genres.
+    `domain` names the one part of the catalogue that the item belongs to, such as books; an item
+    without one has no such field. `categories` is how records of earlier releases name genres:
+    those that can be one are read as genres.
     """
 
     item: IntItem | TextItem
@@ -102,6 +103,7 @@ class CatalogueEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     year: Annotated[int, msgspec.Meta(ge=1, le=MAX_YEAR)] | None = None
     withdrawn: bool = False
     categories: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    domain: str | msgspec.UnsetType = msgspec.UNSET
     v: int = VERSION
 
     def __post_init__(self) -> None:
@@ -109,7 +111,9 @@ class CatalogueEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             force_setattr(self, "genres", self.genres or genres_among(self.categories))
             force_setattr(self, "categories", msgspec.UNSET)
         if genres_among(self.genres) != self.genres:
-            raise ValueError(f"genres of an item: up to {MAX_GENRES}, each once, {GENRE_FORM}")
+            raise ValueError(f"genres of an item: up to {MAX_GENRES}, each once, {NAME_FORM}")
+        if self.domain is not msgspec.UNSET and not is_name(self.domain):
+            raise ValueError(f"domain of an item: one, of {NAME_FORM}")
 
 
 def decode_catalogue_entry(record_key: bytes | None, value: bytes) -> CatalogueEntry:

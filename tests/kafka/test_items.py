@@ -38,7 +38,18 @@ def test_words_are_named_and_withdrawn_items_stay_away(
             return ask.best(ann.hex(), 10, 5).items
 
         assert set(items()) == {8, f"key:{key('film'):016x}"}
-        about = ("--title", "A Film", "--genre", "Drama", "--genre", "War", "--year", "1995")
+        about = (
+            "--title",
+            "A Film",
+            "--genre",
+            "Drama",
+            "--genre",
+            "War",
+            "--year",
+            "1995",
+            "--domain",
+            "films",
+        )
         assert run(["items", "put", "film", *where, *about]) == 0
         until(lambda: set(items()) == {8, "film"}, "the catalogue is in the answers")
         capsys.readouterr()
@@ -47,8 +58,9 @@ def test_words_are_named_and_withdrawn_items_stay_away(
         assert rows[8]["title"] == ""
         assert rows["film"]["title"] == "A Film"
         assert (rows["film"]["genres"], rows["film"]["year"]) == (["Drama", "War"], 1995)
+        assert (rows["film"]["domain"], rows[8]["domain"]) == ("films", None)
         assert run(["ask", "--device", ann.hex(), *where]) == 0
-        assert "film  A Film (1995) [Drama, War]" in capsys.readouterr().out
+        assert "film  A Film (1995) [films: Drama, War]" in capsys.readouterr().out
         assert run(["items", "withdraw", "8", *where]) == 0
         assert "item 8 is withdrawn, but was not in the catalogue" in capsys.readouterr().out
         until(lambda: set(items()) == {"film"}, "the catalogue is in the answers")
@@ -62,6 +74,10 @@ def test_words_are_named_and_withdrawn_items_stay_away(
     assert run(["items", "put", "8", "--year", "10000", *where]) == 2
     assert "a year is 1 to 9999" in capsys.readouterr().err
     assert run(["items", "put", "8", "--genre", "Drama ", *where]) == 2
+    assert "1 to 50 printable characters without blanks" in capsys.readouterr().err
+    assert run(["items", "put", "8", "--domain", "books", "--domain", "films", *where]) == 2
+    assert "--domain films: an item is of one domain; give one" in capsys.readouterr().err
+    assert run(["items", "put", "8", "--domain", "", *where]) == 2
     assert "1 to 50 printable characters without blanks" in capsys.readouterr().err
 
 

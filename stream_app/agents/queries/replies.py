@@ -4,10 +4,10 @@
     HTTP    a page as JSON, spaces up to `page_bytes`
 
 The number of bytes depends on public things alone: the length of a list, for a page the number of
-items that were asked for, and the longest id, and title with genres and year, that the public
-catalogue has had while this worker ran. So a reply's size says neither how many items there are nor
-which; without padding, ids and titles of different lengths would. White space after a JSON value is
-part of no value, so a reader needs no change. Refusals have the size of any other reply.
+items that were asked for, and the longest id, and title with genres, year and domain, that the
+public catalogue has had while this worker ran. So a reply's size says neither how many items there
+are nor which; without padding, ids and titles of different lengths would. White space after a JSON
+value is part of no value, so a reader needs no change. Refusals have the size of any other reply.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from stream_app.wire import LIST_LENGTH, CatalogueEntry, Recommendation, Status,
 ENVELOPE_BYTES = 512
 """More than everything takes that is not an entry of the list."""
 _SCORE_BYTES = 7  # 1 .. 5 with four decimals, or null, and a comma
-_ROW_BYTES = len(b'{"item":,"title":,"genres":,"year":,"score":},') + _SCORE_BYTES
+_ROW_BYTES = len(b'{"item":,"title":,"genres":,"year":,"domain":,"score":},') + _SCORE_BYTES
 
 
 def recommendation(runtime: Runtime, correlation_id: str, answer: RankedItems) -> Recommendation:
@@ -85,7 +85,8 @@ def page(runtime: Runtime, user: str, k: int, answer: RankedItems) -> dict[str, 
 
 
 def _described(entry: CatalogueEntry) -> dict[str, Any]:
-    return {"title": entry.title, "genres": list(entry.genres), "year": entry.year}
+    features = {"genres": list(entry.genres), "year": entry.year, "domain": entry.domain or None}
+    return {"title": entry.title, **features}
 
 
 def reply_bytes(catalogue: Catalogue) -> int:

@@ -1,4 +1,4 @@
-"""`murmurec items`: the public catalogue of titles, genres, years and withdrawn items."""
+"""`murmurec items`: the public catalogue of titles, genres, years, domains and withdrawn items."""
 
 from __future__ import annotations
 
@@ -29,6 +29,10 @@ app = typer.Typer(
     help="Edit the public catalogue. Example: murmurec items put 1193 --title 'A Film'",
 )
 
+DomainOption = Annotated[
+    list[str] | None,
+    typer.Option("--domain", metavar="NAME", help="The one domain that it is of, such as books."),
+]
 ItemArgument = Annotated[str, typer.Argument(metavar="ITEM", help="A number or a word.")]
 
 
@@ -37,21 +41,24 @@ def publish(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="Ratings with titles, such as ml-1m.zip.")
     ],
+    domain: DomainOption = None,
     config: ConfigOption = None,
     bootstrap: BootstrapOption = None,
     prefix: PrefixOption = None,
     kafka: KafkaOption = None,
 ) -> None:
-    """Publish names, titles, genres and years of a file's items; withdrawn ones are restored.
+    """Publish names, titles, genres, years and domains of a file's items; withdrawn ones return.
+
+    With --domain every item is of that domain, unless the file beside it names another.
 
     Example: murmurec items publish ml-1m.zip
     """
     from producers.catalogue import entries
     from producers.datasets.load import load
 
-    settings = settings_from(config, bootstrap, prefix, kafka)
+    settings, named = settings_from(config, bootstrap, prefix, kafka), _one_domain(domain)
     data = load(file)
-    sent = _send(settings, entries(set(data.items.tolist()), data.described))
+    sent = _send(settings, entries(set(data.items.tolist()), data.described, named))
     say(f"{sent:,} {'entry' if sent == 1 else 'entries'} published")
 
 
@@ -61,17 +68,21 @@ def put(
     title: Annotated[str, typer.Option(help="The title.")] = "",
     genre: Annotated[list[str] | None, typer.Option(help="A genre; repeatable.")] = None,
     year: Annotated[int | None, typer.Option(help="The year it is from.")] = None,
+    domain: DomainOption = None,
     config: ConfigOption = None,
     bootstrap: BootstrapOption = None,
     prefix: PrefixOption = None,
     kafka: KafkaOption = None,
 ) -> None:
-    """Set title, genres and year of an item, and restore a withdrawn one.
+    """Set title, genres, year and domain of an item, and restore a withdrawn one.
 
-    Example: murmurec items put 1193 --title "A Film" --genre Drama --year 1995
+    Example: murmurec items put 1193 --title "A Film" --domain films --genre Drama --year 1995
     """
-    settings = settings_from(config, bootstrap, prefix, kafka)
-    _send(settings, [_entry(item, title=title, genres=tuple(genre or ()), year=year)])
+    from msgspec import UNSET
+
+    settings, named = settings_from(config, bootstrap, prefix, kafka), _one_domain(domain)
+    about = {"genres": tuple(genre or ()), "year": year, "domain": named or UNSET}
+    _send(settings, [_entry(item, title=title, **about)])
     say(f"item {printable(item)} is in the catalogue")
 
 
@@ -97,6 +108,20 @@ def withdraw(
     else:
         # It may have ratings: a worker also recommends items without a title.
         say(f"item {printable(item)} is withdrawn, but was not in the catalogue (is the id right?)")
+
+
+def _one_domain(named: list[str] | None) -> str | None:
+    """Return the domain that an option names; refuses two of them."""
+    from stream_app.wire.campaigns.features import NAME_FORM, is_name
+
+    if not named:
+        return None
+    if len(named) > 1:
+        given = " ".join(f"--domain {printable(name[:40])}" for name in named)
+        raise UsageError(f"{given}: an item is of one domain; give one")
+    if not is_name(named[0]):
+        raise UsageError(f"--domain {printable(named[0][:60])}: use {NAME_FORM}")
+    return named[0]
 
 
 def _entry(item: str, **published: Any) -> CatalogueEntry:

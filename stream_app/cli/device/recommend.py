@@ -201,12 +201,14 @@ def _terms(campaign: CampaignTerms) -> str:
     )
 
 
-def _features(recommender: LocalRecommender, item: int | str) -> tuple[tuple[str, ...], int | None]:
-    """Return genres and year of an item of a list."""
+def _features(
+    recommender: LocalRecommender, item: int | str
+) -> tuple[tuple[str, ...], int | None, str | None]:
+    """Return genres, year and domain of an item of a list."""
     from stream_app.wire import key
 
     entry = recommender.table.entries.get(key(item))
-    return (entry.genres, entry.year) if entry else ((), None)
+    return (entry.genres, entry.year, entry.domain or None) if entry else ((), None, None)
 
 
 def _why_popular(found: LocalList) -> str:
@@ -230,8 +232,9 @@ def _as_json(recommender: LocalRecommender, found: LocalList) -> dict[str, Any]:
     table, terms = recommender.table, found.campaign
     rows = []
     for row in found.items:
-        genres, year = _features(recommender, row.item)
-        shown = {"item": row.item, "title": row.title, "genres": list(genres), "year": year}
+        genres, year, domain = _features(recommender, row.item)
+        shown: dict[str, Any] = {"item": row.item, "title": row.title, "genres": list(genres)}
+        shown |= {"year": year, "domain": domain}
         ranked = {"score": row.score, "stars": row.stars, "because": list(row.because)}
         rows.append(shown | ranked)
     campaign = None

@@ -36,6 +36,7 @@ class AskReplyItem(TypedDict):
     title: NotRequired[str | None]
     genres: NotRequired[list[str]]
     year: NotRequired[int | None]
+    domain: NotRequired[str | None]
 
 
 class AskReply(TypedDict):
@@ -120,7 +121,8 @@ def ask(
 def _show(answer: AskReply) -> None:
     """Print the items of an answer and where they come from."""
     for rank, row in enumerate(answer["items"], 1):
-        shown = described(row.get("title") or "", row.get("genres", []), row.get("year"))
+        year, domain = row.get("year"), row.get("domain")
+        shown = described(row.get("title") or "", row.get("genres", []), year, domain)
         named = printable(f"{row['item']}  {shown}")
         say(f"{rank:4}  {row['score']:.2f}  {named}".rstrip())
     if any(str(row["item"]).startswith("key:") for row in answer["items"]):
@@ -192,6 +194,7 @@ def _over_kafka(
         if catalogue is not None:
             entry = catalogue.entry(key_of(item))
             row |= {"title": entry.title, "genres": list(entry.genres), "year": entry.year}
+            row["domain"] = entry.domain or None
         rows.append(row)
     answer: AskReply = {
         "user": pseudonym,

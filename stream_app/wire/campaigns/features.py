@@ -19,15 +19,16 @@ from numpy.typing import NDArray
 
 from stream_app.wire.limits import MAX_GENRE, MAX_GENRES, MAX_PLAN_GENRES, MAX_SCOPE, MAX_YEAR
 
-GENRE_FORM = f"1 to {MAX_GENRE} printable characters without blanks around them"
+NAME_FORM = f"1 to {MAX_GENRE} printable characters without blanks around them"
 
 
 def genres_among(words: Iterable[str]) -> tuple[str, ...]:
     """Return the words that are genres, each once, in their order and no more than an item has."""
-    return tuple(dict.fromkeys(filter(_is_genre, words)))[:MAX_GENRES]
+    return tuple(dict.fromkeys(filter(is_name, words)))[:MAX_GENRES]
 
 
-def _is_genre(word: str) -> bool:
+def is_name(word: str) -> bool:
+    """Return whether a word can name a genre, or a domain."""
     return 1 <= len(word) <= MAX_GENRE and word.isprintable() and word == word.strip()
 
 
@@ -39,8 +40,8 @@ class Features(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     years: Annotated[bytes, msgspec.Meta(min_length=2, max_length=2 * MAX_SCOPE)]
 
     def __post_init__(self) -> None:
-        if not all(map(_is_genre, self.genres)) or list(self.genres) != sorted(set(self.genres)):
-            raise ValueError(f"genres of features: rising, each once, {GENRE_FORM}")
+        if not all(map(is_name, self.genres)) or list(self.genres) != sorted(set(self.genres)):
+            raise ValueError(f"genres of features: rising, each once, {NAME_FORM}")
         if len(self.years) % 2 or len(self.flags) != self.items * self._width:
             raise ValueError(
                 f"features of {len(self.genres)} genres: {len(self.flags)} bytes of flags and "

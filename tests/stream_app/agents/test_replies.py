@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import UNSET
 
 from stream_app.agents import http_views
 from stream_app.agents.faust_ext.web_server import LimitedWeb, Limits
@@ -76,7 +77,8 @@ def listing(names: list[int | str], titles: list[str]) -> Catalogue:
     catalogue = Catalogue()
     for name, title in zip(names, titles, strict=False):
         genres = tuple(word for word in title.split() if word.isprintable())[:1]
-        entry = CatalogueEntry(name, title, genres, len(title) or None)
+        domain = genres[0] if genres and len(title) % 2 else UNSET
+        entry = CatalogueEntry(name, title, genres, len(title) or None, domain=domain)
         catalogue.learn(str(name).encode(), encode_message(entry))
     return catalogue
 
@@ -129,13 +131,14 @@ def test_the_longest_genres_fit_a_page(runtime: Runtime) -> None:
     runtime.catalogue = Catalogue()
     genres = tuple(f"{number:02}" + "\u1e9e" * 48 for number in range(16))
     for number in range(LIST_LENGTH):
-        value = encode_message(CatalogueEntry(number, "", genres, 9999))
+        value = encode_message(CatalogueEntry(number, "", genres, 9999, domain=genres[0]))
         runtime.catalogue.learn(str(number).encode(), value)
     items = np.arange(LIST_LENGTH, dtype=np.uint64)
     answer = RankedItems(items, np.full(LIST_LENGTH, 1.2345), "blend/qolsh", MAX_SEQ, 1 / 3, 2 / 3)
     page = replies.page(runtime, "f" * 32, LIST_LENGTH, answer)
     assert page["items"][0]["genres"] == list(genres)
     assert page["items"][0]["year"] == 9999
+    assert page["items"][0]["domain"] == genres[0]
     assert msgspec.json.decode(replies.encoded_page(page, runtime.catalogue, LIST_LENGTH)) == page
 
 
