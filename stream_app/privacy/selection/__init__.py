@@ -1,0 +1,1 @@
+"""Choosing items by scores that are themselves private: what is released is ids, no score."""
