@@ -1,0 +1,123 @@
+"""A profile in a domain that a user has never rated: an AlterEgo (Guerraoui et al. 2017).
+
+    t(j)   the replacement of the rated source item j: the target item that is most like it
+    r(t)   = middle_t + (r_j - middle_j), where the middles are public; else r_j
+
+Several rated items may have the same replacement: its rating is then their mean, weighted by the
+similarities. Items without a link have no replacement and are left out.
+
+Made on the device from a public table, an AlterEgo reveals nothing: it needs no noise. Where
+it leaves the device, the replacements are drawn instead (`privacy/selection/replacement.py`) and
+given as `replacements`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from stream_app.ranking.domains.links import DomainLinks
+
+LOWEST, HIGHEST = 1.0, 5.0
+
+
+class AlterEgo(NamedTuple):
+    """c items of the target domain, each once, in the order of their first source.
+
+    items (c,): keys. places (c,): places of `DomainLinks.targets`. ratings (c,): stars, 1 .. 5.
+    weights (c,): the sum of the similarities of the items that each stands for; 1 for each item
+    where replacements are drawn. because (c,): the key of the rated item that counts most in each.
+    """
+
+    items: NDArray[np.uint64]
+    places: NDArray[np.int64]
+    ratings: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    because: NDArray[np.uint64]
+
+
+class Middles(NamedTuple):
+    """The public mean rating of each source item (n,) and of each target item (m,), in stars."""
+
+    sources: NDArray[np.floating]
+    targets: NDArray[np.floating]
+
+
+def alter_ego(
+    items: ArrayLike,
+    ratings: ArrayLike,
+    links: DomainLinks,
+    middles: Middles | None = None,
+    replacements: ArrayLike | None = None,
+) -> AlterEgo:
+    """Return the profile in the target domain of a history in the source domain.
+
+    items (h,): keys of rated items; those that are no sources are left out, and two ratings of one
+    item both count. ratings (h,): stars. replacements (h,): places of `links.targets` taken
+    instead of the most similar ones, -1 for none; they may be drawn, and have no similarity then.
+
+    Raises:
+        ValueError: lengths differ, a rating is not finite, or a replacement is no target.
+    """
+    keys = np.asarray(items, np.uint64).reshape(-1)
+    stars = np.asarray(ratings, np.float64).reshape(-1)
+    if len(keys) != len(stars):
+        raise ValueError(f"{len(keys)} items with {len(stars)} ratings: must be equally many")
+    if not np.isfinite(stars).all():
+        raise ValueError("ratings of a history must be finite stars")
+    rows = links.rows(keys)
+    places, weights = (
+        most_similar(rows, links) if replacements is None else _given(replacements, rows, links)
+    )
+    kept = np.flatnonzero((places >= 0) & (rows >= 0))
+    places, weights, carried = places[kept], weights[kept], stars[kept]
+    if middles is not None:
+        carried = middles.targets[places] + carried - middles.sources[rows[kept]]
+    return _joined(links, places, weights, carried.clip(LOWEST, HIGHEST), keys[kept])
+
+
+def most_similar(
+    rows: NDArray[np.int64], links: DomainLinks
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the place of the most similar target of each row (h,), and the similarities (h,); -1
+    and 0 for a row without a link, and for a row of -1."""
+    if not links.places.size:
+        return np.full(len(rows), -1, np.int64), np.zeros(len(rows))
+    known = rows >= 0
+    places = np.where(known, links.places[rows, 0], -1).astype(np.int64)
+    weights = np.where(places >= 0, links.similarities[rows, 0], 0.0).astype(np.float64)
+    return np.where(weights > 0, places, -1), weights.clip(0, None)
+
+
+def _given(
+    replacements: ArrayLike, rows: NDArray[np.int64], links: DomainLinks
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    places = np.asarray(replacements, np.int64).reshape(-1)
+    if len(places) != len(rows):
+        raise ValueError(f"{len(places)} replacements of {len(rows)} items: must be equally many")
+    if len(places) and not -1 <= places.min() <= places.max() < links.size:
+        raise ValueError(f"replacements: must be places of {links.size} targets, or -1")
+    return places, np.ones(len(places))
+
+
+def _joined(
+    links: DomainLinks,
+    places: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    ratings: NDArray[np.float64],
+    keys: NDArray[np.uint64],
+) -> AlterEgo:
+    """Return one entry for each replacement, in the order in which they first occur."""
+    _, first, group = np.unique(places, return_index=True, return_inverse=True)
+    order = np.argsort(np.argsort(first, kind="stable"), kind="stable")
+    group = order[group.reshape(-1)]
+    total = np.bincount(group, weights, minlength=len(first)).astype(np.float64)
+    mean = np.bincount(group, weights * ratings, minlength=len(first)) / total
+    strongest = np.zeros(len(first), np.int64)
+    # Written from the weakest to the strongest, the earliest of equals last: it stays.
+    for at in np.argsort(-weights, kind="stable")[::-1]:
+        strongest[group[at]] = at
+    once = np.sort(first)
+    return AlterEgo(links.targets[places[once]], places[once], mean, total, keys[strongest])
