@@ -14,9 +14,10 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from fractions import Fraction
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import msgspec
 from confluent_kafka import KafkaError, Message, TopicPartition
@@ -26,6 +27,7 @@ from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
 from stream_app.wire import (
     LIST_LENGTH,
+    Guarantee,
     Item,
     Query,
     Recommendation,
@@ -43,7 +45,9 @@ _UNNAMED = re.compile("key:[0-9a-f]{16}")
 class RecommendedItems(msgspec.Struct, frozen=True):
     """The best items for one user, best first, with predicted ratings on the scale 1 .. 5, which
     need not fall; `left_out` items of the list were excluded by the caller. `ndcg`: measured
-    nDCG@10 of the lists of `method`, `ndcg_popular` that of popular items; None while unknown."""
+    nDCG@10 of the lists of `method`, `ndcg_popular` that of popular items; None while unknown.
+    `because`: for each item the rated item that contributes most, None where the server knows of
+    none. `guarantee`: of a private list."""
 
     items: tuple[Item, ...]
     scores: tuple[float, ...]
@@ -54,6 +58,8 @@ class RecommendedItems(msgspec.Struct, frozen=True):
     left_out: int = 0
     ndcg: float | None = None
     ndcg_popular: float | None = None
+    because: tuple[Item | None, ...] = ()
+    guarantee: Guarantee | None = None
 
 
 class Recommendations:
@@ -91,9 +97,13 @@ class Recommendations:
         k: int = 10,
         seconds: float = 2.0,
         excluded: Collection[int] | None = None,
+        private: Fraction | None = None,
+        neighbours: bool = False,
     ) -> RecommendedItems:
         """Return the best k items for the user with this pseudonym.
 
+        `private`: a list that is drawn with this epsilon, whose guarantee is in the answer.
+        `neighbours`: what devices with a similar profile have.
         `excluded`: keys of items that must not be in the answer, e.g. those that the user has rated
         where the mechanism hides this from the server. They are removed here, from the longest
         list, and never sent. Where they are given, the longest list is also asked for if there are
@@ -101,14 +111,39 @@ class Recommendations:
         Raises UserError without an answer within `seconds`, or for a rejected query; ValueError for
         a k outside 1 .. `LIST_LENGTH` or a pseudonym that is not 32 hex characters.
         """
-        if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= LIST_LENGTH:
-            raise ValueError(f"k {k!r}: ask for 1 to {LIST_LENGTH} items")
         if len(user) != 32 or set(user) - set("0123456789abcdef"):
             raise ValueError("user: a pseudonym has 32 lower-case hex characters")
+        options = {"private": private, "neighbours": neighbours or None}
+        return self._asked(user, k, seconds, excluded, options)
+
+    def similar(
+        self,
+        item: Item,
+        k: int = 10,
+        seconds: float = 2.0,
+        excluded: Collection[int] | None = None,
+    ) -> RecommendedItems:
+        """Return the k items that are nearest to one, best first, for no user; errors and
+        `excluded` as in `best`, and ValueError for what is no item."""
+        key(item)
+        return self._asked(None, k, seconds, excluded, {"similar_to": item})
+
+    def _asked(
+        self,
+        user: str | None,
+        k: int,
+        seconds: float,
+        excluded: Collection[int] | None,
+        options: Mapping[str, Any],
+    ) -> RecommendedItems:
+        if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= LIST_LENGTH:
+            raise ValueError(f"k {k!r}: ask for 1 to {LIST_LENGTH} items")
+        given = {name: value for name, value in options.items() if value is not None}
         self._refused = None
         started = time.monotonic()
         asked = k if excluded is None else LIST_LENGTH
-        query = Query(secrets.token_hex(8), user, asked, int((time.time() + seconds) * 1000))
+        deadline = int((time.time() + seconds) * 1000)
+        query = Query(secrets.token_hex(8), user, asked, deadline, **given)
         self._producer.produce(
             self._topics.queries,
             key=query.id.encode(),
@@ -122,7 +157,7 @@ class Recommendations:
             message = self._consumer.poll(0.05)
             reply = self._reply(message, query.id)
             if reply is not None:
-                return _best(reply, k, time.monotonic() - started, excluded or ())
+                return _best(reply, k, time.monotonic() - started, excluded or (), *given)
         raise UserError(
             f"no answer within {seconds:g} s: is a worker running on prefix {self._topics.prefix}, "
             "and is it ready (/readyz)?"
@@ -168,24 +203,25 @@ def key_of(item: Item) -> int:
 
 
 def _best(
-    reply: Recommendation, k: int, seconds: float, excluded: Collection[int]
+    reply: Recommendation, k: int, seconds: float, excluded: Collection[int], *options: str
 ) -> RecommendedItems:
     if reply.status is Status.BUSY:
         raise UserError("the worker is busy: ask again in a moment, or run another worker")
     if reply.status is not Status.OK:
-        raise UserError(f"the worker answered {reply.status}: the query was rejected")
+        raise UserError(_refusal(reply, options))
+    because = (*reply.because, *(None,) * (len(reply.items) - len(reply.because)))
     found = [
-        (item, score)
-        for item, score in zip(reply.items, reply.scores, strict=True)
+        (item, score, cause)
+        for item, score, cause in zip(reply.items, reply.scores, because, strict=True)
         if item is not None and score is not None
     ]
     listed = len(found)
     if excluded:
-        found = [(item, score) for item, score in found if key_of(item) not in excluded]
+        found = [row for row in found if key_of(row[0]) not in excluded]
     left_out, found = listed - len(found), found[:k]
     return RecommendedItems(
-        tuple(item for item, _ in found),
-        tuple(score for _, score in found),
+        tuple(item for item, _, _ in found),
+        tuple(score for _, score, _ in found),
         reply.method,
         reply.as_of,
         reply.privacy,
@@ -193,4 +229,19 @@ def _best(
         left_out,
         reply.ndcg,
         reply.ndcg_popular,
+        tuple(cause for _, _, cause in found),
+        reply.guarantee,
     )
+
+
+def _refusal(reply: Recommendation, options: Collection[str]) -> str:
+    """Return the sentence for a query that was refused; a worker of an earlier release gives no
+    reason, and knows no option."""
+    if reply.reason is not None:
+        return f"the query was refused: {reply.reason}"
+    if options:
+        return (
+            f"the worker refused the query and its option {', '.join(options)}: a worker of an "
+            "earlier release knows none; update the worker"
+        )
+    return f"the worker answered {reply.status}: the query was rejected"

@@ -5,6 +5,7 @@
 /metrics                        Prometheus
 /state                          cut, positions and digests, all of one cut; the current counts
 /recommendations/{user}?k=10    the query view; user is the pseudonym, 32 hex characters
+/similar?item=5                 items near to one; further options: `queries/http_query.py`
 
 How many connections there may be, for how long, and under which names and tokens:
 `faust_ext/web_server.py` and `faust_ext/web_access.py`.
@@ -12,19 +13,18 @@ How many connections there may be, for how long, and under which names and token
 
 from __future__ import annotations
 
-import re
 import time
+from collections.abc import Callable
 from typing import Any
 
 import faust
 import msgspec
 
-from stream_app.agents.queries import replies
+from stream_app.agents.queries import dispatch, http_query, replies
 from stream_app.agents.runtime import Runtime
 from stream_app.monitoring.metrics import CONTENT_TYPE
-from stream_app.wire import LIST_LENGTH
-
-_USER = re.compile(r"[0-9a-f]{32}")
+from stream_app.serving.ranked_items import Refused
+from stream_app.wire import Query
 
 
 def attach(app: faust.App, runtime: Runtime) -> None:
@@ -55,17 +55,25 @@ def attach(app: faust.App, runtime: Runtime) -> None:
 
     @app.page("/recommendations/{user}")
     async def recommendations(web: Any, request: Any, user: str) -> Any:
+        return await answered(web, lambda: http_query.list_query(user, request.query))
+
+    @app.page("/similar")
+    async def similar(web: Any, request: Any) -> Any:
+        return await answered(web, lambda: http_query.similar_query(request.query))
+
+    async def answered(web: Any, asked: Callable[[], Query]) -> Any:
         arrived = time.perf_counter()
-        k = request.query.get("k", "10")
-        if not _USER.fullmatch(user):
+        try:
+            query = asked()
+        except ValueError as error:
             runtime.metrics.query_refused()
-            return web.json({"error": "user: a pseudonym has 32 hex characters"}, status=400)
-        if not re.fullmatch(r"[0-9]{1,3}", k) or not 1 <= int(k) <= LIST_LENGTH:
+            return web.json({"error": str(error)}, status=400)
+        found = await dispatch.awaited(dispatch.outcome(runtime, query, "http", arrived))
+        if isinstance(found, Refused):
             runtime.metrics.query_refused()
-            return web.json({"error": f"k: ask for 1 to {LIST_LENGTH} items"}, status=400)
-        answer = runtime.answer(bytes.fromhex(user), "http", arrived)
-        shown = replies.page(runtime, user, int(k), answer)
-        value = replies.encoded_page(shown, runtime.catalogue, int(k))
+            return web.json({"error": found.reason}, status=409)
+        shown = replies.page(runtime, query.user, query.k, found)
+        value = replies.encoded_page(shown, runtime.catalogue, query.k)
         return web.bytes(value, content_type="application/json")
 
 

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, Protocol
 
 import structlog
@@ -33,7 +34,8 @@ from stream_app.monitoring.gauges import Gauges
 from stream_app.monitoring.metrics import Metrics
 from stream_app.privacy.exact.report_information import report_information_nats
 from stream_app.serving.catalogue import Catalogue
-from stream_app.serving.recommender import RankedItems, Recommender
+from stream_app.serving.ranked_items import RankedItems, Refused
+from stream_app.serving.recommender import Recommender
 from stream_app.settings import Settings
 from stream_app.state.outcome import BatchOutcome
 from stream_app.state.rejections import rejected
@@ -102,6 +104,24 @@ class Ranking(Protocol):
         """Start over with a replica whose state was replaced."""
 
 
+class PrivateLists(Protocol):
+    """The part of the private lists that the queries call."""
+
+    def answer(
+        self, device: bytes, epsilon: Fraction, count: int
+    ) -> RankedItems | Refused | Awaitable[RankedItems | Refused]:
+        """Return a list that is drawn with `epsilon` for a device, or why there is none."""
+
+
+class NeighbourLists(Protocol):
+    """The part of the neighbours of profiles that the queries call."""
+
+    def answer(
+        self, device: bytes, count: int
+    ) -> RankedItems | Refused | Awaitable[RankedItems | Refused]:
+        """Return what devices with a profile like that of a device have, or why there is none."""
+
+
 @dataclass(eq=False)
 class Runtime:
     """One worker's replica and what is derived from it; make it inside a running loop."""
@@ -120,6 +140,8 @@ class Runtime:
     mid_round: bool = False
     checkpoints: Checkpoints | None = None
     ranking: Ranking | None = None
+    private_lists: PrivateLists | None = None
+    neighbours: NeighbourLists | None = None
     seal: Seal = OPEN
     append: Callable[[bytes], None] = lambda _: None
     """Appends an entry to the cut log."""

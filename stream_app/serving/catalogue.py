@@ -41,14 +41,15 @@ def _text_bytes(entry: CatalogueEntry) -> int:
 class Catalogue:
     """Entries by item key; `learn` takes the records of the topic in log order.
 
-    rejected: how many records, by reason. longest_name, longest_text: the most bytes of an id, and
-    of a title with genres, year and domain, in JSON, so far; of an entry that is removed or
-    replaced too, so that replies do not become shorter.
+    rejected: how many records, by reason. longest_name, longest_title, longest_text: the most bytes
+    of an id, of a title, and of a title with genres, year and domain, in JSON, so far; of an entry
+    that is removed or replaced too, so that replies do not become shorter.
     """
 
     entries: dict[int, CatalogueEntry] = field(default_factory=dict)
     rejected: Counter[Reason] = field(default_factory=Counter)
     longest_name: int = _UNLISTED_BYTES
+    longest_title: int = len("null")
     longest_text: int = _text_bytes(_UNKNOWN)
     _gone: set[int] = field(default_factory=set)
     _changes: int = 0
@@ -69,6 +70,7 @@ class Catalogue:
             return
         item = key(entry.item)
         self.longest_name = max(self.longest_name, json_bytes(entry.item))
+        self.longest_title = max(self.longest_title, json_bytes(entry.title))
         self.longest_text = max(self.longest_text, _text_bytes(entry))
         self.entries[item] = entry  # last: a reply that shows it has room for it
         self._withdraw(item, entry.withdrawn)

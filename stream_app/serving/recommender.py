@@ -12,8 +12,6 @@ the learner's vectors, ranked by predicted rating.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,24 +24,11 @@ from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.factor_index import FactorIndex, Rows
 from stream_app.serving.head_lists import INDEXED, HeadScores, best_slots, index_recall
 from stream_app.serving.popular_items import PopularItems
+from stream_app.serving.ranked_items import RankedItems
 from stream_app.serving.served_side import ServedSide
 from stream_app.serving.standing import POPULAR, Standing
 from stream_app.state.replica import Replica
 from stream_app.wire import LIST_LENGTH, user_key
-
-
-@dataclass(frozen=True, eq=False)
-class RankedItems:
-    """Items (k,) uint64, best first, with their predicted ratings (k,); the method that ranked
-    them and the index behind it; the cut of the state; the measured nDCG@10 of the method and of
-    popularity, None while unknown."""
-
-    items: NDArray[np.uint64]
-    scores: NDArray[np.float64]
-    method: str
-    as_of: int
-    ndcg: float | None = None
-    ndcg_popular: float | None = None
 
 
 class Recommender:
@@ -125,8 +110,8 @@ class Recommender:
         items = self.replica.items.keys[rows]
         scores = self.replica.learner.predict_many(np.full(len(items), user, np.uint64), items)
         measured = (self.standing.ndcg.get(name) for name in (method.partition("/")[0], POPULAR))
-        ndcg = (None if value is None else round(value, 4) for value in measured)
-        return RankedItems(items, scores, method, self.replica.cut, *ndcg)
+        ndcg, popular = (None if value is None else round(value, 4) for value in measured)
+        return RankedItems(items, scores, method, self.replica.cut, ndcg, popular)
 
     def recall(self, device: bytes, count: int) -> float:
         """Return recall@`count` of the index for this device, against the exact best `count` by the

@@ -55,6 +55,7 @@ from stream_app.wire.limits import (
 )
 from stream_app.wire.messages import (
     CatalogueEntry,
+    Guarantee,
     ItemTablePage,
     Query,
     Recommendation,
@@ -98,6 +99,7 @@ __all__ = [
     "Entry",
     "Event",
     "Forget",
+    "Guarantee",
     "Intake",
     "Item",
     "ItemTablePage",

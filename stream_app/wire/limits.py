@@ -7,6 +7,8 @@ MAX_EVENT_BYTES = 128 * 1024
 # Of a batch of records on a topic that outsiders write: a largest event with its framing fits, and
 # the producers here end a batch at three quarters of it.
 MAX_BATCH_BYTES = 2 * MAX_EVENT_BYTES
+# Of a reply: 200 ids of the longest kind, each byte of which may take six in JSON.
+MAX_REPLY_BYTES = 160 * 1024
 MAX_RATINGS = 4096
 MAX_ITEM_BYTES = 128
 MAX_SEQ = 2**62

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
+from fractions import Fraction
 from typing import Annotated, Any
 
 import msgspec
 from msgspec.structs import force_setattr
 
 from stream_app.wire.campaigns.features import NAME_FORM, genres_among, is_name
-from stream_app.wire.campaigns.plan import encode_rational
+from stream_app.wire.campaigns.plan import decode_rational, encode_rational
 from stream_app.wire.decoding import version_reason
 from stream_app.wire.events import IntItem, TextItem
 from stream_app.wire.ids import Item, key
@@ -18,6 +19,7 @@ from stream_app.wire.limits import (
     LIST_LENGTH,
     MAX_EVENT_BYTES,
     MAX_GENRES,
+    MAX_REPLY_BYTES,
     MAX_SEQ,
     MAX_TITLE,
     MAX_YEAR,
@@ -30,13 +32,30 @@ _json_encoder = msgspec.json.Encoder(enc_hook=encode_rational)
 
 
 class Query(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A query for the best k items of a user; `deadline` in milliseconds since 1970."""
+    """A query for the best k items of a user; `deadline` in milliseconds since 1970.
+
+    At most one option: `similar_to` asks for items near to one, for no user; `private` for a list
+    that is drawn with this epsilon, a text such as "1/2"; `neighbours` for what similar devices
+    have. Without an option a query has the bytes that earlier releases write.
+    """
 
     id: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16,64}$")]
-    user: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
+    user: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")] | None
     k: Annotated[int, msgspec.Meta(ge=1, le=LIST_LENGTH)]
     deadline: Annotated[int, msgspec.Meta(ge=0, le=MAX_SEQ)]
+    similar_to: IntItem | TextItem | msgspec.UnsetType = msgspec.UNSET
+    private: Fraction | msgspec.UnsetType = msgspec.UNSET
+    neighbours: bool | msgspec.UnsetType = msgspec.UNSET
     v: int = VERSION
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The names of the options that the query has."""
+        return tuple(
+            name
+            for name in ("similar_to", "private", "neighbours")
+            if getattr(self, name) is not msgspec.UNSET and getattr(self, name) is not False
+        )
 
 
 class Status(StrEnum):
@@ -45,6 +64,18 @@ class Status(StrEnum):
     OK = "ok"
     REFUSED = "refused"
     BUSY = "busy"
+
+
+_Sentence = Annotated[str, msgspec.Meta(pattern=r"^[ !#-\[\]-~]{1,240}$")]  # one byte a character
+
+
+class Guarantee(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a list hides: neighbouring inputs, as `adjacency` names them, change the chance of any
+    list by a factor of e^`epsilon` at most; `method` drew it."""
+
+    adjacency: _Sentence
+    epsilon: Annotated[str, msgspec.Meta(pattern="^[0-9]{1,20}(/[0-9]{1,20})?$")]
+    method: Annotated[str, msgspec.Meta(pattern="^[a-z][a-z0-9-]{0,31}$")]
 
 
 class Recommendation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -57,7 +88,10 @@ class Recommendation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `catching_up` is true while the worker still reads old records, so newer ratings are missing.
     Items are in the order of the ranking; `scores` are their predicted
     ratings on 1 .. 5, which need not fall. `ndcg`: measured nDCG@10 of the lists of this method,
-    `ndcg_popular` that of the most popular items; null while unknown.
+    `ndcg_popular` that of the most popular items; null while unknown. `because` names for each
+    entry the item known to be rated by the user that contributes most to it, null where there is
+    none; where presence is protected the server knows of none. `guarantee`: of a private list.
+    `reason`: of a refusal. Records of earlier releases have none of these three.
     """
 
     id: str
@@ -70,6 +104,9 @@ class Recommendation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     catching_up: bool = False
     ndcg: float | None = None
     ndcg_popular: float | None = None
+    because: Annotated[tuple[int | str | None, ...], msgspec.Meta(max_length=LIST_LENGTH)] = ()
+    guarantee: Guarantee | None = None
+    reason: _Sentence | None = None
     v: int = VERSION
 
 
@@ -164,10 +201,10 @@ def decode_message(kind: type[_T], value: bytes | None) -> _T:
     """Return the message of `kind` in a record's value; raises `WireError` and nothing else."""
     if not value:
         raise WireError(Reason.EMPTY)
-    if len(value) > MAX_EVENT_BYTES:
+    if len(value) > (MAX_REPLY_BYTES if kind is Recommendation else MAX_EVENT_BYTES):
         raise WireError(Reason.TOO_LARGE)
     try:
-        message = msgspec.json.decode(value, type=kind)
+        message = msgspec.json.decode(value, type=kind, dec_hook=decode_rational)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise WireError(version_reason(value)) from None
     if message.v != VERSION:

@@ -8,15 +8,20 @@ neither k nor the list.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import time
 from collections import deque
+from collections.abc import Awaitable
 
 from confluent_kafka import KafkaError, Message, Producer
 
+from stream_app.agents.queries import dispatch
+from stream_app.agents.queries.dispatch import Outcome
 from stream_app.agents.queries.replies import encoded_reply, recommendation, refusal
 from stream_app.agents.runtime import Runtime
 from stream_app.errors import UserError
 from stream_app.kafka import clients
+from stream_app.serving.ranked_items import Refused
 from stream_app.wire import Query, Recommendation, Status
 
 _MOST_WAITING = 256  # about 50 ms of answers
@@ -40,6 +45,7 @@ class Answers:
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[tuple[Query, float]] = deque()
         self._scheduled = False
+        self._later: set[asyncio.Task[None]] = set()
 
     def offer(self, query: Query, arrived: float) -> bool:
         """Let the event loop answer a query; False where too many wait already."""
@@ -51,9 +57,9 @@ class Answers:
             self._loop.call_soon_threadsafe(self._answer)
         return True
 
-    def refuse(self, correlation_id: str, status: Status) -> None:
+    def refuse(self, correlation_id: str, status: Status, reason: str | None = None) -> None:
         """Reply without recommendations."""
-        self._reply(refusal(self._runtime, correlation_id, status))
+        self._reply(refusal(self._runtime, correlation_id, status, reason))
 
     def serve(self) -> None:
         """Process the delivery reports of replies."""
@@ -77,8 +83,29 @@ class Answers:
         if query.deadline < time.time() * 1000:
             runtime.metrics.query_expired()
             return
-        answer = runtime.answer(bytes.fromhex(query.user), "kafka", arrived)
-        self._reply(recommendation(runtime, query.id, answer))
+        found = dispatch.outcome(runtime, query, "kafka", arrived)
+        if not inspect.isawaitable(found):
+            self._finish(query, found)
+        elif len(self._later) >= _MOST_WAITING:
+            runtime.metrics.query_busy()
+            self.refuse(query.id, Status.BUSY)
+        else:
+            task = self._loop.create_task(self._answer_later(query, found))
+            self._later.add(task)
+            task.add_done_callback(self._later.discard)
+
+    async def _answer_later(self, query: Query, found: Awaitable[Outcome]) -> None:
+        try:
+            self._finish(query, await found)
+        except Exception as reason:  # noqa: BLE001 - a defect ends the process
+            self._runtime.status.fail(reason)
+
+    def _finish(self, query: Query, found: Outcome) -> None:
+        if isinstance(found, Refused):
+            self._runtime.metrics.query_refused()
+            self.refuse(query.id, Status.REFUSED, found.reason)
+        else:
+            self._reply(recommendation(self._runtime, query.id, found))
 
     def _reply(self, reply: Recommendation) -> None:
         """Queue a reply; it is dropped while the queue is full, as no broker takes it then."""

@@ -121,12 +121,12 @@ class QueryReader(Service):
         metrics, answers = self._runtime.metrics, self._answers
         try:
             query = decode_message(Query, message.value())
-        except WireError:
+        except WireError as error:
             metrics.query_refused()
             key = message.key()
             key = key.encode() if isinstance(key, str) else key or b""
             if _CORRELATION_ID.fullmatch(key):
-                answers.refuse(key.decode(), Status.REFUSED)
+                answers.refuse(key.decode(), Status.REFUSED, f"the query is {error.reason}")
             return
         if query.deadline < now:
             metrics.query_expired()

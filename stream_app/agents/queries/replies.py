@@ -18,13 +18,22 @@ import msgspec
 
 from stream_app.agents.runtime import Runtime
 from stream_app.serving.catalogue import Catalogue
-from stream_app.serving.recommender import RankedItems
-from stream_app.wire import LIST_LENGTH, CatalogueEntry, Recommendation, Status, encode_message
+from stream_app.serving.ranked_items import RankedItems
+from stream_app.wire import (
+    LIST_LENGTH,
+    CatalogueEntry,
+    Item,
+    Recommendation,
+    Status,
+    encode_message,
+)
 
-ENVELOPE_BYTES = 512
+ENVELOPE_BYTES = 1280
 """More than everything takes that is not an entry of the list."""
 _SCORE_BYTES = 7  # 1 .. 5 with four decimals, or null, and a comma
-_ROW_BYTES = len(b'{"item":,"title":,"genres":,"year":,"domain":,"score":},') + _SCORE_BYTES
+_ROW_BYTES = _SCORE_BYTES + len(
+    b'{"item":,"title":,"genres":,"year":,"domain":,"score":,"because":,"because_title":},'
+)
 
 
 def recommendation(runtime: Runtime, correlation_id: str, answer: RankedItems) -> Recommendation:
@@ -32,6 +41,7 @@ def recommendation(runtime: Runtime, correlation_id: str, answer: RankedItems) -
     names = [runtime.catalogue.name(int(item)) for item in answer.items]
     scores = [round(float(score), 4) for score in answer.scores]
     missing = [None] * (LIST_LENGTH - len(names))
+    because = [_named(runtime.catalogue, item) for item in answer.because]
     return Recommendation(
         correlation_id,
         Status.OK,
@@ -43,10 +53,14 @@ def recommendation(runtime: Runtime, correlation_id: str, answer: RankedItems) -
         runtime.catching_up,
         answer.ndcg,
         answer.ndcg_popular,
+        (*because, *(None,) * (LIST_LENGTH - len(because))),
+        answer.guarantee,
     )
 
 
-def refusal(runtime: Runtime, correlation_id: str, status: Status) -> Recommendation:
+def refusal(
+    runtime: Runtime, correlation_id: str, status: Status, reason: str | None = None
+) -> Recommendation:
     """Return a reply without recommendations, of the same length as any other."""
     nothing = (None,) * LIST_LENGTH
     return Recommendation(
@@ -58,19 +72,24 @@ def refusal(runtime: Runtime, correlation_id: str, status: Status) -> Recommenda
         runtime.replica.cut,
         runtime.privacy,
         runtime.catching_up,
+        because=nothing,
+        reason=reason,
     )
 
 
-def page(runtime: Runtime, user: str, k: int, answer: RankedItems) -> dict[str, Any]:
+def page(runtime: Runtime, user: str | None, k: int, answer: RankedItems) -> dict[str, Any]:
     """Return the first k recommendations with their titles, as the HTTP view shows them."""
     catalogue = runtime.catalogue
+    because = answer.because or (None,) * len(answer.items)
     shown = [
         {
             "item": catalogue.name(int(item)),
             **_described(catalogue.entry(int(item))),
             "score": round(float(score), 4),
+            "because": _named(catalogue, cause),
+            "because_title": None if cause is None else catalogue.title(cause),
         }
-        for item, score in zip(answer.items[:k], answer.scores[:k], strict=True)
+        for item, score, cause in zip(answer.items[:k], answer.scores[:k], because[:k], strict=True)
     ]
     return {
         "user": user,
@@ -81,7 +100,12 @@ def page(runtime: Runtime, user: str, k: int, answer: RankedItems) -> dict[str, 
         "catching_up": runtime.catching_up,
         "ndcg": answer.ndcg,
         "ndcg_popular": answer.ndcg_popular,
+        "guarantee": answer.guarantee,
     }
+
+
+def _named(catalogue: Catalogue, item: int | None) -> Item | None:
+    return None if item is None else catalogue.name(item)
 
 
 def _described(entry: CatalogueEntry) -> dict[str, Any]:
@@ -91,12 +115,13 @@ def _described(entry: CatalogueEntry) -> dict[str, Any]:
 
 def reply_bytes(catalogue: Catalogue) -> int:
     """Return the number of bytes of every reply over Kafka."""
-    return ENVELOPE_BYTES + LIST_LENGTH * (catalogue.longest_name + 1 + _SCORE_BYTES)
+    return ENVELOPE_BYTES + LIST_LENGTH * (2 * (catalogue.longest_name + 1) + _SCORE_BYTES)
 
 
 def page_bytes(catalogue: Catalogue, k: int) -> int:
     """Return the number of bytes of every page of k items."""
-    return ENVELOPE_BYTES + k * (catalogue.longest_name + catalogue.longest_text + _ROW_BYTES)
+    longest = 2 * catalogue.longest_name + catalogue.longest_text + catalogue.longest_title
+    return ENVELOPE_BYTES + k * (longest + _ROW_BYTES)
 
 
 def encoded_reply(reply: Recommendation, catalogue: Catalogue) -> bytes:

@@ -24,11 +24,12 @@ from stream_app.agents.runtime import Runtime
 from stream_app.broker.local import free_ports
 from stream_app.ranking.online_choice import METHODS
 from stream_app.serving.catalogue import Catalogue
-from stream_app.serving.recommender import RankedItems
+from stream_app.serving.ranked_items import RankedItems
 from stream_app.wire import (
     LIST_LENGTH,
     MAX_SEQ,
     CatalogueEntry,
+    Guarantee,
     Recommendation,
     Status,
     decode_message,
@@ -66,9 +67,13 @@ def answers(draw: st.DrawFn, items: list[int]) -> RankedItems:
     count = len(chosen) + len(unlisted)
     scores = draw(st.lists(st.floats(1, 5), min_size=count, max_size=count))
     method = draw(st.sampled_from(METHODS)) + draw(st.sampled_from(["", "/exact", "/qolsh"]))
+    keys = st.one_of(st.none(), listed, st.integers(0, 2**64 - 1))
+    because = draw(st.one_of(st.just([]), st.lists(keys, min_size=count, max_size=count)))
+    guarantee = Guarantee("x" * 240, f"{10**20 - 1}/{10**20 - 3}", "m" * 32)
     return RankedItems(
         np.array([*chosen, *unlisted], np.uint64), np.array(scores), method,
         draw(st.integers(0, MAX_SEQ)), draw(RATIO), draw(RATIO),
+        tuple(because), draw(st.sampled_from([None, guarantee])),
     )  # fmt: skip
 
 
@@ -94,7 +99,8 @@ def test_every_reply_has_one_length_whatever_the_list(
     correlation_id = data.draw(st.text("0123456789abcdef", min_size=16, max_size=64))
     answer = data.draw(answers([key(name) for name in names]))
     reply = replies.recommendation(runtime, correlation_id, answer)
-    for each in (reply, replies.refusal(runtime, correlation_id, Status.BUSY)):
+    refused = replies.refusal(runtime, correlation_id, Status.REFUSED, "x" * 240)
+    for each in (reply, refused, replies.refusal(runtime, correlation_id, Status.BUSY)):
         value = replies.encoded_reply(each, runtime.catalogue)
         assert len(value) == size
         assert decode_message(Recommendation, value) == each
@@ -111,7 +117,7 @@ def test_every_page_of_k_items_has_one_length(
     shown = replies.page(runtime, "f" * 32, k, answer)
     value = replies.encoded_page(shown, runtime.catalogue, k)
     assert len(value) == replies.page_bytes(runtime.catalogue, k)
-    assert msgspec.json.decode(value) == shown
+    assert msgspec.json.decode(value) == msgspec.to_builtins(shown)
 
 
 def test_a_text_item_of_the_longest_kind_fits_a_reply(runtime: Runtime) -> None:
@@ -119,7 +125,10 @@ def test_a_text_item_of_the_longest_kind_fits_a_reply(runtime: Runtime) -> None:
     names: list[int | str] = [f"{number:03}".ljust(128, "\x01") for number in range(LIST_LENGTH)]
     runtime.catalogue = listing(names, ["\x01" * 500] * LIST_LENGTH)
     items = np.array([key(name) for name in names], np.uint64)
-    answer = RankedItems(items, np.full(LIST_LENGTH, 1.2345), "blend/qolsh", MAX_SEQ, 1 / 3, 2 / 3)
+    answer = RankedItems(
+        items, np.full(LIST_LENGTH, 1.2345), "blend/qolsh", MAX_SEQ, 1 / 3, 2 / 3,
+        tuple(items.tolist()),
+    )  # fmt: skip
     reply = replies.recommendation(runtime, "f" * 64, answer)
     value = replies.encoded_reply(reply, runtime.catalogue)
     assert decode_message(Recommendation, value) == reply
@@ -209,7 +218,7 @@ def test_over_http_a_known_device_and_a_stranger_get_equally_many_bytes(
 
 def test_the_reference_states_the_size_of_a_reply() -> None:
     reference = (Path(__file__).parents[3] / "deploy" / "REFERENCE.md").read_text(encoding="utf-8")
-    stated = re.search(r"([\d,]+) and 100 times the longest id of the catalogue \((\d+)", reference)
+    stated = re.search(r"([\d,]+) and 200 times the longest id of the catalogue \((\d+)", reference)
     assert stated
     fixed, shortest = (int(number.replace(",", "")) for number in stated.groups())
-    assert replies.reply_bytes(Catalogue()) == fixed + LIST_LENGTH * shortest
+    assert replies.reply_bytes(Catalogue()) == fixed + 2 * LIST_LENGTH * shortest

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from typing import Any
+
 import msgspec
 import numpy as np
 import pytest
@@ -333,6 +336,21 @@ QUERY = {"id": "0" * 16, "user": "0" * 32, "k": 10, "deadline": 1, "v": 1}
         {"deadline": -1},
         {"filter": list(range(100))},
         {"reply_to": "secret-topic"},
+        {"similar_to": -1},
+        {"similar_to": ""},
+        {"similar_to": None},
+        {"similar_to": [5]},
+        {"similar_to": "x" * 129},
+        {"private": 0.5},
+        {"private": "0"},
+        {"private": "-1"},
+        {"private": "inf"},
+        {"private": "nan"},
+        {"private": "2/4"},
+        {"private": "1/0"},
+        {"private": "1" * 21},
+        {"neighbours": 1},
+        {"neighbours": "yes"},
     ],
     ids=str,
 )
@@ -340,6 +358,82 @@ def test_a_bad_query_is_refused(changes: dict[str, object]) -> None:
     assert wire.decode_message(wire.Query, msgspec.json.encode(QUERY)).k == 10
     with pytest.raises(WireError):
         wire.decode_message(wire.Query, msgspec.json.encode(QUERY | changes))
+
+
+GOLDEN_QUERY = (
+    b'{"id":"0000000000000000","user":"11111111111111111111111111111111","k":10,"deadline":5%b,'
+    b'"v":1}'
+)
+
+
+@pytest.mark.parametrize(
+    ("options", "golden"),
+    [
+        ({}, b""),
+        ({"similar_to": 1193}, b',"similar_to":1193'),
+        ({"similar_to": "tt01"}, b',"similar_to":"tt01"'),
+        ({"private": Fraction(1, 2)}, b',"private":"1/2"'),
+        ({"private": Fraction(2)}, b',"private":"2"'),
+        ({"neighbours": True}, b',"neighbours":true'),
+    ],
+    ids=str,
+)
+def test_a_query_has_these_bytes(options: dict[str, Any], golden: bytes) -> None:
+    """Without an option those of earlier releases, whose workers refuse unknown fields."""
+    query = wire.Query("0" * 16, "1" * 32, 10, 5, **options)
+    assert wire.encode_message(query) == GOLDEN_QUERY % golden
+    assert wire.decode_message(wire.Query, GOLDEN_QUERY % golden) == query
+    assert query.options == tuple(options)
+
+
+def test_a_query_for_no_user_has_these_bytes() -> None:
+    query = wire.Query("0" * 16, None, 10, 5, similar_to=7)
+    golden = b'{"id":"0000000000000000","user":null,"k":10,"deadline":5,"similar_to":7,"v":1}'
+    assert wire.encode_message(query) == golden
+    assert wire.decode_message(wire.Query, golden) == query
+
+
+GUARANTEE = wire.Guarantee("one report of the asker", "1/2", "set-chain")
+REPLY = wire.Recommendation(
+    "0" * 16, wire.Status.OK, (5, "a"), (4.5, 1.0), "ease", 3, "local",
+    because=(7, None), guarantee=GUARANTEE,
+)  # fmt: skip
+GOLDEN_REPLY = (
+    b'{"id":"0000000000000000","status":"ok","items":[5,"a"],"scores":[4.5,1.0],"method":"ease",'
+    b'"as_of":3,"privacy":"local","catching_up":false,"ndcg":null,"ndcg_popular":null%b,"v":1}'
+)
+GOLDEN_NEW = (
+    b',"because":[7,null],"guarantee":{"adjacency":"one report of the asker","epsilon":"1/2",'
+    b'"method":"set-chain"},"reason":null'
+)
+
+
+def test_a_reply_has_these_bytes_and_one_of_an_earlier_release_is_read() -> None:
+    assert wire.encode_message(REPLY) == GOLDEN_REPLY % GOLDEN_NEW
+    assert wire.decode_message(wire.Recommendation, GOLDEN_REPLY % GOLDEN_NEW) == REPLY
+    earlier = wire.decode_message(wire.Recommendation, GOLDEN_REPLY % b"")
+    assert (earlier.because, earlier.guarantee, earlier.reason) == ((), None, None)
+    assert earlier.items == REPLY.items
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"because": [None] * 101},
+        {"because": [1.5]},
+        {"guarantee": {"adjacency": "x", "epsilon": "inf", "method": "m"}},
+        {"guarantee": {"adjacency": "x", "epsilon": "1"}},
+        {"guarantee": {"adjacency": "\u2028", "epsilon": "1", "method": "m"}},
+        {"guarantee": "none"},
+        {"reason": "a\nb"},
+        {"reason": "x" * 241},
+    ],
+    ids=str,
+)
+def test_a_bad_reply_is_rejected(changes: dict[str, object]) -> None:
+    value = msgspec.json.encode(msgspec.json.decode(GOLDEN_REPLY % GOLDEN_NEW) | changes)
+    with pytest.raises(WireError):
+        wire.decode_message(wire.Recommendation, value)
 
 
 def test_messages_round_trip() -> None:

@@ -1,0 +1,208 @@
+"""Options of a query: at most one, and what the worker does not serve is refused with a reason."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from fractions import Fraction
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from stream_app.agents.queries import dispatch, http_query, replies
+from stream_app.agents.queries.answers import Answers
+from stream_app.agents.runtime import Runtime
+from stream_app.serving.ranked_items import RankedItems, Refused
+from stream_app.wire import (
+    MAX_SEQ,
+    Guarantee,
+    Query,
+    Recommendation,
+    Status,
+    decode_message,
+)
+from tests.fixtures.waiting import PATIENCE_SECONDS
+from tests.stream_app.agents.lines import a_runtime
+
+USER = "1" * 32
+
+
+def a_query(user: str | None = USER, **options: Any) -> Query:
+    return Query("0" * 16, user, 10, MAX_SEQ, **options)
+
+
+@pytest.fixture(scope="module")
+def runtime() -> Runtime:
+    made: list[Runtime] = []
+
+    async def main() -> None:
+        runtime, line = a_runtime()
+        line.checkpoints.close()
+        made.append(runtime)
+
+    asyncio.run(main())
+    return made[0]
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        (a_query(None, similar_to=5, private=Fraction(1)), "at most one"),
+        (a_query(private=Fraction(1), neighbours=True), "at most one"),
+        (a_query(None), "pseudonym of 32 hex"),
+        (a_query(None, private=Fraction(1)), "pseudonym of 32 hex"),
+        (a_query(similar_to=5), "names no user"),
+        (a_query(private=Fraction(1)), "list_budget"),
+        (a_query(neighbours=True), "profiles"),
+    ],
+    ids=str,
+)
+def test_what_is_not_served_is_refused_with_a_reason(
+    runtime: Runtime, query: Query, reason: str
+) -> None:
+    found = dispatch.outcome(runtime, query, "kafka", 0.0)
+    assert isinstance(found, Refused)
+    assert reason in found.reason
+    reply = replies.refusal(runtime, "0" * 16, Status.REFUSED, found.reason)
+    value = replies.encoded_reply(reply, runtime.catalogue)
+    assert decode_message(Recommendation, value).reason == found.reason
+    assert len(value) == replies.reply_bytes(runtime.catalogue)
+
+
+def test_an_option_that_is_false_is_no_option(runtime: Runtime) -> None:
+    assert isinstance(
+        dispatch.outcome(runtime, a_query(neighbours=False), "kafka", 0.0), RankedItems
+    )
+
+
+class Drawn:
+    """Lists that are there only after other coroutines have run."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[bytes, Fraction, int]] = []
+
+    async def answer(self, device: bytes, epsilon: Fraction, count: int) -> RankedItems | Refused:
+        """Answer after a turn of the event loop; refuse an epsilon above 1."""
+        self.asked.append((device, epsilon, count))
+        await asyncio.sleep(0)
+        if epsilon > 1:
+            return Refused("spent 3 of 4")
+        guarantee = Guarantee("one report of the asker", str(epsilon), "sampled-set")
+        return RankedItems(
+            np.array([7], np.uint64), np.array([1.0]), "sampled-set", 3, guarantee=guarantee
+        )
+
+
+class Written:
+    """A producer that keeps what is written."""
+
+    def __init__(self) -> None:
+        self.replies: list[Recommendation] = []
+        self.wrote = asyncio.Event()
+
+    def produce(self, topic: str, *, value: bytes, **_: Any) -> None:
+        """Keep a reply."""
+        self.replies.append(decode_message(Recommendation, value))
+        self.wrote.set()
+
+
+def test_an_answer_that_waits_is_written_when_it_is_there() -> None:
+    async def main() -> None:
+        runtime, line = a_runtime()
+        line.checkpoints.close()
+        lists = runtime.private_lists = Drawn()
+        producer = Written()
+        answers = Answers(runtime, producer)  # type: ignore[arg-type]
+        answers.offer(a_query(private=Fraction(1, 2)), 0.0)
+        answers.offer(a_query(private=Fraction(2)), 0.0)
+        answers.offer(a_query(), 0.0)
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while len(producer.replies) < 3:
+                producer.wrote.clear()
+                await producer.wrote.wait()
+        plain, drawn, refused = producer.replies
+        assert plain.guarantee is None
+        assert drawn.items[:2] == (7, None)
+        assert drawn.guarantee == Guarantee("one report of the asker", "1/2", "sampled-set")
+        assert (refused.status, refused.reason) == (Status.REFUSED, "spent 3 of 4")
+        assert lists.asked[0] == (bytes.fromhex(USER), Fraction(1, 2), 10)
+
+    asyncio.run(main())
+
+
+def test_an_answer_that_fails_ends_the_worker() -> None:
+    class Broken:
+        async def answer(self, device: bytes, count: int) -> RankedItems | Refused:
+            raise ZeroDivisionError
+
+    async def main() -> None:
+        runtime, line = a_runtime()
+        line.checkpoints.close()
+        runtime.neighbours = Broken()
+        answers = Answers(runtime, Written())  # type: ignore[arg-type]
+        answers.offer(a_query(neighbours=True), 0.0)
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while runtime.status.failure is None:
+                await asyncio.sleep(0)
+        assert isinstance(runtime.status.failure, ZeroDivisionError)
+
+    asyncio.run(main())
+
+
+def test_a_query_over_http_is_the_query_over_kafka() -> None:
+    assert http_query.list_query(USER, {}).options == ()
+    assert http_query.list_query(USER, {"k": "3", "private": "0.5"}) == Query(
+        "0" * 16, USER, 3, MAX_SEQ, private=Fraction(1, 2)
+    )
+    assert http_query.list_query(USER, {"neighbours": "1"}).neighbours is True
+    assert http_query.similar_query({"item": "5"}).similar_to == 5
+    assert http_query.similar_query({"item": "tt01"}) == a_query(None, similar_to="tt01")
+    both = http_query.list_query(USER, {"private": "1", "neighbours": "1"})
+    assert len(both.options) == 2
+
+
+@pytest.mark.parametrize(
+    ("user", "given", "sentence"),
+    [
+        ("ann", {}, "32 hex"),
+        (USER, {"k": "0"}, "1 to 100"),
+        (USER, {"k": "x"}, "1 to 100"),
+        (USER, {"private": "0"}, "above 0"),
+        (USER, {"private": "1/0"}, "private"),
+        (USER, {"private": "inf"}, "private"),
+        (USER, {"private": "nan"}, "private"),
+        (USER, {"private": "-1"}, "private"),
+        (USER, {"private": "9" * 14}, "private"),
+        (USER, {"neighbours": "0"}, "neighbours"),
+        (None, {}, "item"),
+        (None, {"item": ""}, "1 to 128 bytes"),
+        (None, {"item": "x" * 129}, "1 to 128 bytes"),
+    ],
+    ids=str,
+)
+def test_a_bad_query_over_http_is_refused_in_one_sentence(
+    user: str | None, given: dict[str, str], sentence: str
+) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        http_query.similar_query(given) if user is None else http_query.list_query(user, given)
+
+
+def test_a_value_at_once_and_a_value_later_are_awaited_alike() -> None:
+    async def later() -> RankedItems | Refused:
+        return Refused("a")
+
+    async def both() -> list[RankedItems | Refused]:
+        waiting: list[RankedItems | Refused | Awaitable[RankedItems | Refused]]
+        waiting = [Refused("a"), later()]
+        return [await dispatch.awaited(each) for each in waiting]
+
+    assert asyncio.run(both()) == [Refused("a")] * 2
+
+
+def test_every_reason_fits_a_reply() -> None:
+    reasons = [value for name, value in vars(dispatch).items() if name.isupper() and len(name) > 3]
+    assert len(reasons) >= 5
+    for reason in reasons:
+        msgspec.convert({"adjacency": reason, "epsilon": "1", "method": "m"}, Guarantee)
