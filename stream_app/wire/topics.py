@@ -77,6 +77,16 @@ class Topics:
         return f"{self.prefix}.item-side.v1"
 
     @property
+    def similarities(self) -> str:
+        """Public table of how items go together, in domains and between them, noised once."""
+        return f"{self.prefix}.similarities.v1"
+
+    @property
+    def similarity_releases(self) -> str:
+        """What each public table of similarities cost, written before its noise was drawn."""
+        return f"{self.prefix}.similarity-releases.v1"
+
+    @property
     def profiles(self) -> str:
         """Sanitized profiles, the newest of each device."""
         return f"{self.prefix}.profiles.v1"
@@ -168,12 +178,22 @@ class Topics:
             Topic(self.items, "item id", "catalogue entry", 1, newest | PLAIN),
             Topic(self.item_table, "page number", "item table page", 1, newest),
             Topic(self.item_links, "slot/page or slot/manifest", "item side", 1, versions),
+            *self._of_similarities(versions, forever),
             Topic(self.profiles, "pseudonym, 32 hex", "profile", 1, newest | PLAIN),
             Topic(self.queries, "correlation id", "query", queries, an_hour | PLAIN, of_queries),
             Topic(self.recommendations, "correlation id", "reply", queries, an_hour, of_queries),
             Topic(self.rejected, "topic/partition/offset", "rejection", 1, newest),
             *self._of_campaigns(partitions, versions, forever),
             Topic(self.audits, "audit name", "audit", 1, newest),
+        )
+
+    def _of_similarities(
+        self, versions: Mapping[str, str], forever: Mapping[str, str]
+    ) -> tuple[Topic, ...]:
+        slot = "slot/page or slot/manifest"
+        return (
+            Topic(self.similarities, slot, "noised similarities", 1, versions),
+            Topic(self.similarity_releases, "none", "debit of a table", 1, forever),
         )
 
     def _of_campaigns(
