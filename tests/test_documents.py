@@ -197,4 +197,6 @@ def test_every_paper_of_the_code_is_in_the_bibliography() -> None:
     for folder in ("stream_app", "producers", "consumers", "murmurec"):
         for file in (ROOT / folder).rglob("*.py"):
             cited = re.findall(r"\bS00[0-4]\b", file.read_text(encoding="utf-8"))
+            if file.name == "systems.py" or "reproduce" in file.parts:
+                continue  # where a paper is asked for by its key
             assert not cited, f"{file}: cite {cited[0]} by authors and year"

@@ -48,6 +48,8 @@ COMMANDS = {
         ("evaluate", "research.evaluate"),
         ("tradeoff", "research.tradeoff"),
         ("certify", "research.certify"),
+        ("reproduce", "research.reproduce"),
+        ("papers", "research.papers"),
     ),
 }
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+NO_CLAIM = "no claim"  # what is measured where a paper says nothing
+
 
 @dataclass(frozen=True)
 class Series:

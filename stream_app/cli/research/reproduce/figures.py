@@ -1,0 +1,82 @@
+"""Every figure that can be computed again, by id: one row each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from murmurec.ratings import item_keys, user_keys
+from producers.datasets.load import Dataset
+from stream_app.cli.output import Advance
+from stream_app.cli.research.reproduce.sources import Sources
+from stream_app.errors import UsageError
+from stream_app.evaluation.papers import zheng_2016
+from stream_app.evaluation.papers.figure import Figure
+from stream_app.evaluation.papers.systems import PAPERS
+
+Run = Callable[[Sources, Advance], Figure]
+_FEW = tuple(map(Fraction, (1, 4, 8)))
+
+
+@dataclass(frozen=True)
+class Reproducible:
+    """A figure by id; `paper`: key of the bibliography; `data`: what it is computed from."""
+
+    id: str
+    paper: str
+    shows: str
+    data: str
+    run: Run
+
+
+def _stars(dataset: Dataset) -> zheng_2016.StarRatings:
+    return zheng_2016.StarRatings(
+        user_keys(dataset.users), item_keys(dataset.items), dataset.ratings
+    )
+
+
+def _f1(sources: Sources, advance: Advance) -> Figure:
+    return zheng_2016.f1(_stars(sources.ratings("ml-100k")), progress=advance)
+
+
+def _f2(sources: Sources, advance: Advance) -> Figure:
+    ratings = _stars(sources.ratings("ml-100k"))
+    scope, epsilons = (100, _FEW) if sources.quick else (300, zheng_2016.ERROR_EPSILONS)
+    return zheng_2016.f2(
+        ratings, scope=scope, epsilons=epsilons, progress=advance, seed=sources.seed
+    )
+
+
+def _c1(sources: Sources, advance: Advance) -> Figure:
+    ratings = _stars(sources.ratings("ml-100k"))
+    epsilons = _FEW if sources.quick else zheng_2016.BOUND_EPSILONS
+    return zheng_2016.c1(ratings, epsilons=epsilons, progress=advance, seed=sources.seed)
+
+
+FIGURES: tuple[Reproducible, ...] = (
+    Reproducible("F1", "S001", "cells published, real and fake", "ml-100k", _f1),
+    Reproducible("F2", "S001", "error of what is learned from reports", "ml-100k", _f2),
+    Reproducible("C1", "S001", "recovery by the nuclear norm, and its bound", "ml-100k", _c1),
+)
+
+
+def chosen(names: Sequence[str]) -> list[Reproducible]:
+    """Return the figures of papers or ids, each once in the order of the table; UsageError for a
+    name that is none."""
+    papers = {paper.key.lower(): paper.key for paper in PAPERS}
+    papers |= {paper.slug: paper.key for paper in PAPERS}
+    ids = {figure.id.lower(): figure.id for figure in FIGURES}
+    wanted = set()
+    for name in names:
+        key = papers.get(name.lower()) or ids.get(name.lower())
+        if key is None:
+            raise UsageError(
+                f"{name!r} is no paper and no figure: give some of "
+                f"{', '.join(sorted({figure.paper for figure in FIGURES}))} or "
+                f"{', '.join(figure.id for figure in FIGURES)}"
+            )
+        if key not in {figure.paper for figure in FIGURES} | set(ids.values()):
+            raise UsageError(f"{name!r}: no figure of this paper can be computed here")
+        wanted.add(key)
+    return [figure for figure in FIGURES if {figure.id, figure.paper} & wanted]

@@ -1,0 +1,57 @@
+"""The data sets of the papers: looked up in a folder by their usual names, or generated.
+
+A data set is a file of ratings, or several, each as `producers.datasets.load` reads it. Without a
+folder ratings are generated, so that every figure can be seen at once; the result then says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from producers.datasets.load import Dataset, load
+from producers.datasets.synthetic import generate
+from producers.scale import Scale
+from stream_app.errors import UserError
+
+# Name -> the places where its ratings may be, under the folder of data.
+PLACES: Mapping[str, tuple[str, ...]] = {
+    "ml-100k": ("ml-100k/u.data", "ml-100k/ml-100k.npz", "ml-100k.zip", "ml-100k.npz"),
+    "ml-1m": ("ml-1m/ratings.dat", "ml-1m/ml-1m.npz", "ml-1m.zip", "ml-1m.npz"),
+}
+_STARS = Scale(1.0, 5.0, 1.0)
+_SIZES = {"users": 600, "items": 400, "ratings": 40_000}
+_QUICK_SIZES = {"users": 200, "items": 150, "ratings": 8_000}
+
+
+@dataclass
+class Sources:
+    """Data sets by name. `used`: those that were read since it was cleared, in words."""
+
+    folder: Path | None
+    seed: int = 0
+    quick: bool = False
+    used: list[str] = field(default_factory=list)
+    generated: bool = False
+
+    def __post_init__(self) -> None:
+        if self.folder is not None and not self.folder.is_dir():
+            raise UserError(f"--data {self.folder}: there is no such folder; give one, or none")
+
+    def ratings(self, name: str) -> Dataset:
+        """Return the ratings of a data set, on 1 .. 5 stars; UserError where they are missing."""
+        self.generated = self.folder is None
+        if self.folder is None:
+            sizes = _QUICK_SIZES if self.quick else _SIZES
+            found = generate(self.seed, **sizes).dataset
+            self.used.append(f"generated, {len(found):,} ratings")
+            return found
+        for place in PLACES[name]:
+            if (self.folder / place).is_file():
+                found = load(self.folder / place, _STARS)
+                self.used.append(f"{name}, {len(found):,} ratings")
+                return found
+        raise UserError(
+            f"--data {self.folder}: holds no {name}; looked for {', '.join(PLACES[name])}"
+        )
