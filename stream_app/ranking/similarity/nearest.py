@@ -1,0 +1,64 @@
+"""The k best items by a score, and the items most similar to one.
+
+    order   higher score first; equal scores by tie_j = hash64(key_j xor hash64(seed)), smallest
+            first: splitmix64's finalizer, a bijection, so two items never tie
+
+Every worker returns the same list, and no item is first for its age or its number.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_GOLDEN = 0x9E3779B97F4A7C15
+
+
+def ties(keys: NDArray[np.uint64], seed: int = 0) -> NDArray[np.uint64]:
+    """Return (n,) the tie of each item key, all different."""
+    salt = _hash64(np.array([(seed + 1) * _GOLDEN % 2**64], np.uint64))
+    return _hash64(np.asarray(keys, np.uint64) ^ salt)
+
+
+def best_slots(
+    scores: NDArray[np.float32],
+    k: int,
+    ties: NDArray[np.uint64],
+    allowed: NDArray[np.bool_] | None = None,
+) -> NDArray[np.int64]:
+    """Return the slots of the k largest scores (n,), best first; fewer where `allowed` (n,) leaves
+    fewer, none for k = 0. Scores are never NaN."""
+    slots = np.arange(len(scores)) if allowed is None else np.flatnonzero(allowed)
+    if k <= 0 or not len(slots):
+        return np.zeros(0, np.int64)
+    found = scores[slots]
+    if k < len(slots):
+        least = np.partition(found, len(found) - k)[len(found) - k]
+        reached = found >= least
+        slots, found = slots[reached], found[reached]
+    order = np.lexsort((ties[slots], -found))[:k]
+    return slots[order].astype(np.int64)
+
+
+def similar_to(
+    similarities: NDArray[np.float32], slot: int, k: int, ties: NDArray[np.uint64]
+) -> NDArray[np.int64]:
+    """Return the slots of the k items most similar to that of `slot`, best first.
+
+    Only items with a similarity above 0, and never the item itself; none for an item without a
+    slot (-1).
+    """
+    if not 0 <= slot < len(similarities):
+        return np.zeros(0, np.int64)
+    row = similarities[slot]
+    allowed = row > 0
+    allowed[slot] = False
+    return best_slots(row, k, ties, allowed)
+
+
+def _hash64(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the finalizer of splitmix64 of each of x."""
+    x = (x ^ (x >> np.uint64(30))) * _FIRST
+    x = (x ^ (x >> np.uint64(27))) * _SECOND
+    return x ^ (x >> np.uint64(31))

@@ -1,0 +1,280 @@
+"""Slope One and cosine on tables against their formulas on profiles, and their edges."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from stream_app.kernels.machine.hashing import hash64
+from stream_app.ranking.similarity import cosine, nearest, slope_one
+from stream_app.ranking.similarity.explain import because
+from tests.naive import similarity as naive
+from tests.stream_app.ranking.similarity.ratings import drawn, tabled
+
+BETAS = [None, 0.0, 0.5, 10.0]
+
+
+def profiles_of(stars: np.ndarray) -> list[naive.Profile]:
+    return [{j: r for j, r in enumerate(row) if r == r} for row in stars]
+
+
+def history(row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    slots = np.flatnonzero(~np.isnan(row))
+    return slots, row[slots]
+
+
+@pytest.mark.parametrize("beta", BETAS)
+@pytest.mark.parametrize("least", [0, 3])
+def test_deviations_are_those_of_the_formula(beta, least):
+    stars = drawn(np.random.default_rng(1), users=25, items=9, share=0.3)
+    profiles = profiles_of(stars)
+    found = slope_one.deviations(tabled(stars), beta, least)
+    for j in range(9):
+        for k in range(9):
+            expected = naive.deviation(profiles, j, k, beta, least)
+            assert found[j, k] == pytest.approx(expected, abs=1e-5)
+    assert (found == -found.T).all()
+
+
+@pytest.mark.parametrize("beta", BETAS)
+@pytest.mark.parametrize("least_profile", [None, 1, 6, 40])
+def test_predictions_of_slope_one_are_those_of_the_formula(beta, least_profile):
+    stars = drawn(np.random.default_rng(2), users=30, items=24, share=0.9)
+    profiles = profiles_of(stars)
+    found = slope_one.deviations(tabled(stars), beta)
+    for user in (0, 1):
+        slots, ratings = history(stars[user])
+        assert len(slots) > 16  # more than are added at once
+        predicted = slope_one.predict(found, slots, ratings, least_profile)
+        for j in range(24):
+            expected = naive.slope_one(profiles, profiles[user], j, beta, least_profile)
+            assert predicted[j] == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.5, 10.0])
+@pytest.mark.parametrize("least_profile", [1, 6, 40])
+def test_scores_of_cosine_are_those_of_the_formula(beta, least_profile):
+    stars = drawn(np.random.default_rng(3), users=25, items=9, share=0.3)
+    profiles = profiles_of(stars)
+    found = cosine.similarities(tabled(stars), beta)
+    for user in range(5):
+        slots, _ = history(stars[user])
+        scores = cosine.scores(found, slots, least_profile)
+        for j in range(9):
+            expected = naive.cosine_score(profiles, profiles[user], j, beta, least_profile)
+            assert scores[j] == pytest.approx(expected, abs=1e-6)
+    assert (found == found.T).all()
+
+
+def test_plain_cosine_is_that_without_damping():
+    table = tabled(drawn(np.random.default_rng(4)))
+    assert (cosine.similarities(table) == cosine.similarities(table, 0.0)).all()
+
+
+def test_a_prediction_of_cosine_is_a_mean_of_what_similar_items_were_above_theirs():
+    stars = drawn(np.random.default_rng(5), users=30, items=8)
+    table = tabled(stars)
+    found, means = cosine.similarities(table, 2.0), cosine.item_means(table)
+    slots, ratings = history(stars[0])
+    predicted = cosine.predict(found, means, slots, ratings, shrink=0.7)
+    for j in range(8):
+        weights = [float(found[k, j]) for k in slots]
+        above = sum(w * (r - means[k]) for w, k, r in zip(weights, slots, ratings, strict=True))
+        expected = min(max(means[j] + above / (sum(weights) + 0.7), 1), 5)
+        assert predicted[j] == pytest.approx(expected, abs=1e-5)
+
+
+def test_item_means_are_drawn_to_the_overall_mean():
+    stars = np.array([[5, np.nan, np.nan], [5, 2, np.nan]])
+    assert cosine.item_means(tabled(stars)) == pytest.approx([30 / 7, 22 / 6, 4.0])
+    assert (cosine.item_means(tabled(stars * np.nan)) == 3).all()
+
+
+# --- edges ----------------------------------------------------------------------------------------
+
+
+def every_answer(table, slots, ratings):
+    """Yield all that is computed for a user, plain and damped."""
+    for beta in (None, 0.0, 10.0):
+        deviations, similarities = (
+            slope_one.deviations(table, beta),
+            cosine.similarities(table, beta),
+        )
+        yield deviations
+        yield similarities
+        for least_profile in (None, 20):
+            yield slope_one.predict(deviations, slots, ratings, least_profile)
+        yield cosine.scores(similarities, slots, 20)
+        yield cosine.predict(similarities, cosine.item_means(table), slots, ratings)
+        yield slope_one.contributions(deviations, slots, ratings, np.arange(len(table)))
+        yield cosine.contributions(similarities, slots, np.arange(len(table)))
+
+
+@pytest.mark.parametrize(
+    "stars",
+    [
+        np.full((3, 4), np.nan),
+        np.array([[5.0, np.nan], [np.nan, 1.0]]),
+        np.array([[4.0, 4.0, np.nan]]),
+        np.ones((5, 1)),
+        np.zeros((0, 3)),
+    ],
+    ids=["no ratings", "no co-raters", "an item without raters", "one item", "no users"],
+)
+@pytest.mark.parametrize("slots", [[], [0], [-1], [-1, 0, -1]])
+def test_what_nothing_is_known_of_is_never_nan(stars, slots):
+    ratings = np.full(len(slots), 4.0)
+    with np.errstate(all="raise"):
+        for found in every_answer(tabled(stars), np.array(slots, np.int64), ratings):
+            assert np.isfinite(found).all()
+
+
+def test_pairs_without_co_raters_have_no_difference_and_no_similarity():
+    table = tabled(np.array([[5.0, np.nan], [np.nan, 1.0]]))
+    assert not slope_one.deviations(table).any()
+    assert not cosine.similarities(table).any()
+
+
+def test_without_a_known_rating_all_items_are_in_the_middle():
+    table = tabled(drawn(np.random.default_rng(6), 10, 5))
+    for slots in ([], [-1, -1]):
+        empty = np.array(slots, np.int64), np.full(len(slots), 5.0)
+        assert (slope_one.predict(slope_one.deviations(table, 1.0), *empty, 20) == 3).all()
+        assert (slope_one.predict(slope_one.deviations(table), *empty) == 3).all()
+        assert not cosine.scores(cosine.similarities(table), empty[0], 20).any()
+
+
+def test_ratings_of_items_outside_the_table_change_nothing():
+    table = tabled(drawn(np.random.default_rng(7)))
+    inside, outside = np.array([3, 5]), np.array([3, -1, 5, -1])
+    few, more = np.array([5.0, 1.0]), np.array([5.0, 1.0, 1.0, 2.0])
+    deviations, similarities = slope_one.deviations(table, 5.0), cosine.similarities(table, 5.0)
+    means = cosine.item_means(table)
+    for least in (None, 3):
+        assert (
+            slope_one.predict(deviations, inside, few, least)
+            == slope_one.predict(deviations, outside, more, least)
+        ).all()
+    assert (cosine.scores(similarities, inside) == cosine.scores(similarities, outside)).all()
+    assert (
+        cosine.predict(similarities, means, inside, few)
+        == cosine.predict(similarities, means, outside, more)
+    ).all()
+
+
+def test_a_user_with_few_ratings_is_near_the_middle_and_not_refused():
+    table = tabled(drawn(np.random.default_rng(8), 60, 6, 0.7))
+    deviations = slope_one.deviations(table, 1.0)
+    one = slope_one.predict(deviations, np.array([0]), np.array([5.0]), 20)
+    assert (np.abs(one - 3) <= 2 / 20 + 1e-6).all()
+    assert one.max() > 3
+
+
+@pytest.mark.parametrize("damping", [-1.0, np.nan, np.inf])
+def test_a_damping_that_is_none_is_refused(damping):
+    table = tabled(drawn(np.random.default_rng(9)))
+    for make in (slope_one.deviations, cosine.similarities):
+        with pytest.raises(ValueError, match=f"damping {damping}"):
+            make(table, damping)
+
+
+def test_ratings_that_are_none_are_refused():
+    table = tabled(drawn(np.random.default_rng(9)))
+    deviations = slope_one.deviations(table)
+    with pytest.raises(ValueError, match="finite"):
+        slope_one.predict(deviations, np.array([0]), np.array([np.nan]))
+    with pytest.raises(ValueError, match="2 items with 1 ratings"):
+        slope_one.predict(deviations, np.array([0, 1]), np.array([1.0]))
+
+
+# --- order, neighbours, reasons -------------------------------------------------------------------
+
+
+def test_ties_are_a_keyed_bijection_of_the_item_keys():
+    keys = np.arange(5_000, dtype=np.uint64) * np.uint64(2**40)
+    assert len(np.unique(nearest.ties(keys))) == 5_000
+    assert (nearest.ties(keys, 1) != nearest.ties(keys, 2)).any()
+    salt = hash64(np.uint64(8 * 0x9E3779B97F4A7C15 % 2**64))
+    assert int(nearest.ties(keys, 7)[3]) == int(hash64(keys[3] ^ np.uint64(salt)))
+
+
+def test_equal_scores_are_in_the_order_of_their_ties_wherever_the_items_lie():
+    keys = np.arange(100, 140, dtype=np.uint64)
+    expected = keys[np.argsort(nearest.ties(keys, 5))][:7].tolist()
+    for seed in range(3):
+        mixed = np.random.default_rng(seed).permutation(keys)
+        found = nearest.best_slots(np.zeros(40, np.float32), 7, nearest.ties(mixed, 5))
+        assert mixed[found].tolist() == expected
+    assert expected != keys[:7].tolist()
+
+
+@pytest.mark.parametrize("k", [0, 1, 3, 10, 11, 1000, -2])
+def test_the_best_are_a_sorted_prefix_and_no_more_than_there_are(k):
+    random = np.random.default_rng(k + 5)
+    scores = random.integers(0, 4, 12).astype(np.float32)
+    allowed = np.ones(12, np.bool_)
+    allowed[[2, 9]] = False
+    ties = nearest.ties(np.arange(12, dtype=np.uint64))
+    order = sorted(np.flatnonzero(allowed), key=lambda j: (-scores[j], ties[j]))
+    assert nearest.best_slots(scores, k, ties, allowed).tolist() == order[: max(k, 0)]
+
+
+def test_the_items_similar_to_one_are_neither_itself_nor_unrelated():
+    stars = np.array([[5, 5, np.nan, np.nan], [4, 4, 4, np.nan], [np.nan, 4, np.nan, 2.0]])
+    found = cosine.similarities(tabled(stars))
+    ties = nearest.ties(np.arange(4, dtype=np.uint64))
+    assert nearest.similar_to(found, 0, 5, ties).tolist() == [1, 2]
+    assert nearest.similar_to(found, 0, 1, ties).tolist() == [1]
+    assert nearest.similar_to(found, 0, 0, ties).tolist() == []
+    assert nearest.similar_to(found, -1, 5, ties).tolist() == []
+    assert nearest.similar_to(np.zeros((0, 0), np.float32), 0, 5, ties[:0]).tolist() == []
+
+
+def test_the_reason_is_the_rated_item_that_contributes_most():
+    contributions = np.array([[0.2, 0.0, -1.0], [0.3, 0.0, -2.0], [0.9, 0.7, 0.9]])
+    slots = np.array([4, 7, -1])
+    assert because(contributions, slots).tolist() == [7, -1, -1]
+    assert because(contributions[:0], slots[:0]).tolist() == [-1, -1, -1]
+    assert because(contributions[:, :0], slots).tolist() == []
+
+
+def test_of_equal_reasons_the_smallest_tie_is_returned_in_any_order():
+    ties = np.array([3, 1, 2], np.uint64)
+    for order in ([0, 1, 2], [2, 1, 0], [1, 0, 2]):
+        assert because(np.full((3, 1), 0.5), np.array(order), ties).tolist() == [1]
+
+
+def test_the_contributions_add_up_to_the_score():
+    stars = drawn(np.random.default_rng(12))
+    table = tabled(stars)
+    slots, ratings = history(stars[0])
+    deviations, similarities = slope_one.deviations(table, 3.0), cosine.similarities(table, 3.0)
+    targets = np.array([2, 0, 9])
+    terms = slope_one.contributions(deviations, slots, ratings, targets)
+    whole = slope_one.predict(deviations, slots, ratings, 1)[targets]
+    assert terms.mean(axis=0) + 3 == pytest.approx(whole, abs=1e-5)
+    parts = cosine.contributions(similarities, slots, targets)
+    assert parts.mean(axis=0) == pytest.approx(cosine.scores(similarities, slots)[targets])
+
+
+def test_a_table_of_another_order_of_items_gives_the_same_answers():
+    stars = drawn(np.random.default_rng(13))
+    table = tabled(stars)
+    order = np.random.default_rng(1).permutation(len(table))
+    mixed = dataclasses.replace(
+        table,
+        keys=table.keys[order],
+        counts=table.counts[np.ix_(order, order)],
+        differences=table.differences[np.ix_(order, order)],
+        products=table.products[np.ix_(order, order)],
+        sums=table.sums[order],
+    )
+    items, ratings = table.keys[history(stars[0])[0]], history(stars[0])[1]
+    lists = []
+    for each in (table, mixed):
+        scores = cosine.scores(cosine.similarities(each, 2.0), each.slots(items), 5)
+        lists.append(each.keys[nearest.best_slots(scores, 12, nearest.ties(each.keys))].tolist())
+    assert lists[0] == lists[1]
+    assert len(ratings)
