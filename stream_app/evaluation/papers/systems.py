@@ -35,7 +35,15 @@ class Paper:
         return f"{words[0].rstrip(',')}-{words[-1]}"
 
 
+SERVED, EVALUATED = "in the product", "for evaluation"
+
 PAPERS: tuple[Paper, ...] = (
+    Paper(
+        "S000",
+        "Guerraoui et al. 2017",
+        "Heterogeneous Recommendations: What You Might Like To Read After Watching Interstellar",
+        (),
+    ),
     Paper(
         "S001",
         "Zheng 2016",
@@ -44,8 +52,89 @@ PAPERS: tuple[Paper, ...] = (
             System(
                 "randomized response",
                 "stream_app/privacy/ratings/randomized_response_missing.py",
-                "in the product",
+                SERVED,
             ),
+            System(
+                "modified Laplace",
+                "stream_app/privacy/ratings/modified_laplace.py",
+                SERVED,
+                "its real-valued noise, drawn in floating point, is not private: integers here",
+            ),
+            System(
+                "low-rank recovery, utility bound",
+                "stream_app/evaluation/completion/",
+                EVALUATED,
+                "utility is not assured: the bound exceeds the width of the scale below epsilon 8",
+            ),
+        ),
+    ),
+    Paper(
+        "S002",
+        "Meng et al. 2018",
+        "Personalized Privacy-Preserving Social Recommendation",
+        (
+            System(
+                "PrivSR, shares of noise",
+                "stream_app/evaluation/privsr/printed_shares.py",
+                EVALUATED,
+                "the budget is up to 1.41 times the stated one, and raters who know h or collude "
+                "remove the noise",
+            ),
+            System(
+                "PrivSR, corrected", "stream_app/evaluation/privsr/private_rounds.py", EVALUATED
+            ),
+        ),
+    ),
+    Paper(
+        "S003",
+        "Park and Acharya 2011",
+        "Differentially Private Recommendation Systems: Practical Implementation and "
+        "Interpretation",
+        (),
+    ),
+    Paper(
+        "S004",
+        "Balu 2016",
+        "Privacy-aware and scalable recommender systems using sketching techniques",
+        (
+            System("Bloom, count-min, AMS", "stream_app/models/sketches/", SERVED),
+            System("BLIP profiles", "stream_app/privacy/profiles/blip.py", SERVED),
+            System(
+                "JLT profiles",
+                "stream_app/privacy/profiles/jlt.py",
+                SERVED,
+                "the printed epsilons are for a delta of .1; calibrated again here",
+            ),
+            System(
+                "information of a profile",
+                "stream_app/privacy/profiles/information.py",
+                EVALUATED,
+                "approximation 3.18 contradicts the theorem, and bound 3.25 as printed is violated",
+            ),
+            System(
+                "count-sketch matrix factorization",
+                "stream_app/models/factorization/count_sketch.py",
+                SERVED,
+                "two signs of the gradient are wrong as printed",
+            ),
+            System(
+                "clipping of updates",
+                "stream_app/models/factorization/hyperparameters.py",
+                SERVED,
+                "clipping alone carries no epsilon: the model shows whether a rating was learned",
+            ),
+            System(
+                "Langevin dynamics",
+                "stream_app/evaluation/trainers/langevin.py",
+                EVALUATED,
+                "as printed it samples at half the temperature",
+            ),
+            System(
+                "noisy trainers",
+                "stream_app/evaluation/trainers/",
+                EVALUATED,
+            ),
+            System("qoLSH", "stream_app/models/retrieval/qolsh_index.py", SERVED),
         ),
     ),
 )
