@@ -1,0 +1,163 @@
+"""The noise of one release for a budget, and the table that it publishes.
+
+    released = sum of contributions + x,  x discrete Gaussians of variance V, one a coordinate
+
+Adjacency: everything that one device reported, or nothing in its place (user level). The cost is
+that of a noisy sum of vectors of integer norm at most `bound`, proved in
+`privacy/gaussian/certificate.py`. Which items have a place must not depend on a device: the caller
+takes a public catalogue, not what was rated most. Several releases of one state compose: the
+budget is that of their certificates together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.campaigns import triangle
+from stream_app.campaigns.grid import MAX_BOUND
+from stream_app.campaigns.noise_once.sums import MIDDLE, contribution, place_count
+from stream_app.privacy.gaussian.certificate import (
+    CampaignCertificate,
+    NoisySum,
+    largest_square,
+    least_variance,
+)
+from stream_app.privacy.gaussian.sampling import discrete_gaussian
+from stream_app.privacy.randomness import RandomSource
+from stream_app.ranking.similarity.table import CoRatingTable
+
+LEAST_ITEMS, MOST_ITEMS = 2, 8_192
+MOST_EPSILON = 500
+_DEVIATION = 8_192  # grid units of noise: rounding to the grid is far below it
+_DAMPING = 8.0  # standard deviations of the noise of a count of two items
+
+Listed = tuple[NDArray[np.integer], NDArray[np.floating]]
+"""Slots (m,) and values (m,) in stars of one device."""
+
+
+@dataclass(frozen=True)
+class NoisePlan:
+    """Sums over `items`: the bound of a contribution in grid units, the variance of the noise.
+
+    differences: whether sums of differences and of values are released too, which Slope One needs;
+    without them counts have the whole budget.
+    """
+
+    items: int
+    bound: int
+    variance: Fraction
+    differences: bool = True
+
+    @property
+    def size(self) -> int:
+        """The number of noised integers."""
+        return place_count(self.items, differences=self.differences)
+
+    @property
+    def certificate(self) -> CampaignCertificate:
+        """What the release costs a person, everything that was reported included."""
+        return CampaignCertificate((NoisySum(self.bound, self.variance, self.size),))
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the noise of a coordinate, in units of a device's whole norm."""
+        return math.sqrt(self.variance) / self.bound
+
+
+@dataclass(frozen=True, eq=False)
+class NoisedTable:
+    """A released table, and the noise in it.
+
+    table: sums of WEIGHTED co-raters: a device of m items weighs about 1 / m on each pair. `counts`
+    may be below 0 off the diagonal; `products` are not released, and 0; `differences` and `sums`
+    are 0 where the plan leaves them out.
+    """
+
+    plan: NoisePlan
+    table: CoRatingTable
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the noise of a count of two items, in the table's units."""
+        return self.plan.deviation / triangle.ROOT_2
+
+    @property
+    def damping(self) -> float:
+        """What to add to counts before dividing by them, so that noise is not taken for taste."""
+        return _DAMPING * self.deviation
+
+
+def plan_for(
+    epsilon: Fraction | float, delta: Fraction | float, items: int, *, differences: bool = True
+) -> NoisePlan:
+    """Return the plan of least noise whose certificate is within (epsilon, delta).
+
+    Raises ValueError for epsilon outside (0, 500], delta outside (0, 1), or items outside
+    2 .. 8,192.
+    """
+    if not (math.isfinite(epsilon) and 0 < epsilon <= MOST_EPSILON):
+        raise ValueError(f"epsilon {epsilon}: must be above 0 and at most {MOST_EPSILON:,}")
+    if not (math.isfinite(delta) and 0 < delta < 1):
+        raise ValueError(f"delta {delta}: must be above 0 and below 1")
+    if not LEAST_ITEMS <= items <= MOST_ITEMS:
+        raise ValueError(f"{items} items: must be {LEAST_ITEMS} to {MOST_ITEMS:,}")
+    size = place_count(items, differences=differences)
+    square = largest_square(Fraction(epsilon), Fraction(delta), size)
+    bound = max(1, min(MAX_BOUND, int(_DEVIATION * math.sqrt(square))))
+    return NoisePlan(items, bound, least_variance(bound, square), differences)
+
+
+def release(
+    plan: NoisePlan,
+    lists: Iterable[Listed],
+    keys: NDArray[np.uint64],
+    source: RandomSource,
+    version: int = 0,
+    progress: Callable[[int], None] = lambda devices: None,  # noqa: ARG005 (a silent default)
+) -> NoisedTable:
+    """Return the noised table of the lists of all devices, one list each.
+
+    keys (plan.items,): the items of the slots. `progress` is called with 1 for each list. Each call
+    draws new noise and spends the budget again: the caller debits it before, and keeps the result.
+    """
+    if len(keys) != plan.items:
+        raise ValueError(f"{len(keys)} keys of {plan.items} items: must be equally many")
+    total = np.zeros(plan.size, np.int64)
+    for slots, values in lists:
+        added = contribution(slots, values, plan.items, plan.bound, differences=plan.differences)
+        total[added.places] += added.integers  # no place is twice there
+        progress(1)
+    total += discrete_gaussian(plan.variance, plan.size, source)
+    return NoisedTable(plan, table_of(plan, total, keys, version))
+
+
+def table_of(
+    plan: NoisePlan, noisy: NDArray[np.int64], keys: NDArray[np.uint64], version: int = 0
+) -> CoRatingTable:
+    """Return the table of noisy sums (plan.size,), which are public by then."""
+    units = noisy / float(plan.bound)
+    half = triangle.length(plan.items)
+    counts = triangle.matrix(units[:half])
+    raters = np.maximum(counts.diagonal(), 0.0)
+    np.fill_diagonal(counts, raters)
+    differences = np.zeros((plan.items, plan.items))
+    sums = np.zeros(plan.items)
+    if plan.differences:
+        differences[np.triu_indices(plan.items, 1)] = units[half + plan.items :]
+        differences -= differences.T
+        sums = units[half : half + plan.items] + MIDDLE * raters
+    return CoRatingTable(
+        version=version,
+        keys=keys,
+        counts=counts.astype(np.float32),
+        differences=differences.astype(np.float32),
+        products=np.zeros_like(counts, np.float32),
+        sums=sums.astype(np.float32),
+        variance=np.zeros(plan.items, np.float32),
+    )
