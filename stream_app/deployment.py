@@ -84,6 +84,7 @@ def spec_from_settings(settings: Settings) -> StateSpec:
             held_out=settings.held_out,
             head_items=settings.head_items,
             recent_items=settings.recent_items,
+            co_ratings=settings.co_ratings,
             items_most=settings.most_items,
             seed=settings.hash_seed,
             devices=settings.devices,

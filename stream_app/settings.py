@@ -235,6 +235,11 @@ class Settings(BaseSettings):
         multiple_of=16,
         description="recent items kept for each device where presence is public",
     )
+    co_ratings: bool = Field(
+        False,
+        description="count for each two items of the head who rated both, with sums of differences "
+        "and products of the ratings, for Slope One and cosine; only where presence is public",
+    )
     items_most: int | None = Field(
         None,
         ge=1024,
@@ -612,12 +617,14 @@ def machine_bytes() -> int:
     return memory
 
 
-# A pair takes 4 bytes in each of three tables: rated together, rated in order, reported together.
-PAIR_BYTES = 12
-
-
 # A worker without its state: Python, compiled kernels, Kafka clients, records on their way.
 PROCESS_BYTES = 250 * _MIB
+
+
+def pair_bytes(settings: Settings) -> int:
+    """Return what two items of the head take: 4 bytes in each of three tables (rated together, in
+    order, reported together) and, counted once for both of (i, j) and (j, i), 24 of co-ratings."""
+    return 24 if settings.co_ratings else 12
 
 
 def item_bytes(settings: Settings) -> int:
@@ -631,7 +638,8 @@ def check_memory(settings: Settings, memory: int) -> None:
     While a checkpoint is written, what changes is held twice; a fast backlog changes everything. A
     recovery takes less: 1.7 times the state (measured at 1 GiB).
     """
-    pairs = PAIR_BYTES * settings.head_items**2
+    each = pair_bytes(settings)
+    pairs = each * settings.head_items**2
     sizes = settings.sketch_bytes, settings.scalars_bytes, settings.seen_bytes
     state = sum((*sizes, settings.presence_bytes, pairs))
     items = settings.most_items * item_bytes(settings)
@@ -639,7 +647,7 @@ def check_memory(settings: Settings, memory: int) -> None:
     if needed > MEMORY_SHARE * memory:
         raise UserError(
             "sketch_bytes + scalars_bytes + seen_bytes + presence_bytes "
-            f"+ {PAIR_BYTES} x head_items^2 ({PAIR_BYTES} x {settings.head_items}^2 = "
+            f"+ {each} x head_items^2 ({each} x {settings.head_items}^2 = "
             f"{_shown(pairs)}) = {_shown(state)}, held twice while a checkpoint is written and "
             f"everything changes, + items_most x {item_bytes(settings)} bytes "
             f"({settings.most_items:,} items, {_shown(items)}) + {_shown(PROCESS_BYTES)} for the "

@@ -34,7 +34,7 @@ from stream_app import __version__
 from stream_app.errors import UserError
 from stream_app.state.digests import digest
 from stream_app.state.replica import Replica
-from stream_app.state.spec import StateSpec, settings_digest
+from stream_app.state.spec import UNNAMED, StateSpec, settings_digest
 from stream_app.wire.state_records import SmallArray, StateOrigin, ledger_root
 
 FORMAT = 1
@@ -95,8 +95,8 @@ class SnapshotFile:
             return
         recorded, current = self.meta.settings, design.settings
         differing = [
-            f"{name} is {recorded.get(name, 'unknown')} there and "
-            f"{current.get(name, 'unknown')} here"
+            f"{name} is {recorded.get(name, UNNAMED.get(name, 'unknown'))} there and "
+            f"{current.get(name, UNNAMED.get(name, 'unknown'))} here"
             for name in sorted(recorded.keys() | current.keys())
             if recorded.get(name) != current.get(name)
         ]

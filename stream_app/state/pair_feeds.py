@@ -11,15 +11,22 @@ pairs of a device are those of all its reports, and a table debiased by the chan
 Held-out ratings are in neither feed, nor are reports of other mechanisms that protect presence, or
 public ratings that the learner has clipped. A feed without a mechanism takes no memory.
 
+Co-ratings, where the spec has them, are of what the feed `rated` counts, with the slots of its
+head and lists of their own (`models/cooccurrence/co_ratings.py`).
+
 The reported items have rows of their own: an item takes one with its first report, be it
 "missing". An item without a row (`known_items.py`) has no pairs.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_app.models.cooccurrence.co_rating_snapshot import CoRatingSnapshot
+from stream_app.models.cooccurrence.co_ratings import CoRatings
 from stream_app.models.cooccurrence.item_pairs import ItemPairs, RecordColumns
 from stream_app.models.cooccurrence.like_weights import (
     like_weights,
@@ -40,6 +47,15 @@ Keys = NDArray[np.uint64]
 Rows = NDArray[np.int64]
 
 
+class RatedValues(NamedTuple):
+    """What a device has rated of the head, oldest first, (m,) each: the items, their present slots,
+    and the values of the reports in stars, which are noisy and may lie outside 1 .. 5."""
+
+    keys: Keys
+    slots: Rows
+    stars: NDArray[np.float32]
+
+
 class PairFeeds:
     """The two feeds of a spec; either may be absent, and both are where `head_items` is 0."""
 
@@ -50,6 +66,7 @@ class PairFeeds:
         self.rated: ItemPairs | None = None
         self.reported: ItemPairs | None = None
         self.scope: KnownItems | None = None
+        self.co_ratings: CoRatings | None = None
         self._mechanism = int(np.argmax(protects)) if protects.any() else -1
         size = spec.head_items
         if size and self._public.any():
@@ -57,6 +74,8 @@ class PairFeeds:
             self.rated = ItemPairs(
                 channels, weights, size, spec.recent_items, one=WEIGHT_ONE, in_order=True
             )
+            if spec.co_ratings:
+                self.co_ratings = CoRatings(channels, size, spec.recent_items)
         if size and protects.any():
             weights = report_weights(channels)
             self.reported = ItemPairs(channels, weights, size, size, one=1, in_order=False)
@@ -87,12 +106,15 @@ class PairFeeds:
         devices = marks.rows(records.devices)
         self.rated.extend(int(rows.max(initial=-1)) + 1, int(devices.max()) + 1)
         skipped = cells.held_out | update.clipped | (rows < 0)
-        self.rated.count(
-            RecordColumns(
-                devices, records.counts, rows, cells.channels, cells.reports, update.predicted,
-                skipped,
-            )
+        columns = RecordColumns(
+            devices, records.counts, rows, cells.channels, cells.reports, update.predicted, skipped,
         )  # fmt: skip
+        self.rated.count(columns)
+        if self.co_ratings is not None:
+            # After the pairs, which give slots: an item has one from its first report on, so each
+            # report of this batch finds what it would find in a batch of its own.
+            self.co_ratings.extend(int(devices.max()) + 1)
+            self.co_ratings.count(columns, self.rated.head.slots)
 
     def count_mixed(
         self,
@@ -143,6 +165,8 @@ class PairFeeds:
         """End a batch: the arrays' lengths must not depend on how the log was cut."""
         if self.rated is not None:
             self.rated.extend(len(items), len(marks))
+        if self.co_ratings is not None:
+            self.co_ratings.extend(len(marks))
         if self.reported is not None and self.scope is not None:
             self.reported.extend(len(self.scope), len(marks))
 
@@ -153,17 +177,17 @@ class PairFeeds:
             _end_round(self.reported, self.scope)
         if self.rated is None:
             return items.end_round(np.empty(0, np.int16))
-        return _end_round(self.rated, items)
+        return _end_round(self.rated, items, self.co_ratings)
 
     def clear(self, device: int) -> None:
         """Empty the lists of a device (row)."""
-        for feed in (self.rated, self.reported):
+        for feed in (self.rated, self.reported, self.co_ratings):
             if feed is not None:
                 feed.clear(device)
 
     def release(self, devices: Rows) -> None:
         """Clear the lists of devices (rows), whose rows other devices take."""
-        for feed in (self.rated, self.reported):
+        for feed in (self.rated, self.reported, self.co_ratings):
             if feed is not None and len(devices):
                 feed.release(devices)
 
@@ -176,6 +200,22 @@ class PairFeeds:
             return np.empty(0, np.uint64), np.empty(0, np.float32)
         rows, weights = feed.history(device)
         return directory.keys[rows], weights
+
+    def rated_values(self, device: int, items: KnownItems) -> RatedValues:
+        """Return what a device has rated, for co-ratings; empty without them."""
+        if self.co_ratings is None or self.rated is None:
+            return RatedValues(
+                np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, np.float32)
+            )
+        slots, stars = self.co_ratings.history(device)
+        return RatedValues(items.keys[self.rated.head.rows[slots]], slots, stars)
+
+    def co_rating_snapshot(self, items: KnownItems, cut: int) -> CoRatingSnapshot | None:
+        """Return a copy of the co-ratings; None without them, or before the first."""
+        if self.co_ratings is None or self.rated is None or not self.rated.head.used:
+            return None
+        head = self.rated.head
+        return self.co_ratings.snapshot(items.keys[head.rows[: head.used]], cut)
 
     def snapshot(self, items: KnownItems, cut: int) -> PairSnapshot | None:
         """Return a copy of the moments of the feed with more devices, of ratings where both have
@@ -201,18 +241,22 @@ class PairFeeds:
                 found |= {f"{name}_{part}": state for part, state in feed.parts().items()}
         if self.scope is not None:
             found["reported_items"] = self.scope
+        if self.co_ratings is not None:
+            found |= {f"co_rated_{part}": each for part, each in self.co_ratings.parts().items()}
         return found
 
     @property
     def memory_bytes(self) -> int:
-        """Size of the state."""
+        """Size of the state, without co-ratings."""
         feeds = sum(feed.memory_bytes for feed in (self.rated, self.reported) if feed is not None)
         return feeds + (self.scope.memory_bytes if self.scope is not None else 0)
 
 
-def _end_round(feed: ItemPairs, items: KnownItems) -> Rows:
+def _end_round(feed: ItemPairs, items: KnownItems, co_ratings: CoRatings | None = None) -> Rows:
     """End a round of one feed; an item with a slot of the head keeps its row."""
-    feed.elect(items.keys)
+    slots = feed.elect(items.keys)
+    if co_ratings is not None and len(slots):
+        co_ratings.clear_slots(slots)
     replaced = items.end_round(feed.head.slots)
     feed.head.forget_counts(replaced)
     return replaced

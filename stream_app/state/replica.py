@@ -4,7 +4,8 @@
                                                |                        |
                                                +--> seen, statistics    +--> ledger
                                                +--> presence rates, where a prior is needed
-                                               +--> pairs of items on one device
+                                               +--> pairs of items on one device; co-ratings,
+                                                    where the spec has them
 
     entries of campaigns ------------------> plan, public item side (`campaigns/`), where the
                                              privacy mode has campaigns
@@ -39,6 +40,7 @@ from stream_app.kernels.stream.event_contents import digest_events
 from stream_app.kernels.stream.holdout import held_out
 from stream_app.kernels.stream.ledger_chain import extend_chain
 from stream_app.log.ledger import APPLIED, DUPLICATE, JUMPED, Ledger
+from stream_app.models.cooccurrence.co_rating_snapshot import CoRatingSnapshot
 from stream_app.models.cooccurrence.pair_snapshot import PairSnapshot
 from stream_app.models.factorization.channels import NO_CHANNEL, Channels
 from stream_app.models.factorization.factory import build_durable
@@ -55,6 +57,7 @@ from stream_app.models.sketches.bloom import SeenFilter
 from stream_app.models.sketches.count_min import CountMinSketch
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.ranking.pair_counts import PairCounts
+from stream_app.ranking.similarity.table import CoRatingTable
 from stream_app.state.campaigns.part import CampaignPart
 from stream_app.state.campaigns.standing import Ignored
 from stream_app.state.digests import digest
@@ -62,7 +65,7 @@ from stream_app.state.erasures import ErasedDevices, words_of
 from stream_app.state.high_water_marks import HighWaterMarks
 from stream_app.state.known_items import KnownItems
 from stream_app.state.outcome import BatchOutcome
-from stream_app.state.pair_feeds import PairFeeds
+from stream_app.state.pair_feeds import PairFeeds, RatedValues
 from stream_app.state.rating_columns import NO_MISSING, MissingReports, RatingColumns, Records
 from stream_app.state.spec import StateSpec
 from stream_app.wire import REASON_CODE, Batch, CampaignEntry, Reason
@@ -263,7 +266,8 @@ class Replica:
         """Reject a device from now on and clear its own data; return whether it was known.
 
         Cleared: its vector and scalars in the learner, which then treats it as an unknown user; its
-        sums in the presence rates; its high-water mark; the list of its recent items.
+        sums in the presence rates; its high-water mark; the lists of its recent items; in the
+        co-ratings all that it has rated, so that they are those of a log without it.
 
         Remaining: its pseudonym, in the ledger, in the marks and (half of it) as the key of a dense
         row or the tag of a slot; the bits of its pairs in the seen filter, from which a reader who
@@ -310,6 +314,22 @@ class Replica:
         """Return `pair_snapshot` in symmetric form, which takes tens of milliseconds."""
         snapshot = self.pair_snapshot()
         return snapshot.counts() if snapshot else None
+
+    def co_rating_snapshot(self) -> CoRatingSnapshot | None:
+        """Return a copy of the co-ratings, for another thread; None where the spec has none, or
+        before the first. Call it at a cut."""
+        return self.pairs.co_rating_snapshot(self.items, self.cut)
+
+    def co_ratings(self) -> CoRatingTable | None:
+        """Return `co_rating_snapshot` in symmetric form, which takes tenths of a second."""
+        snapshot = self.co_rating_snapshot()
+        return snapshot.table() if snapshot else None
+
+    def rated_values(self, device: bytes) -> RatedValues:
+        """Return the head items that a device has rated, for co-ratings, with their slots and the
+        values of the reports; empty for an unknown device and without co-ratings."""
+        row = int(self.marks.rows(words_of(device).reshape(1, 2))[0])
+        return self.pairs.rated_values(row, self.items)
 
     def model_digest(self) -> str:
         """Return the digest of everything that predicts, filters or counts."""
@@ -491,5 +511,6 @@ class Replica:
             "marks": self.marks.memory_bytes,
             "items": self.items.memory_bytes + self._item_counts.nbytes,
             "pairs": self.pairs.memory_bytes,
+            "co_ratings": self.pairs.co_ratings.memory_bytes if self.pairs.co_ratings else 0,
             "campaigns": self.campaigns.memory_bytes if self.campaigns else 0,
         }

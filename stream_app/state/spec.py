@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 
+from stream_app.models.cooccurrence.co_ratings import check_co_ratings
 from stream_app.models.cooccurrence.item_pairs import check_pairs
 from stream_app.models.factorization.factory import check_model
 from stream_app.models.factorization.hyperparameters import Parameters
@@ -22,6 +23,8 @@ from stream_app.wire.signatures import Signatures
 # Raised with every change of the state that a log produces, or of its layout.
 STATE_FORMAT = 8
 DEVICES = "open", "signed"
+UNNAMED = {"co_ratings": "False"}
+"""Settings with the value that a digest does not name: a state without them is that of before."""
 PARTIES = {"local": 0, "central": 1, "split": 2}
 """Privacy mode -> how many parties sum the contributions of campaigns; 0: there are none."""
 
@@ -44,6 +47,7 @@ class StateSpec:
     held_out: float = 0.05
     head_items: int = 2048
     recent_items: int = 128
+    co_ratings: bool = False
     items_most: int = 1 << 18
     seed: int = 1
     devices: str = "open"
@@ -59,6 +63,9 @@ class StateSpec:
         if not 0 <= self.held_out <= 0.5:
             raise ValueError(f"held_out {self.held_out}: the held-out fraction must be 0 .. 0.5")
         check_pairs(self.head_items, self.recent_items)
+        if self.co_ratings:
+            public = any(m.inputs == m.levels for m in self.mechanisms)
+            check_co_ratings(self.head_items, public=public)
         check_most(self.items_most)
         if self.devices not in DEVICES:
             raise ValueError(f"devices {self.devices}: must be one of {', '.join(DEVICES)}")
@@ -94,6 +101,9 @@ class StateSpec:
     def settings(self) -> dict[str, str]:
         """All that the digest covers, as text, so that two specs can be compared by setting."""
         fields = {name: str(value) for name, value in vars(self).items() if name != "mechanisms"}
+        for name, value in UNNAMED.items():
+            if fields[name] == value:
+                del fields[name]
         return fields | {
             "mechanisms": ", ".join(m.id for m in self.mechanisms),
             "parameters": repr(Parameters(clip=self.clip)),

@@ -2,6 +2,8 @@
 
     entry = slot << 4 | weight       slot 0 .. 4095 of the head, weight 1 .. 15; 0: no entry
 
+Entries of 32 bits lie in the same rings (`co_ratings.py`); nothing below reads what is in one.
+
     ends[d] = (last, entries, ring)  the newest block, entries in the list, blocks in the ring
     links[b] = the next block of the ring
 
@@ -13,8 +15,8 @@ at most 16 `most` entries holds at least the newest 16 `most` - 15.
 
 The blocks of a list that was released are free, chained by their links: free = (first, how many).
 
-ends (D, 3) int32, all 0 for a device without a list;  blocks (B, 16) uint16;  links (B,) int32;
-free (2,) int32.
+ends (D, 3) int32, all 0 for a device without a list;  blocks (B, 16) uint16 or uint32;  links (B,)
+int32;  free (2,) int32.
 """
 
 from __future__ import annotations
@@ -31,8 +33,9 @@ FIRST, MANY = range(2)
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _touch_block(pages, block):
-    touch_bytes(pages, np.int64(block) * (2 * BLOCK), 2 * BLOCK)
+def _touch_block(pages, blocks, block):
+    size = BLOCK * blocks.itemsize
+    touch_bytes(pages, np.int64(block) * size, size)
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -73,7 +76,7 @@ def release(ends, blocks, links, free, ends_pages, blocks_pages, links_pages, fr
         last = ends[device, LAST]
         block = last
         for _ in range(ends[device, RING]):
-            _touch_block(blocks_pages, block)
+            _touch_block(blocks_pages, blocks, block)
             blocks[block, :] = 0
             block = links[block]
         touch_float(links_pages, last)
@@ -115,7 +118,7 @@ def replace_entry(ends, blocks, links, blocks_pages, device, place, entry):
     block = oldest_block(ends, links, device)
     for _ in range(place >> BLOCK_BITS):
         block = links[block]
-    _touch_block(blocks_pages, block)
+    _touch_block(blocks_pages, blocks, block)
     blocks[block, place & (BLOCK - 1)] = entry
 
 
@@ -141,7 +144,7 @@ def append(
         else:
             last = links[last]
             entries -= BLOCK
-    _touch_block(blocks_pages, last)
+    _touch_block(blocks_pages, blocks, last)
     if fresh:
         blocks[last, :] = 0
         ends[device, LAST] = last

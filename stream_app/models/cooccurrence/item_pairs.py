@@ -147,12 +147,14 @@ class ItemPairs:
         lists.extend("blocks", blocks)
         lists.extend("links", blocks)
 
-    def elect(self, keys: NDArray[np.uint64]) -> None:
-        """End a round: give slots to the items that are reported most, where that is due."""
+    def elect(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """End a round: give slots to the items that are reported most, where that is due; return
+        the slots that have changed hands."""
         slots = self.head.elect(keys)
         if len(slots):
             self._moments.clear(slots)
             self.lists.remove(slots)
+        return slots
 
     def clear(self, device: int) -> None:
         """Empty the list of a device."""

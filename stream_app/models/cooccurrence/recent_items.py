@@ -18,7 +18,6 @@ from stream_app.kernels.cooccurrence.device_lists import (
     LAST,
     RING,
     WEIGHT_BITS,
-    WEIGHT_MASK,
     release,
 )
 from stream_app.models.growing_arrays import GrowingArrays
@@ -28,23 +27,27 @@ _SCANNED = 1 << 16  # blocks at a time
 
 
 class RecentItems(GrowingArrays):
-    """Lists of at most `most` blocks of 16 (slot, weight), by the device's row.
+    """Lists of at most `most` blocks of 16 (slot, rest), by the device's row: the rest, `bits` wide
+    and never 0, is the weight.
 
-    ends (D, 3) int32, blocks (B, 16) uint16, links (B,) int32, free (2,) int32.
+    ends (D, 3) int32, blocks (B, 16) `entry`, links (B,) int32, free (2,) int32.
     """
 
     growing: ClassVar[frozenset[str]] = frozenset({"ends", "blocks", "links"})
 
-    def __init__(self, most: int) -> None:
+    def __init__(
+        self, most: int, entry: type[np.unsignedinteger] = np.uint16, bits: int = WEIGHT_BITS
+    ) -> None:
         super().__init__()
-        self.most = most
+        self.most, self._bits = most, bits
+        self._block_bytes = BLOCK * np.dtype(entry).itemsize
         self.keep_growing("ends", np.int32, 3)
-        self.keep_growing("blocks", np.uint16, BLOCK)
+        self.keep_growing("blocks", entry, BLOCK)
         self.keep_growing("links", np.int32)
         self.keep("free", np.zeros(2, np.int32))
 
     def of_device(self, row: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the slots and weights of a device's entries, oldest first; empty without a
+        """Return the slots of a device's entries, oldest first, and the rest; empty without a
         list."""
         ring = self._ring(row)
         live = -(-int(self.room("ends")[row, ENTRIES]) // BLOCK) if ring else 0
@@ -53,7 +56,7 @@ class RecentItems(GrowingArrays):
         entries = self.room("blocks")[ring[-live:]].reshape(-1).astype(np.int64)
         entries = entries[: int(self.room("ends")[row, ENTRIES])]
         entries = entries[entries > 0]
-        return entries >> WEIGHT_BITS, entries & WEIGHT_MASK
+        return entries >> self._bits, entries & ((1 << self._bits) - 1)
 
     def _ring(self, row: int) -> list[int]:
         """Return the blocks of a device, the last one last."""
@@ -71,8 +74,9 @@ class RecentItems(GrowingArrays):
         ring = self._ring(row)
         if not ring:
             return
+        size = self._block_bytes
         for block in ring:
-            mark_dirty(self.pages("blocks"), 2 * BLOCK * block, 2 * BLOCK * (block + 1))
+            mark_dirty(self.pages("blocks"), size * block, size * (block + 1))
         mark_dirty(self.pages("ends"), 12 * row, 12 * (row + 1))
         self.room("blocks")[ring] = 0
         self.room("ends")[row, ENTRIES] = 0
@@ -87,12 +91,13 @@ class RecentItems(GrowingArrays):
         place."""
         gone = np.zeros(1 << (16 - WEIGHT_BITS), np.bool_)
         gone[slots] = True
+        size = self._block_bytes
         for start in range(0, self.length("blocks"), _SCANNED):
             stop = min(start + _SCANNED, self.length("blocks"))
             entries = self.room("blocks")[start:stop]
-            found = gone[entries >> WEIGHT_BITS] & (entries > 0)
+            found = gone[entries >> self._bits] & (entries > 0)
             if found.any():
-                mark_dirty(self.pages("blocks"), 2 * BLOCK * start, 2 * BLOCK * stop)
+                mark_dirty(self.pages("blocks"), size * start, size * stop)
                 entries[found] = 0
 
     def check(self, arrays: Arrays) -> None:

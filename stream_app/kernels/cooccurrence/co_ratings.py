@@ -1,0 +1,191 @@
+"""Sums over the devices that have rated two items: co-raters, differences, products.
+
+    for each two items j < k (slots) of a device's present list, with values v in fixed point,
+
+        cells[k (k - 1) / 2 + j] += (1,  v_j - v_k,  v_j v_k)
+        moments[j]               += (1,  v_j,  square_j,  variance_j)     for each item of the list
+
+so the tables are a function of the lists, whatever has entered and left them: a rating adds its
+pairs with the list that it finds, an entry that leaves takes its pairs out of the same cells, and
+forgetting a device takes out all of its list. An item that the list holds keeps its place and takes
+the new value. Slope One (Park and Acharya 2011, equation 3) and cosine (equation 7) need no more.
+
+    entry = slot << 20 | (row + 1)      row: of a report in the table of values; 0: no entry
+
+The lists are those of `device_lists.py` with entries of 32 bits: where all `most` blocks are full,
+the oldest 16 entries leave at once, before the new one enters.
+
+Bounds. |v| <= 2^15, |square| <= 2^30, |variance| <= 2^31 (`report_values.py` refuses others), and a
+list is in a cell once. Devices have rows below 2^31, so no sum reaches 2^62.
+
+cells (H (H - 1) / 2, 3), moments (H, 4) and values (R, 3: v, square, variance) int64;  window, a
+scratch (3, 16 most) int64: the entries of one list, their slots (-1: none) and values.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from stream_app.kernels.cooccurrence.device_lists import (
+    BLOCK,
+    RING,
+    append,
+    gather,
+    opened,
+    replace_entry,
+)
+from stream_app.kernels.machine.dirty_pages import WORDS, touch_triple
+
+ROW_BITS = 20
+RATERS, STARS, SQUARES, VARIANCES = range(4)
+CO_RATERS, DIFFERENCES, PRODUCTS = range(3)
+_ENTRIES, _SLOTS, _VALUES = range(3)
+_ROW_MASK = (1 << ROW_BITS) - 1
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _add_pairs(cells, pages, slot, window, first, stop, count, value, others):
+    """Add (count, value - others v_k, value v_k) to the cells of `slot` with the entries k of
+    window[first:stop]; the difference is that of the lower slot from the higher one."""
+    for k in range(first, stop):
+        other = window[_SLOTS, k]
+        if other < 0:
+            continue
+        high, low, side = slot, other, -1
+        if other > slot:
+            high, low, side = other, slot, 1
+        at = np.uint64((high * (high - 1) >> 1) + low)
+        touch_triple(pages, at, WORDS)
+        cells[at, CO_RATERS] += count
+        cells[at, DIFFERENCES] += side * (value - others * window[_VALUES, k])
+        cells[at, PRODUCTS] += value * window[_VALUES, k]
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _add_moments(moments, values, slot, row, sign):
+    moments[slot, RATERS] += sign
+    for column in range(3):
+        moments[slot, STARS + column] += sign * values[row, column]
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _opened_window(ends, blocks, links, device, values, window):
+    """Copy the list of a device into the window; return its number of entries."""
+    held = gather(ends, blocks, links, device, window[_ENTRIES], 0)
+    for k in range(held):
+        _place(window, values, k, window[_ENTRIES, k])
+    return held
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _place(window, values, k, entry):
+    window[_ENTRIES, k] = entry
+    window[_SLOTS, k] = entry >> ROW_BITS if entry else -1
+    window[_VALUES, k] = values[(entry & _ROW_MASK) - 1, 0] if entry else 0
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _take_out(cells, moments, pages, values, window, first, stop, held):
+    """Take the entries first .. stop - 1 out of the sums, with their pairs with all later ones."""
+    for k in range(first, stop):
+        slot = window[_SLOTS, k]
+        if slot >= 0:
+            value = window[_VALUES, k]
+            _add_pairs(cells, pages, slot, window, k + 1, held, -1, -value, -1)
+            _add_moments(moments, values, slot, (window[_ENTRIES, k] & _ROW_MASK) - 1, -1)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _found(window, held, slot):
+    """Return the place of a slot in the window, or -1."""
+    found = False
+    for k in range(held):
+        found |= window[_SLOTS, k] == slot
+    if found:
+        for k in range(held):
+            if window[_SLOTS, k] == slot:
+                return k
+    return -1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def count_co_ratings(
+    slots, ends, blocks, links, free, block_count, most, cells, moments, values,
+    ends_pages, blocks_pages, links_pages, free_pages, cells_pages, window,
+    devices, sizes, rows, channels, reports, skipped, starts, alphabets,
+):  # fmt: skip
+    """Count records, each of one device, in order; return the new number of blocks.
+
+    slots (n,) int16: the slot of each item's row, -1 without one. devices, sizes (r,): row and
+    number of ratings of each record. The columns (m,) describe its ratings; one that is `skipped`
+    changes nothing. The caller marks `moments`.
+    """
+    stop_record = 0
+    for r in range(devices.size):
+        device, held = devices[r], -1
+        first_rating, stop_record = stop_record, stop_record + sizes[r]
+        for n in range(first_rating, stop_record):
+            c = channels[n]
+            if skipped[n] or reports[n] >= alphabets[c]:
+                continue
+            slot = np.int64(slots[rows[n]])
+            if slot < 0:
+                continue
+            if held < 0:
+                held = _opened_window(ends, blocks, links, device, values, window)
+            row = np.int64(starts[c] + reports[n])
+            entry, value = slot << ROW_BITS | (row + 1), values[row, 0]
+            k = _found(window, held, slot)
+            if k >= 0:
+                if window[_ENTRIES, k] != entry:
+                    change = value - window[_VALUES, k]
+                    _add_moments(moments, values, slot, (window[_ENTRIES, k] & _ROW_MASK) - 1, -1)
+                    _add_moments(moments, values, slot, row, 1)
+                    _place(window, values, k, 0)
+                    _add_pairs(cells, cells_pages, slot, window, 0, held, 0, change, 0)
+                    _place(window, values, k, entry)
+                    replace_entry(ends, blocks, links, blocks_pages, device, k, np.uint32(entry))
+                continue
+            if held == BLOCK * most:
+                _take_out(cells, moments, cells_pages, values, window, 0, BLOCK, held)
+                held -= BLOCK
+                for k in range(held):
+                    for column in range(3):
+                        window[column, k] = window[column, k + BLOCK]
+            _add_pairs(cells, cells_pages, slot, window, 0, held, 1, value, 1)
+            _add_moments(moments, values, slot, row, 1)
+            _place(window, values, held, entry)
+            held += 1
+            if ends[device, RING] == 0:
+                block_count = opened(
+                    ends, links, free, ends_pages, links_pages, free_pages, block_count, device
+                )  # fmt: skip
+            block_count = append(
+                ends, blocks, links, free, ends_pages, blocks_pages, links_pages, free_pages,
+                block_count, most, device, np.uint32(entry),
+            )  # fmt: skip
+    return block_count
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def take_out_lists(
+    ends, blocks, links, cells, moments, values, cells_pages, window, devices
+):  # fmt: skip
+    """Take the lists of devices (n,) out of the sums; the lists stay. The caller marks
+    `moments`."""
+    for n in range(devices.size):
+        held = _opened_window(ends, blocks, links, devices[n], values, window)
+        _take_out(cells, moments, cells_pages, values, window, 0, held, held)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def clear_slots(cells, cells_pages, gone):
+    """Clear the cells of the slots that are `gone` (H,) bool."""
+    for high in range(1, gone.size):
+        start = high * (high - 1) >> 1
+        for low in range(high):
+            if gone[high] or gone[low]:
+                touch_triple(cells_pages, start + low, WORDS)
+                for column in range(3):
+                    cells[start + low, column] = 0
