@@ -18,6 +18,18 @@ def deviation(profiles: list[Profile], j: int, k: int, beta: float | None, least
     return sum(found) / (len(found) + beta) if len(found) + beta > 0 else 0.0
 
 
+def deviation_towards_means(profiles: list[Profile], j: int, k: int, beta: float) -> float:
+    """s_jk of Slope One, damped towards the difference of the damped means of both items."""
+
+    def mean(item: int) -> float:
+        found = [each[item] - 3 for each in profiles if item in each]
+        return sum(found) / (len(found) + beta) if len(found) + beta > 0 else 0.0
+
+    found = [each[j] - each[k] for each in profiles if j in each and k in each]
+    below = len(found) + beta
+    return (sum(found) + beta * (mean(j) - mean(k))) / below if below > 0 else 0.0
+
+
 def slope_one(
     profiles: list[Profile], own: Profile, j: int, beta: float | None, least_profile: int | None
 ) -> float:

@@ -38,6 +38,19 @@ def test_deviations_are_those_of_the_formula(beta, least):
     assert (found == -found.T).all()
 
 
+@pytest.mark.parametrize("beta", [0.0, 0.5, 10.0])
+def test_deviations_towards_the_means_are_those_of_the_formula(beta):
+    stars = drawn(np.random.default_rng(11), users=12, items=9, share=0.2)
+    stars[:, 4] = np.nan
+    found = slope_one.deviations(tabled(stars), beta, towards_means=True)
+    for j in range(9):
+        for k in range(9):
+            expected = naive.deviation_towards_means(profiles_of(stars), j, k, beta)
+            assert found[j, k] == pytest.approx(expected, abs=1e-5)
+    with pytest.raises(ValueError, match="need a damping"):
+        slope_one.deviations(tabled(stars), towards_means=True)
+
+
 @pytest.mark.parametrize("beta", BETAS)
 @pytest.mark.parametrize("least_profile", [None, 1, 6, 40])
 def test_predictions_of_slope_one_are_those_of_the_formula(beta, least_profile):
@@ -104,6 +117,8 @@ def every_answer(table, slots, ratings):
         )
         yield deviations
         yield similarities
+        if beta is not None:
+            yield slope_one.deviations(table, beta, towards_means=True)
         for least_profile in (None, 20):
             yield slope_one.predict(deviations, slots, ratings, least_profile)
         yield cosine.scores(similarities, slots, 20)

@@ -28,6 +28,13 @@ def predicted(world: World, damping: float, least: int) -> np.ndarray:
     )
 
 
+def predicted_towards_means(world: World, damping: float, least: int) -> np.ndarray:
+    """Return the same with deviations damped towards the means of the items."""
+    slots = np.flatnonzero(~np.isnan(world[0]))
+    deviations = slope_one.deviations(tabled(world), damping, towards_means=True)
+    return slope_one.predict(deviations, slots, world[0, slots], least)
+
+
 def scored(world: World, damping: float, least: int) -> np.ndarray:
     """Return f (n,) of damped cosine for the user of row 0."""
     slots = np.flatnonzero(~np.isnan(world[0]))
@@ -96,10 +103,31 @@ def test_the_profile_of_another_user_moves_no_score_beyond_its_bound(answer, dam
     assert 0.7 * bound < found <= bound + ROUNDING
 
 
+@pytest.mark.parametrize("damping", [0.5, 2.0, 20.0])
+def test_the_profile_of_another_user_moves_no_score_towards_the_means_beyond_its_bound(damping):
+    bound = slope_one.other_profile_bound(damping, towards_means=True)
+    change = moved(predicted_towards_means, without_other, damping, 1, unseen=False)
+    found = largest(change, np.random.default_rng(int(damping * 10)), users=6, items=3)
+    assert 0.4 * bound < found <= bound + ROUNDING
+
+
+@pytest.mark.parametrize("damping", [0.5, 2.0, 20.0, 100.0])
+def test_the_bound_towards_the_means_holds_for_large_counts(damping):
+    """Two items of n raters each, one always 5 and one always 1, and then a first co-rater who
+    rates them the other way round."""
+    n, least, most = np.arange(1000.0), -2.0, 2.0
+    before = (most - least) * n / (n + damping)
+    means = (most - least) * (n - 1) / (n + 1 + damping)
+    after = (least - most + damping * means) / (1 + damping)
+    bound = slope_one.other_profile_bound(damping, towards_means=True)
+    assert 0.8 * bound < np.abs(after - before).max() <= bound
+
+
 @pytest.mark.parametrize("least", [1, 3, 6])
-def test_an_own_rating_moves_slope_one_of_an_unseen_item_by_its_bound_at_most(least):
+@pytest.mark.parametrize("answer", [predicted, predicted_towards_means])
+def test_an_own_rating_moves_slope_one_of_an_unseen_item_by_its_bound_at_most(answer, least):
     bound = slope_one.own_rating_bound(least)
-    change = moved(predicted, without_own, 0.2, least, unseen=True)
+    change = moved(answer, without_own, 0.2, least, unseen=True)
     found = largest(change, np.random.default_rng(least), users=6, items=least + 3)
     assert 0.5 * bound < found <= bound + ROUNDING
 
@@ -117,6 +145,10 @@ def test_an_own_rating_moves_no_score_of_any_item_beyond_its_bound(damping, leas
     random = np.random.default_rng(int(10 * damping) + least)
     for answer, bound in (
         (predicted, slope_one.own_rating_bound_of_any_item(damping, least)),
+        (
+            predicted_towards_means,
+            slope_one.own_rating_bound_of_any_item(damping, least, towards_means=True),
+        ),
         (scored, cosine.own_report_bound_of_any_item(damping, least)),
     ):
         change = moved(answer, without_own, damping, least, unseen=False)
