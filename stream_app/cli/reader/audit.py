@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from stream_app.cli.device.mechanism_options import RatingsArgument
 from stream_app.cli.options import (
     AllowOption,
     BootstrapOption,
@@ -14,6 +15,7 @@ from stream_app.cli.options import (
     JsonOption,
     KafkaOption,
     PrefixOption,
+    RenamedOptions,
     connection_from,
     settings_from,
 )
@@ -177,6 +179,60 @@ def campaign(
             f"{len(broken)} of {len(found.audit.findings)} claims violated, the first: "
             f"{broken[0].claim} ({broken[0].measured})"
         )
+
+
+@app.command(cls=RenamedOptions)
+def profiles(
+    file: RatingsArgument,
+    mechanism: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--mechanism",
+            metavar="NAME",
+            help="blip, jlt, jltpaper, or an id such as blip:5000:20:8; repeatable.",
+        ),
+    ] = None,
+    epsilon: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--epsilon", metavar="E", help="Per item: 28, 8 and 2 by default; repeatable."
+        ),
+    ] = None,
+    hashes: Annotated[
+        int | None,
+        typer.Option("--hashes", metavar="K", help="Bits per item of a blip (default 2)."),
+    ] = None,
+    length: Annotated[
+        int | None,
+        typer.Option("--length", metavar="L", help="Bits or projections (default 5000 or 1000)."),
+    ] = None,
+    users: Annotated[
+        int,
+        typer.Option("--users", metavar="N", help="How many are attacked; the others are known."),
+    ] = 12,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", help="Seed of the noise and of the attacks.")
+    ] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Reconstruct noised profiles of a file's users, by every attack of Balu 2016, beside epsilon.
+
+    Nothing is published: a profile is released here, and rebuilt by an attacker who knows the clear
+    profiles of all other users of the file. cosine: of the profile and its reconstruction. mAP@10:
+    the mean precision at ranks 1 to 10.
+
+    Example: murmurec audit profiles ml-100k.zip --epsilon 8 --hashes 20
+    """
+    from stream_app.cli.reader.audits.profiles import ProfileAuditOptions, measured
+
+    chosen = tuple(mechanism or ("blip",))
+    epsilons = tuple(epsilon or ("28", "8", "2"))
+    if epsilon and all(":" in name for name in chosen):
+        raise UsageError(f"{chosen[0]} contains an epsilon; leave --epsilon out")
+    options = ProfileAuditOptions(file, chosen, epsilons, hashes, length, users, seed)
+    with progress("attacking") as advance:
+        found = measured(options, advance)
+    found.show(as_json=as_json)
 
 
 def _public(
