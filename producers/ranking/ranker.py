@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from stream_app.ranking import scores
 from stream_app.ranking.histories import History
 from stream_app.ranking.item_side import ItemSide
+from stream_app.ranking.reasons import reasons_of
 
 LIKES = (0.1, 0.25, 0.5, 0.85, 1.2)  # weight of 1 .. 5 stars
 
@@ -76,9 +77,14 @@ class Ranker:
         personal = len(history.slots) > 0
         blended = scores.blend(components, self.weights) if personal else components.popular
         slots = scores.top_slots(blended, k, allowed)
-        reasons = self._reasons(history, slots) if because else [()] * len(slots)
+        reasons: list[list[int]] = [[] for _ in slots]
+        if because and personal:
+            rows = self._taste.rows[history.slots]
+            found = reasons_of(self.side, history, rows, components, self.weights, slots)
+            reasons = found.strongest(self.MOST_BECAUSE)
+        keys = self.side.keys
         return [
-            Ranked(int(self.side.keys[slot]), float(blended[slot]), reason)
+            Ranked(int(keys[slot]), float(blended[slot]), tuple(int(keys[n]) for n in reason))
             for slot, reason in zip(slots, reasons, strict=True)
         ]
 
@@ -102,30 +108,6 @@ class Ranker:
         slots = self._order[np.searchsorted(self._keys, items[kept])]
         return History(slots, weights[kept], ages[kept] if in_order else None)
 
-    def _reasons(self, history: History, slots: NDArray[np.intp]) -> list[tuple[int, ...]]:
-        """Return for each listed slot the items of the history that add most to its score."""
-        side, weights = self.side, self.weights
-        x = history.recency_weights()
-        links = _entries(side.link_targets, side.link_weights, history.slots, slots)
-        follows = _entries(side.next_targets, side.next_weights, history.slots, slots)
-        factors = self._taste.rows[history.slots] @ side.factors[slots].T
-        parts = (
-            (weights.ease, x, links),
-            (weights.ordered, history.following_weights(), follows),
-            (weights.low_rank, x, factors),
-        )
-        total = np.zeros((len(x), len(slots)), np.float32)
-        for weight, counted, part in parts:
-            added = counted[:, None] * part
-            largest = np.abs(added).max(initial=0)
-            if largest > 0:
-                total += np.float32(weight / largest) * added
-        return [self._strongest(history, total[:, n]) for n in range(len(slots))]
-
-    def _strongest(self, history: History, added: NDArray[np.float32]) -> tuple[int, ...]:
-        order = np.argsort(-added, kind="stable")[: self.MOST_BECAUSE]
-        return tuple(int(self.side.keys[history.slots[n]]) for n in order if added[n] > 0)
-
 
 def like_weight(raw_rating: float | None) -> float:
     """Return the weight of an item with this many stars, between those of whole stars; 1 without
@@ -135,16 +117,3 @@ def like_weight(raw_rating: float | None) -> float:
     if not 1 <= raw_rating <= 5:
         raise ValueError("a rating of the history is outside 1 .. 5: map it to the internal scale")
     return float(np.interp(raw_rating, np.arange(1, 6), LIKES))
-
-
-def _entries(
-    targets: NDArray[np.uint16],
-    weights: NDArray[np.float32],
-    rows: NDArray[np.intp],
-    columns: NDArray[np.intp],
-) -> NDArray[np.float32]:
-    """Return the entries (rows, columns) of a pruned table, 0 where pruned."""
-    found = np.zeros((len(rows), len(columns)), np.float32)
-    for n, column in enumerate(columns):
-        found[:, n] = np.where(targets[rows] == column, weights[rows], 0).sum(axis=1)
-    return found

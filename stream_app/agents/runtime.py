@@ -13,10 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from fractions import Fraction
-from typing import Any, Protocol
 
 import structlog
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
@@ -24,6 +22,7 @@ from prometheus_client import CollectorRegistry, PlatformCollector, ProcessColle
 from stream_app.agents.checkpointing.digest_comparison import Digests
 from stream_app.agents.checkpointing.replacement_policy import ReplacementPolicy
 from stream_app.agents.checkpointing.restore import Restored
+from stream_app.agents.stages import Checkpoints, NeighbourLists, PrivateLists, Ranking
 from stream_app.agents.worker_status import ASKING_FOR_ENDS, Lag, WorkerStatus
 from stream_app.deployment import (
     new_replica,
@@ -36,8 +35,8 @@ from stream_app.privacy.exact.report_information import report_information_nats
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.ranked_items import RankedItems, Refused
 from stream_app.serving.recommender import Recommender
+from stream_app.serving.together.similar_items import similar_items
 from stream_app.settings import Settings
-from stream_app.state.outcome import BatchOutcome
 from stream_app.state.rejections import rejected
 from stream_app.state.replica import Replica
 from stream_app.wire import (
@@ -47,79 +46,18 @@ from stream_app.wire import (
     Cut,
     DigestReport,
     Forget,
+    Item,
     Rejection,
     Tail,
     Topics,
     encode_message,
 )
 from stream_app.wire.authenticity.seal import OPEN, Seal
-from stream_app.wire.state_records import Manifest
 
 log = structlog.get_logger()
 
 _SAMPLE = 8  # every eighth query is also answered exactly, to measure the recall
 _SCORED = 2000  # fewer queries where there are more items than this for each of them
-
-
-class Checkpoints(Protocol):
-    """The part of the checkpoint service that a runtime calls."""
-
-    @property
-    def wanted(self) -> bool:
-        """Whether a checkpoint is due, so that the next cut ought to be marked for it."""
-
-    def at_cut(self, cut: Cut, cut_offset: int, seconds: float) -> None:
-        """Freeze the state, which is that of a cut, if a checkpoint or a digest is due; the round
-        took `seconds` to apply."""
-
-    def wrote(self, report: DigestReport) -> bool:
-        """Return whether this worker wrote the digest report."""
-
-    async def idle(self) -> None:
-        """Return when nothing of the state is frozen."""
-
-    def restart(self, manifest: Manifest | None) -> None:
-        """Start over with a replica whose state was replaced, by a checkpoint if given."""
-
-    async def digests(self) -> Digests:
-        """Return the digests of the newest cut."""
-
-    def status(self) -> dict[str, Any]:
-        """Return the part of /state about the checkpoints."""
-
-
-class Ranking(Protocol):
-    """The part of the ranking service that a runtime calls."""
-
-    def before(self, batch: Batch) -> None:
-        """Choose samples of a batch that is not applied yet."""
-
-    def after(self, outcome: BatchOutcome) -> None:
-        """Keep the samples whose records were applied."""
-
-    def at_cut(self) -> None:
-        """Hand work to the ranking thread; the state is that of a cut."""
-
-    def restart(self) -> None:
-        """Start over with a replica whose state was replaced."""
-
-
-class PrivateLists(Protocol):
-    """The part of the private lists that the queries call."""
-
-    def answer(
-        self, device: bytes, epsilon: Fraction, count: int
-    ) -> RankedItems | Refused | Awaitable[RankedItems | Refused]:
-        """Return a list that is drawn with `epsilon` for a device, or why there is none."""
-
-
-class NeighbourLists(Protocol):
-    """The part of the neighbours of profiles that the queries call."""
-
-    def answer(
-        self, device: bytes, count: int
-    ) -> RankedItems | Refused | Awaitable[RankedItems | Refused]:
-        """Return what devices with a profile like that of a device have, or why there is none."""
 
 
 @dataclass(eq=False)
@@ -296,6 +234,13 @@ class Runtime:
         if self._answered % max(_SAMPLE, self.recommender.candidates // _SCORED) == 0:
             self.gauges.recall(self.recommender.recall(device, 10))
         return answer
+
+    def similar(self, item: Item, transport: str, arrived: float) -> RankedItems | Refused:
+        """Answer a query for items near to one, and measure its time since `arrived`."""
+        found = similar_items(self.recommender, item, LIST_LENGTH)
+        if isinstance(found, RankedItems):
+            self.metrics.query_answered(found.method, transport, time.perf_counter() - arrived)
+        return found
 
     @property
     def privacy(self) -> str:

@@ -13,7 +13,7 @@ from stream_app.wire.state_records import StateOrigin
 
 _SECONDS = 15.0
 _LONGEST = 1 << 20
-_REFUSED = (401, 421)
+_REFUSED = (400, 401, 409, 421)
 
 
 class ReportedState(msgspec.Struct, frozen=True):
@@ -50,7 +50,8 @@ def ask(url: str, token: str | None = None) -> ReportedState:
 def page(url: str, path: str, token: str | None, seconds: float) -> bytes:
     """Return a page of the worker at `url`; OSError, HTTPException or ValueError without one.
 
-    Raises UserError with the worker's own sentence where it refuses the token or the host.
+    Raises UserError with the worker's own sentence where it refuses the token, the host or what is
+    asked for.
     """
     request = urllib.request.Request(url.rstrip("/") + path)
     if token is not None:

@@ -12,6 +12,8 @@ the learner's vectors, ranked by predicted rating.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,8 +29,17 @@ from stream_app.serving.popular_items import PopularItems
 from stream_app.serving.ranked_items import RankedItems
 from stream_app.serving.served_side import ServedSide
 from stream_app.serving.standing import POPULAR, Standing
+from stream_app.serving.together.reasons import reasons_for
 from stream_app.state.replica import Replica
 from stream_app.wire import LIST_LENGTH, user_key
+
+
+class _Ranked(NamedTuple):
+    """Rows of a list (k,), the method that ranked it, and the reasons (k,) or none."""
+
+    rows: Rows
+    method: str
+    because: tuple[int | None, ...] = ()
 
 
 class Recommender:
@@ -103,7 +114,7 @@ class Recommender:
         """Return the best `count` items for the device with this pseudonym."""
         user = user_key(device)
         self._factors.catch_up()
-        rows, method = self._ranked(device, user, count)
+        rows, method, because = self._ranked(device, user, count)
         if len(rows) < count:
             more = self._fallback_rows(user, count + len(rows))
             rows = np.concatenate((rows, more[~np.isin(more, rows)]))[:count]
@@ -111,7 +122,8 @@ class Recommender:
         scores = self.replica.learner.predict_many(np.full(len(items), user, np.uint64), items)
         measured = (self.standing.ndcg.get(name) for name in (method.partition("/")[0], POPULAR))
         ndcg, popular = (None if value is None else round(value, 4) for value in measured)
-        return RankedItems(items, scores, method, self.replica.cut, ndcg, popular)
+        reasons = (*because, *(None,) * (len(items) - len(because))) if because else ()
+        return RankedItems(items, scores, method, self.replica.cut, ndcg, popular, reasons)
 
     def recall(self, device: bytes, count: int) -> float:
         """Return recall@`count` of the index for this device, against the exact best `count` by the
@@ -146,9 +158,11 @@ class Recommender:
 
     def head_scores(self, device: bytes, served: ServedSide) -> HeadScores:
         """Return the scores of every item of an item side for a device."""
+        return self._scores(device, served, self.history(device, served))
+
+    def _scores(self, device: bytes, served: ServedSide, history: History) -> HeadScores:
         user = user_key(device)
         vectors, biases = self.replica.learner.users(np.array([user], np.uint64))
-        history = self.history(device, served)
         scores = served.components(history, vectors[0], float(biases[0]))
         return HeadScores(*scores, self.allowed_slots(user, served), len(history.slots) > 0)
 
@@ -156,28 +170,28 @@ class Recommender:
         """Return which slots (n,) of an item side may be shown to a user."""
         return self._allowed(user, served.side.keys)
 
-    def _ranked(self, device: bytes, user: int, count: int) -> tuple[Rows, str]:
-        """Return the rows of a list, the method that ranked it and its index."""
+    def _ranked(self, device: bytes, user: int, count: int) -> _Ranked:
+        """Return the rows of a list, the method that ranked it and its index, and the reasons."""
         known, served, factors = self._known(device), self.served, self._factors.index
         if served is not None:
             return self._from_head(served, device, count, known=known)
         if known and not self.replica.spec.head_items and factors.size:
             rows = self._factors.best(user, count, self._filter(user))
-            return rows, f"factors/{factors.method}"
-        return self._popular_rows(user, count), POPULAR
+            return _Ranked(rows, f"factors/{factors.method}")
+        return _Ranked(self._popular_rows(user, count), POPULAR)
 
-    def _from_head(
-        self, served: ServedSide, device: bytes, count: int, *, known: bool
-    ) -> tuple[Rows, str]:
+    def _from_head(self, served: ServedSide, device: bytes, count: int, *, known: bool) -> _Ranked:
         standing, index = self.standing, served.index
-        found = self.head_scores(device, served)
+        history = self.history(device, served)
+        found = self._scores(device, served, history)
         # An item with no report but "missing" is known to the item side alone.
         found = found._replace(allowed=found.allowed & (self._head_rows >= 0))
         method = standing.method if known and found.personal else POPULAR
         slots = best_slots(found, method, standing.weights, index, count)
+        because = reasons_for(served, history, found.components, method, standing.weights, slots)
         if index is not None and method in INDEXED:
             method = f"{method}/{index.method}"
-        return self._head_rows[slots], method
+        return _Ranked(self._head_rows[slots], method, because)
 
     def _known(self, device: bytes) -> bool:
         halves = np.frombuffer(device, "<u8").astype(np.uint64).reshape(1, 2)

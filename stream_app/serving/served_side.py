@@ -93,6 +93,11 @@ class ServedSide:
         found = self._solved @ (x @ self._scaled[history.slots] - self._centre)
         return found.astype(np.float32)
 
+    def taste_rows(self, history: History) -> NDArray[np.float64]:
+        """Return what each item of a history adds to its taste for a weight of 1, (m, r)."""
+        rows: NDArray[np.float64] = (self._lift * self._scaled[history.slots]) @ self._solved.T
+        return rows
+
     def debiased(self, bits: NDArray[np.bool_]) -> NDArray[np.float32]:
         """Return unbiased values of reports, where presence is protected."""
         return (bits * self._lift + self._absent).astype(np.float32)

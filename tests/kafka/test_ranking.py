@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from consumers.recommendations import Recommendations
+from stream_app.errors import UserError
 from tests.conftest import Kafka
 from tests.fixtures.clusters import HALF, device_of, half_of, liked
 from tests.fixtures.streams import publish
@@ -53,10 +54,27 @@ def test_lists_follow_tastes_and_are_measured_as_better_than_popular_ones(
         assert answer.ndcg_popular is not None
         assert answer.ndcg > answer.ndcg_popular > 0
         assert measured[f"list_ndcg_ratio{{method={ranking}}}"] > 0
+        assert set(answer.because) <= set(order[number][: FIRST + 4])
     assert stranger.method == "popular"
+    assert set(stranger.because) == {None}
     page = json.loads(worker.get(f"/recommendations/{device_of(0).hex()}?k=4"))
     assert (page["method"], page["ndcg"]) == (answers[0].method, answers[0].ndcg)
     command = [sys.executable, "-m", "stream_app.cli", "ask", "--device", device_of(0).hex()]
     command += ["--bootstrap", kafka.bootstrap, "--prefix", topics]
     shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
     assert re.search(r"by (ease|low_rank|blend)\S*, nDCG@10 \.\d\d \(popular \.\d\d\)", shown)
+    assert re.search(r"because you rated \d", shown)
+    assert page["items"][0]["because"] == answers[0].because[0]
+    near = json.loads(worker.get("/similar?item=0&k=4"))
+    with Recommendations(kafka.bootstrap, topics) as ask:
+        similar = ask.similar(0, 4, 10)
+        assert list(similar.items) == [row["item"] for row in near["items"]]
+        assert set(similar.items) <= set(half_of(0)) - {0}
+        assert (similar.method, near["user"]) == ("ease", None)
+        for options, reason in (
+            ({"similar_to": "elsewhere"}, "no rating of this item"),
+            ({"similar_to": 0, "neighbours": True}, "at most one"),
+            ({"neighbours": True}, "pseudonym"),
+        ):
+            with pytest.raises(UserError, match=reason):
+                ask._asked(None, 4, 10, None, options)

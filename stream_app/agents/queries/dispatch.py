@@ -1,7 +1,7 @@
 """Which part of a worker answers a query, by the query's option.
 
     no option     the list of a user                              `Recommender.answer`
-    similar_to    items near to one item
+    similar_to    items near to one item                          `serving/together/`
     private       a list that is drawn, of a stated guarantee     `Runtime.private_lists`
     neighbours    what devices with a similar profile have        `Runtime.neighbours`
 
@@ -30,7 +30,6 @@ NO_PRIVATE_LISTS = (
     "private lists are not served: the operator has set no budget for them (list_budget)"
 )
 NO_NEIGHBOURS = "neighbours are not served: the operator accepts no profiles (profile_mechanisms)"
-NO_SIMILAR = "items near to one are not served: no pairs of items are counted (head_items)"
 
 
 def outcome(
@@ -41,7 +40,9 @@ def outcome(
     if len(options) > 1:
         return Refused(TWO_OPTIONS)
     if query.similar_to is not msgspec.UNSET:
-        return Refused(NO_SIMILAR if query.user is None else A_USER)
+        if query.user is not None:
+            return Refused(A_USER)
+        return runtime.similar(query.similar_to, transport, arrived)
     if query.user is None:
         return Refused(NO_USER)
     device = bytes.fromhex(query.user)

@@ -1,60 +1,26 @@
-"""`murmurec ask`: the best items for one user, over Kafka or over HTTP."""
+"""`murmurec ask`: the best items for one user, or items near to one, over Kafka or over HTTP."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NotRequired, TypedDict
+from typing import Annotated, Any
 
 import typer
 
-from stream_app.cli.device.mechanism_options import JournalOption, journal_path
+from stream_app.cli.device.mechanism_options import JournalOption, journal_path, positive_fraction
 from stream_app.cli.options import (
     BootstrapOption,
     ConfigOption,
     JsonOption,
     KafkaOption,
     PrefixOption,
-    connection_from,
     settings_from,
 )
-from stream_app.cli.output import described, print_json, printable, say
+from stream_app.cli.output import print_json
+from stream_app.cli.reader.asking.answer import MOST, Asked, show
 from stream_app.errors import UsageError, UserError
 
-if TYPE_CHECKING:
-    from stream_app.kafka.clients import Connection
-    from stream_app.serving.catalogue import Catalogue
-
-_MOST = 100  # items in the longest answer
 _MIN_SECONDS, _MAX_SECONDS = 0.1, 3600
-
-
-class AskReplyItem(TypedDict):
-    """An item of an answer; `score` is a predicted rating."""
-
-    item: int | str
-    score: float
-    title: NotRequired[str | None]
-    genres: NotRequired[list[str]]
-    year: NotRequired[int | None]
-    domain: NotRequired[str | None]
-
-
-class AskReply(TypedDict):
-    """An answer of the query view; an answer over Kafka has the same fields.
-
-    `left_out`: number of items of the longest list that are not shown because they were rated.
-    `ndcg`: measured nDCG@10 of the lists of `method`, `ndcg_popular` that of popular items.
-    """
-
-    user: str
-    items: list[AskReplyItem]
-    method: str
-    as_of: int
-    privacy: str
-    ndcg: NotRequired[float | None]
-    ndcg_popular: NotRequired[float | None]
-    seconds: NotRequired[float]
-    left_out: NotRequired[int]
 
 
 def ask(
@@ -65,6 +31,20 @@ def ask(
     device: Annotated[
         str | None, typer.Option(metavar="HEX", help="The pseudonym, 32 hex characters.")
     ] = None,
+    similar_to: Annotated[
+        str | None,
+        typer.Option(metavar="ITEM", help="Items near to this one, for no user."),
+    ] = None,
+    private_list: Annotated[
+        str | None,
+        typer.Option(
+            metavar="EPS",
+            help="A list drawn with this epsilon, as 2 or 1/2; the answer says what it hides.",
+        ),
+    ] = None,
+    neighbours: Annotated[
+        bool, typer.Option("--neighbours", help="What devices with a similar profile have.")
+    ] = False,
     k: Annotated[int, typer.Option("-k", metavar="N", help="Number of items, 1 to 100.")] = 10,
     http: Annotated[bool, typer.Option("--http", help="Query over HTTP instead of Kafka.")] = False,
     url: Annotated[
@@ -88,66 +68,52 @@ def ask(
 ) -> None:
     """Recommend items to a user; items that the server knows to be rated are left out.
 
-    Example: murmurec ask --user alice -k 10
+    Example: murmurec ask --user alice -k 10, murmurec ask --similar-to 1193
     """
-    if not 1 <= k <= _MOST:
+    if not 1 <= k <= MOST:
         raise UsageError(f"-k {k}: give 1 to 100")
     if not _MIN_SECONDS <= timeout <= _MAX_SECONDS:  # NaN is not, either
         raise UsageError(f"--timeout {timeout:g}: give {_MIN_SECONDS} to {_MAX_SECONDS} seconds")
-    if (user is None) == (device is None):
+    if (similar_to is not None) + (private_list is not None) + neighbours > 1:
+        raise UsageError("give at most one of --similar-to, --private-list and --neighbours")
+    if similar_to is not None and (user is not None or device is not None):
+        raise UsageError("--similar-to asks for no user: leave out --user and --device")
+    if similar_to is None and (user is None) == (device is None):
         raise UsageError("give either --user ID or --device HEX")
+    epsilon = None
+    if private_list is not None:
+        epsilon = positive_fraction("--private-list", private_list)
+    near = None if similar_to is None else _item(similar_to)
     settings = settings_from(config, bootstrap, prefix, kafka)
     known = _rated(rated)
-    pseudonym = device.lower() if device is not None else _pseudonym(settings, user or "", journal)
-    if len(pseudonym) != 32 or set(pseudonym) - set("0123456789abcdef"):
-        raise UsageError(f"--device {pseudonym[:40]}: a pseudonym has 32 hex characters")
+    pseudonym = None
+    if near is None:
+        pseudonym = _pseudonym(settings, user, device, journal)
+    asked = Asked(pseudonym, k, timeout, known, near, epsilon, neighbours)
     if http:
-        answer = _over_http(
-            url or f"http://{settings.admin_host}:{settings.admin_port}",
-            pseudonym,
-            k,
-            timeout,
-            known,
-            settings.admin_token,
-        )
+        from stream_app.cli.reader.asking.over_http import answer_over_http
+
+        address = url or f"http://{settings.admin_host}:{settings.admin_port}"
+        answer = answer_over_http(address, asked, settings.admin_token)
     else:
-        answer = _over_kafka(settings, pseudonym, k, timeout, known)
+        from stream_app.cli.reader.asking.over_kafka import answer_over_kafka
+
+        answer = answer_over_kafka(settings, asked)
     if as_json:
         print_json(answer)
     else:
-        _show(answer)
+        show(answer)
 
 
-def _show(answer: AskReply) -> None:
-    """Print the items of an answer and where they come from."""
-    for rank, row in enumerate(answer["items"], 1):
-        year, domain = row.get("year"), row.get("domain")
-        shown = described(row.get("title") or "", row.get("genres", []), year, domain)
-        named = printable(f"{row['item']}  {shown}")
-        say(f"{rank:4}  {row['score']:.2f}  {named}".rstrip())
-    if any(str(row["item"]).startswith("key:") for row in answer["items"]):
-        say("an item shown as key: has a word for its id: murmurec items put WORD shows the word")
-    if not answer["items"]:
-        left_out = answer.get("left_out", 0)
-        say(
-            f"all {left_out} items of the answer are in the file of --rated"
-            if left_out
-            else "nothing to recommend yet"
-        )
-    say(
-        f"by {answer['method']}{_measured(answer)}; as of cut {answer['as_of']}, "
-        f"privacy {answer['privacy']}, {answer['seconds'] * 1000:.1f} ms; "
-        "scores are predicted ratings on 1 .. 5"
-    )
+def _item(text: str) -> int | str:
+    from stream_app.wire import key, parse_item
 
-
-def _measured(answer: AskReply) -> str:
-    """Return the measured quality of the lists, beside that of popular items."""
-    ndcg, popular = answer.get("ndcg"), answer.get("ndcg_popular")
-    if ndcg is None or popular is None:
-        return ", nDCG@10 not measured yet"
-    beside = "" if answer["method"] == "popular" else f" (popular {popular:.2f})"
-    return f", nDCG@10 {ndcg:.2f}{beside}".replace(" 0.", " .")
+    item = parse_item(text)
+    try:
+        key(item)
+    except ValueError as error:
+        raise UsageError(f"--similar-to: {error}") from None
+    return item
 
 
 def _rated(file: Path | None) -> frozenset[int] | None:
@@ -160,7 +126,16 @@ def _rated(file: Path | None) -> frozenset[int] | None:
     return keys_in(file)
 
 
-def _pseudonym(settings: Any, user: str, journal: Path | None) -> str:
+def _pseudonym(settings: Any, user: str | None, device: str | None, journal: Path | None) -> str:
+    """Return the pseudonym that was given, or that the journal gives for the user's own id."""
+    if device is None:
+        return _pseudonym_of(settings, user or "", journal)
+    if len(device) != 32 or set(device.lower()) - set("0123456789abcdef"):
+        raise UsageError(f"--device {device[:40]}: a pseudonym has 32 hex characters")
+    return device.lower()
+
+
+def _pseudonym_of(settings: Any, user: str, journal: Path | None) -> str:
     from producers.identities import Identities
     from producers.journal import read_key
 
@@ -174,87 +149,3 @@ def _pseudonym(settings: Any, user: str, journal: Path | None) -> str:
         return Identities(read_key(path), signed=settings.signed).pseudonym(user).hex()
     except ValueError as error:
         raise UserError(str(error)) from None
-
-
-def _over_kafka(
-    settings: Any, pseudonym: str, k: int, timeout: float, rated: frozenset[int] | None
-) -> AskReply:
-    from consumers.recommendations import Recommendations, key_of
-    from stream_app.kafka import clients
-
-    connection = connection_from(settings)
-    clients.describe_cluster(connection)
-    with Recommendations(connection, settings.topic_prefix) as recommendations:
-        best = recommendations.best(pseudonym, k, timeout, rated)
-    wanted = best.items or best.left_out
-    catalogue = _catalogue(connection, settings.topic_prefix) if wanted else None
-    rows: list[AskReplyItem] = []
-    for item, score in zip(best.items, best.scores, strict=True):
-        row: AskReplyItem = {"item": item, "score": score}
-        if catalogue is not None:
-            entry = catalogue.entry(key_of(item))
-            row |= {"title": entry.title, "genres": list(entry.genres), "year": entry.year}
-            row["domain"] = entry.domain or None
-        rows.append(row)
-    answer: AskReply = {
-        "user": pseudonym,
-        "items": rows,
-        "method": best.method,
-        "as_of": best.as_of,
-        "privacy": best.privacy,
-        "ndcg": best.ndcg,
-        "ndcg_popular": best.ndcg_popular,
-        "seconds": best.seconds,
-    }
-    if rated is not None:
-        answer["left_out"] = best.left_out
-    return answer
-
-
-def _catalogue(connection: Connection, prefix: str) -> Catalogue | None:
-    """Return the public catalogue, None where the reader has no right to read it.
-
-    An answer over Kafka carries no titles, and a reader of answers needs no other right.
-    """
-    from stream_app.cli.catalogue import catalogue_from
-
-    try:
-        return catalogue_from(connection, prefix)
-    except UserError:
-        return None
-
-
-def _over_http(
-    url: str,
-    pseudonym: str,
-    k: int,
-    timeout: float,
-    rated: frozenset[int] | None,
-    token: str | None,
-) -> AskReply:
-    import time
-    from http.client import HTTPException
-
-    import msgspec
-
-    from consumers.recommendations import key_of
-    from stream_app.operations.workers import page
-
-    if not url.startswith(("http://", "https://")):
-        raise UsageError(f"--url {url}: give an address such as http://127.0.0.1:8470")
-    path = f"/recommendations/{pseudonym}?k={k if rated is None else _MOST}"
-    started = time.monotonic()
-    try:
-        answer = msgspec.json.decode(page(url, path, token, timeout), type=AskReply)
-    except (OSError, HTTPException, ValueError):
-        # No listener, another protocol, an invalid address or an answer of another form.
-        raise UserError(
-            f"no query view answered at {url}: is a worker running there "
-            "(murmurec worker --admin-port)?"
-        ) from None
-    answer["seconds"] = time.monotonic() - started
-    unrated = [row for row in answer["items"] if key_of(row["item"]) not in (rated or ())]
-    if rated is not None:
-        answer["left_out"] = len(answer["items"]) - len(unrated)
-    answer["items"] = unrated[:k]
-    return answer

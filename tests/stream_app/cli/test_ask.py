@@ -1,4 +1,4 @@
-"""`murmurec ask --rated`: what the server cannot know to be rated is left out here."""
+"""`murmurec ask`: what the server cannot know to be rated is left out here, options, reasons."""
 
 from __future__ import annotations
 
@@ -18,18 +18,34 @@ DEVICE = "0" * 32
 
 
 class View(BaseHTTPRequestHandler):
-    """A query view that recommends 1, 2, 3, ... and two words, and remembers what was asked."""
+    """A query view that recommends 1, 2, 3, ... and two words, and remembers what was asked; of an
+    earlier release while `fields` is empty."""
 
     asked: list[str]
+    fields: dict[str, Any]
+    refusal: tuple[int, str] | None
 
     def do_GET(self) -> None:
         self.asked.append(self.path)
+        if self.refusal is not None or (self.path.startswith("/similar") and not self.fields):
+            self._refuse(*(self.refusal or (404, "Not Found")))
+            return
         count = int(self.path.rpartition("k=")[2])
         names = ["tt01", f"key:{key('tt02'):016x}", *range(1, 99)][:count]
         rows = [{"item": name, "score": 5 - 0.01 * i} for i, name in enumerate(names)]
-        page = {"user": DEVICE, "items": rows, "method": "exact", "as_of": 1, "privacy": "local"}
+        user = None if self.path.startswith("/similar") else DEVICE
+        page = {"user": user, "items": rows, "method": "exact", "as_of": 1, "privacy": "local"}
+        if self.fields:
+            rows[0] |= {"because": 7, "because_title": "Seven (1995)"}
+            rows[1] |= {"because": "tt09", "because_title": ""}
+        self._send(200, page | self.fields)
+
+    def _refuse(self, code: int, sentence: str) -> None:
+        self._send(code, {"error": sentence})
+
+    def _send(self, code: int, page: dict[str, Any]) -> None:
         body = json.dumps(page).encode()
-        self.send_response(200)
+        self.send_response(code)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -40,7 +56,7 @@ class View(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def view(environment: Callable[..., None]) -> Iterator[HTTPServer]:
-    View.asked = []
+    View.asked, View.fields, View.refusal = [], {}, None
     with HTTPServer(("127.0.0.1", 0), View) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -104,3 +120,105 @@ def test_an_answer_of_which_all_was_rated_is_explained(
     out = capsys.readouterr().out
     assert "all 100 items of the answer are in the file of --rated" in out
     assert "nothing to recommend yet" not in out
+
+
+def similar(view: HTTPServer, item: str, *arguments: str) -> list[str]:
+    url = f"http://127.0.0.1:{view.server_address[1]}"
+    return ["ask", "--similar-to", item, "--http", "--url", url, *arguments]
+
+
+NEW = {"guarantee": None}
+
+
+def test_items_near_to_one_are_asked_for_without_a_user(
+    view: HTTPServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    View.fields = NEW
+    assert run(similar(view, "1193", "-k", "3")) == 0
+    out = capsys.readouterr().out
+    assert "1  5.00  tt01" in out
+    assert "predicted ratings of the average user" in out
+    assert "nDCG" not in out
+    assert run(similar(view, "a b/ä&k=1", "-k", "3", "--json")) == 0
+    assert json.loads(capsys.readouterr().out)["user"] is None
+    assert View.asked == ["/similar?item=1193&k=3", "/similar?item=a%20b%2F%C3%A4%26k%3D1&k=3"]
+
+
+def test_an_entry_names_the_rated_item_behind_it(
+    view: HTTPServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    View.fields = NEW
+    asked = [part for part in ask(view, "-k", "3") if part != "--json"]
+    assert run(asked) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].strip() == "because you rated Seven (1995)"
+    assert lines[3].strip() == "because you rated tt09"
+    assert "because" not in lines[4] + lines[5]
+
+
+def test_the_guarantee_of_a_drawn_list_is_printed(
+    view: HTTPServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = {"adjacency": "one report of the asker", "epsilon": "1/2", "method": "sampled-set"}
+    View.fields = {"guarantee": given}
+    asked = [part for part in ask(view, "-k", "3", "--private-list", "0.5") if part != "--json"]
+    assert run(asked) == 0
+    out = capsys.readouterr().out
+    assert "drawn by sampled-set with epsilon 1/2 (one report of the asker)" in out
+    assert View.asked == [f"/recommendations/{DEVICE}?private=1/2&k=3"]
+
+
+@pytest.mark.parametrize("option", [["--private-list", "1"], ["--neighbours"]])
+def test_an_option_that_an_earlier_worker_passes_over_is_refused(
+    view: HTTPServer, capsys: pytest.CaptureFixture[str], option: list[str]
+) -> None:
+    """Or the list would be taken for a private one."""
+    assert run(ask(view, "-k", "3", *option)) == 1
+    captured = capsys.readouterr()
+    assert f"{option[0]}: the worker at" in captured.err
+    assert "update the worker" in captured.err
+    assert captured.out == ""
+
+
+def test_a_view_that_an_earlier_worker_lacks_is_refused(
+    view: HTTPServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(similar(view, "5")) == 1
+    assert "update the worker" in capsys.readouterr().err
+
+
+def test_a_refusal_is_the_workers_sentence(
+    view: HTTPServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    View.fields, View.refusal = NEW, (409, "similar_to: the item is withdrawn")
+    assert run(similar(view, "5")) == 1
+    assert "similar_to: the item is withdrawn" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--similar-to", "5", "--private-list", "1"], "at most one of"),
+        (["--device", DEVICE, "--private-list", "1", "--neighbours"], "at most one of"),
+        (["--similar-to", "5", "--device", DEVICE], "asks for no user"),
+        (["--similar-to", "x" * 129], "--similar-to: item of 129 bytes"),
+        (["--similar-to", ""], "1 to 128 bytes"),
+        (["--device", DEVICE, "--private-list", "0"], "number above 0"),
+        (["--device", DEVICE, "--private-list", "inf"], "number above 0"),
+        (["--device", DEVICE, "--private-list", "nan"], "number above 0"),
+        (["--device", DEVICE, "--private-list=-1"], "number above 0"),
+        (["--neighbours"], "--user ID or --device HEX"),
+        (["--device", "G" * 32], "32 hex"),
+    ],
+    ids=str,
+)
+def test_a_bad_query_is_refused_in_one_sentence(
+    environment: Callable[..., None],
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    sentence: str,
+) -> None:
+    assert run(["ask", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert sentence in captured.err.replace("\n", " ")
+    assert captured.out == ""

@@ -168,3 +168,42 @@ def test_the_memory_of_lists_is_that_of_their_parts() -> None:
     served = derived(recommender)
     assert recommender.memory()["item side"] == served.memory_bytes > served.side.memory_bytes > 0
     assert bare["popular items"] > 0
+
+
+@pytest.mark.parametrize("method", PERSONAL)
+def test_an_entry_names_a_rated_item_of_its_own_taste(method: str) -> None:
+    recommender = serving(method)
+    for number in range(8):
+        seen = set(recommender.replica.history(device_of(number))[0].tolist())
+        answer = recommender.answer(device_of(number), 7)
+        assert len(answer.because) == 7
+        assert set(answer.because) <= seen
+        assert seen <= set(half_of(number))
+    filled = recommender.answer(device_of(0), 100)
+    assert len(filled.because) == len(filled.items)
+
+
+@pytest.mark.parametrize("method", ["popular", "factors"])
+def test_a_list_that_is_no_sum_over_a_history_has_no_reasons(method: str) -> None:
+    assert serving(method).answer(device_of(0), 7).because == ()
+
+
+def test_a_stranger_has_no_reasons() -> None:
+    assert serving("ease").answer(bytes(16), 7).because == ()
+
+
+def test_where_presence_is_protected_no_entry_has_a_reason() -> None:
+    """The server does not know what was rated: most positive reports are fakes."""
+    replica = Replica(replace(DESIGN, mechanisms=(registry.parse("cell:5:8"),)))
+    scope = np.arange(20, dtype=np.uint64)
+    for number in range(60):
+        mine_first = (scope < 10) == (number % 2 == 0)
+        reports = np.where(mine_first & (scope % 3 != number % 3), 4, 5).astype(np.uint8)
+        applied(replica, Event(device_of(number), 1, "cell:5:8", 0, scope, reports))
+    recommender = Recommender(replica, Catalogue(), "exact")
+    derived(recommender)
+    recommender.standing = Standing("ease")
+    answer = recommender.answer(device_of(0), 5)
+    assert answer.method == "ease"
+    assert len(answer.items)
+    assert answer.because == ()
