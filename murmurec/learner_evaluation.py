@@ -16,9 +16,9 @@ from producers.scale import Scale
 from stream_app import evaluation
 from stream_app.evaluation import EvaluationResult
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.learner import LearnerSpec
 from stream_app.models.factorization.presence_rates import PresenceRates
+from stream_app.models.neighborhood.co_rated import build_for_evaluation
 from stream_app.privacy import registry
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.randomness import SeededSource
@@ -79,7 +79,7 @@ class Evaluation:
             self._scope = scope_of(options.scope, catalogue, chosen, protocol)
         self._channels = Channels.from_mechanisms([chosen])
         entities = self._people + (self._scope or catalogue)
-        self._learner = build(
+        self._learner = build_for_evaluation(
             model, self._channels, sizes_of(entities, factors, options.depth, seed)
         )
 

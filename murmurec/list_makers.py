@@ -34,7 +34,7 @@ def device_lists(
     served = server.recommender.served
     assert served is not None
     ranker = Ranker(decode_side(encode_side(served.side)))
-    own = _rows_of(task)
+    own = task.learned_rows()
     lists = np.full((len(task.tested), k), -1, np.intp)
     for place, rows in enumerate(own):
         items = task.items[task.learned.items[rows]]
@@ -69,10 +69,3 @@ def server_lists(server: LearnedServer, task: RankingTask, k: int, in_order: boo
             lists[name][place, : len(slots)] = places[slots]
     known = "reports, by arrival" if in_order else "reports"
     return [Way(name, "server", known, lists[name]) for name in names]
-
-
-def _rows_of(task: RankingTask) -> list[NDArray[np.intp]]:
-    """Return the learned rows of each tested user, oldest first."""
-    order = np.argsort(task.learned.users, kind="stable")
-    starts = np.searchsorted(task.learned.users[order], np.arange(len(task.users) + 1))
-    return [order[starts[user] : starts[user + 1]] for user in task.tested.tolist()]

@@ -25,6 +25,7 @@ from stream_app.evaluation.trainers import (
     learned_events,
 )
 from stream_app.models.factorization.factory import LEARNERS
+from stream_app.models.neighborhood.co_rated import CO_RATED
 from stream_app.privacy.parsing import parse_fraction
 from stream_app.privacy.randomness import SeededSource
 
@@ -47,9 +48,8 @@ class TrainerOptions:
 def is_trainer(model: str) -> bool:
     """Return whether the name is that of a trainer, rather than of a learner; ValueError where it
     is neither."""
-    if model not in (*LEARNERS, *TRAINERS):
-        known = ", ".join((*LEARNERS, *TRAINERS))
-        raise ValueError(f"model {model[:40]!r}: choose one of {known}")
+    if model not in (known := (*LEARNERS, *CO_RATED, *TRAINERS)):
+        raise ValueError(f"model {model[:40]!r}: choose one of {', '.join(known)}")
     return model in TRAINERS
 
 

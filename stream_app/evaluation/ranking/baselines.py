@@ -13,8 +13,6 @@ score 0, follows the others, by popularity.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -45,7 +43,7 @@ def item_means(task: RankingTask) -> Scorer:
 
 def item_neighbours(task: RankingTask) -> Scorer:
     """Score every item by its cosines to the items of the history."""
-    head = _head(task)
+    head = head_of(task)
     pairs = _pairs(task, head, np.ones_like(task.learned.liked))
     norms = np.sqrt(np.maximum(np.diag(pairs), 1.0))
     cosines: NDArray[np.float32] = (pairs / norms[:, None] / norms).astype(np.float32)
@@ -58,7 +56,7 @@ def item_neighbours(task: RankingTask) -> Scorer:
 
 def clean_ease(task: RankingTask) -> Scorer:
     """Score every item by EASE of the true likes, with the liked part of the history."""
-    head = _head(task)
+    head = head_of(task)
     pairs = _pairs(task, head, task.learned.liked)
     return _linear(task, head, ease.weights(pairs, RIDGE_SHARE * len(task.users)), liked_only=True)
 
@@ -71,7 +69,7 @@ def _same_for_all(scores: NDArray[np.float64]) -> Scorer:
     return lambda first, last: np.broadcast_to(scores, (last - first, len(scores)))
 
 
-def _head(task: RankingTask) -> NDArray[np.intp]:
+def head_of(task: RankingTask) -> NDArray[np.intp]:
     """Return the places of the most rated items, rising."""
     return np.sort(np.argsort(-_counts(task), kind="stable")[:HEAD])
 
@@ -95,22 +93,19 @@ def _pairs(
     return pairs
 
 
-class _Popularity(NamedTuple):
-    """Counts of all items as scores below every score of a method, in their order."""
-
-    below: NDArray[np.float32]
-
-    @classmethod
-    def from_task(cls, task: RankingTask) -> _Popularity:
-        counts = _counts(task)
-        return cls((1e-6 * counts / max(counts.max(), 1.0)).astype(np.float32))
+def below_all(task: RankingTask) -> NDArray[np.float32]:
+    """Return the counts of all items (n,) as scores below every score of a method, in their
+    order."""
+    counts = _counts(task)
+    below: NDArray[np.float32] = (1e-6 * counts / max(counts.max(), 1.0)).astype(np.float32)
+    return below
 
 
 def _linear(
     task: RankingTask, head: NDArray[np.intp], weights: NDArray[np.float32], *, liked_only: bool
 ) -> Scorer:
     """Score by `history @ weights` (h, h) over the head; popularity decides between equals."""
-    below = _Popularity.from_task(task).below
+    below = below_all(task)
     history: Ragged = task.history
 
     def scores(first: int, last: int) -> NDArray[np.floating]:

@@ -64,6 +64,12 @@ class RankingTask(NamedTuple):
     history: Ragged
     relevant: Ragged
 
+    def learned_rows(self) -> list[NDArray[np.intp]]:
+        """Return the learned rows of each tested user, oldest first."""
+        order = np.argsort(self.learned.users, kind="stable")
+        starts = np.searchsorted(self.learned.users[order], np.arange(len(self.users) + 1))
+        return [order[starts[user] : starts[user + 1]] for user in self.tested.tolist()]
+
 
 def ranking_task(
     users: NDArray[np.uint64],

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +40,7 @@ Entity = tuple[NDArray[np.float32], float]
 class SimpleLearner(FixedArrays, ABC):
     """The base class; `zero` is a vector of zeros for entities that have none."""
 
-    name: ClassVar[str]
+    name: str
 
     def __init__(self, channels: Channels, spec: LearnerSpec) -> None:
         super().__init__()

@@ -30,7 +30,8 @@ from stream_app.kernels.factorization.channel_posterior import (
     LOWEST,
 )
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.learner import LearnerSpec
+from stream_app.models.factorization.factory import LEARNERS, build
+from stream_app.models.factorization.learner import Learner, LearnerSpec
 from stream_app.models.factorization.simple_learner import Entity, SimpleLearner
 from stream_app.ranking.similarity.slope_one import MIDDLE
 
@@ -195,3 +196,18 @@ class Cosine(CoRatedLearner):
 CO_RATED: dict[str, Callable[[Channels, LearnerSpec], CoRatedLearner]] = {
     made.name: made for made in (SlopeOne, DampedSlopeOne, Cosine)
 }
+
+
+def build_for_evaluation(model: str, channels: Channels, spec: LearnerSpec) -> Learner:
+    """Return a fresh learner of the factory's table or of this file; ValueError for an unknown name
+    or unusable sizes, and where a model of pairs would count who rated what that is hidden."""
+    if model not in CO_RATED:
+        if model not in LEARNERS:
+            raise ValueError(f"model {model!r}: must be one of {', '.join((*LEARNERS, *CO_RATED))}")
+        return build(model, channels, spec)
+    if channels.presence.any():
+        raise ValueError(
+            f"model {model}: counts who rated what, which this mechanism hides; take a mechanism "
+            "with public presence, as rr or partition"
+        )
+    return CO_RATED[model](channels, spec)

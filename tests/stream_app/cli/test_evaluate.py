@@ -12,6 +12,7 @@ import pytest
 from producers.datasets.synthetic import generate
 from stream_app.cli import run
 from stream_app.models.factorization.factory import LEARNERS
+from stream_app.models.neighborhood.co_rated import CO_RATED
 from tests.stream_app.models.example_learner import ItemMeans
 
 
@@ -238,6 +239,24 @@ def test_a_learner_of_a_new_row_is_evaluated_by_its_name(file, tmp_path, monkeyp
     written = json.loads(out.read_text())
     assert written["model"] == "item-means"
     assert written["rmse"] < 1.05 * written["rmse_baseline"]
+
+
+@pytest.mark.parametrize("protocol", ["prequential", "one-pass"])
+@pytest.mark.parametrize("mechanism", ["none", "rr:5:2", "partition:5:2"])
+@pytest.mark.parametrize("model", CO_RATED)
+def test_a_model_of_pairs_is_evaluated_by_its_name(file, tmp_path, protocol, mechanism, model):
+    out = tmp_path / "out.json"
+    options = ["--model", model, "--mechanism", mechanism, "--protocol", protocol]
+    assert run(["evaluate", str(file), *options, "--json", str(out)]) == 0
+    written = json.loads(out.read_text())
+    assert (written["model"], written["protocol"]) == (model, protocol)
+    assert written["mechanism"].startswith(mechanism)
+    assert written["rmse"] < 1.3 * written["rmse_baseline"]
+
+
+def test_a_model_of_pairs_needs_public_presence(file, capsys):
+    assert run(["evaluate", str(file), "--model", "cosine", "--mechanism", "cell"]) == 2
+    assert "--model cosine: counts who rated what, which this mechanism" in capsys.readouterr().err
 
 
 def test_a_trainer_is_measured_with_its_own_epsilon(file, tmp_path, capsys):

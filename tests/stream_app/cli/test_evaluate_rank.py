@@ -38,6 +38,8 @@ def test_the_figures_are_shown_and_written(file, tmp_path, capsys, options):
     for row in written["rows"]:
         assert f"{row['ndcg']:.3f}" in shown
     assert "popular" in shown
+    methods = [row["method"] for row in written["rows"] if row["where"] == "baseline"]
+    assert methods[-4:] == ["cosine", "damped cosine", "slope-one", "damped slope-one"]
     assert f"a server serves {written['serving']}" in notices
 
 
@@ -65,6 +67,7 @@ def test_a_file_without_times_is_ranked_in_a_random_order_and_says_so(file, caps
         (["--rank", "--k", "0"], "--k 0: 40 items"),
         (["--rank", "--split", "later"], "--split later: choose user-time, last or global"),
         (["--rank", "--protocol", "one-pass"], "leave --protocol out"),
+        (["--rank", "--model", "slope-one"], "leave --model out"),
         (["--rank", "--choice", "guess"], "leaning"),
         (["--rank", "--mechanism", "cell", "--scope", "41"], "--scope 41: the ratings are of 40"),
         (["--rank", "--mechanism", "blip"], "--rank"),

@@ -104,8 +104,9 @@ def evaluate(
         typer.Option(
             "--model",
             metavar="NAME",
-            help="Learner: hybrid, dense, ...; or a trainer that noises what it learns from true "
-            "ratings: noisy-cells, tree, ...; with --trust: plain, social, privsr, privsr-paper.",
+            help="Learner: hybrid, dense, slope-one, cosine, ...; or a trainer that noises what "
+            "it learns from true ratings: noisy-cells, tree, ...; with --trust: plain, social, "
+            "privsr, privsr-paper.",
         ),
     ] = "hybrid",
     trust: Annotated[

@@ -10,6 +10,7 @@ from stream_app.cli import output
 from stream_app.cli.research.evaluate.measure import CHOICES, EvaluationOptions, with_dashes
 from stream_app.errors import UsageError, UserError
 from stream_app.evaluation.ranking import RankingResult, RankingRow
+from stream_app.models.neighborhood.co_rated import CO_RATED
 from stream_app.privacy.mechanism import Mechanism
 
 _COLUMNS = ("nDCG", "recall", "hit rate", "coverage", "overlap", "popular")
@@ -22,6 +23,11 @@ def measured(
     if options.protocol is not None:
         raise UsageError(
             f"--protocol {options.protocol}: --rank holds out by --split; leave --protocol out"
+        )
+    if options.model in CO_RATED:
+        raise UsageError(
+            f"--model {options.model}: --rank measures its lists beside those of any learner; "
+            "leave --model out"
         )
     if options.choice not in CHOICES:
         raise UsageError(f"--choice {options.choice}: choose {' or '.join(CHOICES)}")

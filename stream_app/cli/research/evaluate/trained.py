@@ -11,11 +11,12 @@ from stream_app.evaluation import EvaluationResult
 from stream_app.evaluation.privsr import MODELS
 from stream_app.evaluation.trainers import TRAINERS
 from stream_app.models.factorization.factory import LEARNERS
+from stream_app.models.neighborhood.co_rated import CO_RATED
 
 
 def is_trainer(model: str) -> bool:
     """Return whether the name is that of a trainer; UsageError for one that is of nothing."""
-    known = (*LEARNERS, *TRAINERS, *MODELS, "neighbours")
+    known = (*LEARNERS, *CO_RATED, *TRAINERS, *MODELS, "neighbours")
     if model not in known:
         raise UsageError(
             f"--model {output.printable(model[:40])}: choose one of {', '.join(known)}"
