@@ -14,6 +14,7 @@ from tests.benchmarks import (
     continual,
     cooccurrence,
     learning,
+    noise_once,
     retrieval,
     rounds,
 )
@@ -28,7 +29,7 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     "module",
-    [learning, accuracy, cooccurrence, budget_plans, rounds, campaigns, continual],
+    [learning, accuracy, cooccurrence, budget_plans, rounds, campaigns, continual, noise_once],
     ids=lambda m: m.__name__,
 )
 def test_a_benchmark_without_its_data_set_lists_that_it_was_skipped(module, folder: Path) -> None:

@@ -8,7 +8,14 @@ Everything that one device ever reported is one contribution of bounded norm (Mc
 the released table cost nothing more.
 """
 
-from stream_app.campaigns.noise_once.releasing import NoisedTable, NoisePlan, plan_for, release
+from stream_app.campaigns.noise_once.releasing import (
+    NoisedTable,
+    NoisePlan,
+    exact_sums,
+    plan_for,
+    release,
+    table_of,
+)
 from stream_app.campaigns.noise_once.sums import Contribution, contribution, place_count
 
 __all__ = [
@@ -16,7 +23,9 @@ __all__ = [
     "NoisePlan",
     "NoisedTable",
     "contribution",
+    "exact_sums",
     "place_count",
     "plan_for",
     "release",
+    "table_of",
 ]

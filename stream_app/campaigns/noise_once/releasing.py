@@ -128,13 +128,23 @@ def release(
     """
     if len(keys) != plan.items:
         raise ValueError(f"{len(keys)} keys of {plan.items} items: must be equally many")
+    total = exact_sums(plan, lists, progress)
+    total += discrete_gaussian(plan.variance, plan.size, source)
+    return NoisedTable(plan, table_of(plan, total, keys, version))
+
+
+def exact_sums(
+    plan: NoisePlan,
+    lists: Iterable[Listed],
+    progress: Callable[[int], None] = lambda devices: None,  # noqa: ARG005 (a silent default)
+) -> NDArray[np.int64]:
+    """Return the sums (plan.size,) without noise: private, for `release` and for evaluation."""
     total = np.zeros(plan.size, np.int64)
     for slots, values in lists:
         added = contribution(slots, values, plan.items, plan.bound, differences=plan.differences)
         total[added.places] += added.integers  # no place is twice there
         progress(1)
-    total += discrete_gaussian(plan.variance, plan.size, source)
-    return NoisedTable(plan, table_of(plan, total, keys, version))
+    return total
 
 
 def table_of(
