@@ -32,7 +32,13 @@ from producers.ids import item_of
 from producers.journal import NANO, Journal, Message, PersonBudget, Unwritable
 from producers.person.plans import checked_plan
 from producers.publishing import OutboxRelay, Publisher
-from producers.ranking import CleanHistory, LocalList, LocalRecommender, RatedItem
+from producers.ranking import (
+    CleanHistory,
+    DomainRecommender,
+    LocalList,
+    LocalRecommender,
+    RatedItem,
+)
 from producers.scale import Scale
 from producers.siblings import check_only_journal
 from stream_app import wire
@@ -196,21 +202,27 @@ class Device:
 
     def recommend(
         self,
-        table: LocalRecommender | str | Connection,
+        table: LocalRecommender | DomainRecommender | str | Connection,
         k: int = 10,
         *,
         because: bool = False,
         by: Literal["campaign", "links"] | None = None,
+        to: str | None = None,
     ) -> LocalList:
         """Return the best `k` items that this user has not rated, ranked on this device; no query
         is sent.
 
         `table`: a public item side, or the cluster to read it from; `by`: which side is read there,
         that of released reports ("links") or of noisy sums over people ("campaign"); None takes the
-        first where there are both.
+        first where there are both. `to`: a domain of the catalogue, whose items are then ranked
+        from the ratings in others by the table of noised similarities.
         """
-        if not isinstance(table, LocalRecommender):
-            table = LocalRecommender.from_kafka(table, self._topics.prefix, by=by)
+        if isinstance(table, str | Connection):
+            prefix = self._topics.prefix
+            if to is None:
+                table = LocalRecommender.from_kafka(table, prefix, by=by)
+            else:
+                table = DomainRecommender.from_kafka(table, prefix, to=to)
         return table.recommend(self.rated, k, because=because)
 
     def forget_history(self) -> int:

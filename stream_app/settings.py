@@ -240,6 +240,13 @@ class Settings(BaseSettings):
         description="count for each two items of the head who rated both, with sums of differences "
         "and products of the ratings, for Slope One and cosine; only where presence is public",
     )
+    similarity_budget: float = Field(
+        0.0,
+        ge=0,
+        le=1000,
+        description="epsilon, at delta 1e-6 and for everything that a device reported, that all "
+        "published tables of similarities together may cost; 0: none is published",
+    )
     items_most: int | None = Field(
         None,
         ge=1024,

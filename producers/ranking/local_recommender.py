@@ -55,10 +55,21 @@ class CampaignTerms:
 
 
 @dataclass(frozen=True)
+class SimilarityTerms:
+    """A table of similarities: its number, and what it costs a device, everything that was ever
+    reported included; `spent`: what all tables so far together cost, at the same delta."""
+
+    release: int
+    epsilon: float
+    delta: float
+    spent: float
+
+
+@dataclass(frozen=True)
 class LocalList:
-    """A list, best first, from the table of cut `as_of` or of a `campaign`; `reason` says why that
-    one. `known` of `rated` items of the history are in the table; without a personal part the
-    method is `popular`, else `blend` or `together`."""
+    """A list, best first, from the table of cut `as_of`, of a `campaign` or of `similarities`;
+    `reason` says why that one. `known` of `rated` items of the history are in the table; without a
+    personal part the method is `popular`, else `blend`, `together` or `alter-ego`."""
 
     items: tuple[LocalItem, ...]
     method: str
@@ -67,6 +78,7 @@ class LocalList:
     as_of: int | None
     campaign: CampaignTerms | None = None
     reason: str = ""
+    similarities: SimilarityTerms | None = None
 
 
 class LocalRecommender:
@@ -132,7 +144,7 @@ class LocalRecommender:
         """
         if not 1 <= k <= MOST:
             raise ValueError(f"k {k}: give 1 to {MOST}")
-        items = newest_of_each([_rated(row) for row in rated])
+        items = newest_of_each([checked(row) for row in rated])
         known = sum(row.key in self._head for row in items)
         found, method = self._ranked(items, k, because, known)
         names = {row.key: row.item for row in items}
@@ -174,7 +186,8 @@ def _terms(side: PublishedSide) -> CampaignTerms:
     )
 
 
-def _rated(row: RatedItem | tuple[wire.Item, float | None]) -> RatedItem:
+def checked(row: RatedItem | tuple[wire.Item, float | None]) -> RatedItem:
+    """Return a row of a history; ValueError for an invalid item, and for stars outside 1 .. 5."""
     if isinstance(row, RatedItem):
         return row
     item, stars = row

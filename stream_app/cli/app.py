@@ -35,6 +35,7 @@ COMMANDS = {
         ("topics", "server.topics"),
         ("state", "server.state"),
         ("forget", "server.forget"),
+        ("similarities", "server.similarities"),
         ("broker", "server.broker"),
         ("config", "server.config"),
     ),

@@ -29,7 +29,14 @@ from stream_app.cli.output import described, notice, plural, print_json, printab
 from stream_app.errors import UsageError, UserError
 
 if TYPE_CHECKING:
-    from producers.ranking import CampaignTerms, LocalList, LocalRecommender, RatedItem
+    from producers.ranking import (
+        CampaignTerms,
+        DomainRecommender,
+        LocalList,
+        LocalRecommender,
+        RatedItem,
+        SimilarityTerms,
+    )
     from stream_app.settings import Settings
 
 _MOST = 100  # items in the longest list
@@ -46,12 +53,13 @@ class By(StrEnum):
 @dataclass(frozen=True)
 class ListOptions:
     """Which list is made: its length, whether it names reasons, whether the broker is asked for a
-    newer table, and which table is taken."""
+    newer table, which table is taken, and the domain that the items are of."""
 
     k: int
     because: bool
     offline: bool
     by: By | None
+    to: str | None
 
 
 def recommend(
@@ -81,6 +89,13 @@ def recommend(
             help="Rank by noisy sums over people, or by reports; default: by privacy_mode."
         ),
     ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DOMAIN",
+            help="Items of this domain, from ratings in others, by noised similarities.",
+        ),
+    ] = None,
     offline: Annotated[
         bool, typer.Option("--offline", help="Use the cached table as it is.")
     ] = False,
@@ -105,9 +120,11 @@ def recommend(
         raise UsageError(f"-k {k}: give 1 to {_MOST}")
     if user is None and rated is None:
         raise UsageError("give --user ID, --rated FILE or both")
+    if to is not None and by is not None:
+        raise UsageError(f"--to {printable(to[:40])} --by {by.value}: --to has a table of its own")
     settings = settings_from(config, bootstrap, prefix, kafka)
     history = _history(settings, user, rated, journal, scale)
-    recommender, found = _ranked(settings, history, ListOptions(k, because, offline, by))
+    recommender, found = _ranked(settings, history, ListOptions(k, because, offline, by, to))
     if as_json:
         print_json(_as_json(recommender, found))
     else:
@@ -144,25 +161,39 @@ def _history(
 
 def _ranked(
     settings: Settings, history: list[RatedItem], options: ListOptions
-) -> tuple[LocalRecommender, LocalList]:
+) -> tuple[LocalRecommender | DomainRecommender, LocalList]:
     """Return the recommender and the list that it gives for a history."""
-    from producers.ranking import LocalRecommender
-
-    recommender = LocalRecommender.from_kafka(
-        connection_from(settings),
-        settings.topic_prefix,
-        cache_dir=settings.cache_dir,
-        offline=options.offline,
-        by=None if options.by is None else options.by.value,
-        privacy_mode=settings.privacy_mode,
-    )
+    recommender = _recommender(settings, options)
     table = recommender.table
     if table.problem and not options.offline:
         notice(f"{table.problem}; ranked with the table that was read {_ago(table.fetched)}")
     return recommender, recommender.recommend(history, options.k, because=options.because)
 
 
-def _show(recommender: LocalRecommender, found: LocalList) -> None:
+def _recommender(settings: Settings, options: ListOptions) -> LocalRecommender | DomainRecommender:
+    """Return what ranks, with the newest table that the options ask for."""
+    from producers.ranking import DomainRecommender, LocalRecommender
+
+    connection, prefix = connection_from(settings), settings.topic_prefix
+    if options.to is not None:
+        return DomainRecommender.from_kafka(
+            connection,
+            prefix,
+            to=options.to,
+            cache_dir=settings.cache_dir,
+            offline=options.offline,
+        )
+    return LocalRecommender.from_kafka(
+        connection,
+        prefix,
+        cache_dir=settings.cache_dir,
+        offline=options.offline,
+        by=None if options.by is None else options.by.value,
+        privacy_mode=settings.privacy_mode,
+    )
+
+
+def _show(recommender: LocalRecommender | DomainRecommender, found: LocalList) -> None:
     """Print the items, the reasons for them, and what the list is made from."""
     from stream_app.wire import key
 
@@ -183,12 +214,23 @@ def _show(recommender: LocalRecommender, found: LocalList) -> None:
     elif found.known < found.rated:
         say(f"{found.known} of {plural(found.rated, 'rated item')} are in the table")
     source = f"as of cut {found.as_of}" if found.campaign is None else _terms(found.campaign)
+    if found.similarities is not None:
+        source += _cost(found.similarities)
     say(
         f"method {found.method}, {source}, ranked on this device with the table "
         f"that was read {_ago(table.fetched)}; no rating and no query was sent"
     )
     if found.reason:
         say(found.reason)
+
+
+def _cost(terms: SimilarityTerms) -> str:
+    """Return what a table of similarities costs a device."""
+    return (
+        f", table {terms.release} (epsilon {terms.epsilon:.3g} at delta {terms.delta:g} for "
+        "everything that a device has reported"
+        + (f", {terms.spent:.3g} with earlier tables)" if terms.spent > terms.epsilon else ")")
+    )
 
 
 def _terms(campaign: CampaignTerms) -> str:
@@ -202,7 +244,7 @@ def _terms(campaign: CampaignTerms) -> str:
 
 
 def _features(
-    recommender: LocalRecommender, item: int | str
+    recommender: LocalRecommender | DomainRecommender, item: int | str
 ) -> tuple[tuple[str, ...], int | None, str | None]:
     """Return genres, year and domain of an item of a list."""
     from stream_app.wire import key
@@ -228,7 +270,7 @@ def _why_popular(found: LocalList) -> str:
     )
 
 
-def _as_json(recommender: LocalRecommender, found: LocalList) -> dict[str, Any]:
+def _as_json(recommender: LocalRecommender | DomainRecommender, found: LocalList) -> dict[str, Any]:
     table, terms = recommender.table, found.campaign
     rows = []
     for row in found.items:
@@ -247,6 +289,7 @@ def _as_json(recommender: LocalRecommender, found: LocalList) -> dict[str, Any]:
         "where": "device",
         "as_of": found.as_of,
         "campaign": campaign,
+        "similarities": asdict(found.similarities) if found.similarities else None,
         "reason": found.reason,
         "rated": found.rated,
         "known": found.known,

@@ -73,9 +73,16 @@ class SimilarityTable:
         """Return the places (m,) of the items of a domain."""
         return np.flatnonzero(self.domain == self.place_of(domain))
 
-    def links(self, source: str, target: str) -> DomainLinks:
-        """Return the links of the items of one domain to those of another, or of the same."""
-        rows, columns = self.of_domain(source), self.of_domain(target)
+    def sources_of(self, source: str | None, target: str) -> NDArray[np.intp]:
+        """Return the places of the items of a domain; with None those of all but the target."""
+        if source is None:
+            return np.flatnonzero(self.domain != self.place_of(target))
+        return self.of_domain(source)
+
+    def links(self, source: str | None, target: str) -> DomainLinks:
+        """Return the links of the items of one domain to those of another, or of the same; with
+        None those of the items of all domains but the target."""
+        rows, columns = self.sources_of(source, target), self.of_domain(target)
         within = np.full(len(self) + 1, -1, np.int32)  # the last place takes what is no link
         within[columns] = np.arange(len(columns), dtype=np.int32)
         into = self.place_of(target)
@@ -84,13 +91,16 @@ class SimilarityTable:
             self.keys[rows], self.keys[columns], places, self.similarities[into, rows]
         )
 
-    def middles(self, source: str, target: str) -> Middles:
+    def middles(self, source: str | None, target: str) -> Middles:
         """Return the mean ratings of the items of two domains, in the order of `links`."""
-        return Middles(self.means[self.of_domain(source)], self.means[self.of_domain(target)])
+        return Middles(
+            self.means[self.sources_of(source, target)], self.means[self.of_domain(target)]
+        )
 
-    def is_bridged(self, source: str, target: str) -> bool:
-        """Return whether any item of one domain has a link into another."""
-        return bool((self.targets[self.place_of(target), self.of_domain(source)] >= 0).any())
+    def is_bridged(self, source: str | None, target: str) -> bool:
+        """Return whether any item of one domain, with None of any other, has a link to a target."""
+        rows = self.targets[self.place_of(target), self.sources_of(source, target)]
+        return bool((rows >= 0).any())
 
     def _check_terms(self) -> None:
         if self.version < 0 or self.release < 1:

@@ -1,0 +1,115 @@
+"""`murmurec similarities`: publish how items go together, noised once, and show what it cost."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stream_app.cli.options import (
+    BootstrapOption,
+    ConfigOption,
+    JsonOption,
+    KafkaOption,
+    PrefixOption,
+    settings_from,
+)
+from stream_app.cli.output import plural, print_json, progress, say, table
+
+if TYPE_CHECKING:
+    from stream_app.operations.session import Session
+    from stream_app.operations.similarities.publishing import Published
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Publish how items go together, noised once. "
+    "Example: murmurec similarities publish --epsilon 2",
+)
+
+
+@app.command()
+def publish(
+    epsilon: Annotated[
+        str, typer.Option("--epsilon", metavar="E", help="What this table costs a device.")
+    ],
+    delta: Annotated[str, typer.Option("--delta", metavar="D", help="Beside epsilon.")] = "1e-6",
+    config: ConfigOption = None,
+    bootstrap: BootstrapOption = None,
+    prefix: PrefixOption = None,
+    kafka: KafkaOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Release a table of how the items of the catalogue go together, from noisy sums over devices.
+
+    It covers everything that a device reported, counts against similarity_budget before its noise
+    is drawn, and is never drawn twice. Killed, the command sends the same bytes when run again.
+
+    Example: murmurec similarities publish --epsilon 2 --delta 1e-6
+    """
+    from stream_app.cli.aggregator.planning import delta_from
+    from stream_app.cli.catalogue import catalogue_from
+    from stream_app.cli.device.mechanism_options import positive_fraction
+    from stream_app.operations.similarities.publishing import publish as release
+
+    exact, beside = positive_fraction("--epsilon", epsilon), delta_from(delta)
+    session = _session(config, bootstrap, prefix, kafka)
+    entries = catalogue_from(session.connection, session.settings.topic_prefix).entries
+    found = release(session, entries, exact, beside)
+    if as_json:
+        print_json(asdict(found))
+    else:
+        _show_release(found)
+
+
+@app.command()
+def show(
+    config: ConfigOption = None,
+    bootstrap: BootstrapOption = None,
+    prefix: PrefixOption = None,
+    kafka: KafkaOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the newest table by domain, and what all tables so far cost a device.
+
+    Example: murmurec similarities show
+    """
+    from stream_app.operations.similarities.showing import shown
+
+    found = shown(_session(config, bootstrap, prefix, kafka))
+    if as_json:
+        print_json(asdict(found))
+        return
+    if found.release:
+        say(
+            f"table {found.release} of cut {found.cut}: epsilon {found.epsilon:.4g} at delta "
+            f"{found.delta:g} for everything that a device reported, {found.bytes:,} bytes"
+        )
+        rows = [
+            (each.name or "(none)", str(each.items), str(each.links_within), str(each.links_beyond))
+            for each in found.domains
+        ]
+        table(("domain", "items", "links within", "to other domains"), rows)
+    else:
+        say("no table is published: murmurec similarities publish --epsilon E")
+    say(
+        f"{plural(found.counted, 'release')} spent epsilon {found.spent:.4g} of {found.budget:g} "
+        "(similarity_budget, at delta 1e-6)"
+    )
+
+
+def _session(
+    config: ConfigOption, bootstrap: BootstrapOption, prefix: PrefixOption, kafka: KafkaOption
+) -> Session:
+    from stream_app.operations.session import Session
+
+    return Session.from_settings(settings_from(config, bootstrap, prefix, kafka), display=progress)
+
+
+def _show_release(found: Published) -> None:
+    done = "an earlier call drew it; its bytes are sent" if found.resumed else "published"
+    say(
+        f"table {found.release} of cut {found.cut} over {plural(found.items, 'item')}: {done}; "
+        f"epsilon {found.epsilon:.4g} at delta {found.delta:g} for everything that a device "
+        f"reported, {found.spent:.4g} with all tables so far"
+    )

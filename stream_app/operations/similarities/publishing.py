@@ -1,0 +1,241 @@
+"""The steps of a release, in the order that survives a crash between any two.
+
+    1 lists of the newest checkpoint, and the noise that the terms need        nothing is spent
+    2 debit to the log, acknowledged; the log is read back: does it count?     spent from here on
+    3 noise is drawn, the table is derived                                     in memory alone
+    4 the table to a file, synced (`pending.py`)
+    5 pages and manifest to the topic; the file is removed once they are whole
+
+A release that is killed after 4 sends the same bytes at the next call, instead of a new release.
+One that is killed between 2 and 4 has spent its debit; what was drawn is gone, and no later call
+draws under that debit. Adjacency: everything that one device reported, as far as the state holds
+it, or nothing in its place.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from stream_app.campaigns.noise_once import NoisePlan, plan_for, release
+from stream_app.checkpoints import offline_writer
+from stream_app.errors import UserError
+from stream_app.kafka.acknowledged_writer import AcknowledgedWriter
+from stream_app.kafka.compacted import exists, records
+from stream_app.operations.session import Session
+from stream_app.operations.similarities.debits import (
+    BUDGET_DELTA,
+    Account,
+    Debit,
+    encode_debit,
+    read_account,
+)
+from stream_app.operations.similarities.lists import PublicItems, check_state, lists_of
+from stream_app.operations.similarities.pending import PendingFile, PendingTable
+from stream_app.privacy.randomness import RandomSource, SystemSource
+from stream_app.ranking.domains.noised import Noise, Terms, similarity_table
+from stream_app.ranking.domains.table_bytes import decode_table, encode_table
+from stream_app.state.replica import Replica
+from stream_app.wire import CatalogueEntry
+from stream_app.wire.public_tables import (
+    NEWEST_RECORDS,
+    SLOTS,
+    TableReader,
+    TableVersion,
+    encode_table_record,
+    table_digest,
+    table_records,
+)
+
+
+@dataclass(frozen=True)
+class Published:
+    """A release that its topic holds; `resumed`: it was drawn by an earlier call."""
+
+    release: int
+    cut: int
+    items: int
+    epsilon: float
+    delta: float
+    spent: float
+    resumed: bool = False
+
+
+def publish(
+    session: Session,
+    entries: Mapping[int, CatalogueEntry],
+    epsilon: Fraction,
+    delta: Fraction,
+    source: RandomSource | None = None,
+) -> Published:
+    """Release the table of the newest checkpoint over the items of the catalogue `entries`, or send
+    one that an earlier call has drawn.
+
+    Raises UserError where a topic is absent, the state forbids it, or the budget does not hold it.
+    """
+    _check_topics(session)
+    waiting = _pending_file(session)
+    found = waiting.read()
+    if found is not None:
+        return _resumed(session, waiting, found)
+    items, replica = PublicItems.of_catalogue(entries), _replica(session)
+    try:
+        plan = plan_for(epsilon, delta, len(items.keys))
+    except ValueError as error:
+        raise UserError(f"no release: {error}") from None
+    plan.certificate.check()
+    debit = _debit(session, plan, epsilon, delta, replica.cut)
+    number, spent = _debited(session, debit)
+    with session.display("drawing the noise") as progress:
+        progress(0, 1)
+        lists = lists_of(replica, items)
+        noised = release(plan, lists, items.keys, source or SystemSource(), replica.cut)
+        terms = Terms(number, _above(epsilon), float(delta), _above(max(spent, epsilon)))
+        noise = Noise(noised.deviation, noised.damping)
+        table = similarity_table(noised.table, items.domains, noise, terms)
+    drawn = PendingTable(number, replica.cut, encode_table(table))
+    with session.display("keeping the table") as progress:
+        progress(0, 1)
+        waiting.write(drawn)
+    _send(session, drawn)
+    waiting.remove()
+    return _published(drawn)
+
+
+def newest_table(session: Session) -> TableVersion | None:
+    """Return the newest whole version in the topic, None where there is none."""
+    reader = TableReader()
+    for message in records(session.connection, session.names.similarities, newest=NEWEST_RECORDS):
+        reader.learn(message.key(), message.value())
+    return reader.newest()
+
+
+def _check_topics(session: Session) -> None:
+    for topic in (session.names.similarities, session.names.similarity_releases):
+        if not exists(session.connection, topic):
+            raise UserError(f"topic {topic} does not exist: create it with murmurec topics apply")
+
+
+def _pending_file(session: Session) -> PendingFile:
+    bootstrap = session.connection.bootstrap
+    return PendingFile.of_deployment(
+        session.settings.data_dir, bootstrap, session.settings.topic_prefix
+    )
+
+
+def _replica(session: Session) -> Replica:
+    checkpoint = session.checkpoint()
+    if checkpoint is None:
+        raise UserError(
+            f"{session.names.state} holds no checkpoint: run a worker until it has written one"
+        )
+    check_state(checkpoint.replica)
+    return checkpoint.replica
+
+
+def _debit(
+    session: Session, plan: NoisePlan, epsilon: Fraction, delta: Fraction, cut: int
+) -> Debit:
+    budget = Fraction(str(session.settings.similarity_budget))
+    if not budget:
+        raise UserError(
+            "similarity_budget is 0, so nothing may be released: set the epsilon (at delta "
+            f"{float(BUDGET_DELTA):g}) that all tables together may cost a device"
+        )
+    (sums,) = plan.certificate.sums
+    return Debit(
+        secrets.token_hex(16), sums.bound, sums.variance, sums.size, epsilon, delta, budget, cut
+    )
+
+
+def _debited(session: Session, debit: Debit) -> tuple[int, Fraction]:
+    """Append the debit and return its number, and what is spent at its delta with it; UserError,
+    and nothing is drawn, unless it counts."""
+    topic = session.names.similarity_releases
+    before = read_account(session.connection, topic)
+    _check_history(session, before)
+    if not before.holds(debit):
+        raise _exhausted(before, debit)
+    with session.display("writing the debit") as progress:
+        progress(0, 1)
+        offline_writer.append(session.connection, topic, encode_debit(debit))
+    account = read_account(session.connection, topic)
+    number = account.number(debit.id)
+    if not number:
+        # Another operator's debit came between the look and the append.
+        raise _exhausted(account, debit)
+    # Debits of others may stand after it; what they cost is stated by theirs.
+    return number, Account(account.counted[:number]).spent(debit.delta)
+
+
+def _check_history(session: Session, account: Account) -> None:
+    newest = newest_table(session)
+    if newest is not None and decode_table(newest.table).release > len(account.counted):
+        raise UserError(
+            f"topic {session.names.similarity_releases} has fewer debits "
+            f"({len(account.counted)}) than the newest table in {session.names.similarities} "
+            "counts: restore the log of releases; what was spent is not known without it"
+        )
+
+
+def _exhausted(account: Account, debit: Debit) -> UserError:
+    spent = float(account.spent())
+    try:
+        together = f"{float(account.with_debit(debit).spent()):.4g}"
+    except ValueError:
+        together = "more than any budget holds"
+    return UserError(
+        f"similarity_budget is {float(debit.budget):g} (epsilon of all tables at delta "
+        f"{float(BUDGET_DELTA):g}), {spent:.4g} is spent and with this release it would be "
+        f"{together}: give a smaller --epsilon, or raise similarity_budget; nothing was drawn"
+    )
+
+
+def _resumed(session: Session, waiting: PendingFile, found: PendingTable) -> Published:
+    newest = newest_table(session)
+    if newest is None or decode_table(newest.table).release < found.release:
+        _send(session, found)
+    waiting.remove()
+    return _published(found, resumed=True)
+
+
+def _send(session: Session, drawn: PendingTable) -> None:
+    """Write a version to the slot that does not hold the newest, and look whether it is whole."""
+    topic = session.names.similarities
+    newest = newest_table(session)
+    slot = 0 if newest is None else (newest.slot + 1) % SLOTS
+    writer = AcknowledgedWriter.connect(session.connection, topic, "a page of the table")
+    found = list(table_records(drawn.table, drawn.cut, slot))
+    with session.display("sending the table") as progress:
+        for number, record in enumerate(found):
+            progress(number, len(found))
+            writer.send_patiently(key=record.key, value=encode_table_record(record))
+        writer.wait()
+    newest = newest_table(session)
+    if newest is None or table_digest(newest.table) != table_digest(drawn.table):
+        raise UserError(
+            f"{topic} does not hold release {drawn.release} whole: another writer was at work; run "
+            "the command again, which sends the same bytes"
+        )
+
+
+def _published(drawn: PendingTable, *, resumed: bool = False) -> Published:
+    table = decode_table(drawn.table)
+    return Published(
+        drawn.release,
+        drawn.cut,
+        len(table),
+        table.epsilon,
+        table.delta,
+        table.spent,
+        resumed,
+    )
+
+
+def _above(value: Fraction) -> float:
+    """Return the least float that is not below a rational."""
+    found = float(value)
+    return found if Fraction(found) >= value else math.nextafter(found, math.inf)
