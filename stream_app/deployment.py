@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 
 from stream_app.errors import UserError
 from stream_app.kafka.clients import Connection
+from stream_app.models.factorization.factory import LEARNERS
 from stream_app.models.retrieval.factory import check_index
 from stream_app.privacy import registry
-from stream_app.settings import Settings
+from stream_app.settings import LEARNER_BESIDE, LISTS_BY_CO_RATINGS, Settings
 from stream_app.state.replica import Replica
 from stream_app.state.spec import StateSpec
 from stream_app.wire import Intake, Topics
@@ -73,7 +74,7 @@ def spec_from_settings(settings: Settings) -> StateSpec:
             mechanisms=tuple(registry.parse(name) for name in settings.mechanisms),
             partitions=settings.partitions,
             accept_tests=settings.accept_tests,
-            model=settings.model,
+            model=_learner(settings),
             factors=settings.factors,
             depth=settings.depth,
             sketch_bytes=settings.sketch_bytes,
@@ -92,6 +93,26 @@ def spec_from_settings(settings: Settings) -> StateSpec:
         )
     except ValueError as error:
         raise UserError(str(error)) from None
+
+
+def listed_by(settings: Settings) -> str | None:
+    """Return the method of the lists where `model` names one by co-ratings, else None."""
+    return settings.model if settings.model in LISTS_BY_CO_RATINGS else None
+
+
+def _learner(settings: Settings) -> str:
+    """Return the learner of the state; ValueError for an unknown name, and for lists by co-ratings
+    without co-ratings."""
+    if listed_by(settings) is None:
+        if settings.model not in LEARNERS:
+            known = ", ".join((*LEARNERS, *LISTS_BY_CO_RATINGS))
+            raise ValueError(f"model {settings.model!r}: must be one of {known}")
+        return settings.model
+    if not settings.co_ratings:
+        raise ValueError(
+            f"model = {settings.model}: its lists are made from co-ratings; set co_ratings = true"
+        )
+    return LEARNER_BESIDE
 
 
 def new_replica(spec: StateSpec, origin: StateOrigin | None = None) -> Replica:

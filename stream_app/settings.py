@@ -38,6 +38,8 @@ PREFIX = "MURMUREC_"
 FILE = "murmurec.toml"
 MEMORY_SHARE = 0.9
 MASK = "********"
+LISTS_BY_CO_RATINGS = ("slope-one", "cosine")
+LEARNER_BESIDE = "hybrid"  # decodes the reports where `model` names lists by co-ratings
 _MIB = 1024 * 1024
 _LEAST_ITEMS = 65_536
 _SECRET = re.compile(r"password|secret|token|jaas|credential|oauthbearer\.config|key\.pem|private")
@@ -199,7 +201,8 @@ class Settings(BaseSettings):
         min_length=1,
         max_length=100,
         description="name of the learner: hybrid (own rows while they last), sketch (blocked), "
-        "literal (as in Balu 2016), or the baselines hashing and dense",
+        "literal (as in Balu 2016), or the baselines hashing and dense; slope-one and cosine rank "
+        "lists by co_ratings, beside the learner hybrid",
     )
     factors: int = Field(32, ge=1, le=256, description="length of a latent vector (d)")
     depth: int = Field(4, ge=1, le=16, description="rows of the sketch (k)")

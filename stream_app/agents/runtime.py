@@ -25,6 +25,7 @@ from stream_app.agents.checkpointing.restore import Restored
 from stream_app.agents.stages import Checkpoints, NeighbourLists, PrivateLists, Ranking
 from stream_app.agents.worker_status import ASKING_FOR_ENDS, Lag, WorkerStatus
 from stream_app.deployment import (
+    listed_by,
     new_replica,
     seal_from_settings,
     spec_from_settings,
@@ -259,7 +260,9 @@ def new_runtime(settings: Settings) -> Runtime:
     PlatformCollector(registry=registry)
     metrics = Metrics(registry)
     metrics.build({"model": settings.model})
-    recommender = Recommender(replica, catalogue, settings.index, settings.code_bits)
+    recommender = Recommender(
+        replica, catalogue, settings.index, settings.code_bits, listed_by(settings)
+    )
     gauges = Gauges(metrics, replica, recommender)
     runtime = Runtime(
         settings,

@@ -17,6 +17,7 @@ from typing import Literal
 
 from stream_app.monitoring.prequential_error import PREDICTORS, WINDOWS
 from stream_app.ranking.online_choice import METHODS
+from stream_app.ranking.similarity import METHODS as BY_CO_RATINGS
 from stream_app.wire import REASONS, Reason
 
 Kind = Literal["counter", "gauge", "histogram", "info"]
@@ -79,7 +80,8 @@ REASON = Label("reason", tuple(each.value for each in REASONS if each is not Rea
 RECORD_OUTCOME = Label("outcome", ("applied", "duplicate", "rejected"))
 RATING_OUTCOME = Label("outcome", ("learned", "held_out", "clipped", "duplicate"))
 QUERY_OUTCOME = Label("outcome", ("answered", "expired", "refused", "busy"))
-RANKING = Label("method", METHODS)
+LISTED_BY = (*METHODS, *BY_CO_RATINGS)
+RANKING = Label("method", LISTED_BY)
 MECHANISM, ADJACENCY = Label("mechanism"), Label("adjacency")
 METHOD, TRANSPORT, TABLE, PART = Label("method"), Label("transport"), Label("table"), Label("part")
 

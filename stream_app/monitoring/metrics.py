@@ -23,9 +23,8 @@ from prometheus_client import (
 )
 
 import stream_app
-from stream_app.monitoring.metric_table import METRICS, Metric
+from stream_app.monitoring.metric_table import LISTED_BY, METRICS, Metric
 from stream_app.monitoring.prequential_error import Predictor, Window
-from stream_app.ranking.online_choice import METHODS
 from stream_app.wire import Reason
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -173,7 +172,7 @@ class Metrics:
             self._gauges["list_ndcg_ratio"].labels(method).set(value)
         for method, value in hit_rate.items():
             self._gauges["list_hit_ratio"].labels(method).set(value)
-        for method in METHODS:
+        for method in LISTED_BY:
             self._gauges["list_method"].labels(method).set(1 if method == serving else 0)
 
     def lists_scored(self, lists: int) -> None:

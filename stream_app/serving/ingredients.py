@@ -7,31 +7,43 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_app.models.cooccurrence.co_rating_snapshot import CoRatingSnapshot
 from stream_app.models.cooccurrence.pair_snapshot import PairSnapshot
 from stream_app.ranking.derivation import derive
 from stream_app.ranking.item_side import ItemSide
+from stream_app.ranking.similarity import COSINE
 from stream_app.serving.served_side import ServedSide
+from stream_app.serving.together.co_rated import CoRated
 from stream_app.state.replica import Replica
 
 
 @dataclass(frozen=True, eq=False)
 class Ingredients:
     """What goes together among n head items, the learner's mean, and its vectors (n, d) and biases
-    (n,) of these items."""
+    (n,) of these items; the co-ratings, where the state has them, for lists by `method`."""
 
     snapshot: PairSnapshot
     vectors: NDArray[np.float32]
     biases: NDArray[np.float32]
     mean: float
+    co_ratings: CoRatingSnapshot | None = None
+    method: str = COSINE
 
     @classmethod
-    def taken_from(cls, replica: Replica) -> Ingredients | None:
+    def taken_from(cls, replica: Replica, method: str | None = None) -> Ingredients | None:
         """Return copies of what the state holds; None before the first pair."""
         snapshot = replica.pair_snapshot()
         if snapshot is None:
             return None
         vectors, biases = replica.learner.items(snapshot.keys)
-        return cls(snapshot, vectors, biases, replica.learner.mean)
+        return cls(
+            snapshot,
+            vectors,
+            biases,
+            replica.learner.mean,
+            replica.co_rating_snapshot(),
+            method or COSINE,
+        )
 
     def derived(
         self, previous: ItemSide | None, index: str, code_bits: int, seed: int
@@ -42,4 +54,6 @@ class Ingredients:
         side = derive(counts, ratings, previous=previous)
         served = ServedSide(side, self.vectors, self.biases, self.mean, counts.channel)
         served.build_index(index, code_bits, seed)
+        if self.co_ratings is not None:
+            served.co_rated = CoRated(self.co_ratings.table(), self.method)
         return served

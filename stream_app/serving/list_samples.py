@@ -23,10 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.ranking.histories import History
-from stream_app.ranking.online_choice import OnlineChoice
+from stream_app.ranking.online_choice import OnlineChoice, rank
 from stream_app.ranking.pair_counts import LIKED
 from stream_app.serving.recommender import Recommender
 from stream_app.serving.served_side import ServedSide
+from stream_app.serving.together.co_rated import RatedItems
+from stream_app.serving.together.measured import Measured
 from stream_app.wire import Batch, user_key
 
 SHARE = 1 / 4
@@ -36,7 +38,8 @@ _USERS, _ITEMS = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1342543DE82EF95)
 
 class ListSample(NamedTuple):
     """One item that a user liked, and all that a list for this user is made from: history, the
-    learner's vector (d,) and bias, which slots (n,) could be shown."""
+    learner's vector (d,) and bias, which slots (n,) could be shown, and what was rated with which
+    stars, where the state has co-ratings."""
 
     served: ServedSide
     target: int
@@ -44,11 +47,22 @@ class ListSample(NamedTuple):
     vector: NDArray[np.float32]
     bias: float
     allowed: NDArray[np.bool_]
+    rated: RatedItems | None = None
 
     def score(self, choice: OnlineChoice) -> None:
         """Rank the item by every method."""
         components, _ = self.served.components(self.history, self.vector, self.bias)
         choice.observe(self.target, components, self.allowed)
+
+    def score_by_co_ratings(self, measured: Measured) -> None:
+        """Rank the item by the co-ratings, where the user has rated an item of them."""
+        table = self.served.co_rated
+        if table is None or self.rated is None or not self.rated.known:
+            return
+        if not np.array_equal(table.keys, self.served.side.keys):  # of another feed
+            return
+        scores = table.scores(self.rated)[self.allowed].astype(np.float64)
+        measured.observe(rank(scores, int(np.count_nonzero(self.allowed[: self.target]))))
 
 
 class Pending(NamedTuple):
@@ -131,6 +145,17 @@ def _sample(recommender: Recommender, pending: Pending) -> ListSample | None:
     history = served.history(keys[: places[0]], weights[: places[0]])
     if not len(history.slots):
         return None
+    rated = _rated(recommender, pending) if recommender.listed_by else None
     return ListSample(
-        served, pending.target, history, pending.vector, pending.bias, pending.allowed
+        served, pending.target, history, pending.vector, pending.bias, pending.allowed, rated
     )
+
+
+def _rated(recommender: Recommender, pending: Pending) -> RatedItems | None:
+    """Return what the device had rated before the item; None where the state does not hold it."""
+    table = pending.served.co_rated
+    keys, stars = recommender.rated(pending.device)
+    places = np.flatnonzero(keys == np.uint64(pending.item))
+    if table is None or not len(places):
+        return None
+    return table.rated(keys[: places[0]], stars[: places[0]])

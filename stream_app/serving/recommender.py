@@ -35,20 +35,29 @@ from stream_app.wire import LIST_LENGTH, user_key
 
 
 class _Ranked(NamedTuple):
-    """Rows of a list (k,), the method that ranked it, and the reasons (k,) or none."""
+    """Rows of a list (k,), the method that ranked it, the reasons (k,) or none, and the predicted
+    ratings (k,), None where they are the learner's."""
 
     rows: Rows
     method: str
     because: tuple[int | None, ...] = ()
+    stars: NDArray[np.float64] | None = None
 
 
 class Recommender:
     """Answers from one replica; `mark_stale` and `refresh` keep its index close to the learner,
-    `adopt` and `standing` follow the item side and the measurement."""
+    `adopt` and `standing` follow the item side and the measurement. `listed_by`: "slope-one" or
+    "cosine" ranks lists by co-ratings, whatever is measured; None by the best method."""
 
     def __init__(
-        self, replica: Replica, catalogue: Catalogue, method: str = "auto", code_bits: int = 256
+        self,
+        replica: Replica,
+        catalogue: Catalogue,
+        method: str = "auto",
+        code_bits: int = 256,
+        listed_by: str | None = None,
     ) -> None:
+        self.listed_by = listed_by
         self.replica = replica
         self.catalogue = catalogue
         self.index_name, self.code_bits = method, code_bits
@@ -114,12 +123,14 @@ class Recommender:
         """Return the best `count` items for the device with this pseudonym."""
         user = user_key(device)
         self._factors.catch_up()
-        rows, method, because = self._ranked(device, user, count)
+        rows, method, because, stars = self._ranked(device, user, count)
         if len(rows) < count:
             more = self._fallback_rows(user, count + len(rows))
             rows = np.concatenate((rows, more[~np.isin(more, rows)]))[:count]
         items = self.replica.items.keys[rows]
         scores = self.replica.learner.predict_many(np.full(len(items), user, np.uint64), items)
+        if stars is not None:
+            scores[: len(stars)] = stars
         measured = (self.standing.ndcg.get(name) for name in (method.partition("/")[0], POPULAR))
         ndcg, popular = (None if value is None else round(value, 4) for value in measured)
         reasons = (*because, *(None,) * (len(items) - len(because))) if because else ()
@@ -174,7 +185,8 @@ class Recommender:
         """Return the rows of a list, the method that ranked it and its index, and the reasons."""
         known, served, factors = self._known(device), self.served, self._factors.index
         if served is not None:
-            return self._from_head(served, device, count, known=known)
+            by = self._by_co_ratings(served, device, count) if known and self.listed_by else None
+            return by or self._from_head(served, device, count, known=known)
         if known and not self.replica.spec.head_items and factors.size:
             rows = self._factors.best(user, count, self._filter(user))
             return _Ranked(rows, f"factors/{factors.method}")
@@ -186,12 +198,32 @@ class Recommender:
         found = self._scores(device, served, history)
         # An item with no report but "missing" is known to the item side alone.
         found = found._replace(allowed=found.allowed & (self._head_rows >= 0))
-        method = standing.method if known and found.personal else POPULAR
+        personal = known and found.personal and self.listed_by is None
+        method = standing.method if personal else POPULAR
         slots = best_slots(found, method, standing.weights, index, count)
         because = reasons_for(served, history, found.components, method, standing.weights, slots)
         if index is not None and method in INDEXED:
             method = f"{method}/{index.method}"
         return _Ranked(self._head_rows[slots], method, because)
+
+    def _by_co_ratings(self, served: ServedSide, device: bytes, count: int) -> _Ranked | None:
+        """Return the list of a device by co-ratings; None where none of its items is in them."""
+        table = served.co_rated
+        if table is None:
+            return None
+        rated = table.rated(*self.rated(device))
+        if not rated.known:
+            return None
+        rows, scores = self.replica.items.rows(table.keys), table.scores(rated)
+        slots = table.best(scores, count, self._allowed(user_key(device), table.keys) & (rows >= 0))
+        stars = np.clip(scores[slots].astype(np.float64), 1, 5) if table.predicts_stars else None
+        return _Ranked(rows[slots], table.method, table.because(rated, slots), stars)
+
+    def rated(self, device: bytes) -> tuple[NDArray[np.uint64], NDArray[np.float32]]:
+        """Return the items of a device and their stars (m,), of those that co-ratings hold, oldest
+        first; stars are noisy where reports are."""
+        values = self.replica.rated_values(device)
+        return values.keys, values.stars
 
     def _known(self, device: bytes) -> bool:
         halves = np.frombuffer(device, "<u8").astype(np.uint64).reshape(1, 2)

@@ -19,6 +19,7 @@ from stream_app.models import retrieval
 from stream_app.ranking.histories import History
 from stream_app.ranking.item_side import ItemSide
 from stream_app.ranking.scores import Components, component_scores, posterior_likes, variance
+from stream_app.serving.together.co_rated import CoRated
 
 Mask = NDArray[np.bool_]
 _LOWEST, _HIGHEST = 1.0, 5.0
@@ -26,8 +27,9 @@ _LOWEST, _HIGHEST = 1.0, 5.0
 
 class ServedSide:
     """One item side with the learner's vectors (n, d) and biases (n,) of its items, as they were
-    when it was derived, and the learner's `mean`. `channel`: (p, q) = (P(positive | positive),
-    P(positive | not positive)) where presence is protected."""
+    when it was derived, the learner's `mean`, and the co-ratings of the same cut, if there are any.
+    `channel`: (p, q) = (P(positive | positive), P(positive | not positive)) where presence is
+    protected."""
 
     def __init__(
         self,
@@ -50,6 +52,7 @@ class ServedSide:
             self._lift, self._absent = 1 / (positive - false), -false / (positive - false)
         self._centre = (side.rates.astype(np.float64) - self._absent) @ self._scaled
         self.index: retrieval.Index | None = None
+        self.co_rated: CoRated | None = None
 
     def build_index(self, method: str, code_bits: int, seed: int) -> None:
         """Enter every item into a taste index; there is none without factors."""
@@ -63,6 +66,7 @@ class ServedSide:
         """Bytes held, the index included."""
         own = (self._vectors, self._biases, self._order, self._sorted, self._scaled, self._solved)
         size = sum(array.nbytes for array in own) + self._centre.nbytes + self.side.memory_bytes
+        size += self.co_rated.memory_bytes if self.co_rated else 0
         return size + (self.index.memory_bytes if self.index else 0)
 
     def slots_of(self, keys: NDArray[np.uint64]) -> tuple[NDArray[np.intp], Mask]:

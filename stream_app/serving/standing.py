@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isnan
 
 from stream_app.ranking.online_choice import LEAST_EVENTS, METHODS, OnlineChoice
 from stream_app.ranking.scores import Weights
+from stream_app.serving.together.measured import Measured
 
 POPULAR = METHODS[0]
 
@@ -21,6 +22,16 @@ class Standing:
     weights: Weights = field(default_factory=Weights)
     ndcg: Mapping[str, float] = field(default_factory=dict)
     hit_rate: Mapping[str, float] = field(default_factory=dict)
+
+    def with_lists_of(self, method: str, measured: Measured) -> Standing:
+        """Return the standing with the measured quality of one more method, once it is known."""
+        if measured.events < LEAST_EVENTS:
+            return self
+        return replace(
+            self,
+            ndcg={**self.ndcg, method: measured.ndcg},
+            hit_rate={**self.hit_rate, method: measured.hit_rate},
+        )
 
     @classmethod
     def of_choice(cls, choice: OnlineChoice) -> Standing:

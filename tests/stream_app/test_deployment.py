@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from stream_app.deployment import new_replica, spec_from_settings
+from stream_app.deployment import listed_by, new_replica, spec_from_settings
 from stream_app.errors import UserError
 from stream_app.models.factorization.factory import LEARNERS
 from stream_app.models.retrieval.factory import INDEXES
-from stream_app.settings import Settings
+from stream_app.settings import LISTS_BY_CO_RATINGS, Settings
 from tests.fixtures.replicas import ALL
 from tests.fixtures.rounds import digests, play, records_of
 from tests.stream_app.models.example_index import SortedIndex
@@ -29,7 +29,12 @@ def test_every_name_of_the_tables_is_a_setting(model: str, index: str) -> None:
     [
         (
             {"model": "bloom"},
-            "model 'bloom': must be one of hybrid, sketch, literal, hashing, dense",
+            "model 'bloom': must be one of hybrid, sketch, literal, hashing, dense, "
+            "slope-one, cosine",
+        ),
+        (
+            {"model": "cosine"},
+            "model = cosine: its lists are made from co-ratings; set co_ratings = true",
         ),
         ({"index": "hnsw"}, "index 'hnsw': must be one of auto, exact, qolsh"),
     ],
@@ -38,6 +43,15 @@ def test_an_unknown_name_is_refused_with_all_that_are_known(wrong, sentence) -> 
     with pytest.raises(UserError) as refused:
         spec_from_settings(Settings(**wrong))
     assert str(refused.value) == sentence
+
+
+@pytest.mark.parametrize("model", LISTS_BY_CO_RATINGS)
+def test_lists_by_co_ratings_have_the_state_of_the_default_learner(model: str) -> None:
+    """A worker can change how it ranks without another state."""
+    settings = Settings(model=model, co_ratings=True)
+    plain = Settings(co_ratings=True)
+    assert spec_from_settings(settings).digest == spec_from_settings(plain).digest
+    assert (listed_by(settings), listed_by(plain)) == (model, None)
 
 
 def test_a_new_row_is_a_setting_and_a_learner_that_cannot_forget_is_refused(monkeypatch) -> None:

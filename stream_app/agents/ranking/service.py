@@ -30,6 +30,7 @@ from stream_app.serving.message_samples import MessageSample, PendingMessage
 from stream_app.serving.recommender import Recommender
 from stream_app.serving.served_side import ServedSide
 from stream_app.serving.standing import Standing
+from stream_app.serving.together.measured import Measured
 from stream_app.state.outcome import BatchOutcome
 from stream_app.wire import Batch
 
@@ -50,18 +51,22 @@ class Finished:
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """Lists to score, and an item side to derive, if its ingredients are given."""
+    """Lists to score, and an item side to derive, if its ingredients are given; `measured`: the
+    quality of the lists by co-ratings."""
 
     ingredients: Ingredients | None
     ratings: int
     samples: list[ListSample | MessageSample]
     choice: OnlineChoice
+    measured: Measured
     recommender: Recommender
 
     def done(self) -> Finished:
         """Do the work and return what came of it; only one thread may work on a `choice`."""
         for sample in self.samples:
             sample.score(self.choice)
+            if isinstance(sample, ListSample):
+                sample.score_by_co_ratings(self.measured)
         started, served, recommender = time.perf_counter(), None, self.recommender
         if self.ingredients is not None:
             # Read once: the event loop may replace the state, and with it the item side, now.
@@ -72,9 +77,10 @@ class Work:
             if served is not None:
                 self.choice.start = start_of(served.side)
         seconds = time.perf_counter() - started
-        return Finished(
-            Standing.of_choice(self.choice), len(self.samples), served, seconds, self.ratings
-        )
+        standing = Standing.of_choice(self.choice)
+        if recommender.listed_by is not None:
+            standing = standing.with_lists_of(recommender.listed_by, self.measured)
+        return Finished(standing, len(self.samples), served, seconds, self.ratings)
 
 
 class RankingService:
@@ -87,7 +93,7 @@ class RankingService:
         self._start()
 
     def _start(self) -> None:
-        self._choice = OnlineChoice()
+        self._choice, self._measured = OnlineChoice(), Measured()
         self._schedule, self._budget = Schedule(), SamplingBudget()
         self._pending: list[Pending] = []
         self._messages: list[PendingMessage] = []
@@ -128,10 +134,13 @@ class RankingService:
         # Of the state, not of the ledger, which begins again where a state is adopted.
         ratings = replica.pairs.reports
         due = self._schedule.due(ratings)
-        ingredients = Ingredients.taken_from(replica) if due else None
+        listed_by = self._recommender.listed_by
+        ingredients = Ingredients.taken_from(replica, listed_by) if due else None
         if ingredients is None and not self._samples:
             return
-        work = Work(ingredients, ratings, self._samples, self._choice, self._recommender)
+        work = Work(
+            ingredients, ratings, self._samples, self._choice, self._measured, self._recommender
+        )
         self._samples, self._working = [], True
         # A daemon: the process does not wait for a derivation when it ends.
         threading.Thread(
@@ -159,7 +168,8 @@ class RankingService:
             log.info("ranking.method", method=standing.method, ndcg=ndcg)
         self._recommender.standing = standing
         self._metrics.lists_scored(finished.lists)
-        self._metrics.ranking(standing.method, standing.ndcg, standing.hit_rate)
+        serving = self._recommender.listed_by or standing.method
+        self._metrics.ranking(serving, standing.ndcg, standing.hit_rate)
         if served is not None:
             self._schedule.ended(finished.ratings, finished.seconds)
             self._recommender.adopt(served)

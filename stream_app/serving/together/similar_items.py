@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.ranking.similarity import nearest
+from stream_app.ranking.similarity import COSINE, nearest
 from stream_app.serving.ranked_items import RankedItems, Refused
 from stream_app.serving.recommender import Recommender
 from stream_app.serving.served_side import ServedSide
@@ -48,12 +48,20 @@ def similar_items(recommender: Recommender, item: Item, count: int) -> RankedIte
         return Refused(UNKNOWN)
     if served is None:
         return Refused(NOTHING_YET)
-    near = _by_links(served, wanted)
+    near = _by_co_ratings(served, wanted) or _by_links(served, wanted)
     if near is None:
         return Refused(OUTSIDE)
     shown = (replica.items.rows(near.keys) >= 0) & ~catalogue.withdrawn(near.keys)
     keys = near.keys[shown][:count]
     return RankedItems(keys, _ratings(recommender, keys), near.method, near.as_of)
+
+
+def _by_co_ratings(served: ServedSide, wanted: NDArray[np.uint64]) -> _Near | None:
+    table = served.co_rated
+    slot = -1 if table is None else int(table.slots_of(wanted)[0])
+    if table is None or slot < 0:
+        return None
+    return _Near(table.keys[table.near(slot)], COSINE, table.version)
 
 
 def _by_links(served: ServedSide, wanted: NDArray[np.uint64]) -> _Near | None:

@@ -19,10 +19,11 @@ from stream_app.monitoring.metrics import Metrics
 from stream_app.ranking.online_choice import OnlineChoice
 from stream_app.serving.ingredients import Ingredients
 from stream_app.serving.recommender import Recommender
+from stream_app.serving.together.measured import Measured
 from stream_app.wire.state_records import StateOrigin
 from tests.fixtures.clusters import batch_of, device_of, half_of, liked
 from tests.fixtures.waiting import PATIENCE_SECONDS
-from tests.stream_app.serving.sides import derived, trained
+from tests.stream_app.serving.sides import CO_RATED, derived, trained
 
 
 class Clock:
@@ -85,13 +86,13 @@ def spent(budget: SamplingBudget) -> list[int]:
 Body = Callable[[RankingService, Recommender, Metrics, WorkerStatus], Coroutine[Any, Any, None]]
 
 
-def with_service(body: Body) -> None:
+def with_service(body: Body, recommender: Recommender | None = None) -> None:
     """Run a test's body in an event loop, with the service of a recommender that has pairs."""
 
     async def main() -> None:
-        recommender, metrics = trained(), Metrics(CollectorRegistry())
+        served, metrics = recommender or trained(), Metrics(CollectorRegistry())
         status = WorkerStatus()
-        await body(RankingService(recommender, metrics, status), recommender, metrics, status)
+        await body(RankingService(served, metrics, status), served, metrics, status)
 
     asyncio.run(main())
 
@@ -138,6 +139,36 @@ def test_the_item_side_is_derived_beside_the_loop_and_then_measured_and_chosen()
         assert status.failure is None
 
     with_service(body)
+
+
+@pytest.mark.parametrize("method", ["slope-one", "cosine"])
+def test_lists_by_co_ratings_are_measured_beside_the_others(method: str) -> None:
+    async def body(
+        ranking: RankingService, recommender: Recommender, metrics: Metrics, status: WorkerStatus
+    ) -> None:
+        ranking.at_cut()
+        await until(lambda: recommender.side)
+        for seq in (2, 3, 4, 5):
+            for number in range(80):
+                rated = recommender.replica.history(device_of(number))[0].tolist()
+                new = next(item for item in half_of(number) if item not in rated)
+                batch = batch_of(liked(number, [new], seq))
+                ranking.before(batch)
+                ranking.after(recommender.replica.apply(batch))
+        ranking.at_cut()
+        await until(lambda: published(metrics, "lists_scored_total") > 0)
+        ndcg = recommender.standing.ndcg
+        assert published(metrics, "list_method", method=method) == 1
+        assert published(metrics, "list_method", method="blend") == 0
+        assert published(metrics, "list_ndcg_ratio", method=method) == ndcg[method]
+        assert 0 < recommender.standing.hit_rate[method] <= 1
+        if method == "cosine":
+            assert ndcg[method] > ndcg["popular"]
+        answer = recommender.answer(device_of(0), 5)
+        assert (answer.method, answer.ndcg) == (method, round(ndcg[method], 4))
+        assert status.failure is None
+
+    with_service(body, trained(spec=CO_RATED, listed_by=method))
 
 
 def test_a_replaced_state_drops_what_the_thread_still_works_on() -> None:
@@ -194,7 +225,7 @@ def test_the_thread_looks_once_at_an_item_side_that_may_be_replaced_meanwhile() 
     served = derived(recommender)
     recommender.__class__ = Replaced
     ingredients = Ingredients.taken_from(recommender.replica)
-    finished = Work(ingredients, 1, [], OnlineChoice(), recommender).done()
+    finished = Work(ingredients, 1, [], OnlineChoice(), Measured(), recommender).done()
     assert finished.served is not None
     assert finished.served.side.keys.tolist() == served.side.keys.tolist()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.ingredients import Ingredients
 from stream_app.serving.recommender import Recommender
@@ -11,6 +13,8 @@ from stream_app.state.replica import Replica
 from stream_app.state.spec import StateSpec
 from tests.fixtures.clusters import DESIGN, learned, tastes
 
+CO_RATED = replace(DESIGN, co_ratings=True)
+
 
 def trained(
     devices: int = 80,
@@ -18,18 +22,19 @@ def trained(
     index: str = "exact",
     catalogue: Catalogue | None = None,
     spec: StateSpec = DESIGN,
+    listed_by: str | None = None,
 ) -> Recommender:
     """Return a recommender without an item side, after one event of each device."""
     replica = Replica(spec)
     for event in tastes(devices, each):
         learned(replica, event)
     replica.end_round(1, replica.end_offsets)
-    return Recommender(replica, catalogue or Catalogue(), index)
+    return Recommender(replica, catalogue or Catalogue(), index, listed_by=listed_by)
 
 
 def derived(recommender: Recommender) -> ServedSide:
     """Derive the item side of the state as it is now, and adopt it."""
-    ingredients = Ingredients.taken_from(recommender.replica)
+    ingredients = Ingredients.taken_from(recommender.replica, recommender.listed_by)
     assert ingredients is not None
     served = ingredients.derived(recommender.side, recommender.index_name, 64, 1)
     recommender.adopt(served)

@@ -1,0 +1,104 @@
+"""Co-ratings made ready for queries: similar items, and lists by Slope One or cosine.
+
+    cosine       f_j = mean of s_kj over the history, s_jk = c_jk / sqrt((n_j + beta) (n_k + beta))
+    slope-one    f_j = mean of within(r_k + D_jk / (c_jk + beta), 1, 5)
+
+The equations, their names and their sources: `ranking/similarity/`. Both forms are damped: of two
+items that a few devices have in common little is known. Derived beside the learning, from a copy of
+the state at a cut; clear, so for what the server may know.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.ranking.similarity import COSINE, SLOPE_ONE, cosine, explain, nearest, slope_one
+from stream_app.ranking.similarity.table import CoRatingTable
+
+DAMPING = 20.0  # devices
+_LEAST_PROFILE = 1  # no noise follows, so a short history needs no damping
+
+
+class RatedItems(NamedTuple):
+    """What a device has rated: slots (m,), -1 for an item without one, and stars (m,)."""
+
+    slots: NDArray[np.int64]
+    stars: NDArray[np.float32]
+
+    @property
+    def known(self) -> bool:
+        """Whether an item of it has a slot."""
+        return bool((self.slots >= 0).any())
+
+
+class CoRated:
+    """n items of the head at cut `version`: similarities (n, n), and where lists are by Slope One
+    the damped deviations (n, n)."""
+
+    def __init__(self, table: CoRatingTable, method: str = COSINE) -> None:
+        self.version, self.keys, self.method = table.version, table.keys, method
+        self.similarities = cosine.similarities(table, DAMPING)
+        self._deviations = None
+        if method == SLOPE_ONE:
+            self._deviations = slope_one.deviations(table, DAMPING)
+        self.ties = nearest.ties(self.keys)
+        self._order = np.argsort(self.keys, kind="stable")
+        self._sorted = self.keys[self._order]
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes held."""
+        tables = (self.similarities, self._deviations, self.keys, self.ties)
+        return sum(each.nbytes for each in tables if each is not None)
+
+    def slots_of(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Return the slot of each item (m,), -1 for one without."""
+        if not len(self):
+            return np.full(len(keys), -1, np.int64)
+        at = np.minimum(np.searchsorted(self._sorted, keys), len(self) - 1)
+        found = np.where(self._sorted[at] == keys, self._order[at], -1)
+        return found.astype(np.int64)
+
+    def rated(self, keys: NDArray[np.uint64], stars: NDArray[np.float32]) -> RatedItems:
+        """Return ratings of items `keys` (m,) as this table takes them."""
+        return RatedItems(self.slots_of(keys), stars)
+
+    def scores(self, rated: RatedItems) -> NDArray[np.float32]:
+        """Return the scores (n,) by which lists are ranked, of Slope One stars; -inf for an item
+        that no device has rated beside one of these, of which nothing is known."""
+        together = cosine.scores(self.similarities, rated.slots, _LEAST_PROFILE)
+        found = together
+        if self._deviations is not None:
+            found = slope_one.predict(self._deviations, rated.slots, rated.stars, _LEAST_PROFILE)
+        return np.where(together > 0, found, np.float32(-np.inf))
+
+    @property
+    def predicts_stars(self) -> bool:
+        """Whether scores are predicted ratings."""
+        return self._deviations is not None
+
+    def best(
+        self, scores: NDArray[np.float32], count: int, allowed: NDArray[np.bool_]
+    ) -> NDArray[np.int64]:
+        """Return the slots of the best `count` items that may be shown and of which something is
+        known, best first."""
+        return nearest.best_slots(scores, count, self.ties, allowed & np.isfinite(scores))
+
+    def because(self, rated: RatedItems, listed: NDArray[np.int64]) -> tuple[int | None, ...]:
+        """Return for each listed slot the key of the rated item that contributes most."""
+        if self._deviations is None:
+            parts = cosine.contributions(self.similarities, rated.slots, listed)
+        else:
+            parts = slope_one.contributions(self._deviations, rated.slots, rated.stars, listed)
+        found = explain.because(parts, rated.slots, self.ties)
+        return tuple(int(self.keys[slot]) if slot >= 0 else None for slot in found)
+
+    def near(self, slot: int) -> NDArray[np.int64]:
+        """Return the slots of all items with a similarity to one above 0, most similar first."""
+        return nearest.similar_to(self.similarities, slot, len(self), self.ties)
