@@ -17,6 +17,7 @@ from tests.benchmarks import (
     noise_once,
     retrieval,
     rounds,
+    similarity,
 )
 from tests.fixtures.movielens import load
 
@@ -39,6 +40,16 @@ def test_a_benchmark_without_its_data_set_lists_that_it_was_skipped(module, fold
     assert str(folder) in figure.name
     assert math.isnan(figure.value)
     assert figure.met is None
+
+
+def test_the_speed_of_lists_is_measured_without_the_data_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(similarity, "ITEMS", 200)
+    *figures, last = similarity.measure()
+    assert all(figure.value > 0 and figure.unit == "ms" for figure in figures)
+    assert "a list by cosine with reasons, 200 items" in [figure.name for figure in figures]
+    assert "skipped" in last.name
 
 
 def test_the_generated_catalogues_are_measured_without_the_data_set(

@@ -1,0 +1,227 @@
+"""Items that go together: RMSE of Slope One and cosine, their lists, and what a list costs.
+
+RMSE: ML-1M, a random 80/20 split, predictions clamped to 1 .. 5, ratings of items without any
+learned rating left out. The peer is SlopeOne of scikit-surprise where that is installed (`pip
+install scikit-surprise`), otherwise its formula: the user's mean and the mean deviation from those
+of the user's items that have a co-rater. Lists: nDCG@10 of 2,000 users, each user's last rating
+held out, all unseen items ranked, nothing noised; "MF" are the predicted stars of the dense
+factorization. Speed: a generated table of 4,096 items and a history of 128.
+"""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from math import nan
+
+import numpy as np
+
+from murmurec.ranking import RankingEvaluation, RankingOptions
+from murmurec.ratings import columns_of
+from producers.datasets.load import Dataset, load
+from stream_app.evaluation.ranking import RankingRow
+from stream_app.ranking.similarity import cosine, nearest, slope_one, table
+from stream_app.ranking.similarity.explain import because
+from stream_app.ranking.similarity.table import CoRatingTable
+from tests.benchmarks.figure import Figure
+from tests.fixtures.rating_files import folder, rating_files
+
+ITEMS, HISTORY, LEAST_PROFILE = 4_096, 128, 20
+Predict = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+def measure() -> list[Figure]:
+    """Return errors, lists and speed."""
+    files = rating_files()
+    if "ml-1m" not in files:
+        title = f"similarity on ML-1M: skipped, not in {folder()} (set MURMUREC_DATA)"
+        return [*speed(), Figure(title, nan, "")]
+    data = load(files["ml-1m"])
+    return [*errors(Split.drawn(data.users, data.items, data.ratings)), *lists(data), *speed()]
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Slots and ratings by user, learned and tested, and the table of what is learned."""
+
+    learned: list[tuple[np.ndarray, np.ndarray]]
+    tested: list[tuple[np.ndarray, np.ndarray]]
+    table: CoRatingTable
+
+    @classmethod
+    def drawn(cls, users: np.ndarray, items: np.ndarray, ratings: np.ndarray) -> Split:
+        held = np.random.default_rng(0).random(len(users)) < 0.2
+        people, by_user = np.unique(users, return_inverse=True)
+        keys = np.unique(items[~held])
+        found = table.from_ratings(by_user[~held], items[~held], ratings[~held], keys)
+        slots = found.slots(items)
+
+        def by_people(rows: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+            rows = rows[np.argsort(by_user[rows], kind="stable")]
+            starts = np.searchsorted(by_user[rows], np.arange(len(people) + 1))
+            spans = [rows[first:last] for first, last in pairwise(starts)]
+            return [(slots[span], ratings[span]) for span in spans]
+
+        return cls(
+            by_people(np.flatnonzero(~held)), by_people(np.flatnonzero(held & (slots >= 0))), found
+        )
+
+    def rmse(self, predict: Predict) -> float:
+        """Return the error of a function from slots and ratings to the stars of all items."""
+        total, count = 0.0, 0
+        for own, (slots, ratings) in zip(self.learned, self.tested, strict=True):
+            if len(slots):
+                found = np.clip(predict(*own)[slots], 1, 5) - ratings
+                total, count = total + float(found @ found), count + len(found)
+        return (total / count) ** 0.5
+
+
+def errors(split: Split) -> list[Figure]:
+    """Return the RMSE of every form, beside that of the peer."""
+    found, means = split.table, cosine.item_means(split.table)
+
+    def by_deviations(deviations: np.ndarray, least_profile: int | None = None) -> float:
+        return split.rmse(lambda s, r: slope_one.predict(deviations, s, r, least_profile))
+
+    def by_cosine(damping: float | None) -> float:
+        similar = cosine.similarities(found, damping)
+        return split.rmse(lambda s, r: cosine.predict(similar, means, s, r))
+
+    name, peer = peer_rmse(split)
+    plain = by_deviations(slope_one.deviations(found))
+    figures = [
+        Figure("Slope One, ML-1M, RMSE", plain, "stars"),
+        Figure(f"the same of {name}", peer, "stars"),
+        Figure("distance of the two", abs(plain - peer), "stars", "<= 0.005"),
+    ]
+    for damping in (5.0, 20.0, 50.0):
+        for towards in (False, True):
+            deviations = slope_one.deviations(found, damping, towards_means=towards)
+            error = by_deviations(deviations, LEAST_PROFILE)
+            bound = slope_one.other_profile_bound(damping, towards_means=towards)
+            centre = "the means" if towards else "0"
+            label = f"damped {damping:g} towards {centre}, another user moves it by {bound:.2f}"
+            figures.append(Figure(f"Slope One {label}, RMSE", error, "stars"))
+            if towards and damping == 20:
+                gain = "damped 20 towards the means, RMSE above plain"
+                figures.append(Figure(f"Slope One {gain}", error - plain, "stars", "<= 0"))
+    figures += [
+        Figure("cosine, ML-1M, RMSE", by_cosine(None), "stars"),
+        Figure("cosine damped 20, RMSE", by_cosine(20.0), "stars"),
+    ]
+    return figures
+
+
+def peer_rmse(split: Split) -> tuple[str, float]:
+    """Return the name and the error of the peer."""
+    try:
+        surprise = importlib.import_module("surprise")
+    except ImportError:
+        deviations = slope_one.deviations(split.table)
+        known = split.table.counts > 0
+
+        def written_out(slots: np.ndarray, ratings: np.ndarray) -> np.ndarray:
+            shared = known[slots]
+            moved = np.where(shared, deviations[:, slots].T, 0).sum(axis=0, dtype=np.float64)
+            return ratings.mean() + moved / np.maximum(shared.sum(axis=0), 1)
+
+        return "surprise's formula, written out", split.rmse(written_out)
+    by_user = {
+        user: list(zip(slots.tolist(), ratings.tolist(), strict=True))
+        for user, (slots, ratings) in enumerate(split.learned)
+    }
+    by_item: dict[int, list[tuple[int, float]]] = {}
+    for user, cells in by_user.items():
+        for slot, rating in cells:
+            by_item.setdefault(slot, []).append((user, rating))
+    count, items = sum(map(len, by_user.values())), len(split.table)
+    names = {user: user for user in by_user}, {slot: slot for slot in range(items)}
+    learned = surprise.Trainset(by_user, by_item, len(by_user), items, count, (1, 5), *names)
+    model = surprise.SlopeOne().fit(learned)
+    total, tested = 0.0, 0
+    for user, (slots, ratings) in enumerate(split.tested):
+        for slot, rating in zip(slots.tolist(), ratings.tolist(), strict=True):
+            total += (min(max(model.estimate(user, slot), 1), 5) - rating) ** 2
+            tested += 1
+    return f"scikit-surprise {surprise.__version__}", (total / tested) ** 0.5
+
+
+def lists(data: Dataset) -> list[Figure]:
+    """Return nDCG@10 of every method side by side."""
+    run = RankingEvaluation(
+        columns_of(data, None),
+        "none:5:inf",
+        k=10,
+        split="last",
+        model="dense",
+        seed=0,
+        options=RankingOptions(),
+    )
+    rows = run.measure(lambda done, total: None).rows
+
+    def row(method: str, where: str = "baseline") -> RankingRow:
+        return next(each for each in rows if (each.method, each.where) == (method, where))
+
+    popular = row("popular").ndcg
+    wanted = {
+        "cosine": (row("cosine"), f">= {popular:.4f}"),
+        "cosine damped 20": (row("damped cosine"), f">= {popular:.4f}"),
+        "Slope One": (row("slope-one"), ""),
+        "Slope One damped 20 towards the means": (row("damped slope-one"), ""),
+        "MF, predicted stars": (row("factors", "server"), ""),
+        "popular": (row("popular"), ""),
+    }
+    return [
+        Figure(f"{name}, ML-1M, last held out", each.ndcg, "nDCG@10", target)
+        for name, (each, target) in wanted.items()
+    ]
+
+
+def speed() -> list[Figure]:
+    """Return what a derivation and one list cost."""
+    random = np.random.default_rng(4)
+    users = np.repeat(np.arange(1_000), HISTORY)
+    items = np.minimum(random.zipf(1.2, len(users)), ITEMS) - 1
+    found = table.from_ratings(users, items, random.integers(1, 6, len(users)), np.arange(ITEMS))
+    slots = random.choice(ITEMS, HISTORY, replace=False)
+    stars = random.integers(1, 6, HISTORY).astype(np.float32)
+    ties = nearest.ties(found.keys)
+    deviations = slope_one.deviations(found, 20.0, towards_means=True)
+    similar = cosine.similarities(found, 20.0)
+
+    def by_cosine() -> None:
+        best = nearest.best_slots(cosine.scores(similar, slots, LEAST_PROFILE), 10, ties)
+        because(cosine.contributions(similar, slots, best), slots, ties)
+
+    def by_slope_one() -> None:
+        scores = slope_one.predict(deviations, slots, stars, LEAST_PROFILE)
+        best = nearest.best_slots(scores, 10, ties)
+        because(slope_one.contributions(deviations, slots, stars, best), slots, ties)
+
+    timed: dict[str, tuple[Callable[[], object], int]] = {
+        "Slope One derived": (
+            lambda: slope_one.deviations(found, 20.0, towards_means=True),
+            3,
+        ),
+        "cosine derived": (lambda: cosine.similarities(found, 20.0), 3),
+        "a list by Slope One with reasons": (by_slope_one, 40),
+        "a list by cosine with reasons": (by_cosine, 40),
+        "items similar to one": (lambda: nearest.similar_to(similar, 7, 10, ties), 40),
+    }
+    return [
+        Figure(f"{name}, {ITEMS:,} items", 1e3 * _seconds(call, times), "ms")
+        for name, (call, times) in timed.items()
+    ]
+
+
+def _seconds(call: Callable[[], object], times: int) -> float:
+    """Return the median time of a call."""
+    found = []
+    for _ in range(times):
+        began = time.perf_counter()
+        call()
+        found.append(time.perf_counter() - began)
+    return float(np.median(found))
