@@ -1,7 +1,8 @@
 """The public table from noisy sums of what devices rated together: computed once, free afterwards.
 
     s_jk = max(c_jk, 0) / sqrt((n_j + beta) (n_k + beta))      beta: the damping, see below
-    a link where c_jk is above `CLEAR` standard deviations of its noise
+    a link where c_jk is above sqrt(2 ln n) standard deviations of its noise, n items: noise alone
+           gives an item less than one (Donoho and Johnstone 1994)
     step   an item without a link into a domain takes  s_ab s_bt  over the items b of its own
            domain that have one: the path over a bridge of Guerraoui et al. (2017, section 4.2)
     mean   3 + (sum_j - 3 n_j) / (n_j + beta)
@@ -14,6 +15,7 @@ the table is made once and published as bytes.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +26,6 @@ from stream_app.ranking.domains.links import strongest
 from stream_app.ranking.domains.similarity_table import MOST_DEVIATION, SimilarityTable
 from stream_app.ranking.similarity.table import CoRatingTable
 
-CLEAR = 2.0
 MOST_LINKS = 50
 _MIDDLE = 3.0
 _BRIDGES = 10  # of an item's links within its domain, those that a step goes over
@@ -57,7 +58,7 @@ def similarity_table(
     domain = np.array([names.index(name) for name in domain_of], np.uint8)
     beta = np.float32(noise.damping)
     raters = sums.raters.clip(0)
-    linked = sums.counts > np.float32(CLEAR * noise.deviation)
+    linked = sums.counts > np.float32(clear(len(sums.keys)) * noise.deviation)
     norms = 1 / np.sqrt(raters + beta)
     similar = np.where(linked, sums.counts * (norms[:, None] * norms), 0).clip(0, 1)
     np.fill_diagonal(similar, 0)
@@ -89,6 +90,11 @@ def similarity_table(
         similarities=np.stack(similarities).astype(np.float32),
         deviations=np.stack(deviations).clip(-MOST_DEVIATION, MOST_DEVIATION).astype(np.float32),
     )
+
+
+def clear(items: int) -> float:
+    """Return how many standard deviations of its noise a count of a link is above."""
+    return math.sqrt(2 * math.log(max(items, 2)))
 
 
 def _reached(
