@@ -11,7 +11,7 @@ from producers.datasets.load import Dataset
 from stream_app.cli.output import Advance
 from stream_app.cli.research.reproduce.sources import Sources
 from stream_app.errors import UsageError
-from stream_app.evaluation.papers import zheng_2016
+from stream_app.evaluation.papers import park_2011_sets, zheng_2016
 from stream_app.evaluation.papers.figure import Figure
 from stream_app.evaluation.papers.systems import PAPERS
 
@@ -54,7 +54,23 @@ def _c1(sources: Sources, advance: Advance) -> Figure:
     return zheng_2016.c1(ratings, epsilons=epsilons, progress=advance, seed=sources.seed)
 
 
+def _f6(sources: Sources, advance: Advance) -> Figure:
+    people, steps = (5, 100) if sources.quick else (20, 1_000)
+    return park_2011_sets.f6(
+        _stars(sources.ratings("ml-100k")),
+        people=people, steps=steps, seed=sources.seed, progress=advance,
+    )  # fmt: skip
+
+
+def _f7(sources: Sources, advance: Advance) -> Figure:
+    return park_2011_sets.f7(
+        _stars(sources.ratings("ml-100k")), seed=sources.seed, progress=advance
+    )
+
+
 FIGURES: tuple[Reproducible, ...] = (
+    Reproducible("F6", "S003", "overlap of a private set with the best ten", "ml-100k", _f6),
+    Reproducible("F7", "S003", "divergence of the chain and of exact draws", "ml-100k", _f7),
     Reproducible("F1", "S001", "cells published, real and fake", "ml-100k", _f1),
     Reproducible("F2", "S001", "error of what is learned from reports", "ml-100k", _f2),
     Reproducible("C1", "S001", "recovery by the nuclear norm, and its bound", "ml-100k", _c1),
