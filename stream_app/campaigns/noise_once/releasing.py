@@ -34,7 +34,10 @@ from stream_app.ranking.similarity.table import CoRatingTable
 
 LEAST_ITEMS, MOST_ITEMS = 2, 8_192
 MOST_EPSILON = 500
-_DEVIATION = 8_192  # grid units of noise: rounding to the grid is far below it
+# Grid units of noise: rounding to the grid is far below it. Wider where a contribution of many
+# items would round to zeros, up to what the sampler's tables hold.
+_DEVIATION, _MOST_DEVIATION = 8_192, 32_768
+_LEAST_BOUND = 2_048
 _DAMPING = 8.0  # standard deviations of the noise of a count of two items
 
 Listed = tuple[NDArray[np.integer], NDArray[np.floating]]
@@ -109,7 +112,9 @@ def plan_for(
         raise ValueError(f"{items} items: must be {LEAST_ITEMS} to {MOST_ITEMS:,}")
     size = place_count(items, differences=differences)
     square = largest_square(Fraction(epsilon), Fraction(delta), size)
-    bound = max(1, min(MAX_BOUND, int(_DEVIATION * math.sqrt(square))))
+    mu = math.sqrt(square)
+    fine = max(_DEVIATION * mu, min(_LEAST_BOUND, _MOST_DEVIATION * mu))
+    bound = max(1, min(MAX_BOUND, int(fine)))
     return NoisePlan(items, bound, least_variance(bound, square), differences)
 
 

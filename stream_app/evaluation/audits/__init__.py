@@ -7,6 +7,8 @@
     campaign       many of them, judged
     event_runs     one training with a rating event, or without
     trainers       many of them, judged
+    linear         one rating from published scores, in closed form
+    linear_runs    the same against every mechanism of items that go together
 
 The attacker is given what no real one has: every other person's ratings, the candidate's data, the
 noise of a party that is curious. A measurement is no guarantee: a lower bound above the claim shows
