@@ -28,14 +28,17 @@ from stream_app.ranking.histories import History
 from stream_app.ranking.item_side import ItemSide
 from stream_app.ranking.online_choice import OnlineChoice
 from stream_app.ranking.pair_counts import LIKED, WEIGHT_ONE
+from stream_app.ranking.reasons import ALONE, reasons_of
 from stream_app.ranking.scores import (
     Components,
     TasteMap,
+    Weights,
     component_scores,
     fallback,
     taste_map,
     top_slots,
 )
+from stream_app.ranking.similarity.linked import linked_to
 from stream_app.serving.head_lists import scores_by
 from stream_app.state.item_directory import ItemDirectory
 
@@ -133,6 +136,35 @@ class LearnedLists:
             allowed[rows] = False
             rows = np.concatenate((rows, self._rest(user, k - len(rows), allowed)))
         return rows
+
+    def near(self, item: np.uint64, k: int) -> NDArray[np.int64]:
+        """Return the places in `keys` of at most k items that go with one, nearest first; none for
+        an item of which too little is known."""
+        self._catch_up()
+        ready, row = self._ready, int(self._items.rows(np.array([item], np.uint64))[0])
+        if ready is None or not 0 <= row < len(ready.slots) or ready.slots[row] < 0:
+            return np.empty(0, np.int64)
+        return ready.rows[linked_to(ready.side, int(ready.slots[row]))[:k]]
+
+    def because(self, user: np.uint64, items: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Return for each item (m,) the place in `keys` of the user's item that adds most to its
+        score, -1 where none does."""
+        self._catch_up()
+        found = np.full(len(items), -1, np.int64)
+        ready, weights = self._ready, self._choice.weights
+        if self.method != "blend":
+            weights = ALONE.get(self.method, Weights(0, 0, 0, 0, 0))
+        if ready is None:
+            return found
+        history = self._history(int(self._users.rows(np.array([user], np.uint64))[0]), ready)
+        rows = self._items.rows(items)
+        inside = np.flatnonzero((rows >= 0) & (rows < len(ready.slots)))
+        inside = inside[ready.slots[rows[inside]] >= 0]
+        tastes, components = ready.tastes.rows[history.slots], ready.components(history)
+        listed = ready.slots[rows[inside]]
+        first = reasons_of(ready.side, history, tastes, components, weights, listed).first()
+        found[inside] = np.where(first >= 0, ready.rows[first], -1)
+        return found
 
     def _from_head(self, user: int, k: int, allowed: NDArray[np.bool_]) -> NDArray[np.int64]:
         ready = self._ready

@@ -157,6 +157,23 @@ class Recommender:
         stars = self._on_scale(self._learner.predict_many(np.repeat(key, len(items)), items))
         return [(self._items[row], float(s)) for row, s in zip(rows.tolist(), stars, strict=True)]
 
+    def because(self, user: int | str, items: Iterable[int | str]) -> list[int | str | None]:
+        """Return for each item the rated one that adds most to its place in the user's list; None
+        where none does, as in a list of popular items."""
+        wanted = ids_of(_column(items), "item")
+        if not len(wanted):
+            return []
+        rows = self._lists.because(user_keys(ids_of([user], "user"))[0], item_keys(wanted))
+        return [self._items[row] if row >= 0 else None for row in rows.tolist()]
+
+    def similar(self, item: int | str, k: int = 10) -> list[int | str]:
+        """Return at most k items that go with one, nearest first, for no user; none for an item of
+        which too little is known."""
+        if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+            raise ValueError(f"k {k!r}: ask for 1 or more items")
+        rows = self._lists.near(item_keys(ids_of([item], "item"))[0], k)
+        return [self._items[row] for row in rows.tolist()]
+
     def _start(self, scale: Scale) -> None:
         """Reset the model for ratings on this scale."""
         self._scale = scale

@@ -69,7 +69,7 @@ ModelOption = Annotated[
     typer.Option(
         "--model",
         metavar="NAME",
-        help="hybrid, sketch, literal, dense or hashing (env MURMUREC_MODEL).",
+        help="hybrid, sketch, literal, dense, hashing, slope-one or cosine (env MURMUREC_MODEL).",
     ),
 ]
 IndexOption = Annotated[

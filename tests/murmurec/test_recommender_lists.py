@@ -57,6 +57,7 @@ def test_popular_items_serve_where_nothing_goes_together() -> None:
         found = [counts[int(item)] for item in listed(model, user, 10)]
         unseen = sorted((n for item, n in counts.items() if item not in seen), reverse=True)
         assert found == unseen[:10]
+        assert model.because(user, listed(model, user, 3)) == [None] * 3
 
 
 def test_an_unknown_user_gets_the_popular_items() -> None:
@@ -128,3 +129,39 @@ def test_a_user_with_ten_thousand_items() -> None:
     model = Recommender(**SMALL).fit((["all"] * 10_000, list(range(10_000)), [4, 5] * 5_000))
     assert model.recommend("all") == []
     assert len(listed(model, "new", 100)) == 100
+
+
+def test_items_near_to_one_are_of_its_taste() -> None:
+    model = Recommender(**SMALL).fit(two_tastes())
+    for item in (0, 1, TASTE, TASTE + 1):
+        found = model.similar(item, 5)
+        assert len(found) == 5
+        assert item not in found
+        assert {int(each) // TASTE for each in found} == {item // TASTE}
+    assert model.similar(0, 3) == model.similar(0, 5)[:3]
+    assert model.similar("unknown") == model.similar(10**6) == []
+
+
+def test_each_item_of_a_list_has_a_rated_one_behind_it() -> None:
+    ratings = two_tastes()
+    model = Recommender(**SMALL).fit(ratings)
+    for user in range(6):
+        rated = set(ratings["item"][ratings["user"] == user].tolist())
+        found = model.because(user, listed(model, user))
+        assert len(found) == 5
+        assert set(found) <= rated
+    assert model.because("new", [0, 1]) == [None, None]
+    assert model.because(0, ["unknown"]) == [None]
+    assert model.because(0, []) == []
+
+
+def test_near_items_and_reasons_of_nothing_are_empty() -> None:
+    model = Recommender(**SMALL)
+    assert model.similar(5) == []
+    assert model.because(1, [5]) == [None]
+
+
+@pytest.mark.parametrize("k", [0, -1, True, 2.5])
+def test_a_bad_number_of_near_items_is_refused(k: Any) -> None:
+    with pytest.raises(ValueError, match="1 or more"):
+        Recommender(**SMALL).similar(5, k)

@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.ranking.similarity import COSINE, nearest
+from stream_app.ranking.similarity import COSINE
+from stream_app.ranking.similarity.linked import linked_to
 from stream_app.serving.ranked_items import RankedItems, Refused
 from stream_app.serving.recommender import Recommender
 from stream_app.serving.served_side import ServedSide
@@ -68,12 +69,8 @@ def _by_links(served: ServedSide, wanted: NDArray[np.uint64]) -> _Near | None:
     slots, known = served.slots_of(wanted)
     if not known[0]:
         return None
-    side, slot = served.side, int(slots[0])
-    weights = np.zeros(len(side), np.float32)
-    np.add.at(weights, side.link_targets[slot], side.link_weights[slot])
-    weights[slot] = 0
-    best = nearest.best_slots(weights, len(weights), nearest.ties(side.keys), weights > 0)
-    return _Near(side.keys[best], "ease", side.version)
+    side = served.side
+    return _Near(side.keys[linked_to(side, int(slots[0]))], "ease", side.version)
 
 
 def _ratings(recommender: Recommender, keys: NDArray[np.uint64]) -> NDArray[np.float64]:
