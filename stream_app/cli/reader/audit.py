@@ -235,6 +235,43 @@ def profiles(
     found.show(as_json=as_json)
 
 
+@app.command()
+def lia(
+    file: RatingsArgument,
+    epsilon: Annotated[
+        list[str] | None,
+        typer.Option("--epsilon", metavar="E", help="1 and 10 by default; repeatable."),
+    ] = None,
+    users: Annotated[
+        int, typer.Option("--users", metavar="N", help="How many are attacked, drawn by the seed.")
+    ] = 200,
+    items: Annotated[
+        int, typer.Option("--items", metavar="N", help="Of the most rated items.")
+    ] = 500,
+    published: Annotated[
+        int, typer.Option("--published", metavar="N", help="Scores, or items of a list, per user.")
+    ] = 20,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", help="Seed of the noise and of who is attacked.")
+    ] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Solve for one rating from lists by similar items, as in Park and Acharya 2011, section 3.
+
+    Nothing is published: scores with noise as printed, damped scores, ordered lists and sums that
+    are noised once are made here, and attacked by an adversary who knows every other rating. Four
+    ways to guess stand beside what the claimed epsilon allows.
+
+    Example: murmurec audit lia ml-100k.zip --epsilon 1 --epsilon 10
+    """
+    from stream_app.cli.reader.audits.lia import LiaOptions, measured
+
+    options = LiaOptions(file, tuple(epsilon or ("1", "10")), users, items, published, seed)
+    with progress("attacking") as advance:
+        found = measured(options, advance)
+    found.show(as_json=as_json)
+
+
 def _public(
     settings: Settings,
     scope: Path | None,
