@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,12 +25,13 @@ from numpy.typing import ArrayLike, NDArray
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.gaussian.certificate import NoisySum, largest_square, least_variance
 from stream_app.privacy.gaussian.noise_shares import PolyaShares
-from stream_app.privacy.gaussian.sampling import discrete_gaussian
+from stream_app.privacy.gaussian.sampling import LARGEST_VARIANCE, discrete_gaussian
 from stream_app.privacy.randomness import RandomSource
 from stream_app.privacy.selection.replacement import check_selection
 
 _FINEST = Fraction(1, 10_000)  # epsilon of a unit that noise can be drawn for
-_UNITS = 64
+_UNITS, _FEW = 64, 16
+_QUICK = 2**22  # squared units: the table of such noise takes milliseconds
 LARGEST_DELTA = 1e-6
 
 
@@ -106,28 +107,49 @@ class GaussianSimilarities:
         if not 0 < self.delta < 1:
             raise ValueError(f"delta {self.delta}: must be above 0 and below 1")
         if self.epsilon < math.inf:
-            self.law  # noqa: B018 (raises for noise that cannot be drawn)
+            try:
+                self.law  # noqa: B018 (raises for noise that cannot be drawn)
+            except ValueError:
+                raise ValueError(
+                    f"epsilon {self.epsilon:g} for {self.k} similarities: needs wider noise than "
+                    "can be drawn; give more"
+                ) from None
 
     @property
     def adjacency(self) -> Adjacency:
         """What epsilon is about: all ratings of one person."""
         return Adjacency.USER if self.epsilon < math.inf else Adjacency.NOTHING
 
+    @cached_property
+    def units(self) -> int:
+        """Delta in units of the grid: fewer where the noise would be wider than can be drawn."""
+        square = float(largest_square(*self._budget, self.k)) / self.k / 2
+        quick, drawn = (math.isqrt(int(most * square)) for most in (_QUICK, LARGEST_VARIANCE))
+        return max(1, min(_UNITS, max(quick, _FEW), drawn - 1))
+
     @property
+    def grid(self) -> float:
+        """A unit of the grid, as a similarity."""
+        return self.sensitivity / self.units
+
+    @cached_property
     def law(self) -> NoisySum:
         """The noise as certified: bound on what one person moves and variance, in units."""
-        bound = math.isqrt(self.k * (_UNITS + 1) ** 2 - 1) + 1
-        square = largest_square(Fraction(self.epsilon) / 2, Fraction(self.delta), self.k)
+        bound = math.isqrt(self.k * (self.units + 1) ** 2 - 1) + 1
+        square = largest_square(*self._budget, self.k)
         return NoisySum(bound, least_variance(bound, square), self.k)
+
+    @property
+    def _budget(self) -> tuple[Fraction, Fraction]:
+        return Fraction(self.epsilon) / 2, Fraction(self.delta)
 
     def release(self, similarities: ArrayLike, source: RandomSource) -> NDArray[np.float64]:
         """Return similarities (k,) with noise; fewer than k may be given."""
         values = _given(similarities, self.k)
         if self.epsilon == math.inf:
             return values
-        grid = self.sensitivity / _UNITS
         noise = discrete_gaussian(self.law.variance, len(values), source)
-        return np.asarray((np.rint(values / grid) + noise) * grid)
+        return np.asarray((np.rint(values / self.grid) + noise) * self.grid)
 
 
 @lru_cache(maxsize=8)

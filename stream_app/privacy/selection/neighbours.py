@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.randomness import RandomSource
-from stream_app.privacy.selection.gumbel_top_k import GumbelTopK, below
+from stream_app.privacy.selection.gumbel_top_k import GumbelTopK
 from stream_app.privacy.selection.replacement import as_rows, check_selection
 
 
@@ -91,7 +91,7 @@ class PrivateNeighbours:
         k = min(self.k, len(scores))
         if 0 < self.epsilon < math.inf:
             return self._rounds(k).release(scores, source)
-        order = np.array(_shuffled(len(scores), source), np.int64)
+        order = np.argsort(source.words(len(scores)), kind="stable")  # equal words: 2^-64 each
         if not self.epsilon:
             return order[:k]
         return order[np.argsort(-scores[order], kind="stable")[:k]]
@@ -116,12 +116,3 @@ class PrivateNeighbours:
     def _rounds(self, k: int) -> GumbelTopK:
         # With fewer candidates than k there are fewer rounds: together they cost the same half.
         return GumbelTopK(k, Fraction(self.epsilon) / 2, self.sensitivity, self.lowest, 1.0)
-
-
-def _shuffled(size: int, source: RandomSource) -> list[int]:
-    """Return 0 .. size - 1 in a uniform order (Fisher and Yates)."""
-    order = list(range(size))
-    for at in range(size - 1, 0, -1):
-        other = below(at + 1, source)
-        order[at], order[other] = order[other], order[at]
-    return order

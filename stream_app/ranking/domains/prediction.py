@@ -6,7 +6,8 @@
 
 j runs over the c items of the profile. The item-based prediction of Guerraoui et al. 2017 (section
 4.4) has offset 0 and shrink 0; a profile that is itself a guess says more about how a person rates
-than about single items, so deviations are drawn to the person's own offset.
+than about single items, so deviations are drawn to the person's own offset. Where the rated items
+are at hand, `offset_of` is that of all of them, which is the better one.
 """
 
 from __future__ import annotations
@@ -26,23 +27,34 @@ def predicted(
     middles: NDArray[np.floating],
     shrink: float = SHRINK,
     prior: float = PRIOR,
+    offset: float | None = None,
 ) -> NDArray[np.float64]:
     """Return (m,) the rating to expect of every target item, in stars, 1 .. 5.
 
     similarities (c, m): of each item of the profile to every target, such as
     `DomainLinks.dense(links.rows(ego.items))` of links within the target domain. middles (m,):
     public mean ratings. An empty profile, and an item without a link, is predicted by its mean and
-    the person's offset; never NaN.
+    the person's offset; never NaN. offset: in stars, instead of that of the profile.
     """
     _check(ego, similarities, middles)
     deviations = ego.ratings - middles[ego.places]
-    offset = float(deviations.sum() / (len(deviations) + prior)) if len(deviations) else 0.0
+    if offset is None:
+        offset = offset_of(ego.ratings, middles[ego.places], prior)
     kept = np.array(similarities, np.float64)
     kept[np.arange(len(kept)), ego.places] = 0  # an item says of itself what the offset says
     total = (deviations - offset) @ kept
     weight = np.abs(kept).sum(axis=0) + shrink
     personal = np.divide(total, weight, out=np.zeros(len(total)), where=weight > 0)
     return np.asarray((middles + offset + personal).clip(LOWEST, HIGHEST))
+
+
+def offset_of(
+    ratings: NDArray[np.floating], middles: NDArray[np.floating], prior: float = PRIOR
+) -> float:
+    """Return how far ratings (c,) are from the means of their items (c,), drawn to 0, in stars."""
+    if not len(ratings):
+        return 0.0
+    return float((ratings - middles).sum() / (len(ratings) + prior))
 
 
 def scores(

@@ -101,13 +101,13 @@ def test_the_noise_has_the_scale_of_all_k_similarities():
 @pytest.mark.parametrize(("k", "epsilon"), [(1, 1.0), (10, 4.0), (50, 1.0)])
 def test_gaussian_noise_is_certified_for_what_one_person_moves(k, epsilon):
     noise = GaussianSimilarities(k, epsilon, 0.08)
-    assert noise.law.bound >= math.sqrt(k) * 65 - 1e-9
-    sigma = math.sqrt(noise.law.variance) * 0.08 / 64
+    assert noise.law.bound >= math.sqrt(k) * (0.08 / noise.grid + 1) - 1e-9
+    sigma = math.sqrt(noise.law.variance) * noise.grid
     exact = math.sqrt(2 * math.log(1.25e6)) * math.sqrt(k) * 0.08 / (epsilon / 2)
     assert 0.5 * exact < sigma < 1.1 * exact  # the usual formula is no tighter
     drawn = GaussianSimilarities(2000, 1000.0, 0.08).release(np.zeros(2000), SeededSource(2))
-    law = GaussianSimilarities(2000, 1000.0, 0.08).law
-    assert drawn.std() == pytest.approx(math.sqrt(law.variance) * 0.08 / 64, rel=0.1)
+    wide = GaussianSimilarities(2000, 1000.0, 0.08)
+    assert drawn.std() == pytest.approx(math.sqrt(wide.law.variance) * wide.grid, rel=0.1)
 
 
 def test_gaussian_noise_is_less_than_laplace_for_many_similarities():
@@ -186,6 +186,7 @@ def test_an_epsilon_that_is_none_is_refused(epsilon):
         (lambda: LaplaceSimilarities(50, 0.01, 0.1), "wider noise"),
         (lambda: LaplaceSimilarities(3, 400, 0.1), "take Gaussian noise"),
         (lambda: GaussianSimilarities(2, 1, 0.1, delta=0), "delta 0"),
+        (lambda: GaussianSimilarities(50, 1e-5, 0.1), "wider noise"),
         (lambda: PrivateReplacement(1, 0), "sensitivity 0"),
         (lambda: PrivateReplacement(1, 2.5), "sensitivity 2.5"),
         (lambda: PrivateNeighbours(0, 1, 0.1), "0 neighbours"),

@@ -79,10 +79,20 @@ def test_two_items_with_one_replacement_become_their_weighted_mean():
     assert ego.because.tolist() == [30]
 
 
-def test_a_rating_is_carried_from_middle_to_middle_and_stays_on_the_scale():
+def test_a_rating_is_carried_from_middle_to_middle():
     middles = Middles(np.array([4.0, 3, 3]), np.array([3.0, 2, 3, 4.5]))
     assert alter_ego([30], [5], links(), middles).ratings.tolist() == [3]
-    assert alter_ego([30], [1], links(), middles).ratings.tolist() == [1]
+    assert alter_ego([30], [1], links(), middles).ratings.tolist() == [-1]
+
+
+def test_an_item_may_become_several():
+    ego = alter_ego([10, 30], [1, 5], links(), spread=2)
+    assert ego.items.tolist() == [6, 7, 8]
+    assert ego.ratings.tolist() == pytest.approx([(0.5 * 1 + 0.9 * 5) / 1.4, 1, 5])
+    assert ego.because.tolist() == [30, 10, 30]
+    assert alter_ego([10, 20], [1, 5], links(), spread=99).items.tolist() == [6, 7]
+    with pytest.raises(ValueError, match="0 replacements"):
+        alter_ego([10], [1], links(), spread=0)
 
 
 def test_drawn_replacements_are_taken_as_they_are():
@@ -127,6 +137,7 @@ def test_predictions_are_the_formula_and_never_a_number_that_is_none():
     wanted = [3 + offset, 4 + offset, 2 + offset + 0.25 * (1 - offset) / 1.25, 5]
     assert predicted(ego, dense, means).tolist() == pytest.approx(wanted)
     assert np.isfinite(predicted(ego, dense, means, shrink=0, prior=0)).all()
+    assert predicted(ego, dense, means, offset=-1.0)[3] == 4
     with pytest.raises(ValueError, match="profile by targets"):
         predicted(ego, dense[:, :2], means)
 
