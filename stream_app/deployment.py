@@ -102,7 +102,11 @@ def listed_by(settings: Settings) -> str | None:
 
 def _learner(settings: Settings) -> str:
     """Return the learner of the state; ValueError for an unknown name, and for lists by co-ratings
-    without co-ratings."""
+    or published similarities without co-ratings."""
+    if settings.similar_from == "published" and not settings.co_ratings:
+        raise ValueError(
+            "similar_from = published: tables are released from co-ratings; set co_ratings = true"
+        )
     if listed_by(settings) is None:
         if settings.model not in LEARNERS:
             known = ", ".join((*LEARNERS, *LISTS_BY_CO_RATINGS))

@@ -243,6 +243,11 @@ class Settings(BaseSettings):
         description="count for each two items of the head who rated both, with sums of differences "
         "and products of the ratings, for Slope One and cosine; only where presence is public",
     )
+    similar_from: Literal["state", "published"] = Field(
+        "state",
+        description="what near items and lists by slope-one and cosine come from: the state, or "
+        "the public table of noised similarities alone (murmurec similarities publish)",
+    )
     similarity_budget: float = Field(
         0.0,
         ge=0,

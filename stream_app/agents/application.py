@@ -33,7 +33,7 @@ from stream_app.agents.faust_ext import group_membership
 from stream_app.agents.faust_ext.faust_app import SESSION_SECONDS, new_app
 from stream_app.agents.faust_ext.group_membership import Membership, lock_instance
 from stream_app.agents.log_reader import LogReader, Progress
-from stream_app.agents.public_tables import item_links, item_table
+from stream_app.agents.public_tables import item_links, item_table, similarities
 from stream_app.agents.queries.answers import Answers
 from stream_app.agents.queries.reader import QueryReader
 from stream_app.agents.ranking.service import RankingService
@@ -109,6 +109,7 @@ def build(
         patient_producer(connection, linger_ms=20),
         lambda: runtime.recommender.side,
     )
+    similarities.attach(app, runtime, connection)
     _attach_timers(app, runtime, checkpoints, rejections)
 
     queries = _query_reader(app, runtime, connection)

@@ -261,7 +261,12 @@ def new_runtime(settings: Settings) -> Runtime:
     metrics = Metrics(registry)
     metrics.build({"model": settings.model})
     recommender = Recommender(
-        replica, catalogue, settings.index, settings.code_bits, listed_by(settings)
+        replica,
+        catalogue,
+        settings.index,
+        settings.code_bits,
+        listed_by(settings),
+        from_published=settings.similar_from == "published",
     )
     gauges = Gauges(metrics, replica, recommender)
     runtime = Runtime(

@@ -2,6 +2,8 @@
 
     worker       READ     ratings  cuts  state  items  item links  queries
                  WRITE             cuts  state  item table  item links  recommendations  rejected
+    with similar_from = published
+                 READ     similarities
     with campaigns
                  READ     contributions  rounds  item side
                  WRITE                   rounds  item side
@@ -32,20 +34,28 @@ _READ, _WRITE = AclOperation.READ, AclOperation.WRITE
 Operations = tuple[AclOperation, ...]
 
 
-def of_a_worker(topics: Topics, *, campaigns: bool = False) -> dict[str, Operations]:
-    """Return the operations that a worker needs on each topic, with campaigns or without."""
+def of_a_worker(
+    topics: Topics, *, campaigns: bool = False, similarities: bool = False
+) -> dict[str, Operations]:
+    """Return the operations that a worker needs on each topic, with campaigns or without, and with
+    the public table of similarities or without."""
     of_campaigns = of_an_aggregator(topics) | {topics.item_side: (_READ, _WRITE)}
-    return (of_campaigns if campaigns else {}) | {
-        topics.ratings: (_READ,),
-        topics.cuts: (_READ, _WRITE),
-        topics.state: (_READ, _WRITE),
-        topics.items: (_READ,),
-        topics.item_table: (_WRITE,),
-        topics.item_links: (_READ, _WRITE),
-        topics.queries: (_READ,),
-        topics.recommendations: (_WRITE,),
-        topics.rejected: (_WRITE,),
-    }
+    public = {topics.similarities: (_READ,)} if similarities else {}
+    return (
+        (of_campaigns if campaigns else {})
+        | public
+        | {
+            topics.ratings: (_READ,),
+            topics.cuts: (_READ, _WRITE),
+            topics.state: (_READ, _WRITE),
+            topics.items: (_READ,),
+            topics.item_table: (_WRITE,),
+            topics.item_links: (_READ, _WRITE),
+            topics.queries: (_READ,),
+            topics.recommendations: (_WRITE,),
+            topics.rejected: (_WRITE,),
+        }
+    )
 
 
 def of_an_aggregator(topics: Topics) -> dict[str, Operations]:

@@ -30,8 +30,11 @@ class Ingredients:
     method: str = COSINE
 
     @classmethod
-    def taken_from(cls, replica: Replica, method: str | None = None) -> Ingredients | None:
-        """Return copies of what the state holds; None before the first pair."""
+    def taken_from(
+        cls, replica: Replica, method: str | None = None, *, co_ratings: bool = True
+    ) -> Ingredients | None:
+        """Return copies of what the state holds; None before the first pair. Without `co_ratings`
+        those are left out: a public table takes their place."""
         snapshot = replica.pair_snapshot()
         if snapshot is None:
             return None
@@ -41,7 +44,7 @@ class Ingredients:
             vectors,
             biases,
             replica.learner.mean,
-            replica.co_rating_snapshot(),
+            replica.co_rating_snapshot() if co_ratings else None,
             method or COSINE,
         )
 

@@ -54,6 +54,12 @@ class ServedSide:
         self.index: retrieval.Index | None = None
         self.co_rated: CoRated | None = None
 
+    def shared(self) -> ServedSide:
+        """Return the same side as an object of its own, whose co-ratings may be replaced."""
+        found = ServedSide.__new__(ServedSide)
+        found.__dict__.update(self.__dict__)
+        return found
+
     def build_index(self, method: str, code_bits: int, seed: int) -> None:
         """Enter every item into a taste index; there is none without factors."""
         count, factors = self.side.factors.shape

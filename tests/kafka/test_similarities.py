@@ -28,7 +28,7 @@ from stream_app.wire.public_tables import table_records as records_of
 from tests.conftest import Kafka
 from tests.fixtures.similarity_tables import BOOKS, FILMS, GAMES, TASTES, rated_by_taste
 from tests.fixtures.streams import Published, publish
-from tests.fixtures.waiting import PATIENCE_SECONDS
+from tests.fixtures.waiting import PATIENCE_SECONDS, until
 from tests.kafka.conftest import Send, Start, ends_of
 
 pytestmark = pytest.mark.kafka
@@ -175,6 +175,32 @@ def test_terms_out_of_range_are_one_sentence(
     arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert sentence in refusal(capsys, "similarities", "publish", *arguments, code=2)
+
+
+def test_a_worker_answers_by_the_published_table_alone(
+    filled: None,
+    start: Start,
+    kafka: Kafka,
+    topics: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MURMUREC_SIMILAR_FROM", "published")
+    monkeypatch.setenv("MURMUREC_ITEM_LINKS_SECONDS", "0.1")
+    start()
+    ask = ["ask", "--similar-to", "204"]
+    until(lambda: "no table of similarities is published yet" in refusal(capsys, *ask), "a side")
+    answer(capsys, *PUBLISH)
+    until(lambda: run([*ask, "--json"]) == 0, "the worker has read the table")
+    found = answer(capsys, *ask)
+    whole = table(kafka, topics)
+    assert whole is not None
+    links = decode_table(whole.table)
+    place = int(np.flatnonzero(links.keys == 204)[0])
+    strongest = links.keys[links.targets[1, place, 0]]
+    assert found["method"] == "cosine/published"
+    assert strongest in [row["item"] for row in found["items"]]
+    assert found["as_of"] == whole.cut
 
 
 def killed(label: str, done: int = 0) -> None:

@@ -134,8 +134,8 @@ class RankingService:
         # Of the state, not of the ledger, which begins again where a state is adopted.
         ratings = replica.pairs.reports
         due = self._schedule.due(ratings)
-        listed_by = self._recommender.listed_by
-        ingredients = Ingredients.taken_from(replica, listed_by) if due else None
+        by, clear = self._recommender.listed_by, not self._recommender.from_published
+        ingredients = Ingredients.taken_from(replica, by, co_ratings=clear) if due else None
         if ingredients is None and not self._samples:
             return
         work = Work(

@@ -201,7 +201,8 @@ def _serve(settings: Settings, start: StartOptions) -> None:
     importing.start()
     clients.describe_cluster(connection)
     campaigns = settings.privacy_mode != "local"
-    acls.check(connection, acls.of_a_worker(names, campaigns=campaigns))
+    similarities = settings.similar_from == "published"
+    acls.check(connection, acls.of_a_worker(names, campaigns=campaigns, similarities=similarities))
     if campaigns:
         topics.check_campaigns(connection, names)
     topics.check_deployment(

@@ -36,14 +36,27 @@ class RatedItems(NamedTuple):
 
 class CoRated:
     """n items of the head at cut `version`: similarities (n, n), and where lists are by Slope One
-    the damped deviations (n, n)."""
+    the damped deviations (n, n). `means`: the ratings (n,) that are shown beside lists by cosine
+    and near items, None where they are the learner's; `source`
+    goes behind the method's name in replies."""
 
     def __init__(self, table: CoRatingTable, method: str = COSINE) -> None:
-        self.version, self.keys, self.method = table.version, table.keys, method
-        self.similarities = cosine.similarities(table, DAMPING)
-        self._deviations = None
-        if method == SLOPE_ONE:
-            self._deviations = slope_one.deviations(table, DAMPING)
+        deviations = slope_one.deviations(table, DAMPING) if method == SLOPE_ONE else None
+        similarities = cosine.similarities(table, DAMPING)
+        self._take(table.version, table.keys, similarities, deviations)
+
+    def _take(
+        self,
+        version: int,
+        keys: NDArray[np.uint64],
+        similarities: NDArray[np.float32],
+        deviations: NDArray[np.float32] | None,
+    ) -> None:
+        self.version, self.keys = version, keys
+        self.similarities, self._deviations = similarities, deviations
+        self.method = COSINE if deviations is None else SLOPE_ONE
+        self.source = ""
+        self.means: NDArray[np.float32] | None = None
         self.ties = nearest.ties(self.keys)
         self._order = np.argsort(self.keys, kind="stable")
         self._sorted = self.keys[self._order]

@@ -3,8 +3,10 @@
     cosine   s_jk = c_jk / sqrt((n_j + beta) (n_k + beta)), who rated both      (`co_rated.py`)
     ease     the links of the item side, a history of that item alone           (`ranking/ease.py`)
 
-Only items with a positive weight are listed, none of them withdrawn; the scores shown are the
-predicted ratings of the average user. The reply's cut is that of what it is made from.
+With `similar_from = published` they come from the public table of noised similarities alone: what
+it does not hold is refused. Only items with a positive weight are listed, none of them withdrawn;
+the scores shown are the predicted ratings of the average user. The reply's cut is that of what it
+is made from.
 """
 
 from __future__ import annotations
@@ -19,9 +21,12 @@ from stream_app.ranking.similarity.linked import linked_to
 from stream_app.serving.ranked_items import RankedItems, Refused
 from stream_app.serving.recommender import Recommender
 from stream_app.serving.served_side import ServedSide
+from stream_app.serving.together.co_rated import CoRated
 from stream_app.wire import Item, key
 
 NO_PAIRS = "items near to one are not served: no pairs of items are counted (head_items)"
+NOT_PUBLISHED = "no table of similarities is published yet (murmurec similarities publish)"
+NOT_IN_TABLE = "similar_to: the item is not in the published table of similarities"
 NOTHING_YET = "too few ratings have come: what goes together is not known yet"
 UNKNOWN = "similar_to: no rating of this item has come, and the catalogue has no entry of it"
 OUTSIDE = "similar_to: the item is not among the most rated ones of which pairs are counted"
@@ -45,11 +50,13 @@ def similar_items(recommender: Recommender, item: Item, count: int) -> RankedIte
         return Refused(NO_PAIRS)
     if catalogue.withdrawn(wanted)[0]:
         return Refused(WITHDRAWN)
+    if recommender.from_published:
+        return _published(recommender, wanted, count)
     if replica.items.rows(wanted)[0] < 0 and item_key not in catalogue.entries:
         return Refused(UNKNOWN)
     if served is None:
         return Refused(NOTHING_YET)
-    near = _by_co_ratings(served, wanted) or _by_links(served, wanted)
+    near = _by_co_ratings(served.co_rated, wanted) or _by_links(served, wanted)
     if near is None:
         return Refused(OUTSIDE)
     shown = (replica.items.rows(near.keys) >= 0) & ~catalogue.withdrawn(near.keys)
@@ -57,12 +64,26 @@ def similar_items(recommender: Recommender, item: Item, count: int) -> RankedIte
     return RankedItems(keys, _ratings(recommender, keys), near.method, near.as_of)
 
 
-def _by_co_ratings(served: ServedSide, wanted: NDArray[np.uint64]) -> _Near | None:
-    table = served.co_rated
+def _published(
+    recommender: Recommender, wanted: NDArray[np.uint64], count: int
+) -> RankedItems | Refused:
+    """Return the items near to one with their mean ratings, from the public table alone."""
+    table = recommender.published
+    if table is None:
+        return Refused(NOT_PUBLISHED)
+    near = _by_co_ratings(table, wanted)
+    if near is None or table.means is None:
+        return Refused(NOT_IN_TABLE)
+    keys = near.keys[~recommender.catalogue.withdrawn(near.keys)][:count]
+    means = table.means[table.slots_of(keys)].astype(np.float64)
+    return RankedItems(keys, means, near.method, near.as_of)
+
+
+def _by_co_ratings(table: CoRated | None, wanted: NDArray[np.uint64]) -> _Near | None:
     slot = -1 if table is None else int(table.slots_of(wanted)[0])
     if table is None or slot < 0:
         return None
-    return _Near(table.keys[table.near(slot)], COSINE, table.version)
+    return _Near(table.keys[table.near(slot)], COSINE + table.source, table.version)
 
 
 def _by_links(served: ServedSide, wanted: NDArray[np.uint64]) -> _Near | None:
