@@ -112,9 +112,10 @@ def evaluate(
             usual scale that holds them; a `Dataset` on its own scale (`murmurec.ratings`).
         mechanism: a mechanism or its id; None learns the ratings as they are.
         model: name of a learner: `"hybrid"` (the default), `"sketch"`, `"dense"`, `"literal"`,
-            `"hashing"`; or of a trainer, which is given the true ratings and noises what it learns:
-            `"noisy-cells"`, `"tree"`, `"subsampled"`, `"sgld"`, and `"sgld-paper"`, which
-            guarantees nothing.
+            `"hashing"`; of pairs of items, which needs a mechanism with public presence:
+            `"slope-one"`, `"damped-slope-one"`, `"cosine"`; or of a trainer, which is given the
+            true ratings and noises what it learns: `"noisy-cells"`, `"tree"`, `"subsampled"`,
+            `"sgld"`, and `"sgld-paper"`, which guarantees nothing.
         factors: components of a latent vector; 32 by default. A campaign has those of its budget.
         protocol: `"prequential"` (time order, test then learn; the default) or `"one-pass"` (random
             80/10/10 split). A mechanism that protects presence is always measured in one pass over

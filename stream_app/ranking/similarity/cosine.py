@@ -35,13 +35,16 @@ MEAN_WEIGHT = 5.0  # ratings of the middle of the scale in the mean of an item
 
 def similarities(table: CoRatingTable, damping: float | None = None) -> NDArray[np.float32]:
     """Return s (n, n), symmetric, within 0 .. 1; 0 on the diagonal and for items without raters.
+    Of counts with noise it may leave 0 .. 1.
 
     damping: beta, or None for plain cosine. Off the learning thread: some 50 ms for 4,096 items.
 
     Raises:
         ValueError: damping below 0, or not finite.
     """
-    norms = np.sqrt(table.raters + np.float32(checked_damping(damping or 0.0)))
+    # A count with noise may be below 0.
+    raters = np.maximum(table.raters, 0)
+    norms = np.sqrt(raters + np.float32(checked_damping(damping or 0.0)))
     inverse = np.zeros_like(norms)
     np.divide(1, norms, out=inverse, where=norms > 0)
     found: NDArray[np.float32] = table.counts * (inverse[:, None] * inverse)
@@ -77,7 +80,7 @@ def contributions(
 def item_means(table: CoRatingTable) -> NDArray[np.float32]:
     """Return M (n,) in stars: each item's mean, drawn to the overall mean with the weight of five
     ratings; 3 for all where there are none."""
-    raters = table.raters
+    raters: NDArray[np.float32] = np.maximum(table.raters, np.float32(0))
     total = float(raters.sum(dtype=np.float64))
     overall = float(table.sums.sum(dtype=np.float64)) / total if total > 0 else MIDDLE
     drawn = table.sums + np.float32(MEAN_WEIGHT * overall)

@@ -51,7 +51,8 @@ def deviations(
     """
     above, below, known = table.differences, table.counts, table.counts > max(least, 0)
     if damping is not None:
-        below = table.counts + np.float32(checked_damping(damping))
+        # A count with noise may be below 0.
+        below = np.maximum(table.counts, 0) + np.float32(checked_damping(damping))
         known = below > 0
     if towards_means:
         if damping is None:
@@ -65,7 +66,7 @@ def deviations(
 
 def damped_means(table: CoRatingTable, damping: float) -> NDArray[np.float32]:
     """Return M (n,) in stars: the mean of each item with `damping` ratings of 3 more."""
-    below = table.raters + np.float32(checked_damping(damping))
+    below = np.maximum(table.raters, 0) + np.float32(checked_damping(damping))
     found = np.full(len(table), MIDDLE, np.float32)
     above = table.sums + np.float32(damping * MIDDLE)
     np.divide(above, below, out=found, where=below > 0)

@@ -146,6 +146,21 @@ def test_what_nothing_is_known_of_is_never_nan(stars, slots):
             assert np.isfinite(found).all()
 
 
+def test_sums_with_noise_that_are_below_zero_give_finite_answers():
+    table = tabled(drawn(np.random.default_rng(14)))
+    random = np.random.default_rng(15)
+    noise = random.normal(0, 30, table.counts.shape).astype(np.float32)
+    noised = dataclasses.replace(
+        table, counts=table.counts + noise + noise.T, sums=table.sums + noise[0]
+    )
+    assert noised.raters.min() < 0
+    with np.errstate(all="raise"):
+        for found in every_answer(noised, np.array([0, 3]), np.array([1.0, 5.0])):
+            assert np.isfinite(found).all()
+        deviations = slope_one.deviations(noised, 5.0)
+        assert (np.abs(deviations) <= np.abs(noised.differences) / 5 + 1e-6).all()
+
+
 def test_pairs_without_co_raters_have_no_difference_and_no_similarity():
     table = tabled(np.array([[5.0, np.nan], [np.nan, 1.0]]))
     assert not slope_one.deviations(table).any()
