@@ -79,7 +79,8 @@ class Migration:
         if given := self._given("frequencies"):
             self._counts.load(given)
         first = ("frequencies", "marks", "items", "reported_items", "learner")
-        pairs = [n for n in self._parts if n.startswith(("rated_", "reported_")) and n not in first]
+        feeds = ("rated_", "reported_", "co_rated_")
+        pairs = [n for n in self._parts if n.startswith(feeds) and n not in first]
         rest = [n for n in self._parts if n not in {*first, *pairs}]
         for name in (*first, *rest):
             if name in self._parts:
@@ -87,6 +88,8 @@ class Migration:
         for feed, directory in (("rated_", "items"), ("reported_", "reported_items")):
             if names := [n for n in pairs if n.startswith(feed)]:
                 self._move_pairs(names, directory)
+        if names := [n for n in pairs if n.startswith("co_rated_")]:
+            self._move_co_ratings(names)
         for name in sorted({key.partition(".")[0] for key in self._model} - self._parts.keys()):
             self._report(name, Fate.EMPTY, "the present settings have no such part")
         # Arrays by item and by device are as long as their directories.
@@ -190,6 +193,23 @@ class Migration:
             reason = "the rows of items or devices have changed"
         elif directory == "reported_items" and not self._same_mechanisms:
             reason = "its counts are those of other mechanisms"
+        self._move_whole(names, reason)
+
+    def _move_co_ratings(self, names: list[str]) -> None:
+        """Carry co-ratings over with the slots of the rated head and the rows of reports that their
+        lists name."""
+        reason = ""
+        if not all(self._given(name).keys() - {"free"} for name in names):
+            reason = "the snapshot has no such part"
+        elif not any(each.part == "rated_head" and each.fate is Fate.CARRIED
+                     for each in self.reports):  # fmt: skip
+            reason = "the slots of items have changed"
+        elif not self._same_mechanisms:
+            reason = "its values are those of other mechanisms"
+        self._move_whole(names, reason)
+
+    def _move_whole(self, names: list[str], reason: str) -> None:
+        """Carry parts over together, or none of them for a reason."""
         blank = {n: {k: a.copy() for k, a in self._parts[n].arrays().items()} for n in names}
         if not reason and not all(self._loads(name, self._given(name)) for name in names):
             reason = "other head_items or recent_items"
