@@ -11,6 +11,7 @@ from tests.benchmarks import (
     accuracy,
     budget_plans,
     campaigns,
+    co_ratings,
     continual,
     cooccurrence,
     learning,
@@ -30,7 +31,17 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     "module",
-    [learning, accuracy, cooccurrence, budget_plans, rounds, campaigns, continual, noise_once],
+    [
+        learning,
+        accuracy,
+        cooccurrence,
+        co_ratings,
+        budget_plans,
+        rounds,
+        campaigns,
+        continual,
+        noise_once,
+    ],
     ids=lambda m: m.__name__,
 )
 def test_a_benchmark_without_its_data_set_lists_that_it_was_skipped(module, folder: Path) -> None:
