@@ -46,15 +46,18 @@ _HURRIED = {
 
 @dataclass(frozen=True)
 class Setup:
-    """A deployment: how many workers, whether they keep their names, how eager compaction is."""
+    """A deployment: how many workers, whether they keep their names, how eager compaction is, and
+    whether their state has co-ratings."""
 
     workers: int = 1
     static: bool = True
     hurried_compaction: bool = False
+    co_ratings: bool = False
 
     def __str__(self) -> str:
         how = "static" if self.static else "dynamic"
-        return f"{self.workers} {how} worker{'s' * (self.workers > 1)}"
+        more = ", co-ratings" * self.co_ratings
+        return f"{self.workers} {how} worker{'s' * (self.workers > 1)}{more}"
 
 
 class Deployment:
@@ -72,8 +75,9 @@ class Deployment:
         self.topics = Topics(f"chaos-{secrets.token_hex(6)}")
         self._make_topics(setup, stack)
         self._where = ["--bootstrap", bootstrap, "--prefix", self.topics.prefix]
+        self._spec = {**SPEC, "MURMUREC_CO_RATINGS": str(setup.co_ratings)}
         self._environment = environment(
-            {**SPEC, **SPEED, "MURMUREC_DATA_DIR": str(folder / "data")}
+            {**self._spec, **SPEED, "MURMUREC_DATA_DIR": str(folder / "data")}
         )
         self.lives = []
         for name in "ab"[: setup.workers]:
@@ -86,7 +90,7 @@ class Deployment:
     def spec(self) -> StateSpec:
         """The specification of the workers' state."""
         flags: dict[str, Any] = {
-            name.removeprefix("MURMUREC_").lower(): text for name, text in SPEC.items()
+            name.removeprefix("MURMUREC_").lower(): text for name, text in self._spec.items()
         }
         return spec_from_settings(settings_of(bootstrap_servers=self.bootstrap, **flags))
 

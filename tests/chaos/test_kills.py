@@ -19,7 +19,7 @@ pytestmark = pytest.mark.kafka
     [
         (Setup(1), 4),
         (Setup(2, hurried_compaction=True), 3),
-        (Setup(1, static=False), 2),
+        (Setup(1, static=False, co_ratings=True), 2),
     ],
     ids=str,
 )

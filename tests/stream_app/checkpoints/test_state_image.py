@@ -33,8 +33,9 @@ from tests.fixtures.state_topic import recovered
 from tests.fixtures.streams import run_of
 
 BIG = replace(
-    ALL, sketch_bytes=1 << 18, scalars_bytes=1 << 18, seen_bytes=1 << 18, presence_bytes=1 << 18
-)
+    ALL, sketch_bytes=1 << 18, scalars_bytes=1 << 18, seen_bytes=1 << 18, presence_bytes=1 << 18,
+    co_ratings=True,
+)  # fmt: skip
 
 
 def taken(image: StateImage) -> tuple[str, str, int, tuple[int, ...]]:

@@ -263,8 +263,8 @@ def test_an_evicted_device_has_no_list_and_its_row_and_blocks_serve_the_next(
     old = dated(rng, 100, mechanism="rr:5:2")  # type: ignore[arg-type]
     play(replica, [((90, 110), old)], rng)
     rows, blocks = len(replica.marks), lists.lists.length("blocks")
-    device = bytes.fromhex((old[0].key or b"").decode())
-    assert len(replica.history(device)[0])
+    senders = [bytes.fromhex((record.key or b"").decode()) for record in old]
+    device = next(each for each in senders if len(replica.history(each)[0]))
     play(replica, [((110, 130), [])], rng)
     assert replica.marks.devices == 0
     assert not len(replica.history(device)[0])
@@ -276,6 +276,29 @@ def test_an_evicted_device_has_no_list_and_its_row_and_blocks_serve_the_next(
     assert lists.devices == before + replica.marks.devices, "each list is one of another device"
     assert lists.lists.length("blocks") <= blocks + rows
     assert not len(replica.history(device)[0])
+
+
+def test_an_evicted_device_leaves_the_co_ratings_of_a_log_without_it(
+    rng: np.random.Generator,
+) -> None:
+    spec = replace(SMALL, co_ratings=True, held_out=0.0, head_items=64)
+    items = np.arange(40, dtype=np.uint64)
+    slots = Event(b"every item first", 1, "none:5:inf", 110, items, np.zeros(40, np.uint8))
+    first = [publish(slots)]
+    old, new = (dated(rng, day, items=40, mechanism="rr:5:2") for day in (100, 120))  # type: ignore[arg-type]
+    evicting, never = Replica(spec), Replica(spec)
+    play(evicting, [((90, 110), first), ((90, 110), old), ((90, 130), new)], rng)
+    play(never, [((90, 110), first), ((90, 130), new)], rng)
+    before = evicting.co_ratings()
+    play(evicting, [((110, 130), [])], rng)
+    table, wanted = evicting.co_ratings(), never.co_ratings()
+    assert before is not None
+    assert table is not None
+    assert wanted is not None
+    assert evicting.marks.devices == never.marks.devices
+    assert before.counts.sum() > table.counts.sum()
+    for name in ("keys", "counts", "differences", "products", "sums", "variance"):
+        assert (getattr(table, name) == getattr(wanted, name)).all(), name
 
 
 def test_a_list_that_was_released_is_that_of_a_table_without_it(rng: np.random.Generator) -> None:
