@@ -638,8 +638,8 @@ PROCESS_BYTES = 250 * _MIB
 
 def pair_bytes(settings: Settings) -> int:
     """Return what two items of the head take: 4 bytes in each of three tables (rated together, in
-    order, reported together) and, counted once for both of (i, j) and (j, i), 24 of co-ratings."""
-    return 24 if settings.co_ratings else 12
+    order, reported together) and, counted once for both of (i, j) and (j, i), 16 of co-ratings."""
+    return 20 if settings.co_ratings else 12
 
 
 def item_bytes(settings: Settings) -> int:

@@ -2,7 +2,7 @@
 
     for each two items j < k (slots) of a device's present list, with values v in fixed point,
 
-        cells[k (k - 1) / 2 + j] += (1,  v_j - v_k,  v_j v_k)
+        cells[k (k - 1) / 2 + j] += (2^40 + v_j - v_k,  v_j v_k)
         moments[j]               += (1,  v_j,  square_j,  variance_j)     for each item of the list
 
 so the tables are a function of the lists, whatever has entered and left them: a rating adds its
@@ -15,10 +15,15 @@ the new value. Slope One (Park and Acharya 2011, equation 3) and cosine (equatio
 The lists are those of `device_lists.py` with entries of 32 bits: where all `most` blocks are full,
 the oldest 16 entries leave at once, before the new one enters.
 
-Bounds. |v| <= 2^15, |square| <= 2^30, |variance| <= 2^31 (`report_values.py` refuses others), and a
-list is in a cell once. Devices have rows below 2^31, so no sum reaches 2^62.
+The first word of a cell holds two sums, the co-raters above bit 40 and the difference below it, so
+that a cell is in one line of the cache. `counted` takes them apart.
 
-cells (H (H - 1) / 2, 3), moments (H, 4) and values (R, 3: v, square, variance) int64;  window, a
+Bounds. |v| <= 2^15, |square| <= 2^30, |variance| <= 2^31 (`report_values.py` refuses others), and a
+device is in a cell at most once. Only devices whose row is below MOST_DEVICES = 2^23 - 1 have a
+list. So a difference is below 2^16 2^23 = 2^39, a count below 2^23, a product at most 2^53, a
+moment at most 2^54: no sum reaches the next one's bits or the end of its word.
+
+cells (H (H - 1) / 2, 2), moments (H, 4) and values (R, 3: v, square, variance) int64;  window, a
 scratch (3, 16 most) int64: the entries of one list, their slots (-1: none) and values.
 """
 
@@ -35,13 +40,23 @@ from stream_app.kernels.cooccurrence.device_lists import (
     opened,
     replace_entry,
 )
-from stream_app.kernels.machine.dirty_pages import WORDS, touch_triple
+from stream_app.kernels.machine.dirty_pages import touch_floats
 
-ROW_BITS = 20
+ROW_BITS, COUNT_BITS = 20, 40
+MOST_DEVICES = (1 << 23) - 1
 RATERS, STARS, SQUARES, VARIANCES = range(4)
-CO_RATERS, DIFFERENCES, PRODUCTS = range(3)
+COUNTS, PRODUCTS = range(2)
+_ONE = 1 << COUNT_BITS
+_FLOATS = 4  # in a cell
 _ENTRIES, _SLOTS, _VALUES = range(3)
 _ROW_MASK = (1 << ROW_BITS) - 1
+
+
+def counted(cells):
+    """Return co-raters, differences and products (n,) of cells (n, 2)."""
+    words = cells[:, COUNTS]
+    differences = words << (64 - COUNT_BITS) >> (64 - COUNT_BITS)
+    return (words - differences) >> COUNT_BITS, differences, cells[:, PRODUCTS]
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -52,13 +67,12 @@ def _add_pairs(cells, pages, slot, window, first, stop, count, value, others):
         other = window[_SLOTS, k]
         if other < 0:
             continue
-        high, low, side = slot, other, -1
-        if other > slot:
-            high, low, side = other, slot, 1
+        # No branches: which slot is the lower one cannot be predicted.
+        above = np.int64(other > slot)
+        high, low, side = max(slot, other), min(slot, other), 2 * above - 1
         at = np.uint64((high * (high - 1) >> 1) + low)
-        touch_triple(pages, at, WORDS)
-        cells[at, CO_RATERS] += count
-        cells[at, DIFFERENCES] += side * (value - others * window[_VALUES, k])
+        touch_floats(pages, at * np.uint64(_FLOATS), _FLOATS)
+        cells[at, COUNTS] += count * _ONE + side * (value - others * window[_VALUES, k])
         cells[at, PRODUCTS] += value * window[_VALUES, k]
 
 
@@ -111,7 +125,7 @@ def _found(window, held, slot):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def count_co_ratings(
-    slots, ends, blocks, links, free, block_count, most, cells, moments, values,
+    slots, ends, blocks, links, free, block_count, most, most_devices, cells, moments, values,
     ends_pages, blocks_pages, links_pages, free_pages, cells_pages, window,
     devices, sizes, rows, channels, reports, skipped, starts, alphabets,
 ):  # fmt: skip
@@ -119,7 +133,8 @@ def count_co_ratings(
 
     slots (n,) int16: the slot of each item's row, -1 without one. devices, sizes (r,): row and
     number of ratings of each record. The columns (m,) describe its ratings; one that is `skipped`
-    changes nothing. The caller marks `moments`.
+    changes nothing, and neither does one of a device from row `most_devices` on. The caller marks
+    `moments`.
     """
     stop_record = 0
     for r in range(devices.size):
@@ -127,7 +142,7 @@ def count_co_ratings(
         first_rating, stop_record = stop_record, stop_record + sizes[r]
         for n in range(first_rating, stop_record):
             c = channels[n]
-            if skipped[n] or reports[n] >= alphabets[c]:
+            if skipped[n] or reports[n] >= alphabets[c] or device >= most_devices:
                 continue
             slot = np.int64(slots[rows[n]])
             if slot < 0:
@@ -186,6 +201,6 @@ def clear_slots(cells, cells_pages, gone):
         start = high * (high - 1) >> 1
         for low in range(high):
             if gone[high] or gone[low]:
-                touch_triple(cells_pages, start + low, WORDS)
-                for column in range(3):
-                    cells[start + low, column] = 0
+                touch_floats(cells_pages, (start + low) * _FLOATS, _FLOATS)
+                cells[start + low, COUNTS] = 0
+                cells[start + low, PRODUCTS] = 0

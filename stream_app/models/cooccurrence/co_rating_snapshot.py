@@ -8,13 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.kernels.cooccurrence.co_ratings import (
-    CO_RATERS,
-    DIFFERENCES,
-    PRODUCTS,
     RATERS,
     SQUARES,
     STARS,
     VARIANCES,
+    counted,
 )
 from stream_app.ranking.similarity.table import CoRatingTable
 
@@ -23,7 +21,7 @@ from stream_app.ranking.similarity.table import CoRatingTable
 class CoRatingSnapshot:
     """The sums of n slots in use, in integers; unit: of a value, in stars.
 
-    cells (n (n - 1) / 2, 3) and moments (n, 4): as in `kernels/cooccurrence/co_ratings.py`.
+    cells (n (n - 1) / 2, 2) and moments (n, 4): as in `kernels/cooccurrence/co_ratings.py`.
     """
 
     keys: NDArray[np.uint64]
@@ -40,23 +38,27 @@ class CoRatingSnapshot:
         """
         unit = self.unit
         raters = self.moments[:, RATERS]
+        counts, differences, products = counted(self.cells)
         variance = self.moments[:, VARIANCES] * unit**2 / np.maximum(raters, 1)
         return CoRatingTable(
             version=self.cut,
             keys=self.keys,
-            counts=self._square(CO_RATERS, 1.0, 1, raters),
-            differences=self._square(DIFFERENCES, unit, -1),
-            products=self._square(PRODUCTS, unit**2, 1, self.moments[:, SQUARES]),
+            counts=self._square(counts, 1.0, 1, raters),
+            differences=self._square(differences, unit, -1),
+            products=self._square(products, unit**2, 1, self.moments[:, SQUARES]),
             sums=(self.moments[:, STARS] * unit).astype(np.float32),
             variance=np.maximum(variance, 0).astype(np.float32),
         )
 
     def _square(
-        self, column: int, unit: float, sign: int, diagonal: NDArray[np.int64] | None = None
+        self,
+        cells: NDArray[np.int64],
+        unit: float,
+        sign: int,
+        diagonal: NDArray[np.int64] | None = None,
     ) -> NDArray[np.float32]:
-        """Return a column of the cells as (n, n): [low, high] as counted, [high, low] times
-        `sign`."""
-        size, cells = len(self.keys), self.cells[:, column]
+        """Return sums by cell as (n, n): [low, high] as they are, [high, low] times `sign`."""
+        size = len(self.keys)
         square = np.zeros((size, size), np.float32)
         for high in range(1, size):
             start = high * (high - 1) // 2

@@ -5,11 +5,12 @@ device has a list of its newest ratings of the head with their values, and the t
 over the present lists, exactly: so forgetting or evicting a device leaves what they would be had it
 never rated, and so does a slot that changes hands, for its former item.
 
-    24 bytes for each two items of the head: 48 MiB at 2,048 items, 192 MiB at 4,096
+    16 bytes for each two items of the head: 32 MiB at 2,048 items, 128 MiB at 4,096
     12 bytes a device and 68 for each 16 entries of its list: 560 at 128 entries
 
 A rating of an item that the list holds replaces the value and keeps the place: the newest report
-counts. A list holds at least the newest `recent` - 15 ratings, since 16 leave it at a time.
+counts. A list holds at least the newest `recent` - 15 ratings, since 16 leave it at a time. The
+first 8,388,607 devices have a list, so that no sum can pass its bounds.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.kernels.cooccurrence.co_ratings import (
+    MOST_DEVICES,
     ROW_BITS,
     clear_slots,
     count_co_ratings,
@@ -53,23 +55,29 @@ class CoRatingLists(RecentItems):
 
 
 class CoRatingSums(FixedArrays):
-    """cells (size (size - 1) / 2, 3), moments (size, 4), int64."""
+    """cells (size (size - 1) / 2, 2), moments (size, 4), int64."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
-        self.cells = self.keep("cells", np.zeros((size * (size - 1) // 2, 3), np.int64))
+        self.cells = self.keep("cells", np.zeros((size * (size - 1) // 2, 2), np.int64))
         self.moments = self.keep("moments", np.zeros((size, 4), np.int64))
 
 
 class CoRatings:
-    """Co-ratings of a head of `size` items in lists of at most `recent` items."""
+    """Co-ratings of a head of `size` items in lists of at most `recent` items, of the devices in
+    the first `most_devices` rows."""
 
-    def __init__(self, channels: Channels, size: int, recent: int) -> None:
+    def __init__(
+        self, channels: Channels, size: int, recent: int, most_devices: int = MOST_DEVICES
+    ) -> None:
+        if not 0 <= most_devices <= MOST_DEVICES:
+            raise ValueError(f"most_devices {most_devices}: at most {MOST_DEVICES}")
         self._values = ReportValues.from_channels(channels)
         most = -(-recent // BLOCK)
         self.lists = CoRatingLists(most, size, len(self._values.fixed))
         self._sums = CoRatingSums(size)
         self._starts, self._alphabets = channels.starts, channels.alphabets
+        self._most_devices = most_devices
         self._window = np.empty((3, BLOCK * most), np.int64)
 
     def parts(self) -> dict[str, StatePart]:
@@ -89,7 +97,7 @@ class CoRatings:
         self._mark_moments()
         blocks = count_co_ratings(
             slots, *map(lists.room, _ARRAYS), lists.length("blocks"), lists.most,
-            sums.cells, sums.moments, self._values.fixed,
+            self._most_devices, sums.cells, sums.moments, self._values.fixed,
             *map(lists.pages, _ARRAYS), sums.dirty_pages()["cells"], self._window,
             columns.devices, columns.sizes, columns.rows, columns.channels, columns.reports,
             columns.skipped, self._starts, self._alphabets,

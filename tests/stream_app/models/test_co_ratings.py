@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from stream_app.kernels.cooccurrence.co_ratings import MOST_DEVICES, counted
 from stream_app.models.cooccurrence.co_ratings import CoRatings
 from stream_app.models.cooccurrence.item_pairs import RecordColumns
 from stream_app.models.cooccurrence.report_values import ReportValues
@@ -53,7 +54,7 @@ def tables(co: CoRatings) -> tuple[dict[tuple[int, ...], int], dict[tuple[int, .
     """Return the cells by (low, high, column) and the moments by (slot, column), without zeros."""
     arrays = co.parts()["sums"].arrays()
     high, low = np.tril_indices(len(arrays["moments"]), -1)
-    cells = arrays["cells"]
+    cells = np.stack(counted(arrays["cells"]), axis=1)
     found = {
         (int(low[at]), int(high[at]), int(column)): int(cells[at, column])
         for at, column in np.argwhere(cells)
@@ -186,7 +187,6 @@ def test_lists_that_name_no_slot_or_no_report_are_not_loaded() -> None:
 
 
 def test_a_count_marks_every_page_that_it_changes(rng: np.random.Generator) -> None:
-    """Cells of 24 bytes lie across the borders of pages."""
     co, slots = made(400, 32), np.arange(400, dtype=np.int16)
     co.count(columns(stream(rng, 50, 400, 30)), slots)
     for change in ("count", "clear", "slots"):
@@ -209,3 +209,46 @@ def test_a_count_marks_every_page_that_it_changes(rng: np.random.Generator) -> N
                 dirty = np.flatnonzero(held.dirty_pages()[name])
                 assert set(changed.tolist()) <= set(dirty.tolist()), (change, name)
                 assert name != "cells" or len(changed)
+
+
+@pytest.mark.parametrize("side", [1, -1])
+def test_the_sums_of_as_many_devices_as_have_lists_do_not_meet(side: int) -> None:
+    """Every device but one gives the largest difference and product; a last one follows."""
+    most = MOST_DEVICES - 1
+    co, slots = made(2, 16), np.arange(2, dtype=np.int16)
+    cells = co.parts()["sums"].arrays()["cells"]
+    cells[0] = (most << 40) + side * most * 2**16, most * 2**30
+    assert [int(each[0]) for each in counted(cells)] == [most, side * most * 2**16, most * 2**30]
+    co.count(columns([(0, [(0, 9), (1, 5)])]), slots)
+    v, w = VALUES[9][0], VALUES[5][0]
+    wanted = [most + 1, side * most * 2**16 + v - w, most * 2**30 + v * w]
+    assert [int(each[0]) for each in counted(cells)] == wanted
+    assert MOST_DEVICES * 2**16 < 2**39
+    assert MOST_DEVICES * 2**40 + MOST_DEVICES * 2**16 < 2**63
+
+
+def test_devices_beyond_the_bound_have_no_list_and_the_others_go_on() -> None:
+    co = CoRatings(CHANNELS, 4, 16, most_devices=2)
+    co.extend(4)
+    slots = np.arange(4, dtype=np.int16)
+    co.count(columns([(device, [(0, 9), (1, 5)]) for device in range(4)]), slots)
+    assert [len(co.history(device)[0]) for device in range(4)] == [2, 2, 0, 0]
+    table = co.snapshot(np.arange(2, dtype=np.uint64), 1).table()
+    assert table.counts.tolist() == [[2, 2], [2, 2]]
+    co.clear(3)
+    co.release(np.array([1, 2]))
+    assert co.snapshot(np.arange(2, dtype=np.uint64), 1).table().counts.tolist() == [[1, 1], [1, 1]]
+    with pytest.raises(ValueError, match="most_devices 8388608: at most 8388607"):
+        CoRatings(CHANNELS, 4, 16, most_devices=MOST_DEVICES + 1)
+
+
+def test_a_slot_that_changes_hands_marks_the_page_of_every_list() -> None:
+    """3,000 lists of one block of 64 bytes: three pages."""
+    co = CoRatings(CHANNELS, 4, 16)
+    co.extend(3000)
+    co.count(columns([(d, [(3, 7), (1, 7)]) for d in range(3000)]), np.arange(4, dtype=np.int16))
+    pages = co.lists.dirty_pages()["blocks"]
+    pages[:] = 0
+    co.clear_slots(np.array([3]))
+    assert pages.tolist() == [1, 1, 1]
+    assert co.history(2999)[0].tolist() == [1]
