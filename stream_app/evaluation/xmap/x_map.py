@@ -38,7 +38,7 @@ from stream_app.ranking.domains.adjusted_cosine import damped_cosine, sensitivit
 from stream_app.ranking.domains.alter_ego import AlterEgo, Middles, alter_ego
 from stream_app.ranking.domains.layers import Damping
 from stream_app.ranking.domains.links import strongest
-from stream_app.ranking.domains.paths import x_sim
+from stream_app.ranking.domains.paths import SENSITIVITY, x_sim
 from stream_app.ranking.domains.prediction import predicted
 
 DELTA = 1e-6  # of one neighbourhood
@@ -55,7 +55,8 @@ class XMapOptions:
     """epsilon: of a replaced item; epsilon_neighbours: epsilon', of a neighbourhood; 0 to inf.
 
     neighbours: k. most: rated items that are replaced. links: that X-SIM keeps of an item. damping:
-    of the corrected similarities.
+    of the corrected similarities. as_printed: ratings are carried as they are, and predictions know
+    no offset but that of the AlterEgo, as in the paper.
     """
 
     epsilon: float = math.inf
@@ -64,6 +65,7 @@ class XMapOptions:
     most: int = 20
     links: int = 10
     damping: Damping = Damping(100.0, 2.0)  # noqa: RUF009 (a frozen value)
+    as_printed: bool = False
     seed: int = 0
 
     def whole(self, epsilon: float, replaced: int) -> XMapOptions:
@@ -96,13 +98,19 @@ def _by_links(task: ColdTask, across: Matrix, spread: int) -> list[Prediction]:
 
 
 class Corrected:
-    """The similarities of a task, computed once, and draws from them."""
+    """The similarities of a task, computed once, and draws from them.
 
-    def __init__(self, task: ColdTask, damping: Damping) -> None:
+    by_paths: replacements go by X-SIM, of which one person moves each by up to 2.
+    """
+
+    def __init__(self, task: ColdTask, damping: Damping, *, by_paths: bool = False) -> None:
         self._task = task
-        self.across = damped_cosine(task.source, task.target, *damping)
         self.within = damped_cosine(task.target, task.target, *damping)
-        self.sensitivity = sensitivity(*damping)
+        self.sensitivity = self.sensitivity_across = sensitivity(*damping)
+        if by_paths:
+            self.across, self.sensitivity_across = x_sim(task.source, task.target), SENSITIVITY
+        else:
+            self.across = damped_cosine(task.source, task.target, *damping)
         sources, targets = _keys(task)
         self._links = strongest(sources, targets, np.zeros(self.across.shape), 1)
 
@@ -117,18 +125,19 @@ class Corrected:
             some = each._replace(items=each.items[kept], stars=each.stars[kept])
             own = options if epsilon is None else options.whole(epsilon, len(kept))
             near = self._near(some, own, source)
-            found.append(_predict(self._task, each, *near))
+            found.append(_predict(self._task, each, *near, as_printed=options.as_printed))
         return found
 
     def _near(
         self, cold: Cold, options: XMapOptions, source: RandomSource
     ) -> tuple[AlterEgo, Matrix]:
         """Return the profile and the released neighbourhoods of its items (c, m)."""
-        places = _replacement(options.epsilon, self.sensitivity).release(
+        places = _replacement(options.epsilon, self.sensitivity_across).release(
             self.across[cold.items], source
         )
         keys = cold.items.astype(np.uint64)
-        ego = alter_ego(keys, cold.stars, self._links, _middles(self._task), places)
+        middles = None if options.as_printed else _middles(self._task)
+        ego = alter_ego(keys, cold.stars, self._links, middles, places)
         near = np.zeros((len(ego.items), self._task.data.targets))
         if options.epsilon_neighbours:
             settings = options.neighbours, options.epsilon_neighbours, self.sensitivity
@@ -138,8 +147,11 @@ class Corrected:
         return ego, near
 
 
-def _predict(task: ColdTask, cold: Cold, ego: AlterEgo, near: Matrix) -> Prediction:
-    ratings = predicted(ego, near, task.target_means, offset=user_offset(task, cold))
+def _predict(
+    task: ColdTask, cold: Cold, ego: AlterEgo, near: Matrix, *, as_printed: bool = False
+) -> Prediction:
+    own = None if as_printed else user_offset(task, cold)
+    ratings = predicted(ego, near, task.target_means, offset=own)
     weights = ego.weights / max(float(ego.weights.mean()), 1e-9) if len(ego.items) else ego.weights
     popular = np.log1p(task.target.present.sum(axis=0))
     return Prediction(ratings, popular * (1 + _LINKED * (weights @ near).clip(0, None)))

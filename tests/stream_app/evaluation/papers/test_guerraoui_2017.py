@@ -1,0 +1,44 @@
+"""F20 on a generated world: the shape of the surface, and that its numbers are those of X-Map."""
+
+from __future__ import annotations
+
+import pytest
+
+from stream_app.evaluation.papers.guerraoui_2017 import f20
+from tests.fixtures.two_domains import world
+
+
+@pytest.fixture(scope="module")
+def figure():
+    return f20(
+        world(people=300), epsilons=(0.5, 5.0, 500.0), neighbour_epsilons=(1.0,), draws=2, seed=3
+    )
+
+
+def test_every_epsilon_of_neighbours_is_a_curve_beside_what_has_no_noise(figure):
+    names = [each.name for each in figure.series]
+    assert names == ["epsilon' = 1", "no noise on neighbours", "no noise at all", "item means"]
+    assert all(each.x == (0.5, 5.0, 500.0) for each in figure.series)
+    assert (figure.id, figure.log_x, figure.log_y) == ("F20", True, False)
+
+
+def test_mae_falls_to_that_without_noise(figure):
+    curve, free = figure.named("no noise on neighbours"), figure.named("no noise at all").y[0]
+    assert curve.y[0] > curve.y[2] + 0.02
+    assert curve.y[2] == pytest.approx(free, abs=0.02)
+    assert free < figure.named("item means").y[0]
+    assert figure.published[0].agrees
+
+
+def test_the_claim_of_useful_privacy_is_shown_with_what_a_reply_costs(figure):
+    claim = figure.published[-1]
+    assert not claim.agrees
+    assert "10 for 20 replaced items" in claim.measured
+
+
+def test_one_seed_gives_one_figure():
+    runs = [
+        f20(world(), epsilons=(2.0,), neighbour_epsilons=(), draws=1, seed=seed)
+        for seed in (1, 1, 2)
+    ]
+    assert runs[0] == runs[1] != runs[2]
