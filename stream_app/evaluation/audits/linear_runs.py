@@ -96,6 +96,7 @@ class _World(NamedTuple):
     table: CoRatingTable
     epsilon: Fraction
     published: int
+    sensitivity: float  # of the mechanism as printed
     seed: int
 
 
@@ -109,12 +110,14 @@ def attack_all(
     *,
     published: int = LIST,
     only: Sequence[str] = (),
+    sensitivity: float | None = None,
     seed: int = 0,
     progress: Progress = lambda done, total: None,  # noqa: ARG005 (a silent default)
 ) -> tuple[Attacked, ...]:
     """Return the success against each mechanism on users with 20 ratings of the table or more.
 
-    only: of `MECHANISMS`, all by default. Raises ValueError for an epsilon that is none, no such
+    only: of `MECHANISMS`, all by default. sensitivity: Delta f of the printed mechanism, of stars
+    1 .. 5 by default. Raises ValueError for an epsilon that is none, no such
     user, or a table too small to publish `published` items that a user has not rated.
     """
     served = [each for each in profiles if len(each.slots) >= LEAST_PROFILE]
@@ -127,7 +130,7 @@ def attack_all(
             f"give 1 to {len(table) - most}"
         )
     check_epsilon(epsilon)
-    world = _World(table, epsilon, published, seed)
+    world = _World(table, epsilon, published, sensitivity or slope_one_sensitivity(), seed)
     names = tuple(only) or tuple(MECHANISMS)
     found: list[Attacked] = []
 
@@ -168,7 +171,7 @@ def _attacked(
 
 def printed_attack(world: _World) -> Attack:
     """Return the attack on scores as printed: any unrated items, `published` of them."""
-    mechanism = PrintedLaplace(float(world.epsilon), slope_one_sensitivity())
+    mechanism = PrintedLaplace(float(world.epsilon), world.sensitivity)
     deviations = slope_one.deviations(world.table, least=LEAST_RATERS)
     generator = np.random.default_rng((world.seed, 2))
 

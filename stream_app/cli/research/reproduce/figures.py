@@ -11,7 +11,7 @@ from producers.datasets.load import Dataset
 from stream_app.cli.output import Advance
 from stream_app.cli.research.reproduce.sources import Sources
 from stream_app.errors import UsageError
-from stream_app.evaluation.papers import park_2011_sets, zheng_2016
+from stream_app.evaluation.papers import park_2011, park_2011_sets, zheng_2016
 from stream_app.evaluation.papers.figure import Figure
 from stream_app.evaluation.papers.systems import PAPERS
 
@@ -54,6 +54,27 @@ def _c1(sources: Sources, advance: Advance) -> Figure:
     return zheng_2016.c1(ratings, epsilons=epsilons, progress=advance, seed=sources.seed)
 
 
+def _f3(sources: Sources, advance: Advance) -> Figure:
+    return park_2011.f3(
+        _stars(sources.ratings("ml-100k")),
+        people=20 if sources.quick else 100, seed=sources.seed, progress=advance,
+    )  # fmt: skip
+
+
+def _f4(sources: Sources, advance: Advance) -> Figure:
+    return park_2011.f4(
+        _stars(sources.ratings("ml-100k")),
+        people=100 if sources.quick else 400, seed=sources.seed, progress=advance,
+    )  # fmt: skip
+
+
+def _f5(sources: Sources, advance: Advance) -> Figure:
+    return park_2011.f5(
+        _stars(sources.ratings("ml-100k")),
+        people=100 if sources.quick else 400, seed=sources.seed, progress=advance,
+    )  # fmt: skip
+
+
 def _f6(sources: Sources, advance: Advance) -> Figure:
     people, steps = (5, 100) if sources.quick else (20, 1_000)
     return park_2011_sets.f6(
@@ -69,6 +90,9 @@ def _f7(sources: Sources, advance: Advance) -> Figure:
 
 
 FIGURES: tuple[Reproducible, ...] = (
+    Reproducible("F3", "S003", "items of a list that noise replaces", "ml-100k", _f3),
+    Reproducible("F4", "S003", "one rating guessed from noised scores", "ml-100k", _f4),
+    Reproducible("F5", "S003", "risk against utility", "ml-100k", _f5),
     Reproducible("F6", "S003", "overlap of a private set with the best ten", "ml-100k", _f6),
     Reproducible("F7", "S003", "divergence of the chain and of exact draws", "ml-100k", _f7),
     Reproducible("F1", "S001", "cells published, real and fake", "ml-100k", _f1),
