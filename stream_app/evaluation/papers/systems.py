@@ -90,7 +90,28 @@ PAPERS: tuple[Paper, ...] = (
         "Park and Acharya 2011",
         "Differentially Private Recommendation Systems: Practical Implementation and "
         "Interpretation",
-        (),
+        (
+            System("Slope One, cosine", "stream_app/ranking/similarity/", SERVED),
+            System(
+                "Laplace noise on scores",
+                "stream_app/evaluation/score_noise/printed.py",
+                EVALUATED,
+                "a rating moves a score by 4.0 where .4 is claimed, and a list of 20 costs up to "
+                "40 epsilon",
+            ),
+            System(
+                "damped scores, ordered list",
+                "stream_app/evaluation/score_noise/damped.py",
+                EVALUATED,
+            ),
+            System("co-ratings noised once", "stream_app/campaigns/noise_once/", SERVED),
+            System(
+                "linear adversary",
+                "stream_app/evaluation/audits/linear.py",
+                EVALUATED,
+                "its plain guess is worse than chance, so the printed risk is too small",
+            ),
+        ),
     ),
     Paper(
         "S004",
