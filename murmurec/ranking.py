@@ -188,7 +188,7 @@ class RankingEvaluation:
         }
         for name, (history, scorer) in scorers.items():
             found.append(partial(self._baseline, name, history, scorer))
-        found.append(partial(ranking.co_rated_lists, task, stars, k))
+        found.append(partial(ranking.co_rated_lists, task, stars, k, in_order=self._in_time))
         return found
 
     def _baseline(

@@ -195,13 +195,15 @@ def lists(data: Dataset) -> list[Figure]:
     )
     rows = run.measure(lambda done, total: None).rows
 
-    def row(method: str, where: str = "baseline") -> RankingRow:
-        return next(each for each in rows if (each.method, each.where) == (method, where))
+    def row(method: str, where: str = "baseline", history: str = "") -> RankingRow:
+        found = (each for each in rows if (each.method, each.where) == (method, where))
+        return next(each for each in found if history in each.history)
 
     popular = row("popular").ndcg
     wanted = {
         "cosine": (row("cosine"), f">= {popular:.4f}"),
         "cosine damped 20": (row("damped cosine"), f">= {popular:.4f}"),
+        "the same by recency": (row("damped cosine", history="recency"), ""),
         "Slope One": (row("slope-one"), ""),
         "Slope One damped 20 towards the means": (row("damped slope-one"), ""),
         "MF, predicted stars": (row("factors", "server"), ""),

@@ -1,6 +1,7 @@
 """Lists by how items go together, from the TRUE ratings of the learned part.
 
-    cosine              sum over the history of the cosine to it, damped by 20 raters or not
+    cosine              mean over the history of the cosine to it, damped by 20 raters or not; by
+                        recency where the order is known
     slope-one           predicted stars, damped towards the means by 20 co-raters or not
 
 (Park and Acharya 2011, equations 3 to 8; `stream_app.ranking.similarity`.) Both know the 4,096 most
@@ -34,9 +35,11 @@ class _History(NamedTuple):
     stars: NDArray[np.float64]
 
 
-def co_rated_lists(task: RankingTask, stars: NDArray[np.float64], k: int) -> list[Way]:
-    """Return the lists of the tested users by each of four methods; stars (n,): the learned ratings
-    on 1 .. 5."""
+def co_rated_lists(
+    task: RankingTask, stars: NDArray[np.float64], k: int, *, in_order: bool = False
+) -> list[Way]:
+    """Return the lists of the tested users by each of four methods, and with `in_order` by damped
+    cosine and recency; stars (n,): the learned ratings on 1 .. 5."""
     learned, head = task.learned, head_of(task)
     found = table.from_ratings(learned.users, learned.items, stars, head)
     histories = [
@@ -54,11 +57,21 @@ def co_rated_lists(task: RankingTask, stars: NDArray[np.float64], k: int) -> lis
     for name, make in methods.items():
         scorer = _scorer(task, head, histories, make())
         ways.append(Way(name, "baseline", "clean", lists_of(task, scorer, k)))
+    if in_order:
+        score = _by_recency(cosine.similarities(found, DAMPING))
+        lists = lists_of(task, _scorer(task, head, histories, score), k)
+        ways.append(Way("damped cosine", "baseline", "clean, by recency", lists))
     return ways
 
 
 def _by_cosine(similarities: NDArray[np.float32]) -> Score:
     return lambda slots, stars: cosine.scores(similarities, slots, LEAST_PROFILE)  # noqa: ARG005
+
+
+def _by_recency(similarities: NDArray[np.float32]) -> Score:
+    return lambda slots, stars: cosine.scores(
+        similarities, slots, LEAST_PROFILE, cosine.recency_weights(len(stars))
+    )
 
 
 def _by_stars(deviations: NDArray[np.float32], least_profile: int | None) -> Score:

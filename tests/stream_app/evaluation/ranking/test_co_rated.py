@@ -55,6 +55,25 @@ def test_each_list_is_of_the_best_scores_of_unseen_items(task: RankingTask) -> N
             assert [scores[j] for j in listed] == pytest.approx(best, abs=1e-5)
 
 
+def test_by_recency_the_newest_items_of_the_history_count_most(task: RankingTask) -> None:
+    everyone = profiles(task)
+    *_, way = co_rated_lists(task, task.learned.ratings, 3, in_order=True)
+    assert (way.method, way.history) == ("damped cosine", "clean, by recency")
+    for place in range(6):
+        history, _ = task.history.of_user(place)
+        newest_first = history[::-1].tolist()
+        scores = {
+            j: sum(
+                np.exp(-age / 5) * naive.cosine(everyone, j, k, co_rated.DAMPING)
+                for age, k in enumerate(newest_first)
+            )
+            for j in range(len(task.items))
+            if j not in newest_first
+        }
+        best = sorted(scores.values(), reverse=True)[:3]
+        assert [scores[j] for j in way.lists[place]] == pytest.approx(best, abs=1e-5)
+
+
 def test_items_outside_the_head_follow_by_popularity(
     task: RankingTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
