@@ -12,6 +12,9 @@ the new value. Slope One (Park and Acharya 2011, equation 3) and cosine (equatio
 
     entry = slot << 20 | (row + 1)      row: of a report in the table of values; 0: no entry
 
+A record changes the list first: what enters with it is counted at its end, so that what also leaves
+in it costs nothing (a backlog of 200 ratings on a list of 128: a third of the time).
+
 The lists are those of `device_lists.py` with entries of 32 bits: where all `most` blocks are full,
 the oldest 16 entries leave at once, before the new one enters.
 
@@ -24,7 +27,8 @@ list. So a difference is below 2^16 2^23 = 2^39, a count below 2^23, a product a
 moment at most 2^54: no sum reaches the next one's bits or the end of its word.
 
 cells (H (H - 1) / 2, 2), moments (H, 4) and values (R, 3: v, square, variance) int64;  window, a
-scratch (3, 16 most) int64: the entries of one list, their slots (-1: none) and values.
+scratch (4, 16 most) int64: the entries of one list, their slots and values, and their slots again
+where they are counted; -1: none.
 """
 
 from __future__ import annotations
@@ -48,7 +52,7 @@ RATERS, STARS, SQUARES, VARIANCES = range(4)
 COUNTS, PRODUCTS = range(2)
 _ONE = 1 << COUNT_BITS
 _FLOATS = 4  # in a cell
-_ENTRIES, _SLOTS, _VALUES = range(3)
+_ENTRIES, _SLOTS, _VALUES, _COUNTED = range(4)
 _ROW_MASK = (1 << ROW_BITS) - 1
 
 
@@ -61,10 +65,10 @@ def counted(cells):
 
 @njit(cache=True, nogil=True, inline="always")
 def _add_pairs(cells, pages, slot, window, first, stop, count, value, others):
-    """Add (count, value - others v_k, value v_k) to the cells of `slot` with the entries k of
-    window[first:stop]; the difference is that of the lower slot from the higher one."""
+    """Add (count, value - others v_k, value v_k) to the cells of `slot` with the counted entries k
+    of window[first:stop]; the difference is the lower slot's value less the higher one's."""
     for k in range(first, stop):
-        other = window[_SLOTS, k]
+        other = window[_COUNTED, k]
         if other < 0:
             continue
         # No branches: which slot is the lower one cannot be predicted.
@@ -89,6 +93,7 @@ def _opened_window(ends, blocks, links, device, values, window):
     held = gather(ends, blocks, links, device, window[_ENTRIES], 0)
     for k in range(held):
         _place(window, values, k, window[_ENTRIES, k])
+        window[_COUNTED, k] = window[_SLOTS, k]
     return held
 
 
@@ -101,13 +106,26 @@ def _place(window, values, k, entry):
 
 @njit(cache=True, nogil=True, inline="always")
 def _take_out(cells, moments, pages, values, window, first, stop, held):
-    """Take the entries first .. stop - 1 out of the sums, with their pairs with all later ones."""
+    """Take the counted entries first .. stop - 1 out of the sums, with their pairs with all later
+    ones."""
     for k in range(first, stop):
-        slot = window[_SLOTS, k]
+        slot = window[_COUNTED, k]
         if slot >= 0:
             value = window[_VALUES, k]
             _add_pairs(cells, pages, slot, window, k + 1, held, -1, -value, -1)
             _add_moments(moments, values, slot, (window[_ENTRIES, k] & _ROW_MASK) - 1, -1)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _put_in(cells, moments, pages, values, window, held):
+    """Add the entries that are not counted yet to the sums, with their pairs with all counted
+    ones."""
+    for k in range(held):
+        slot = window[_SLOTS, k]
+        if slot >= 0 and window[_COUNTED, k] < 0:
+            _add_pairs(cells, pages, slot, window, 0, held, 1, window[_VALUES, k], 1)
+            _add_moments(moments, values, slot, (window[_ENTRIES, k] & _ROW_MASK) - 1, 1)
+            window[_COUNTED, k] = slot
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -150,15 +168,18 @@ def count_co_ratings(
             if held < 0:
                 held = _opened_window(ends, blocks, links, device, values, window)
             row = np.int64(starts[c] + reports[n])
-            entry, value = slot << ROW_BITS | (row + 1), values[row, 0]
+            entry = slot << ROW_BITS | (row + 1)
             k = _found(window, held, slot)
             if k >= 0:
                 if window[_ENTRIES, k] != entry:
-                    change = value - window[_VALUES, k]
-                    _add_moments(moments, values, slot, (window[_ENTRIES, k] & _ROW_MASK) - 1, -1)
-                    _add_moments(moments, values, slot, row, 1)
-                    _place(window, values, k, 0)
-                    _add_pairs(cells, cells_pages, slot, window, 0, held, 0, change, 0)
+                    if window[_COUNTED, k] >= 0:
+                        old = (window[_ENTRIES, k] & _ROW_MASK) - 1
+                        _add_moments(moments, values, slot, old, -1)
+                        _add_moments(moments, values, slot, row, 1)
+                        window[_COUNTED, k] = -1
+                        change = values[row, 0] - window[_VALUES, k]
+                        _add_pairs(cells, cells_pages, slot, window, 0, held, 0, change, 0)
+                        window[_COUNTED, k] = slot
                     _place(window, values, k, entry)
                     replace_entry(ends, blocks, links, blocks_pages, device, k, np.uint32(entry))
                 continue
@@ -166,11 +187,10 @@ def count_co_ratings(
                 _take_out(cells, moments, cells_pages, values, window, 0, BLOCK, held)
                 held -= BLOCK
                 for k in range(held):
-                    for column in range(3):
+                    for column in range(4):
                         window[column, k] = window[column, k + BLOCK]
-            _add_pairs(cells, cells_pages, slot, window, 0, held, 1, value, 1)
-            _add_moments(moments, values, slot, row, 1)
             _place(window, values, held, entry)
+            window[_COUNTED, held] = -1
             held += 1
             if ends[device, RING] == 0:
                 block_count = opened(
@@ -180,6 +200,8 @@ def count_co_ratings(
                 ends, blocks, links, free, ends_pages, blocks_pages, links_pages, free_pages,
                 block_count, most, device, np.uint32(entry),
             )  # fmt: skip
+        if held > 0:
+            _put_in(cells, moments, cells_pages, values, window, held)
     return block_count
 
 

@@ -78,7 +78,7 @@ class CoRatings:
         self._sums = CoRatingSums(size)
         self._starts, self._alphabets = channels.starts, channels.alphabets
         self._most_devices = most_devices
-        self._window = np.empty((3, BLOCK * most), np.int64)
+        self._window = np.empty((4, BLOCK * most), np.int64)
 
     def parts(self) -> dict[str, StatePart]:
         """Return the parts of the state by name."""
