@@ -24,6 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_app.models.neighborhood import packed_overlaps
+from stream_app.privacy.profiles.blip import Blip
 from stream_app.privacy.profiles.mechanism import (
     MOST_ITEMS,
     ProfileMechanism,
@@ -62,8 +64,10 @@ class ProfileNeighbours:
         self.mechanism = mechanism
         self.catalogue = catalogue
         self._rows: dict[int, int] = {}
+        self._keys = np.zeros(0, np.uint64)  # of the device of each row
         self._packed = np.zeros((0, mechanism.profile_bytes), np.uint8)
         self._sizes = np.zeros(0)
+        self._sum = np.zeros(mechanism.length)  # of all coordinates, so that one more costs one
         self._made: _Overall | None = None
 
     def __len__(self) -> int:
@@ -74,20 +78,33 @@ class ProfileNeighbours:
         check_released(released, self.mechanism.profile_bytes)
         if len(devices) != len(released):
             raise ValueError(f"{len(devices)} devices and {len(released)} profiles: give one each")
-        rows = np.array(
-            [self._rows.setdefault(device, len(self._rows)) for device in devices.tolist()],
-            np.int64,
+        newest = {device: row for row, device in enumerate(devices.tolist())}
+        devices, released = devices[list(newest.values())], released[list(newest.values())]
+        known = np.array(
+            [row for device in newest if (row := self._rows.get(device)) is not None], np.int64
         )
+        self._add(known, -1)
+        places = [self._rows.setdefault(device, len(self._rows)) for device in newest]
+        rows = np.array(places, np.int64)
         self._grow(len(self._rows))
-        self._packed[rows] = released
-        for start in range(0, len(rows), _BLOCK):
-            part = slice(start, start + _BLOCK)
-            read = self.mechanism.coordinates(self._packed[rows[part]])
-            self._sizes[rows[part]] = self.mechanism.sizes(read, self.catalogue)
-        self._made = None
+        self._packed[rows], self._keys[rows] = released, devices
+        self._add(rows, 1)
+
+    def remove(self, device: int) -> bool:
+        """Drop the profile of a device key; False if there is none."""
+        row = self._rows.pop(device, None)
+        if row is None:
+            return False
+        self._add(np.array([row], np.int64), -1)
+        last = len(self._rows)
+        if row != last:  # the last row takes the place
+            self._rows[int(self._keys[last])] = row
+            for column in (self._keys, self._packed, self._sizes):
+                column[row] = column[last]
+        return True
 
     def sizes(self) -> NDArray[np.float64]:
-        """Return the posterior mean of each profile's size, in the order of arrival."""
+        """Return the posterior mean of each profile's size, by row."""
         return self._of_all().sizes
 
     def nearest(self, devices: NDArray[np.uint64], k: int) -> NearestProfiles:
@@ -96,7 +113,7 @@ class ProfileNeighbours:
         ValueError for a device without a profile.
         """
         rows, k = self._known(devices), max(0, min(k, len(self) - 1))
-        keys = np.fromiter(self._rows, np.uint64, len(self))
+        keys = self._keys[: len(self)]
         found, similarities = np.empty((len(rows), k), np.int64), np.empty((len(rows), k))
         for part, block in self._similarities(rows) if k else ():
             best = np.argpartition(-block, k - 1, axis=1)[:, :k]
@@ -139,13 +156,23 @@ class ProfileNeighbours:
 
     # --- inside -----------------------------------------------------------------------------------
 
+    def _add(self, rows: NDArray[np.int64], sign: int) -> None:
+        """Enter rows into the sum of all, and their sizes, or take them out of it."""
+        for start in range(0, len(rows), _BLOCK):
+            part = rows[start : start + _BLOCK]
+            read = self.mechanism.coordinates(self._packed[part])
+            self._sum += sign * read.sum(axis=0, dtype=np.float64)
+            self._sizes[part] = self.mechanism.sizes(read, self.catalogue)
+        self._made = None
+
     def _grow(self, rows: int) -> None:
         if rows > len(self._packed):
             capacity = max(rows, 2 * len(self._packed), 64)
             packed = np.zeros((capacity, self.mechanism.profile_bytes), np.uint8)
-            sizes = np.zeros(capacity)
-            packed[: len(self._packed)], sizes[: len(self._sizes)] = self._packed, self._sizes
-            self._packed, self._sizes = packed, sizes
+            sizes, keys = np.zeros(capacity), np.zeros(capacity, np.uint64)
+            held = len(self._packed)
+            packed[:held], sizes[:held], keys[:held] = self._packed, self._sizes, self._keys
+            self._packed, self._sizes, self._keys = packed, sizes, keys
 
     def _known(self, devices: NDArray[np.uint64]) -> NDArray[np.int64]:
         try:
@@ -161,13 +188,12 @@ class ProfileNeighbours:
         """Return the figures over all profiles, recomputed after a new profile."""
         if self._made is None:
             sizes = self._posterior()
-            self._made = _Overall(sizes, np.zeros(self.mechanism.length, np.float32))
-            total, whole = np.zeros(self.mechanism.length), 0.0
-            for block in self._blocks():
-                evidence, weights, _ = self._evidence(block)
-                total += evidence.sum(axis=0, dtype=np.float64)
-                whole += float(weights.sum())
-            self._made = _Overall(sizes, (total / max(whole, _TINY)).astype(np.float32))
+            weights = self.mechanism.weights(sizes)
+            # The evidence is the coordinates less one number a profile.
+            shifts = self.mechanism.evidence(np.zeros((len(sizes), 1), np.float32), sizes)
+            total = self._sum + float(shifts.sum(dtype=np.float64))
+            whole = max(float(weights.sum()), _TINY)
+            self._made = _Overall(sizes, (total / whole).astype(np.float32))
         return self._made
 
     def _posterior(self) -> NDArray[np.float64]:
@@ -191,22 +217,28 @@ class ProfileNeighbours:
         self, evidence: NDArray[np.float32], items: NDArray[np.uint64]
     ) -> NDArray[np.float32]:
         """Return evidence @ probes, (m, n), without holding all probes at a time."""
+        if isinstance(self.mechanism, Blip):
+            return packed_overlaps.read(self.mechanism, evidence, items)
         found = np.empty((len(evidence), len(items)), np.float32)
         for start in range(0, len(items), _ITEMS):
             part = slice(start, start + _ITEMS)
             found[:, part] = evidence @ self.mechanism.probes(items[part])
         return found
 
+    def _overlaps(self, first: NDArray[np.uint8], second: NDArray[np.uint8]) -> NDArray[np.float64]:
+        made = self.mechanism
+        if isinstance(made, Blip):
+            return packed_overlaps.overlaps(made, first, second)
+        return made.overlaps(made.coordinates(first), made.coordinates(second))
+
     def _similarities(self, rows: NDArray[np.int64]) -> Iterator[tuple[slice, NDArray[np.float64]]]:
         """Yield parts of the asked rows with their similarity to all users, -inf to themselves."""
         roots = np.sqrt(self.sizes())
         for start in range(0, len(rows), _BLOCK):
             asked = rows[start : start + _BLOCK]
-            own = self.mechanism.coordinates(self._packed[asked])
             found = np.empty((len(asked), len(self)))
             for block in self._blocks():
-                others = self.mechanism.coordinates(self._packed[block])
-                found[:, block] = self.mechanism.overlaps(own, others)
+                found[:, block] = self._overlaps(self._packed[asked], self._packed[block])
                 found[:, block] /= np.maximum(roots[asked, None] * roots[block], _TINY)
             found[np.arange(len(asked)), asked] = -np.inf
             yield slice(start, start + len(asked)), found

@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from stream_app.models.neighborhood import packed_overlaps
 from stream_app.models.neighborhood import profile_neighbours as neighbours
 from stream_app.models.neighborhood.profile_neighbours import ProfileNeighbours
 from stream_app.privacy.profiles.blip import Blip
@@ -184,3 +185,55 @@ def test_an_invalid_input_is_refused_in_one_sentence() -> None:
         found.put_many(devices[:1], released)
     with pytest.raises(ValueError, match="bytes"):
         found.put_many(devices, released[:, :-1])
+
+
+@every
+def test_a_removed_profile_leaves_what_the_others_alone_would_be(
+    mechanism: ProfileMechanism,
+) -> None:
+    profiles = two_tastes(12)
+    found, devices, released = filled(mechanism, profiles)
+    found.put_many(devices[:3], released[3:6])  # replaced, and then replaced by what was
+    found.put_many(devices[:3], released[:3])
+    for place in (11, 0, 5):
+        assert found.remove(int(devices[place]))
+        assert not found.remove(int(devices[place]))
+    kept = np.setdiff1d(np.arange(12), (11, 0, 5))
+    alone = ProfileNeighbours(mechanism, len(CATALOGUE))
+    alone.put_many(devices[kept], released[kept])
+    assert len(found) == 9
+    np.testing.assert_allclose(
+        found.scores(devices[kept], CATALOGUE, k=3),
+        alone.scores(devices[kept], CATALOGUE, k=3),
+        rtol=1e-4,
+        atol=1e-5,
+    )
+    near, expected = (each.nearest(devices[kept], 4) for each in (found, alone))
+    np.testing.assert_array_equal(near.devices, expected.devices)
+    with pytest.raises(ValueError, match="released no profile"):
+        found.nearest(devices[:1], 2)
+    for device in devices[kept].tolist():
+        found.remove(device)
+    assert len(found) == 0
+    assert found.nearest(np.zeros(0, np.uint64), 3).devices.size == 0
+
+
+@pytest.mark.parametrize("length", [8, 13, 5000])
+def test_counts_of_bits_give_the_overlaps_and_readings_of_coordinates(length: int) -> None:
+    made, source = Blip(length, 2, Fraction(3)), SeededSource(4)
+    released = np.stack([made.release(items[:20], source) for items in two_tastes(6)])
+    read = made.coordinates(released)
+    np.testing.assert_allclose(
+        packed_overlaps.overlaps(made, released[:2], released),
+        made.overlaps(read[:2], read),
+        rtol=1e-3,
+        atol=1e-3,
+    )
+    evidence = made.evidence(read, np.full(6, 20.0))
+    np.testing.assert_allclose(
+        packed_overlaps.read(made, evidence, CATALOGUE),
+        evidence @ made.probes(CATALOGUE),
+        rtol=1e-3,
+        atol=1e-4,
+    )
+    assert packed_overlaps.read(made, evidence, CATALOGUE[:0]).shape == (6, 0)
