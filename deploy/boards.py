@@ -270,6 +270,28 @@ OVERVIEW = Board(
         ),
         Panel(
             STREAM,
+            "Profiles",
+            "ops",
+            (
+                Curve(_rate("profiles_total", "outcome") + " > 0", "{{outcome}}"),
+                Curve(_rate("profiles_rejected_total", "reason") + " > 0", "{{reason}}"),
+            ),
+            "Records of the profile topic per second, by outcome; rejected ones by reason. Empty "
+            "where profile_mechanisms is unset. removed: the device was forgotten; no_room: more "
+            "devices than profiles_most.",
+            may_be_empty=True,
+        ),
+        Panel(
+            STREAM,
+            "Devices with a profile",
+            "none",
+            (Curve(f"murmurec_profile_devices{ME}", "{{instance}}"),),
+            "Devices whose newest profile a worker holds, for queries for neighbours.",
+            kind="stat",
+            may_be_empty=True,
+        ),
+        Panel(
+            STREAM,
             "Numbers used again",
             "none",
             (Curve(f"max(murmurec_seq_reused_records{ME})", "events"),),

@@ -9,6 +9,8 @@ from stream_app.kafka.clients import Connection
 from stream_app.models.factorization.factory import LEARNERS
 from stream_app.models.retrieval.factory import check_index
 from stream_app.privacy import registry
+from stream_app.privacy.profiles import registry as profiles
+from stream_app.privacy.profiles.mechanism import ProfileMechanism
 from stream_app.settings import LEARNER_BESIDE, LISTS_BY_CO_RATINGS, Settings
 from stream_app.state.replica import Replica
 from stream_app.state.spec import StateSpec
@@ -117,6 +119,27 @@ def _learner(settings: Settings) -> str:
             f"model = {settings.model}: its lists are made from co-ratings; set co_ratings = true"
         )
     return LEARNER_BESIDE
+
+
+def profile_mechanisms_from(settings: Settings) -> tuple[ProfileMechanism, ...]:
+    """Return the allowed profile mechanisms; refuses an unknown one, one of whose releases nothing
+    can be estimated, and any where devices sign, since profiles carry no signature."""
+    try:
+        found = tuple(profiles.parse(name) for name in settings.profile_mechanisms)
+    except ValueError as error:
+        raise UserError(f"profile_mechanisms: {error}") from None
+    for each in found:
+        if each.no_estimate:
+            raise UserError(
+                f"profile_mechanisms: of {each.id} no neighbour can be found, {each.no_estimate}; "
+                "use an epsilon above 0"
+            )
+    if found and settings.signed:
+        raise UserError(
+            "profile_mechanisms: profiles carry no signature, and devices = signed takes nothing "
+            "unsigned; leave profile_mechanisms out"
+        )
+    return found
 
 
 def new_replica(spec: StateSpec, origin: StateOrigin | None = None) -> Replica:

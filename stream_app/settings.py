@@ -145,6 +145,18 @@ class Settings(BaseSettings):
         max_length=256,
         description="mechanism ids that devices may use (allow-list), comma separated",
     )
+    profile_mechanisms: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)] = Field(
+        (),
+        max_length=16,
+        description="ids of profile mechanisms that devices may use, comma separated: a worker "
+        "then reads profiles and serves neighbours; unset: it reads none",
+    )
+    profiles_most: int = Field(
+        10_000,
+        ge=2,
+        le=1_000_000,
+        description="devices whose newest profile a worker holds; of more it holds as many",
+    )
     devices: Literal["open", "signed"] = Field(
         "open",
         description="signed: every event must be signed by its device; open: signatures are not "
@@ -352,6 +364,14 @@ class Settings(BaseSettings):
             if found is None or not 1 <= int(found[1] or 9092) <= 65535:
                 raise ValueError("write host:port[,host:port], without a scheme, ports 1 to 65535")
         return ",".join(addresses)
+
+    @field_validator("profile_mechanisms")
+    @classmethod
+    def _profile_ids(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        value = tuple(mechanism for mechanism in value if mechanism)  # as compose leaves it
+        if len(set(value)) != len(value):
+            raise ValueError("it names a mechanism twice")
+        return value
 
     @field_validator("mechanisms")
     @classmethod

@@ -33,6 +33,7 @@ from stream_app.agents.faust_ext import group_membership
 from stream_app.agents.faust_ext.faust_app import SESSION_SECONDS, new_app
 from stream_app.agents.faust_ext.group_membership import Membership, lock_instance
 from stream_app.agents.log_reader import LogReader, Progress
+from stream_app.agents.profiles import service as profile_service
 from stream_app.agents.public_tables import item_links, item_table, similarities
 from stream_app.agents.queries.answers import Answers
 from stream_app.agents.queries.reader import QueryReader
@@ -113,11 +114,14 @@ def build(
     _attach_timers(app, runtime, checkpoints, rejections)
 
     queries = _query_reader(app, runtime, connection)
+    profiles = profile_service.attach(app, runtime, connection)
 
     @app.task
     async def read() -> None:
         await app.add_runtime_dependency(reader)
         await app.add_runtime_dependency(queries)
+        if profiles is not None:
+            await app.add_runtime_dependency(profiles)
 
     return WorkerParts(app, runtime, checkpoints, reader)
 
@@ -198,11 +202,12 @@ def _topic_check(runtime: Runtime, admin: AdminClient) -> Callable[[], None]:
     goes on, and one command makes every worker ready again.
     """
     topics, status = runtime.topics, runtime.status
+    read = topics.read_from_outsiders(profiles=bool(runtime.settings.profile_mechanisms))
     same = checkpoint_reader.SameTopic(admin, topics.ratings)
 
     def check() -> None:
         same.check()
-        fault = topic_checks.outsiders_fault(admin, topics, _LOOK_SECONDS)
+        fault = topic_checks.outsiders_fault(admin, read, _LOOK_SECONDS)
         if fault and fault != status.intake_fault:
             log.warning("topics.differ", reason=fault)
         status.intake_fault = status.intake_fault if fault is None else fault

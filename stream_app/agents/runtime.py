@@ -22,7 +22,13 @@ from prometheus_client import CollectorRegistry, PlatformCollector, ProcessColle
 from stream_app.agents.checkpointing.digest_comparison import Digests
 from stream_app.agents.checkpointing.replacement_policy import ReplacementPolicy
 from stream_app.agents.checkpointing.restore import Restored
-from stream_app.agents.stages import Checkpoints, NeighbourLists, PrivateLists, Ranking
+from stream_app.agents.stages import (
+    Checkpoints,
+    NeighbourLists,
+    PrivateLists,
+    Profiles,
+    Ranking,
+)
 from stream_app.agents.worker_status import ASKING_FOR_ENDS, Lag, WorkerStatus
 from stream_app.deployment import (
     listed_by,
@@ -81,6 +87,7 @@ class Runtime:
     ranking: Ranking | None = None
     private_lists: PrivateLists | None = None
     neighbours: NeighbourLists | None = None
+    profiles: Profiles | None = None
     seal: Seal = OPEN
     append: Callable[[bytes], None] = lambda _: None
     """Appends an entry to the cut log."""
@@ -152,8 +159,13 @@ class Runtime:
             self.replacement.rebuild_without(entry)
             return
         self.replica.forget(bytes.fromhex(entry.device))
+        self._forget_profiles()
         self.mid_round = True  # the entry belongs to the round that begins with it
         log.info("device.forgotten", cut=self.replica.cut)
+
+    def _forget_profiles(self) -> None:
+        if self.profiles is not None:
+            self.profiles.forget(forgotten_devices(self.replica))
 
     def follow(self, entry: CampaignEntry) -> None:
         """Apply an entry of a campaign from this cut on."""
@@ -193,6 +205,7 @@ class Runtime:
             self.ranking.restart()
         if self.checkpoints is not None:
             self.checkpoints.restart(restored.found.manifest if restored.found else None)
+        self._forget_profiles()
         log.info("state.restored", cut=self.replica.cut, checkpoint=restored.found is not None)
 
     # --- requests -------------------------------------------------------------------------
@@ -249,6 +262,13 @@ class Runtime:
         where this deployment follows campaigns."""
         mode = self.replica.spec.privacy_mode
         return self.replica.privacy + ("" if mode == "local" else f"+{mode}")
+
+
+def forgotten_devices(replica: Replica) -> tuple[bytes, ...]:
+    """Return the devices whose records are rejected: excluded at the origin, or forgotten since."""
+    excluded = [bytes.fromhex(device) for device in replica.origin.excluded]
+    erased = [words.astype("<u8").tobytes() for words in replica.ledger.forgotten]
+    return tuple(dict.fromkeys([*excluded, *erased]))
 
 
 def new_runtime(settings: Settings) -> Runtime:

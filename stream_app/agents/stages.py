@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from fractions import Fraction
 from typing import Any, Protocol
 
@@ -69,6 +69,17 @@ class NeighbourLists(Protocol):
     """The part of the neighbours of profiles that the queries call."""
 
     def answer(
-        self, device: bytes, count: int
+        self, device: bytes, transport: str, arrived: float
     ) -> RankedItems | Refused | Awaitable[RankedItems | Refused]:
-        """Return what devices with a profile like that of a device have, or why there is none."""
+        """Return what devices with a profile like that of a device have, or why there is none;
+        `arrived`: perf_counter of the query."""
+
+
+class Profiles(Protocol):
+    """The part of the profiles that a runtime calls."""
+
+    def forget(self, devices: Iterable[bytes]) -> None:
+        """Reject the records of these devices from now on, and drop their profiles."""
+
+    def summary(self) -> dict[str, Any]:
+        """Return the part of /state about the profiles."""

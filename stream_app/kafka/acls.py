@@ -7,6 +7,8 @@
     with campaigns
                  READ     contributions  rounds  item side
                  WRITE                   rounds  item side
+    with profiles
+                 READ     profiles
     aggregator   READ     contributions  rounds
                  WRITE                   rounds
 
@@ -35,15 +37,21 @@ Operations = tuple[AclOperation, ...]
 
 
 def of_a_worker(
-    topics: Topics, *, campaigns: bool = False, similarities: bool = False
+    topics: Topics,
+    *,
+    campaigns: bool = False,
+    similarities: bool = False,
+    profiles: bool = False,
 ) -> dict[str, Operations]:
-    """Return the operations that a worker needs on each topic, with campaigns or without, and with
-    the public table of similarities or without."""
+    """Return the operations that a worker needs on each topic, with campaigns or without, with the
+    public table of similarities or without, and with profiles or without."""
     of_campaigns = of_an_aggregator(topics) | {topics.item_side: (_READ, _WRITE)}
     public = {topics.similarities: (_READ,)} if similarities else {}
+    of_profiles = {topics.profiles: (_READ,)} if profiles else {}
     return (
         (of_campaigns if campaigns else {})
         | public
+        | of_profiles
         | {
             topics.ratings: (_READ,),
             topics.cuts: (_READ, _WRITE),

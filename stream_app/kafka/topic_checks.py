@@ -6,7 +6,7 @@ worth, is refused with the configuration found and the command that sets it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient
@@ -129,20 +129,27 @@ def check_deployment(
             raise UserError(f"topic {name} does not exist: create it with murmurec topics apply")
 
 
-def check_outsiders(connection: Connection, topics: Topics) -> None:
-    """Refuse a deployment whose topics take records that cost a reader more than they are worth."""
-    if fault := outsiders_fault(clients.admin(connection), topics):
+def check_outsiders(connection: Connection, topics: Sequence[str]) -> None:
+    """Refuse a deployment whose topics, those that outsiders write, are absent or take records that
+    cost a reader more than they are worth."""
+    admin = clients.admin(connection)
+    for name, found in partition_counts(admin, topics).items():
+        if found is None:
+            raise UserError(f"topic {name} does not exist: create it with murmurec topics apply")
+    if fault := outsiders_fault(admin, topics):
         raise UserError(fault)
 
 
-def outsiders_fault(admin: AdminClient, topics: Topics, seconds: float | None = None) -> str | None:
+def outsiders_fault(
+    admin: AdminClient, topics: Sequence[str], seconds: float | None = None
+) -> str | None:
     """Return a sentence if a topic that outsiders write and a worker reads would take records that
     cost a reader more than they are worth; empty if none does.
 
     With `seconds` it is a look at a running deployment: None without an answer in that time.
     """
     try:
-        found = configurations(admin, topics.read_from_outsiders, seconds or SECONDS)
+        found = configurations(admin, topics, seconds or SECONDS)
     except UserError:
         if seconds is None:
             raise

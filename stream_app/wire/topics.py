@@ -131,10 +131,10 @@ class Topics:
         """Results of attacks and audits."""
         return f"{self.prefix}.audits.v1"
 
-    @property
-    def read_from_outsiders(self) -> tuple[str, ...]:
-        """The topics that a worker reads and that others than workers write."""
-        return self.ratings, self.items, self.queries
+    def read_from_outsiders(self, *, profiles: bool = False) -> tuple[str, ...]:
+        """Return the topics that a worker reads and that others than workers write; `profiles`: of
+        a worker that serves neighbours."""
+        return self.ratings, self.items, self.queries, *((self.profiles,) if profiles else ())
 
     def table(
         self,

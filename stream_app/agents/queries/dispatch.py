@@ -50,7 +50,9 @@ def outcome(
         return _private(runtime, device, query.private, query.k)
     if query.neighbours is True:
         lists = runtime.neighbours
-        return Refused(NO_NEIGHBOURS) if lists is None else lists.answer(device, query.k)
+        if lists is None:
+            return Refused(NO_NEIGHBOURS)
+        return lists.answer(device, transport, arrived)
     return runtime.answer(device, transport, arrived)
 
 

@@ -39,6 +39,9 @@ Its (sanitized) records stay in the rating topic, readable for every reader of t
 Kafka's retention removes them. Pages that it changed stay in the state topic until tombstones and
 compaction remove their generation; and in data_dir/gaps, data_dir/evidence and every snapshot file
 that was written before, until you delete them."""
+_PROFILE = """\
+Its (noised) profile is dropped by every worker that serves neighbours, and removed from the topic
+of profiles, where it can be read until compaction runs."""
 _SUMS = """\
 Campaigns: contributions of this device do not count in stages that a worker closes from now on; a
 close by hand (murmurec rounds close) leaves none out. Sums that were released, and what was learned
@@ -81,12 +84,14 @@ def forget(
     text = None if as_json else left_behind(rebuild, settings.privacy_mode != "local")
     _confirm(pseudonym, yes, text)
     forgetting.forget(session, pseudonym, rebuild)
+    forgetting.drop_profile(session, pseudonym)
     _show(session, origin, pseudonym, rebuild, as_json)
 
 
 def left_behind(rebuild: bool, campaigns: bool) -> str:
     """Return what a forgotten device leaves behind; `campaigns`: sums of people, too."""
-    return "\n".join([_REBUILD if rebuild else _PLAIN, _RECORDS, *([_SUMS] if campaigns else [])])
+    parts = [_REBUILD if rebuild else _PLAIN, _RECORDS, _PROFILE]
+    return "\n".join([*parts, *([_SUMS] if campaigns else [])])
 
 
 def _confirm(pseudonym: str, yes: bool, text: str | None) -> None:

@@ -202,13 +202,17 @@ def _serve(settings: Settings, start: StartOptions) -> None:
     clients.describe_cluster(connection)
     campaigns = settings.privacy_mode != "local"
     similarities = settings.similar_from == "published"
-    acls.check(connection, acls.of_a_worker(names, campaigns=campaigns, similarities=similarities))
+    profiles = bool(settings.profile_mechanisms)
+    wanted = acls.of_a_worker(
+        names, campaigns=campaigns, similarities=similarities, profiles=profiles
+    )
+    acls.check(connection, wanted)
     if campaigns:
         topics.check_campaigns(connection, names)
     topics.check_deployment(
         connection, names, settings.partitions, settings.ratings_retention_seconds
     )
-    topics.check_outsiders(connection, names)
+    topics.check_outsiders(connection, names.read_from_outsiders(profiles=profiles))
     # Before anything else imports numba: two threads that import it at once may each meet it half
     # initialized.
     importing.join()

@@ -134,7 +134,7 @@ def test_an_answer_that_waits_is_written_when_it_is_there() -> None:
 
 def test_an_answer_that_fails_ends_the_worker() -> None:
     class Broken:
-        async def answer(self, device: bytes, count: int) -> RankedItems | Refused:
+        async def answer(self, device: bytes, transport: str, arrived: float) -> Refused:
             raise ZeroDivisionError
 
     async def main() -> None:

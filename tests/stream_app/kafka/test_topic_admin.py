@@ -277,26 +277,28 @@ def test_an_earlier_deployment_is_shown_refused_and_altered(admin, kafka, prefix
     for topic in names.table():
         made(replace(topic, config={**topic.config, **EARLIER}))
     steps = {step.topic.name: step for step in plan(admin, names.table())}
-    for name in (*names.read_from_outsiders, names.profiles):
+    for name in names.read_from_outsiders(profiles=True):
         assert steps[name].difference == (
             "compression.type is producer, not uncompressed; "
             "max.message.bytes is 1048588, not 262144"
         )
         assert not steps[name].deletes
     with pytest.raises(UserError, match=r"compression.type producer: .*murmurec topics apply"):
-        check_outsiders(kafka.connection, names)
+        check_outsiders(kafka.connection, names.read_from_outsiders(profiles=True))
     apply(admin, list(steps.values()))
-    check_outsiders(kafka.connection, names)
+    check_outsiders(kafka.connection, names.read_from_outsiders(profiles=True))
     assert {step.action for step in plan(admin, names.table())} == {"ok"}
 
 
 @pytest.mark.parametrize("name", ["ratings", "items", "queries"])
 def test_a_topic_of_outsiders_that_takes_large_records_is_a_fault(admin, topics, name):
     names = Topics(topics)
-    assert outsiders_fault(admin, names) == ""
+    assert outsiders_fault(admin, names.read_from_outsiders()) == ""
     resource = row(getattr(names, name), names, **{"max.message.bytes": "1048588"})
     apply(admin, plan(admin, [resource]))
-    assert outsiders_fault(admin, names).startswith(f"topic {resource.name} has max.message.bytes")
+    assert outsiders_fault(admin, names.read_from_outsiders()).startswith(
+        f"topic {resource.name} has max.message.bytes"
+    )
 
 
 CAMPAIGNS = {
@@ -324,7 +326,7 @@ def test_topics_that_would_lose_a_campaign_are_refused(
 
 def test_a_look_at_a_broker_that_does_not_answer_finds_nothing():
     nowhere = clients.admin(clients.Connection("127.0.0.1:1"))
-    assert outsiders_fault(nowhere, Topics("x"), 0.1) is None
+    assert outsiders_fault(nowhere, Topics("x").read_from_outsiders(), 0.1) is None
 
 
 # --- copies ---------------------------------------------------------------------------------------

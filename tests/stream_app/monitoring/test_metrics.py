@@ -64,6 +64,7 @@ WITHOUT_UNIT = {
     "murmurec_list_method",
     "murmurec_prediction_rmse",
     "murmurec_prediction_rmse_baseline",
+    "murmurec_profile_devices",
     "murmurec_ready",
     "murmurec_second_moment",
     "murmurec_second_moment_relative_deviation",

@@ -100,7 +100,7 @@ def show(answer: Answer) -> None:
         f"by {answer['method']}{_measured(answer) if of_user else ''}; "
         f"as of cut {answer['as_of']}, privacy {answer['privacy']}, "
         f"{answer['seconds'] * 1000:.1f} ms; "
-        f"scores are predicted ratings{'' if of_user else ' of the average user'} on 1 .. 5"
+        f"{_scores(answer['method'], of_user)}"
     )
     guarantee = answer.get("guarantee")
     if guarantee is not None:
@@ -108,6 +108,13 @@ def show(answer: Answer) -> None:
             f"drawn by {guarantee['method']} with epsilon {guarantee['epsilon']} "
             f"({guarantee['adjacency']})"
         )
+
+
+def _scores(method: str, of_user: bool) -> str:
+    """Return what the scores are."""
+    if method.startswith("neighbours/"):
+        return "scores are about the share of similar devices that have the item"
+    return f"scores are predicted ratings{'' if of_user else ' of the average user'} on 1 .. 5"
 
 
 def _measured(answer: Answer) -> str:
