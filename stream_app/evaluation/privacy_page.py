@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from stream_app.evaluation.privacy_proofs import proofs
+from stream_app.evaluation.score_noise import summary
 from stream_app.privacy import registry
 from stream_app.privacy.accounting.plans import largest_count
 from stream_app.privacy.accounting.profile_cap import profile_cost, within
@@ -258,6 +259,11 @@ def fake_share(mechanism: Mechanism) -> float:
     return float(1 - mechanism.likelihood()[mechanism.alphabet - 1, mechanism.levels])
 
 
+def similar() -> str:
+    """Return what releases of lists by similar items guarantee."""
+    return _table(summary.HEAD, summary.rows())
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "mechanisms": mechanisms,
     "families": families,
@@ -269,6 +275,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "information": information,
     "sums": sums,
     "maps": maps,
+    "similar": similar,
     "proofs": proofs,
 }
 
