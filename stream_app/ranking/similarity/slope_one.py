@@ -107,12 +107,18 @@ def contributions(
     slots: NDArray[np.integer],
     ratings: NDArray[np.floating],
     targets: NDArray[np.integer],
+    *,
+    clamped: bool = True,
 ) -> NDArray[np.float32]:
     """Return t_k - 3 (m, t): what each rating adds to the score of each of the slots `targets`; 0
-    for a rating of an item without a slot."""
+    for a rating of an item without a slot. clamped: False for the terms r_k + s_jk - 3 themselves.
+    """
     slots = np.asarray(slots, np.int64)
     stars = np.asarray(ratings, np.float32)
-    found = _clamped(deviations[np.ix_(slots.clip(0), targets)], stars)
+    rows = deviations[np.ix_(slots.clip(0), targets)]
+    found: NDArray[np.float32] = (stars - np.float32(MIDDLE))[:, None] - rows
+    if clamped:
+        found = np.clip(found, np.float32(LOWEST - MIDDLE), np.float32(HIGHEST - MIDDLE))
     found[slots < 0] = 0
     return found
 

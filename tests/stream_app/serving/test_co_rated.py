@@ -58,11 +58,11 @@ def test_a_list_is_that_of_the_library(method: str) -> None:
         rows += [(number, int(k), float(s)) for k, s in zip(keys, stars, strict=True)]
     offline = from_ratings(*zip(*rows, strict=True), table.keys)
     keys, stars = recommender.rated(device_of(1))
-    slots, deviations = offline.slots(keys), slope_one.deviations(offline, DAMPING)
-    similarities = cosine.similarities(offline, DAMPING)
-    expected = cosine.scores(similarities, slots)
+    slots, similarities = offline.slots(keys), cosine.similarities(offline, DAMPING)
+    expected = cosine.scores(similarities, slots, weights=cosine.recency_weights(len(slots)))
     if method == "slope-one":
-        expected = slope_one.predict(deviations, slots, stars, 1)
+        deviations = slope_one.deviations(offline, DAMPING, towards_means=True)
+        expected = slope_one.predict(deviations, slots, stars)
     answer = recommender.answer(device_of(1), 7)
     allowed = ~np.isin(table.keys, keys) & (similarities[slots].sum(axis=0) > 0)
     best = np.sort(expected[allowed])[::-1][:7]

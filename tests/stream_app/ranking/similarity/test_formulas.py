@@ -297,6 +297,10 @@ def test_the_contributions_add_up_to_the_score():
     terms = slope_one.contributions(deviations, slots, ratings, targets)
     whole = slope_one.predict(deviations, slots, ratings, 1)[targets]
     assert terms.mean(axis=0) + 3 == pytest.approx(whole, abs=1e-5)
+    loose = slope_one.contributions(deviations, slots, ratings, targets, clamped=False)
+    whole = slope_one.predict(deviations, slots, ratings)[targets]
+    assert loose.mean(axis=0) + 3 == pytest.approx(whole, abs=1e-5)
+    assert np.abs(loose).max() > np.abs(terms).max()
     parts = cosine.contributions(similarities, slots, targets)
     assert parts.mean(axis=0) == pytest.approx(cosine.scores(similarities, slots)[targets])
 
