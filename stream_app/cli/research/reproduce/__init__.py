@@ -92,7 +92,7 @@ def _one(asked: Reproducible, sources: Sources, output: Path) -> None:
     from stream_app.cli.research.reproduce.drawing import draw
     from stream_app.cli.research.reproduce.report import show
 
-    used = sources.used
+    used, sources.generated = sources.used, False
     used.clear()
     try:
         with progress(asked.id) as advance:

@@ -11,9 +11,15 @@ from producers.datasets.load import Dataset
 from stream_app.cli.output import Advance
 from stream_app.cli.research.reproduce.sources import Sources
 from stream_app.errors import UsageError
-from stream_app.evaluation.papers import park_2011, park_2011_sets, zheng_2016
+from stream_app.evaluation.papers import (
+    guerraoui_2017,
+    park_2011,
+    park_2011_sets,
+    zheng_2016,
+)
 from stream_app.evaluation.papers.figure import Figure
 from stream_app.evaluation.papers.systems import PAPERS
+from stream_app.evaluation.xmap.task import two_domains
 
 Run = Callable[[Sources, Advance], Figure]
 _FEW = tuple(map(Fraction, (1, 4, 8)))
@@ -89,15 +95,24 @@ def _f7(sources: Sources, advance: Advance) -> Figure:
     )
 
 
+def _f20(sources: Sources, advance: Advance) -> Figure:
+    found = sources.two_domains()
+    ratings = two_domains(found.users, found.items, found.stars, found.in_target)
+    return guerraoui_2017.f20(
+        ratings, draws=1 if sources.quick else 3, seed=sources.seed, progress=advance
+    )
+
+
 FIGURES: tuple[Reproducible, ...] = (
+    Reproducible("F20", "S000", "error of X-Map for cold users", "amazon-books-movies", _f20),
+    Reproducible("F1", "S001", "cells published, real and fake", "ml-100k", _f1),
+    Reproducible("F2", "S001", "error of what is learned from reports", "ml-100k", _f2),
+    Reproducible("C1", "S001", "recovery by the nuclear norm, and its bound", "ml-100k", _c1),
     Reproducible("F3", "S003", "items of a list that noise replaces", "ml-100k", _f3),
     Reproducible("F4", "S003", "one rating guessed from noised scores", "ml-100k", _f4),
     Reproducible("F5", "S003", "risk against utility", "ml-100k", _f5),
     Reproducible("F6", "S003", "overlap of a private set with the best ten", "ml-100k", _f6),
     Reproducible("F7", "S003", "divergence of the chain and of exact draws", "ml-100k", _f7),
-    Reproducible("F1", "S001", "cells published, real and fake", "ml-100k", _f1),
-    Reproducible("F2", "S001", "error of what is learned from reports", "ml-100k", _f2),
-    Reproducible("C1", "S001", "recovery by the nuclear norm, and its bound", "ml-100k", _c1),
 )
 
 

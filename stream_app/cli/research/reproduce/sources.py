@@ -10,8 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from producers.datasets.load import Dataset, load
 from producers.datasets.synthetic import generate
+from producers.datasets.two_domains import DomainRatings, of_two_files
 from producers.scale import Scale
 from stream_app.errors import UserError
 
@@ -20,6 +23,7 @@ PLACES: Mapping[str, tuple[str, ...]] = {
     "ml-100k": ("ml-100k/u.data", "ml-100k/ml-100k.npz", "ml-100k.zip", "ml-100k.npz"),
     "ml-1m": ("ml-1m/ratings.dat", "ml-1m/ml-1m.npz", "ml-1m.zip", "ml-1m.npz"),
 }
+_BOOKS, _MOVIES = (f"amazon-books-movies/{name}.npz" for name in ("books", "movies"))
 _STARS = Scale(1.0, 5.0, 1.0)
 _SIZES = {"users": 600, "items": 400, "ratings": 40_000}
 _QUICK_SIZES = {"users": 200, "items": 150, "ratings": 8_000}
@@ -41,12 +45,8 @@ class Sources:
 
     def ratings(self, name: str) -> Dataset:
         """Return the ratings of a data set, on 1 .. 5 stars; UserError where they are missing."""
-        self.generated = self.folder is None
         if self.folder is None:
-            sizes = _QUICK_SIZES if self.quick else _SIZES
-            found = generate(self.seed, **sizes).dataset
-            self.used.append(f"generated, {len(found):,} ratings")
-            return found
+            return self._generated()
         for place in PLACES[name]:
             if (self.folder / place).is_file():
                 found = load(self.folder / place, _STARS)
@@ -55,3 +55,28 @@ class Sources:
         raise UserError(
             f"--data {self.folder}: holds no {name}; looked for {', '.join(PLACES[name])}"
         )
+
+    def two_domains(self) -> DomainRatings:
+        """Return books and movies with common users; UserError where they are missing.
+
+        Generated: of the items of one world every second one is of the target domain.
+        """
+        if self.folder is None:
+            found = self._generated()
+            target = found.items.astype(np.int64) % 2 == 0
+            return DomainRatings(found.users, found.items, found.ratings, target, 0)
+        places = self.folder / _BOOKS, self.folder / _MOVIES
+        if not all(place.is_file() for place in places):
+            raise UserError(
+                f"--data {self.folder}: holds no amazon-books-movies; looked for {_BOOKS} and "
+                f"{_MOVIES}"
+            )
+        ratings = of_two_files(*places)
+        self.used.append(f"amazon-books-movies, {len(ratings.stars):,} ratings")
+        return ratings
+
+    def _generated(self) -> Dataset:
+        self.generated = True
+        found = generate(self.seed, **(_QUICK_SIZES if self.quick else _SIZES)).dataset
+        self.used.append(f"generated, {len(found):,} ratings")
+        return found
