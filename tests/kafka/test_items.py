@@ -68,6 +68,14 @@ def test_words_are_named_and_withdrawn_items_stay_away(
         assert capsys.readouterr().out == "item 8 is withdrawn\n"
         assert run(["items", "put", "8", *where]) == 0
         until(lambda: set(items()) == {8, "film"}, "the catalogue is in the answers")
+    capsys.readouterr()
+    assert run(["items", "list", *where]) == 0
+    assert capsys.readouterr().out == "8\nfilm  A Film (1995) [films: Drama, War]\n"
+    assert run(["items", "list", "--domain", "films", *where, "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["item"], row["domain"], row["withdrawn"]) == ("film", "films", False)
+    assert run(["items", "list", "--domain", "books", *where]) == 1
+    assert "no item is of domain books; the catalogue has films" in capsys.readouterr().err
     assert run(["items", "put", "x" * 200, *where]) == 2
     assert run(["items", "put", "8", "--title", "t" * 501, *where]) == 2
     assert "up to 500" in capsys.readouterr().err

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,13 @@ from confluent_kafka import TopicPartition
 from murmurec import DomainRecommender
 from producers.catalogue import publish as publish_catalogue
 from producers.publishing import Publisher
+from stream_app.checkpoints.offline_writer import append
 from stream_app.cli import run
 from stream_app.kafka import clients
 from stream_app.kafka.acknowledged_writer import AcknowledgedWriter
 from stream_app.kafka.compacted import records
 from stream_app.operations.similarities.debits import Debit, decode_debit
-from stream_app.ranking.domains.table_bytes import FORMAT, decode_table
+from stream_app.ranking.domains.table_bytes import FORMAT, decode_table, encode_table
 from stream_app.wire import CatalogueEntry, Event, Topics
 from stream_app.wire.public_tables import TableReader, TableVersion, encode_table_record
 from stream_app.wire.public_tables import table_records as records_of
@@ -56,9 +58,16 @@ def catalogue() -> Iterator[CatalogueEntry]:
 
 @pytest.fixture
 def filled(
-    start: Start, send: Send, kafka: Kafka, topics: str, monkeypatch: pytest.MonkeyPatch
+    start: Start,
+    send: Send,
+    kafka: Kafka,
+    topics: str,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Fill a deployment with books and films, and stop its worker, which leaves a checkpoint."""
+    """Fill a deployment with books and films, and stop its worker, which leaves a checkpoint; the
+    test runs in an empty folder."""
+    monkeypatch.chdir(tmp_path_factory.mktemp("device"))
     for name, value in {
         "BOOTSTRAP_SERVERS": kafka.bootstrap, "TOPIC_PREFIX": topics, "CO_RATINGS": "true",
         "HEAD_ITEMS": "64", "RECENT_ITEMS": "32", "HELD_OUT": "0", "SIMILARITY_BUDGET": "20",
@@ -81,6 +90,14 @@ def table(kafka: Kafka, topics: str) -> TableVersion | None:
     for message in records(kafka.connection, Topics(topics).similarities):
         reader.learn(message.key(), message.value())
     return reader.newest()
+
+
+def write(kafka: Kafka, topics: str, data: bytes, cut: int, slot: int) -> None:
+    """Write the bytes of a table as a version, as another program might."""
+    writer = AcknowledgedWriter.connect(kafka.connection, Topics(topics).similarities)
+    for record in records_of(data, cut, slot):
+        writer.send_patiently(key=record.key, value=encode_table_record(record))
+    writer.wait()
 
 
 def debits(kafka: Kafka, topics: str) -> list[Debit]:
@@ -149,10 +166,7 @@ def test_a_device_goes_from_books_to_films_and_nothing_is_sent(
     whole = table(kafka, topics)
     assert whole is not None
     other = whole.table[:4] + bytes([FORMAT + 1]) + whole.table[5:]
-    writer = AcknowledgedWriter.connect(kafka.connection, Topics(topics).similarities)
-    for record in records_of(other, whole.cut, 1 - whole.slot):
-        writer.send_patiently(key=record.key, value=encode_table_record(record))
-    writer.wait()
+    write(kafka, topics, other, whole.cut, 1 - whole.slot)
     assert answer(capsys, *ask)["cached"]
     assert "format 2: this version reads format 1" in refusal(capsys, "similarities", "show")
     Path("cache").rename("gone")
@@ -252,3 +266,12 @@ def test_no_kill_draws_twice_under_one_debit(
     assert len(debits(kafka, topics)) == 4
     monkeypatch.setenv("MURMUREC_SIMILARITY_BUDGET", "0")
     assert "similarity_budget is 0, so nothing may be released" in refusal(capsys, *PUBLISH)
+    monkeypatch.setenv("MURMUREC_SIMILARITY_BUDGET", "40")
+    # A log that was emptied, or holds what is no debit, says no more what was spent.
+    later = replace(decode_table(newer.table), release=99)
+    write(kafka, topics, encode_table(later), newer.cut, whole.slot)
+    assert "has fewer debits (4) than the newest table" in refusal(capsys, *PUBLISH)
+    assert len(debits(kafka, topics)) == 4
+    append(kafka.connection, Topics(topics).similarity_releases, b'{"v":2}')
+    assert "at offset 4 that is no debit of this version" in refusal(capsys, *PUBLISH)
+    assert "at offset 4 that is no debit of this version" in refusal(capsys, "similarities", "show")

@@ -10,12 +10,13 @@ import typer
 from stream_app.cli.options import (
     BootstrapOption,
     ConfigOption,
+    JsonOption,
     KafkaOption,
     PrefixOption,
     connection_from,
     settings_from,
 )
-from stream_app.cli.output import printable, say
+from stream_app.cli.output import described, print_json, printable, say
 from stream_app.errors import UsageError, UserError
 
 if TYPE_CHECKING:
@@ -122,6 +123,51 @@ def _one_domain(named: list[str] | None) -> str | None:
     if not is_name(named[0]):
         raise UsageError(f"--domain {printable(named[0][:60])}: use {NAME_FORM}")
     return named[0]
+
+
+@app.command("list")
+def list_items(
+    domain: DomainOption = None,
+    config: ConfigOption = None,
+    bootstrap: BootstrapOption = None,
+    prefix: PrefixOption = None,
+    kafka: KafkaOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the items of the catalogue, or those of a domain; withdrawn ones are marked.
+
+    Example: murmurec items list --domain books
+    """
+    from stream_app.cli.catalogue import catalogue_from
+
+    settings, named = settings_from(config, bootstrap, prefix, kafka), _one_domain(domain)
+    entries = catalogue_from(connection_from(settings), settings.topic_prefix).entries.values()
+    if named is not None and all(entry.domain != named for entry in entries):
+        known = sorted({entry.domain for entry in entries if entry.domain})
+        raise UserError(
+            f"no item is of domain {printable(named)}; the catalogue has "
+            f"{', '.join(map(printable, known)) or 'no domain'}"
+        )
+    kept = [entry for entry in entries if named is None or entry.domain == named]
+    rows = sorted(kept, key=lambda entry: (isinstance(entry.item, str), entry.item))
+    if as_json:
+        print_json([_listed(entry) for entry in rows])
+        return
+    for entry in rows:
+        shown = described(entry.title, entry.genres, entry.year, entry.domain or None)
+        gone = "  withdrawn" if entry.withdrawn else ""
+        say(printable(f"{entry.item}  {shown}").rstrip() + gone)
+
+
+def _listed(entry: CatalogueEntry) -> dict[str, Any]:
+    return {
+        "item": entry.item,
+        "title": entry.title,
+        "genres": list(entry.genres),
+        "year": entry.year,
+        "domain": entry.domain or None,
+        "withdrawn": entry.withdrawn,
+    }
 
 
 def _entry(item: str, **published: Any) -> CatalogueEntry:
