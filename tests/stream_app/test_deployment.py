@@ -37,6 +37,11 @@ def test_every_name_of_the_tables_is_a_setting(model: str, index: str) -> None:
             "model = cosine: its lists are made from co-ratings; set co_ratings = true",
         ),
         ({"index": "hnsw"}, "index 'hnsw': must be one of auto, exact, qolsh"),
+        (
+            {"co_ratings": True, "head_items": 0},
+            "co_ratings with head_items 0: they are counted between items of the head; give it 1 "
+            "to 4096 items, or leave co_ratings off",
+        ),
     ],
 )
 def test_an_unknown_name_is_refused_with_all_that_are_known(wrong, sentence) -> None:

@@ -268,6 +268,13 @@ def test_sizes_that_do_not_fit_the_machine_are_refused():
         check_memory(settings, 478 * MIB)
 
 
+def test_co_ratings_count_among_the_sizes():
+    sizes = {"sketch_bytes": 16 * MIB, "head_items": 4096, "items_most": 65_536}
+    check_memory(Settings(**sizes), 1024 * MIB)
+    with pytest.raises(UserError, match=r"20 x head_items\^2 \(20 x 4096\^2 = 320\.0MiB\)"):
+        check_memory(Settings(**sizes, co_ratings=True), 1024 * MIB)
+
+
 def test_a_state_of_four_gib_fits_a_machine_that_the_arithmetic_names():
     sizes = {"sketch_bytes": 2048 * MIB, "seen_bytes": 1024 * MIB, "scalars_bytes": 972 * MIB}
     settings = Settings(items_most=1 << 20, **sizes)
