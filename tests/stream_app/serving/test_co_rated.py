@@ -13,6 +13,7 @@ from stream_app.ranking.similarity.table import from_ratings
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.ranked_items import RankedItems
 from stream_app.serving.recommender import Recommender
+from stream_app.serving.standing import Standing
 from stream_app.serving.together.co_rated import DAMPING, CoRated
 from stream_app.serving.together.measured import Measured
 from stream_app.serving.together.similar_items import similar_items
@@ -48,10 +49,23 @@ def test_cosine_lists_are_of_the_own_taste_with_a_rated_item_behind_each_entry()
         assert set(answer.because) <= seen
 
 
+def of_many_stars(method: str) -> Recommender:
+    """Return a recommender of 80 devices with ratings of 1 to 5 stars."""
+    recommender = trained(devices=0, spec=CO_RATED, listed_by=method)
+    rng = np.random.default_rng(3)
+    for number in range(80):
+        items = rng.choice(2 * HALF, 6, replace=False).astype(np.uint64)
+        levels = rng.integers(0, 5, 6).astype(np.uint8)
+        learned(recommender.replica, Event(device_of(number), 1, "none:5:inf", 0, items, levels))
+    recommender.replica.end_round(2, recommender.replica.end_offsets)
+    derived(recommender)
+    return recommender
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_a_list_is_that_of_the_library(method: str) -> None:
     """From the ratings that the state holds, put together offline."""
-    recommender = serving(method)
+    recommender = of_many_stars(method)
     table, rows = table_of(recommender), []
     for number in range(80):
         keys, stars = recommender.rated(device_of(number))
@@ -70,6 +84,7 @@ def test_a_list_is_that_of_the_library(method: str) -> None:
     assert len(answer.items) == 7
     if method == "slope-one":
         assert np.allclose(answer.scores, np.clip(best, 1, 5), atol=1e-5)
+        assert len(set(answer.scores.tolist())) > 1
     assert ((answer.scores >= 1) & (answer.scores <= 5)).all()
 
 
@@ -105,6 +120,36 @@ def test_more_than_what_is_unseen_is_all_of_it_once(method: str) -> None:
     answer = recommender.answer(device_of(0), 100)
     assert sorted(answer.items.tolist()) == sorted(set(range(2 * HALF)) - {13} - set(seen))
     assert len(answer.because) == len(answer.items) == len(answer.scores)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_items_of_which_nothing_is_known_follow_as_popular_ones(method: str) -> None:
+    """By popularity x predicted rating, without a reason."""
+    recommender = serving(method)
+    answer = recommender.answer(device_of(0), 100)
+    other = [place for place, item in enumerate(answer.items) if item not in half_of(0)]
+    assert other == list(range(len(answer.items) - HALF, len(answer.items)))
+    assert [answer.because[place] for place in other] == [None] * HALF
+    rows = recommender.replica.items.rows(answer.items[other])
+    ratings = answer.scores[other] * recommender.replica.items.reports[rows]
+    assert (np.diff(ratings) <= 1e-9).all()
+
+
+def test_an_item_without_a_slot_is_no_other_one() -> None:
+    table = table_of(serving("cosine"))
+    keys = np.array([999, 3, 2**63 + 5], np.uint64)
+    assert table.slots_of(keys).tolist() == [-1, int(np.flatnonzero(table.keys == 3)[0]), -1]
+    assert not table.rated(keys[[0, 2]], np.ones(2, np.float32)).known
+
+
+def test_a_method_that_was_measured_as_better_does_not_take_its_place() -> None:
+    """Where a table is missing the list is the popular items."""
+    recommender = serving("cosine")
+    recommender.standing = Standing("ease")
+    assert recommender.answer(device_of(0), 5).method == "cosine"
+    assert recommender.served is not None
+    recommender.served.co_rated = None
+    assert recommender.answer(device_of(0), 5).method == "popular"
 
 
 def test_without_co_ratings_lists_are_popular_until_there_is_a_table() -> None:

@@ -12,10 +12,11 @@ from stream_app.serving import list_samples
 from stream_app.serving.list_samples import ListSample
 from stream_app.serving.recommender import Recommender
 from stream_app.serving.standing import Standing
+from stream_app.serving.together.measured import Measured
 from stream_app.wire import Event, decode_many, user_key
 from tests.fixtures.clusters import DESIGN, batch_of, device_of, half_of, liked
 from tests.fixtures.streams import publish, run_of
-from tests.stream_app.serving.sides import derived, trained
+from tests.stream_app.serving.sides import CO_RATED, derived, trained
 
 
 @pytest.fixture(autouse=True)
@@ -67,6 +68,33 @@ def test_a_liked_item_is_scored_with_all_that_the_device_had_before_it() -> None
         assert sample.allowed[sample.target]
         assert not sample.allowed[sample.history.slots].any()
         assert sample.allowed.sum() == len(keys) - len(had) - place
+
+
+def test_lists_by_co_ratings_know_the_stars_of_what_came_before_the_item() -> None:
+    recommender = trained(spec=CO_RATED, listed_by="slope-one")
+    table = derived(recommender).co_rated
+    assert table is not None
+    had = recommender.replica.history(device_of(0))[0].tolist()
+    wanted = unrated(recommender, 0)[:3]
+    for place, sample in enumerate(sampled(recommender, liked(0, wanted, 2))):
+        assert sample.rated is not None
+        assert table.keys[sample.rated.slots].tolist() == had + wanted[:place]
+        assert sample.rated.stars.tolist() == [5.0] * (len(had) + place)
+        measured = Measured()
+        sample.score_by_co_ratings(measured)
+        assert measured.events == 1
+        scores = np.where(sample.allowed, table.scores(sample.rated), -np.inf)
+        ahead = scores > scores[sample.target]
+        if ahead.sum() >= 10:
+            assert measured.hit_rate == 0
+    assert all(sample.rated is None for sample in sampled(trained_plain(), liked(0, wanted, 2)))
+
+
+def trained_plain() -> Recommender:
+    """Return a recommender whose lists are by the best method."""
+    recommender = trained(spec=CO_RATED)
+    derived(recommender)
+    return recommender
 
 
 def test_the_vector_of_the_user_is_that_of_before_the_batch() -> None:

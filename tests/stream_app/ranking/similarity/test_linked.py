@@ -1,0 +1,32 @@
+"""Items near to one by links: the strongest first, whatever a table that was fetched says."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stream_app.ranking.item_side import ItemSide
+from stream_app.ranking.similarity.linked import linked_to
+
+
+def side_of(targets: list[list[int]], weights: list[list[float]]) -> ItemSide:
+    size = len(targets)
+    flat, none = np.zeros(size, np.float32), np.zeros((size, 0), np.float32)
+    return ItemSide(
+        1, np.arange(size, dtype=np.uint64), flat, flat, np.array(targets, np.uint16),
+        np.array(weights, np.float32), none.astype(np.uint16), none, flat, none, flat,
+    )  # fmt: skip
+
+
+def test_the_strongest_positive_links_come_first_and_never_the_item_itself() -> None:
+    side = side_of(
+        [[0, 1, 2, 3], [0, 1, 2, 3], [0, 0, 2, 3], [0, 1, 2, 3]],
+        [[9, 0.1, 0.5, -1], [0, 0, 0, 0], [0.2, 0.2, 0, 0.3], [1, 2, 3, 0]],
+    )
+    assert linked_to(side, 0).tolist() == [2, 1]
+    assert linked_to(side, 1).tolist() == []
+    assert linked_to(side, 2).tolist() == [0, 3]  # two links to one item count together
+    assert linked_to(side, 3).tolist() == [2, 1, 0]
+
+
+def test_an_item_side_without_links_gives_none() -> None:
+    assert linked_to(side_of([[], []], [[], []]), 0).tolist() == []
