@@ -11,6 +11,7 @@ A user is named by a pseudonym (32 hex characters), which only the user's device
 
 from __future__ import annotations
 
+import math
 import re
 import secrets
 import time
@@ -47,7 +48,7 @@ class RecommendedItems(msgspec.Struct, frozen=True):
     need not fall; `left_out` items of the list were excluded by the caller. `ndcg`: measured
     nDCG@10 of the lists of `method`, `ndcg_popular` that of popular items; None while unknown.
     `because`: for each item the rated item that contributes most, None where the server knows of
-    none. `guarantee`: of a private list."""
+    none. `guarantee`: of a private list, which is in no order and has no scores: NaN each."""
 
     items: tuple[Item, ...]
     scores: tuple[float, ...]
@@ -102,7 +103,8 @@ class Recommendations:
     ) -> RecommendedItems:
         """Return the best k items for the user with this pseudonym.
 
-        `private`: a list that is drawn with this epsilon, whose guarantee is in the answer.
+        `private`: a list that is drawn with this epsilon, whose guarantee is in the answer. It may
+        hold what the user has rated: k items are drawn, and `excluded` ones removed here.
         `neighbours`: what devices with a similar profile have.
         `excluded`: keys of items that must not be in the answer, e.g. those that the user has rated
         where the mechanism hides this from the server. They are removed here, from the longest
@@ -141,7 +143,8 @@ class Recommendations:
         given = {name: value for name, value in options.items() if value is not None}
         self._refused = None
         started = time.monotonic()
-        asked = k if excluded is None else LIST_LENGTH
+        # A longer list would be drawn with more noise.
+        asked = k if excluded is None or "private" in given else LIST_LENGTH
         deadline = int((time.time() + seconds) * 1000)
         query = Query(secrets.token_hex(8), user, asked, deadline, **given)
         self._producer.produce(
@@ -213,7 +216,7 @@ def _best(
     found = [
         (item, score, cause)
         for item, score, cause in zip(reply.items, reply.scores, because, strict=True)
-        if item is not None and score is not None
+        if item is not None and (score is not None or reply.guarantee is not None)
     ]
     listed = len(found)
     if excluded:
@@ -221,7 +224,7 @@ def _best(
     left_out, found = listed - len(found), found[:k]
     return RecommendedItems(
         tuple(item for item, _, _ in found),
-        tuple(score for _, score, _ in found),
+        tuple(math.nan if score is None else score for _, score, _ in found),
         reply.method,
         reply.as_of,
         reply.privacy,

@@ -370,6 +370,23 @@ OVERVIEW = Board(
             may_be_empty=True,
         ),
         Panel(
+            QUERIES,
+            "Private lists",
+            "short",
+            (
+                Curve(
+                    f"sum by (instance) (increase(murmurec_private_lists_total{ME}[1d]))",
+                    "lists, {{instance}}",
+                ),
+                Curve(
+                    f"sum by (instance) (increase(murmurec_private_list_epsilon_total{ME}[1d]))",
+                    "epsilon, {{instance}}",
+                ),
+            ),
+            "In a day, of all users: how many lists, and what one device may show in all of them.",
+            may_be_empty=True,
+        ),
+        Panel(
             STATE,
             "Ready",
             "none",

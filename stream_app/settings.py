@@ -267,6 +267,19 @@ class Settings(BaseSettings):
         description="epsilon, at delta 1e-6 and for everything that a device reported, that all "
         "published tables of similarities together may cost; 0: none is published",
     )
+    list_budget: float = Field(
+        0.0,
+        ge=0,
+        le=10_000,
+        description="epsilon that all private lists of a user may cost together (ask "
+        "--private-list); 0: no private lists; needs co_ratings",
+    )
+    private_list_epsilon: float | None = Field(
+        None,
+        ge=0.001,
+        le=10_000,
+        description="largest epsilon of one private list; unset: list_budget",
+    )
     items_most: int | None = Field(
         None,
         ge=1024,

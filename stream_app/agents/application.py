@@ -33,6 +33,9 @@ from stream_app.agents.faust_ext import group_membership
 from stream_app.agents.faust_ext.faust_app import SESSION_SECONDS, new_app
 from stream_app.agents.faust_ext.group_membership import Membership, lock_instance
 from stream_app.agents.log_reader import LogReader, Progress
+from stream_app.agents.private_lists import lists
+from stream_app.agents.private_lists.debit_log import DebitLog
+from stream_app.agents.private_lists.lists import PrivateLists
 from stream_app.agents.profiles import service as profile_service
 from stream_app.agents.public_tables import item_links, item_table, similarities
 from stream_app.agents.queries.answers import Answers
@@ -52,6 +55,7 @@ from stream_app.log.cut_clock import Clock
 from stream_app.replay.cut_history import check_origin, history
 from stream_app.replay.follower import Follower
 from stream_app.settings import Settings
+from stream_app.wire.budgets.list_debits import MILLION
 from stream_app.wire.state_records import StateOrigin
 
 log = structlog.get_logger()
@@ -74,6 +78,7 @@ def build(
     settings: Settings, connection: Connection, admin_port: int, data_dir: Path
 ) -> WorkerParts:
     """Return a worker with every stage attached; call it inside a running event loop."""
+    lists.check(settings)
     runtime = new_runtime(settings)
     topics, status = runtime.topics, runtime.status
     membership = Membership(settings.instance, SESSION_SECONDS, status.fail_from_thread)
@@ -115,13 +120,14 @@ def build(
 
     queries = _query_reader(app, runtime, connection)
     profiles = profile_service.attach(app, runtime, connection)
+    debits = _private_lists(runtime, connection)
 
     @app.task
     async def read() -> None:
         await app.add_runtime_dependency(reader)
-        await app.add_runtime_dependency(queries)
-        if profiles is not None:
-            await app.add_runtime_dependency(profiles)
+        for service in (queries, profiles, debits):
+            if service is not None:
+                await app.add_runtime_dependency(service)
 
     return WorkerParts(app, runtime, checkpoints, reader)
 
@@ -225,6 +231,16 @@ def _query_reader(app: faust.App, runtime: Runtime, connection: Connection) -> Q
         compression_type="none",  # a compressed reply has the length of its contents again
     )
     return QueryReader(runtime, connection, app.conf.id, Answers(runtime, replies), SESSION_SECONDS)
+
+
+def _private_lists(runtime: Runtime, connection: Connection) -> DebitLog | None:
+    """Serve private lists where they have a budget; return the log of their debits."""
+    budget = runtime.settings.list_budget
+    if not budget:
+        return None
+    debits = DebitLog(runtime, connection, round(budget * MILLION))
+    runtime.private_lists = PrivateLists(runtime, debits)
+    return debits
 
 
 async def run(settings: Settings, connection: Connection, admin_port: int) -> None:

@@ -60,9 +60,10 @@ class PrivateLists(Protocol):
     """The part of the private lists that the queries call."""
 
     def answer(
-        self, device: bytes, epsilon: Fraction, count: int
+        self, device: bytes, epsilon: Fraction, count: int, query: str
     ) -> RankedItems | Refused | Awaitable[RankedItems | Refused]:
-        """Return a list that is drawn with `epsilon` for a device, or why there is none."""
+        """Return a list that is drawn with `epsilon` for a device, or why there is none; a second
+        answer to a query (correlation id) is refused."""
 
 
 class NeighbourLists(Protocol):

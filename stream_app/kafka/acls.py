@@ -4,6 +4,9 @@
                  WRITE             cuts  state  item table  item links  recommendations  rejected
     with similar_from = published
                  READ     similarities
+    with private lists
+                 READ     list debits
+                 WRITE    list debits
     with campaigns
                  READ     contributions  rounds  item side
                  WRITE                   rounds  item side
@@ -42,16 +45,19 @@ def of_a_worker(
     campaigns: bool = False,
     similarities: bool = False,
     profiles: bool = False,
+    private_lists: bool = False,
 ) -> dict[str, Operations]:
-    """Return the operations that a worker needs on each topic, with campaigns or without, with the
-    public table of similarities or without, and with profiles or without."""
+    """Return the operations that a worker needs on each topic, with campaigns, the public table of
+    similarities, profiles and private lists, or without."""
     of_campaigns = of_an_aggregator(topics) | {topics.item_side: (_READ, _WRITE)}
     public = {topics.similarities: (_READ,)} if similarities else {}
     of_profiles = {topics.profiles: (_READ,)} if profiles else {}
+    of_lists = {topics.list_debits: (_READ, _WRITE)} if private_lists else {}
     return (
         (of_campaigns if campaigns else {})
         | public
         | of_profiles
+        | of_lists
         | {
             topics.ratings: (_READ,),
             topics.cuts: (_READ, _WRITE),

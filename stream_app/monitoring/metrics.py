@@ -247,6 +247,12 @@ class Metrics:
         """Count queries that were turned away because too many were waiting."""
         self._counters["queries_total"].labels("busy").inc(queries)
 
+    def private_list(self, epsilon: float) -> None:
+        """Count a private list that is drawn, and its epsilon."""
+        self._counters["queries_total"].labels("answered").inc()
+        self._counters["private_lists_total"].inc()
+        self._counters["private_list_epsilon_total"].inc(epsilon)
+
     def recall(self, method: str, ratio: float) -> None:
         """Publish the share of exact answers that `method` found, over the sampled queries."""
         self._gauges["query_recall_ratio"].labels(method).set(ratio)

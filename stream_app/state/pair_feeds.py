@@ -210,6 +210,20 @@ class PairFeeds:
         slots, stars = self.co_ratings.history(device)
         return RatedValues(items.keys[self.rated.head.rows[slots]], slots, stars)
 
+    def co_raters(self, slots: Rows) -> tuple[Rows, Rows]:
+        """Return (m, used) the co-raters of `slots` (m,) of the head with each slot in use, 0 with
+        themselves, and (used,) the raters of each."""
+        if self.co_ratings is None or self.rated is None:
+            return np.zeros((len(slots), 0), np.int64), np.zeros(0, np.int64)
+        return self.co_ratings.co_raters(slots, self.rated.head.used)
+
+    def head_keys(self, items: KnownItems) -> Keys:
+        """Return the items (used,) of the slots in use of the feed `rated`."""
+        if self.rated is None:
+            return np.empty(0, np.uint64)
+        head = self.rated.head
+        return items.keys[head.rows[: head.used]]
+
     def co_rating_snapshot(self, items: KnownItems, cut: int) -> CoRatingSnapshot | None:
         """Return a copy of the co-ratings; None without them, or before the first."""
         if self.co_ratings is None or self.rated is None or not self.rated.head.used:

@@ -127,6 +127,11 @@ class Topics:
         return f"{self.prefix}.rounds.v1"
 
     @property
+    def list_debits(self) -> str:
+        """What private lists have spent of users' budgets, written by workers only."""
+        return f"{self.prefix}.list-debits.v1"
+
+    @property
     def audits(self) -> str:
         """Results of attacks and audits."""
         return f"{self.prefix}.audits.v1"
@@ -184,6 +189,7 @@ class Topics:
             Topic(self.recommendations, "correlation id", "reply", queries, an_hour, of_queries),
             Topic(self.rejected, "topic/partition/offset", "rejection", 1, newest),
             *self._of_campaigns(partitions, versions, forever),
+            Topic(self.list_debits, "pseudonym, 32 hex", "debit", 1, forever),
             Topic(self.audits, "audit name", "audit", 1, newest),
         )
 

@@ -12,6 +12,7 @@ other queries meanwhile. What a worker does not serve is refused with the settin
 from __future__ import annotations
 
 import inspect
+import secrets
 from collections.abc import Awaitable
 from fractions import Fraction
 
@@ -47,7 +48,7 @@ def outcome(
         return Refused(NO_USER)
     device = bytes.fromhex(query.user)
     if query.private is not msgspec.UNSET:
-        return _private(runtime, device, query.private, query.k)
+        return _private(runtime, device, query.private, query, transport)
     if query.neighbours is True:
         lists = runtime.neighbours
         if lists is None:
@@ -57,10 +58,14 @@ def outcome(
 
 
 def _private(
-    runtime: Runtime, device: bytes, epsilon: Fraction, k: int
+    runtime: Runtime, device: bytes, epsilon: Fraction, query: Query, transport: str
 ) -> Outcome | Awaitable[Outcome]:
     lists = runtime.private_lists
-    return Refused(NO_PRIVATE_LISTS) if lists is None else lists.answer(device, epsilon, k)
+    if lists is None:
+        return Refused(NO_PRIVATE_LISTS)
+    # A request over HTTP has no id of its own: each one is a query.
+    id = query.id if transport == "kafka" else secrets.token_hex(16)
+    return lists.answer(device, epsilon, query.k, id)
 
 
 async def awaited(found: Outcome | Awaitable[Outcome]) -> Outcome:

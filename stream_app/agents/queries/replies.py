@@ -12,6 +12,7 @@ value is part of no value, so a reader needs no change. Refusals have the size o
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import msgspec
@@ -39,7 +40,7 @@ _ROW_BYTES = _SCORE_BYTES + len(
 def recommendation(runtime: Runtime, correlation_id: str, answer: RankedItems) -> Recommendation:
     """Return the reply: the recommendations, padded to the fixed length."""
     names = [runtime.catalogue.name(int(item)) for item in answer.items]
-    scores = [round(float(score), 4) for score in answer.scores]
+    scores = [_score(score) for score in answer.scores]
     missing = [None] * (LIST_LENGTH - len(names))
     because = [_named(runtime.catalogue, item) for item in answer.because]
     return Recommendation(
@@ -85,7 +86,7 @@ def page(runtime: Runtime, user: str | None, k: int, answer: RankedItems) -> dic
         {
             "item": catalogue.name(int(item)),
             **_described(catalogue.entry(int(item))),
-            "score": round(float(score), 4),
+            "score": _score(score),
             "because": _named(catalogue, cause),
             "because_title": None if cause is None else catalogue.title(cause),
         }
@@ -102,6 +103,11 @@ def page(runtime: Runtime, user: str | None, k: int, answer: RankedItems) -> dic
         "ndcg_popular": answer.ndcg_popular,
         "guarantee": answer.guarantee,
     }
+
+
+def _score(score: float) -> float | None:
+    """Return what a reply shows of a score; a list that is drawn has none."""
+    return None if math.isnan(score) else round(float(score), 4)
 
 
 def _named(catalogue: Catalogue, item: int | None) -> Item | None:

@@ -49,6 +49,11 @@ from them, stay, with or without --rebuild: their noise hides the device. Its se
 stay in the topic of contributions until Kafka's retention removes them."""
 
 
+_LISTS = """\
+Private lists: what its lists have cost stays in the topic of debits, with its pseudonym, so that
+forgetting gives no new budget."""
+
+
 def forget(
     device: Annotated[
         str, typer.Option(metavar="HEX", help="The device's pseudonym, 32 hex characters.")
@@ -81,17 +86,21 @@ def forget(
     )
     session = Session.from_settings(settings, display=progress)
     origin = forgetting.rebuildable_origin(session) if rebuild else None
-    text = None if as_json else left_behind(rebuild, settings.privacy_mode != "local")
+    text = None
+    if not as_json:
+        text = left_behind(rebuild, settings.privacy_mode != "local", settings.list_budget > 0)
     _confirm(pseudonym, yes, text)
     forgetting.forget(session, pseudonym, rebuild)
     forgetting.drop_profile(session, pseudonym)
     _show(session, origin, pseudonym, rebuild, as_json)
 
 
-def left_behind(rebuild: bool, campaigns: bool) -> str:
-    """Return what a forgotten device leaves behind; `campaigns`: sums of people, too."""
+def left_behind(rebuild: bool, campaigns: bool, private_lists: bool = False) -> str:
+    """Return what a forgotten device leaves behind; `campaigns`: sums of people, too, and
+    `private_lists`: debits."""
     parts = [_REBUILD if rebuild else _PLAIN, _RECORDS, _PROFILE]
-    return "\n".join([*parts, *([_SUMS] if campaigns else [])])
+    parts += [_SUMS] * campaigns + [_LISTS] * private_lists
+    return "\n".join(parts)
 
 
 def _confirm(pseudonym: str, yes: bool, text: str | None) -> None:

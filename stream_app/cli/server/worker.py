@@ -201,10 +201,13 @@ def _serve(settings: Settings, start: StartOptions) -> None:
     importing.start()
     clients.describe_cluster(connection)
     campaigns = settings.privacy_mode != "local"
-    similarities = settings.similar_from == "published"
     profiles = bool(settings.profile_mechanisms)
     wanted = acls.of_a_worker(
-        names, campaigns=campaigns, similarities=similarities, profiles=profiles
+        names,
+        campaigns=campaigns,
+        similarities=settings.similar_from == "published",
+        profiles=profiles,
+        private_lists=settings.list_budget > 0,
     )
     acls.check(connection, wanted)
     if campaigns:

@@ -111,6 +111,13 @@ PAPERS: tuple[Paper, ...] = (
                 EVALUATED,
                 "its plain guess is worse than chance, so the printed risk is too small",
             ),
+            System("sets of k items", "stream_app/privacy/selection/k_subset.py", SERVED),
+            System(
+                "sets by a birth-death chain",
+                "stream_app/evaluation/papers/swapped_sets.py",
+                EVALUATED,
+                "not private for any epsilon, never mixed, and its windows repeat sets",
+            ),
         ),
     ),
     Paper(

@@ -96,6 +96,12 @@ class KSubset:
             raise ValueError("a score is not a number")
         return ((np.clip(found, self.low, self.high) - self.low) / self._width).astype(np.int64)
 
+    def check(self, count: int) -> None:
+        """Raise ValueError where no set can be drawn of so many items, whatever their scores."""
+        if not self.k <= count <= MOST_ITEMS:
+            raise ValueError(f"{self.k} of {count} items: must be {self.k} to {MOST_ITEMS:,}")
+        _depth(count, self._counted(count))
+
     def release(self, scores: ArrayLike, source: RandomSource) -> NDArray[np.int64]:
         """Return the places (k,) of the set that was drawn by scores (n,), ascending.
 
@@ -120,6 +126,11 @@ class KSubset:
     def _width(self) -> float:
         return (self.sensitivity + 2 * self.rounding) * _WIDER / _STEPS
 
+    def _counted(self, count: int) -> NDArray[np.float64]:
+        """Return (k,): the square root of how many r-subsets there are of each r - 1, inverted."""
+        found: NDArray[np.float64] = np.sqrt(np.arange(1, self.k + 1) / count)
+        return found
+
     def _scaled(
         self, scores: ArrayLike
     ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
@@ -127,11 +138,10 @@ class KSubset:
         (k,) of each column."""
         steps = self.steps(scores)
         count = len(steps)
-        if not self.k <= count <= MOST_ITEMS:
-            raise ValueError(f"{self.k} of {count} items: must be {self.k} to {MOST_ITEMS:,}")
+        self.check(count)
         order = np.argpartition(-steps, self.k - 1)
         order[: self.k] = order[: self.k][np.argsort(-steps[order[: self.k]], kind="stable")]
-        counted = np.sqrt(np.arange(1, self.k + 1) / count)
+        counted = self._counted(count)
         below = (steps[order[0]] - steps[order]) * self.slope
         weights = np.exp(-np.minimum(below, _depth(count, counted)))
         return order, weights, counted / weights[: self.k]

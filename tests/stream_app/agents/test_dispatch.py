@@ -81,11 +81,13 @@ class Drawn:
     """Lists that are there only after other coroutines have run."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[bytes, Fraction, int]] = []
+        self.asked: list[tuple[bytes, Fraction, int, str]] = []
 
-    async def answer(self, device: bytes, epsilon: Fraction, count: int) -> RankedItems | Refused:
+    async def answer(
+        self, device: bytes, epsilon: Fraction, count: int, query: str
+    ) -> RankedItems | Refused:
         """Answer after a turn of the event loop; refuse an epsilon above 1."""
-        self.asked.append((device, epsilon, count))
+        self.asked.append((device, epsilon, count, query))
         await asyncio.sleep(0)
         if epsilon > 1:
             return Refused("spent 3 of 4")
@@ -127,7 +129,7 @@ def test_an_answer_that_waits_is_written_when_it_is_there() -> None:
         assert drawn.items[:2] == (7, None)
         assert drawn.guarantee == Guarantee("one report of the asker", "1/2", "sampled-set")
         assert (refused.status, refused.reason) == (Status.REFUSED, "spent 3 of 4")
-        assert lists.asked[0] == (bytes.fromhex(USER), Fraction(1, 2), 10)
+        assert lists.asked[0] == (bytes.fromhex(USER), Fraction(1, 2), 10, "0" * 16)
 
     asyncio.run(main())
 

@@ -164,7 +164,8 @@ def test_the_guarantee_of_a_drawn_list_is_printed(
     asked = [part for part in ask(view, "-k", "3", "--private-list", "0.5") if part != "--json"]
     assert run(asked) == 0
     out = capsys.readouterr().out
-    assert "drawn by sampled-set with epsilon 1/2 (one report of the asker)" in out
+    assert "drawn by sampled-set with epsilon 1/2, in no order; as of cut 1" in out
+    assert "hides one report of the asker; it may hold what was rated" in out
     assert View.asked == [f"/recommendations/{DEVICE}?private=1/2&k=3"]
 
 

@@ -35,11 +35,11 @@ class Asked:
 
 
 class AnswerItem(TypedDict):
-    """An item of an answer; `score` is a predicted rating, `because` the rated item that
-    contributes most, None where the server knows of none."""
+    """An item of an answer; `score` is a predicted rating, None in a private list; `because` the
+    rated item that contributes most, None where the server knows of none."""
 
     item: int | str
-    score: float
+    score: float | None
     title: NotRequired[str | None]
     genres: NotRequired[list[str]]
     year: NotRequired[int | None]
@@ -81,7 +81,8 @@ def show(answer: Answer) -> None:
         year, domain = row.get("year"), row.get("domain")
         shown = described(row.get("title") or "", row.get("genres", []), year, domain)
         named = printable(f"{row['item']}  {shown}")
-        say(f"{rank:4}  {row['score']:.2f}  {named}".rstrip())
+        score = row["score"]
+        say(f"{rank:4}  {'' if score is None else f'{score:.2f}  '}{named}".rstrip())
         cause = row.get("because")
         if cause is not None:
             rated = printable(row.get("because_title") or str(cause))
@@ -95,6 +96,14 @@ def show(answer: Answer) -> None:
             if left_out
             else "nothing to recommend yet"
         )
+    guarantee = answer.get("guarantee")
+    if guarantee is not None:
+        say(
+            f"drawn by {guarantee['method']} with epsilon {guarantee['epsilon']}, in no order; as "
+            f"of cut {answer['as_of']}, {answer['seconds'] * 1000:.1f} ms"
+        )
+        say(f"hides {guarantee['adjacency']}; it may hold what was rated (--rated leaves that out)")
+        return
     of_user = answer["user"] is not None
     say(
         f"by {answer['method']}{_measured(answer) if of_user else ''}; "
@@ -102,12 +111,6 @@ def show(answer: Answer) -> None:
         f"{answer['seconds'] * 1000:.1f} ms; "
         f"{_scores(answer['method'], of_user)}"
     )
-    guarantee = answer.get("guarantee")
-    if guarantee is not None:
-        say(
-            f"drawn by {guarantee['method']} with epsilon {guarantee['epsilon']} "
-            f"({guarantee['adjacency']})"
-        )
 
 
 def _scores(method: str, of_user: bool) -> str:
@@ -121,6 +124,6 @@ def _measured(answer: Answer) -> str:
     """Return the measured quality of the lists, beside that of popular items."""
     ndcg, popular = answer.get("ndcg"), answer.get("ndcg_popular")
     if ndcg is None or popular is None:
-        return "" if answer.get("guarantee") is not None else ", nDCG@10 not measured yet"
+        return ", nDCG@10 not measured yet"
     beside = "" if answer["method"] == "popular" else f" (popular {popular:.2f})"
     return f", nDCG@10 {ndcg:.2f}{beside}".replace(" 0.", " .")

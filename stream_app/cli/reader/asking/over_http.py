@@ -56,7 +56,8 @@ def _answer(url: str, asked: Asked, token: str | None) -> Answer:
 def _path(asked: Asked) -> str:
     from urllib.parse import quote
 
-    k = asked.k if asked.rated is None else MOST
+    # A longer private list would be drawn with more noise.
+    k = asked.k if asked.rated is None or asked.private is not None else MOST
     if asked.similar_to is not None:
         return f"/similar?item={quote(str(asked.similar_to), safe='')}&k={k}"
     options = "" if asked.private is None else f"private={asked.private}&"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isnan
 from typing import TYPE_CHECKING, Any
 
 from stream_app.cli.options import connection_from
@@ -64,7 +65,8 @@ def _row(
 ) -> AnswerItem:
     from consumers.recommendations import key_of
 
-    row: AnswerItem = {"item": item, "score": score, "because": cause}
+    shown = None if isnan(score) else score
+    row: AnswerItem = {"item": item, "score": shown, "because": cause}
     if catalogue is not None:
         entry = catalogue.entry(key_of(item))
         row |= {"title": entry.title, "genres": list(entry.genres), "year": entry.year}

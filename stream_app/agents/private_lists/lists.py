@@ -1,0 +1,136 @@
+"""Answers queries for private lists: debit first, then scores, then the draw, in a pool thread.
+
+Every list costs its epsilon once its debit counts, whether or not its reply arrives, and a query is
+answered at most once. Whether a query is refused depends on public things and on what was spent,
+never on a history: an unknown device gets a list, too, and pays for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from fractions import Fraction
+
+import numpy as np
+
+from stream_app.agents.private_lists.debit_log import DebitLog
+from stream_app.agents.runtime import Runtime
+from stream_app.errors import UserError
+from stream_app.log.list_budgets import Verdict
+from stream_app.privacy.randomness import RandomSource, SystemSource
+from stream_app.serving.ranked_items import RankedItems, Refused
+from stream_app.serving.together import private_lists
+from stream_app.settings import Settings
+from stream_app.wire.budgets.list_debits import MILLION
+
+LEAST = MILLION // 1000
+ELECTED = (
+    "private lists are not served: more items or devices are known than co-ratings hold, so which "
+    "of them count depends on who rated; raise head_items"
+)
+REPEATED = "this query has been answered: a query gets one private list; ask under a new id"
+NOT_READ_BACK = "the debit was not read back in time; its epsilon may be spent, ask again"
+FULL = "private lists are not served: the log of debits holds as many users as it can"
+EMPTY = "the catalogue has no items to choose from"
+
+
+class PrivateLists:
+    """Draws lists from the state of a runtime; make it in the event loop."""
+
+    def __init__(
+        self, runtime: Runtime, debits: DebitLog, source: RandomSource | None = None
+    ) -> None:
+        self._runtime = runtime
+        self._debits = debits
+        self._source = source or SystemSource()
+        most = runtime.settings.private_list_epsilon
+        self._most = debits.budget if most is None else min(round(most * MILLION), debits.budget)
+
+    def answer(
+        self, device: bytes, epsilon: Fraction, count: int, query: str
+    ) -> Refused | Awaitable[RankedItems | Refused]:
+        """Return a list of `count` items, or why there is none: at once where the query cannot be
+        answered whatever the log holds."""
+        cost = int(epsilon * MILLION)
+        if not LEAST <= cost <= self._most:
+            return Refused(
+                f"epsilon of a private list: give {_shown(LEAST)} to {_shown(self._most)}"
+            )
+        if private_lists.elected(self._runtime.replica):
+            return Refused(ELECTED)
+        # What is spent never falls, so this refusal stays true and needs no record.
+        if self._debits.budgets.spent(device) + cost > self._debits.budget:
+            return self._spent(device, cost)
+        return self._drawn(device, cost, count, query)
+
+    async def _drawn(
+        self, device: bytes, cost: int, count: int, query: str
+    ) -> RankedItems | Refused:
+        loop, runtime = asyncio.get_running_loop(), self._runtime
+        among = await loop.run_in_executor(None, private_lists.candidates, runtime.catalogue)
+        epsilon = Fraction(cost, MILLION)
+        if count > len(among):
+            return Refused(
+                f"k {count}: the catalogue has {len(among)} items to choose from"
+                if len(among)
+                else EMPTY
+            )
+        try:
+            subset = private_lists.mechanism(runtime.replica.spec.recent_items, count, epsilon)
+            subset.check(len(among))
+        except ValueError as error:
+            return Refused(f"private list: {error}")
+        verdict = await self._debits.debit(device.hex(), query, cost)
+        if verdict is not Verdict.COUNTS:
+            return self._refused(verdict, device, cost)
+        runtime.metrics.private_list(float(epsilon))
+        if private_lists.elected(runtime.replica):
+            return Refused(ELECTED)
+        scores = private_lists.scores(runtime.replica, device, among)
+        as_of = runtime.replica.cut
+        chosen = await loop.run_in_executor(None, subset.release, scores, self._source)
+        return RankedItems(
+            among[chosen],
+            np.full(count, np.nan),
+            private_lists.METHOD,
+            as_of,
+            guarantee=private_lists.guarantee(epsilon),
+        )
+
+    def _refused(self, verdict: Verdict | None, device: bytes, cost: int) -> Refused:
+        if verdict is Verdict.SPENT:
+            return self._spent(device, cost)
+        return Refused(
+            {None: NOT_READ_BACK, Verdict.REPEATED: REPEATED, Verdict.FULL: FULL}[verdict]
+        )
+
+    def _spent(self, device: bytes, cost: int) -> Refused:
+        spent = self._debits.budgets.spent(device)
+        return Refused(
+            f"private lists of this user have spent epsilon {_shown(spent)} of "
+            f"{_shown(self._debits.budget)}: too little is left for {_shown(cost)}"
+        )
+
+
+def check(settings: Settings) -> None:
+    """Refuse settings under which a list would not be what it states."""
+    if not settings.list_budget:
+        return
+    if not settings.co_ratings:
+        raise UserError(
+            f"list_budget {settings.list_budget:g} with co_ratings false: private lists are drawn "
+            "by who rated both of two items; set co_ratings, or list_budget to 0"
+        )
+    if settings.clip != float("inf"):
+        raise UserError(
+            f"list_budget {settings.list_budget:g} with clip {settings.clip:g}: which ratings "
+            "count would depend on other devices; leave clip at inf, or set list_budget to 0"
+        )
+    if round(settings.list_budget * MILLION) < LEAST:
+        raise UserError(
+            f"list_budget {settings.list_budget:g}: a list costs at least {_shown(LEAST)}"
+        )
+
+
+def _shown(cost: int) -> str:
+    return f"{cost / MILLION:g}"

@@ -1,0 +1,1 @@
+"""What is debited from budgets that logs on the broker hold."""

@@ -1,0 +1,112 @@
+"""Private lists on a real broker: two workers, one budget, which outlives them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from fractions import Fraction
+
+import pytest
+
+from consumers.recommendations import Recommendations
+from stream_app.cli.demo.worker import WorkerProcess
+from stream_app.errors import UserError
+from stream_app.kafka import clients, compacted
+from stream_app.wire import CatalogueEntry, Query, Topics, decode_message, encode_message
+from stream_app.wire.budgets.list_debits import MILLION, ListDebit
+from tests.conftest import Kafka
+from tests.fixtures.clusters import device_of, half_of, liked
+from tests.fixtures.streams import publish
+from tests.fixtures.waiting import PATIENCE_SECONDS, until
+from tests.kafka.conftest import Send, Start, ends_of
+
+pytestmark = pytest.mark.kafka
+ITEMS = 40
+
+
+def with_catalogue(worker: WorkerProcess) -> WorkerProcess:
+    """Return a worker when it has read the catalogue; a refused query costs nothing."""
+    asked = f"/recommendations/{'0' * 32}?k=100&private=1/2"
+    until(lambda: f"has {ITEMS} items" in worker.get(asked).decode(), "the catalogue")
+    return worker
+
+
+def test_a_budget_is_one_over_workers_and_restarts(
+    start: Start, send: Send, kafka: Kafka, topics: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("LIST_BUDGET", "2"), ("CO_RATINGS", "true"), ("HEAD_ITEMS", "64")):
+        monkeypatch.setenv(f"MURMUREC_{name}", value)
+    names, user = Topics(topics), device_of(0).hex()
+    producer = clients.producer(kafka.connection)
+    for item in range(ITEMS):
+        entry = encode_message(CatalogueEntry(item))
+        producer.produce(names.items, key=str(item).encode(), value=entry)
+    assert producer.flush(PATIENCE_SECONDS) == 0
+    records = [publish(liked(number, half_of(number)[:6], 1)) for number in range(20)]
+    send(records)
+    workers = [with_catalogue(start())]
+    workers[0].wait_for(ends_of(records))
+    with Recommendations(kafka.bootstrap, topics) as ask:
+        first = ask.best(user, 5, 20, excluded={0}, private=Fraction(1, 2))
+        assert first.guarantee is not None
+        assert first.guarantee.epsilon == "1/2"
+        assert len(first.items) + first.left_out == 5
+        assert list(first.items) == sorted(first.items)
+        with pytest.raises(UserError, match=r"give 0\.001 to 2"):
+            ask.best(user, 5, 20, private=Fraction(3))
+    workers.append(with_catalogue(start()))
+    # Each worker answers over HTTP: both see what the other's lists have cost.
+    path = f"/recommendations/{user}?k=5&private="
+    for worker in workers:
+        page = json.loads(worker.get(path + "1/2"))
+        assert "guarantee" in page, page
+        assert page["guarantee"]["method"] == page["method"] == "exact-k-subset"
+        assert [row["score"] for row in page["items"]] == [None] * 5
+    for worker in workers:
+        until(lambda w=worker: b"spent" in w.get(path + "1"), "the other's debits")
+        refused = json.loads(worker.get(path + "1"))["error"]
+        assert "spent epsilon 1.5 of 2: too little is left for 1" in refused
+    for worker in workers:
+        worker.process.kill()
+        worker.process.wait(PATIENCE_SECONDS)
+    again = with_catalogue(start())
+    again.wait_for(ends_of(records))
+    until(lambda: b"spent epsilon 1.5" in again.get(path + "1"), "the log of debits, read again")
+    command = [sys.executable, "-m", "stream_app.cli", "ask", "--device", user, "-k", "5"]
+    command += ["--http", "--url", again.url, "--private-list", "0.5"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    assert "drawn by exact-k-subset with epsilon 1/2, in no order" in shown
+    assert "hides one report of the asker" in shown
+    late = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert late.returncode != 0
+    assert "spent epsilon 2 of 2" in late.stderr
+    debits = [
+        decode_message(ListDebit, message.value())
+        for message in compacted.records(kafka.connection, names.list_debits)
+    ]
+    assert [debit.epsilon for debit in debits] == [MILLION // 2] * 4
+    assert {debit.user for debit in debits} == {user}
+
+
+def test_a_query_that_comes_twice_is_drawn_once(
+    start: Start, send: Send, kafka: Kafka, topics: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("LIST_BUDGET", "2"), ("CO_RATINGS", "true"), ("HEAD_ITEMS", "64")):
+        monkeypatch.setenv(f"MURMUREC_{name}", value)
+    names = Topics(topics)
+    producer = clients.producer(kafka.connection)
+    for item in range(ITEMS):
+        entry = encode_message(CatalogueEntry(item))
+        producer.produce(names.items, key=str(item).encode(), value=entry)
+    assert producer.flush(PATIENCE_SECONDS) == 0
+    worker = with_catalogue(start())
+    query = Query("a" * 16, device_of(0).hex(), 5, 2**50, private=Fraction(1, 2))
+    for _ in range(2):
+        producer.produce(names.queries, key=query.id.encode(), value=encode_message(query))
+    assert producer.flush(PATIENCE_SECONDS) == 0
+    until(lambda: worker.metrics()["private_lists_total"] == 1, "the list")
+    with Recommendations(kafka.bootstrap, topics) as ask:
+        ask.best(device_of(0).hex(), 5, 20, private=Fraction(1, 2))
+    assert worker.metrics()["private_lists_total"] == 2
+    assert worker.metrics()["private_list_epsilon_total"] == 1.0

@@ -1,0 +1,198 @@
+"""Answers of private lists: a debit for each draw, refusals in one sentence, nothing but ids."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from stream_app.agents.private_lists import lists
+from stream_app.agents.private_lists.lists import PrivateLists
+from stream_app.agents.queries import replies
+from stream_app.agents.runtime import Runtime
+from stream_app.errors import UserError
+from stream_app.log.list_budgets import ListBudgets, Verdict
+from stream_app.privacy.randomness import SeededSource
+from stream_app.serving.ranked_items import RankedItems, Refused
+from stream_app.settings import Settings
+from stream_app.wire import CatalogueEntry, Recommendation, decode_message, encode_message
+from stream_app.wire.budgets.list_debits import MILLION, ListDebit
+from tests.stream_app.agents.lines import a_runtime
+from tests.stream_app.serving.test_private_lists import SPEC, replica_of
+
+DEVICE, ITEMS = (1).to_bytes(16, "little"), 12
+
+
+class LogInMemory:
+    """The log of debits of one worker, which reads back at once, or never."""
+
+    def __init__(self, budget: int = 2 * MILLION) -> None:
+        self.budgets, self.budget, self.answers, self.debits = ListBudgets(), budget, True, 0
+
+    async def debit(self, user: str, query: str, epsilon: int) -> Verdict | None:
+        """Append and read back."""
+        await asyncio.sleep(0)
+        self.debits += 1
+        record = ListDebit(user, query, f"{self.debits:016x}", epsilon, self.budget)
+        found = self.budgets.apply(user.encode(), encode_message(record))
+        assert found is not None
+        return found[1] if self.answers else None
+
+
+def asked(
+    action: Callable[[PrivateLists, LogInMemory, Runtime], Awaitable[None]], **settings: float
+) -> None:
+    """Run an action with lists over a catalogue of 12 items, of which some are rated."""
+
+    async def main() -> None:
+        runtime, line = a_runtime(settings=Settings(**settings), spec=SPEC)  # type: ignore[arg-type]
+        line.checkpoints.close()
+        state = replica_of({1: [0, 1, 2], 2: [0, 1, 2, 3], 3: [1, 3, 4]})
+        runtime.replica.take(state)
+        for item in range(ITEMS):
+            entry = CatalogueEntry(item, withdrawn=item == 11)
+            runtime.catalogue.learn(str(item).encode(), encode_message(entry))
+        debits = LogInMemory()
+        given = PrivateLists(runtime, debits, SeededSource(1))  # type: ignore[arg-type]
+        await action(given, debits, runtime)
+
+    asyncio.run(main())
+
+
+async def answer(
+    given: PrivateLists, epsilon: str = "1", k: int = 3, query: str = "a" * 16
+) -> RankedItems | Refused:
+    found = given.answer(DEVICE, Fraction(epsilon), k, query)
+    return found if isinstance(found, Refused) else await found
+
+
+async def reason(given: PrivateLists, epsilon: str = "1", k: int = 3, query: str = "b" * 16) -> str:
+    found = await answer(given, epsilon, k, query)
+    assert isinstance(found, Refused)
+    assert len(found.reason) <= 240
+    assert not set(found.reason) & set("\"'\\")
+    return found.reason
+
+
+def test_a_list_has_ids_in_the_order_of_keys_and_states_its_guarantee() -> None:
+    async def action(given: PrivateLists, debits: LogInMemory, runtime: Runtime) -> None:
+        found = await answer(given, "1/2")
+        assert isinstance(found, RankedItems)
+        reply = replies.recommendation(runtime, "0" * 16, found)
+        value = replies.encoded_reply(reply, runtime.catalogue)
+        read = decode_message(Recommendation, value)
+        items = [item for item in read.items if item is not None]
+        assert items == sorted(items)
+        assert len(set(items)) == 3
+        assert 11 not in items
+        assert set(read.scores) == {None}
+        assert set(read.because) == {None}
+        assert (read.ndcg, read.ndcg_popular) == (None, None)
+        assert read.guarantee is not None
+        assert (read.guarantee.epsilon, read.guarantee.method) == ("1/2", "exact-k-subset")
+        assert len(value) == replies.reply_bytes(runtime.catalogue)
+        assert debits.budgets.spent(DEVICE) == MILLION // 2
+
+    asked(action)
+
+
+def test_what_was_rated_can_be_in_a_list() -> None:
+    async def action(given: PrivateLists, debits: LogInMemory, runtime: Runtime) -> None:
+        debits.budget = 10_000 * MILLION
+        seen = set()
+        for query in range(30):
+            found = await answer(given, "1", 3, f"{query:016x}")
+            assert isinstance(found, RankedItems)
+            seen |= set(found.items.tolist())
+        assert seen == set(range(11))
+
+    asked(action)
+
+
+def test_a_budget_is_spent_and_a_query_is_answered_once() -> None:
+    async def action(given: PrivateLists, debits: LogInMemory, runtime: Runtime) -> None:
+        assert isinstance(await answer(given, "3/2", query="a" * 16), RankedItems)
+        assert "spent epsilon 1.5 of 2: too little is left for 1" in await reason(given, "1")
+        # Refused without a record: what is spent never falls.
+        assert debits.debits == 1
+        assert await reason(given, "1/4", query="a" * 16) == lists.REPEATED
+        assert debits.budgets.spent(DEVICE) == 3 * MILLION // 2
+        assert isinstance(await answer(given, "1/2", query="c" * 16), RankedItems)
+
+    asked(action)
+
+
+def test_two_queries_at_once_do_not_share_what_is_left() -> None:
+    async def action(given: PrivateLists, debits: LogInMemory, runtime: Runtime) -> None:
+        found = await asyncio.gather(
+            *(answer(given, "3/2", query=each * 16) for each in ("a", "b", "a"))
+        )
+        drawn = [each for each in found if isinstance(each, RankedItems)]
+        assert len(drawn) == 1
+        assert debits.budgets.spent(DEVICE) == 3 * MILLION // 2
+
+    asked(action)
+
+
+def test_a_debit_that_is_not_read_back_draws_nothing() -> None:
+    async def action(given: PrivateLists, debits: LogInMemory, runtime: Runtime) -> None:
+        debits.answers = False
+        assert await reason(given) == lists.NOT_READ_BACK
+        assert debits.budgets.spent(DEVICE) == MILLION
+
+    asked(action)
+
+
+def test_bad_requests_are_refused_before_a_debit() -> None:
+    async def action(given: PrivateLists, debits: LogInMemory, runtime: Runtime) -> None:
+        for epsilon in ("1/1000000", "3", "100000"):
+            assert await reason(given, epsilon) == "epsilon of a private list: give 0.001 to 2"
+        assert await reason(given, "1", 12) == "k 12: the catalogue has 11 items to choose from"
+        runtime.catalogue.entries.clear()
+        assert await reason(given) == lists.EMPTY
+        state = replica_of({1: [1, 2, 3, 4, 5]}, replace(SPEC, head_items=4))
+        runtime.replica = state
+        assert await reason(given) == lists.ELECTED
+        assert debits.debits == 0
+
+    asked(action)
+
+
+def test_the_largest_epsilon_of_one_list_is_the_deployments() -> None:
+    async def action(given: PrivateLists, debits: LogInMemory, runtime: Runtime) -> None:
+        assert await reason(given, "1") == "epsilon of a private list: give 0.001 to 0.5"
+        assert isinstance(await answer(given, "1/2"), RankedItems)
+
+    asked(action, private_list_epsilon=0.5)
+
+
+def test_every_list_is_counted_with_its_epsilon() -> None:
+    async def action(given: PrivateLists, debits: LogInMemory, runtime: Runtime) -> None:
+        await answer(given, "1/2", query="a" * 16)
+        await answer(given, "1/2", query="a" * 16)
+        await answer(given, "1/4", query="b" * 16)
+        published = runtime.metrics.registry.get_sample_value
+        assert published("murmurec_private_lists_total") == 2
+        assert published("murmurec_private_list_epsilon_total") == 0.75
+
+    asked(action)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"list_budget": 2.0}, "co_ratings false"),
+        ({"list_budget": 2.0, "co_ratings": True, "clip": 4.0}, "clip 4"),
+        ({"list_budget": 1e-4, "co_ratings": True}, "at least 0.001"),
+    ],
+)
+def test_settings_under_which_a_list_is_not_what_it_states_are_refused(
+    settings: dict[str, float], message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        lists.check(Settings(**settings))  # type: ignore[arg-type]
+    lists.check(Settings())
+    lists.check(Settings(list_budget=2.0, co_ratings=True))

@@ -1,0 +1,178 @@
+"""Private lists: the scores, what one neighbour changes of them, and what a list can hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from stream_app.privacy import registry
+from stream_app.serving.catalogue import Catalogue
+from stream_app.serving.together import private_lists
+from stream_app.state.replica import Replica
+from stream_app.wire import CatalogueEntry, encode_message
+from tests.fixtures.replicas import SMALL, applied
+from tests.naive import private_lists as naive
+from tests.stream_app.state.test_co_ratings import event
+
+SPEC = replace(
+    SMALL,
+    mechanisms=(registry.parse("none:5:inf"),),
+    co_ratings=True,
+    head_items=64,
+    recent_items=32,
+    held_out=0.0,
+)
+LENGTH = 17  # of 32 entries, 17 are always held
+
+
+def replica_of(lists: dict[int, list[int]], spec=SPEC) -> Replica:  # type: ignore[no-untyped-def]
+    replica = Replica(spec)
+    for device, items in lists.items():
+        for seq, item in enumerate(items, 1):
+            applied(replica, event(device, [item], [item % 5], seq))
+    replica.end_round(1, [0] * spec.partitions)
+    return replica
+
+
+def random_lists(rng: np.random.Generator, devices: int, items: int, most: int):  # type: ignore[no-untyped-def]
+    return {
+        device: rng.permutation(items)[: int(rng.integers(0, most + 1))].tolist()
+        for device in range(1, devices + 1)
+    }
+
+
+@pytest.mark.parametrize("damping", [0.0, 3.0, 300.0])
+def test_the_scores_are_those_of_the_lists(rng: np.random.Generator, damping: float) -> None:
+    lists = random_lists(rng, 20, 30, 28)
+    replica, among = replica_of(lists), np.arange(35, dtype=np.uint64)
+    for asker in (1, 2, 3, 99):
+        found = private_lists.scores(replica, asker.to_bytes(16, "little"), among, damping)
+        wanted = naive.scores(lists, asker, range(35), LENGTH, damping)
+        np.testing.assert_allclose(found, wanted, atol=1e-12)
+    assert (found == 0).all()
+
+
+def test_scores_of_a_full_list_are_of_its_newest_items(rng: np.random.Generator) -> None:
+    """After 33 items a list holds 17: 16 leave at once, and none of them counted before."""
+    items, among = rng.permutation(60).tolist(), np.arange(60, dtype=np.uint64)
+    others = {d: rng.permutation(60)[:10].tolist() for d in range(2, 12)}
+    for count in (31, 32, 33, 34):
+        replica = replica_of({1: items[:count]} | others)
+        held = items[:count] if count <= 32 else items[16:count]
+        assert len(replica.rated_values((1).to_bytes(16, "little")).slots) == len(held)
+        found = private_lists.scores(replica, (1).to_bytes(16, "little"), among, 2.0)
+        wanted = naive.scores({1: held} | others, 1, range(60), LENGTH, 2.0)
+        np.testing.assert_allclose(found, wanted, atol=1e-12)
+
+
+@pytest.mark.parametrize("damping", [1.0, 4.0, 16.0])
+def test_no_other_device_moves_a_score_by_more_than_the_bound(damping: float) -> None:
+    """Lists of one device replaced by any other lists, searched at random and where it is worst:
+    an asker with few items of few raters."""
+    rng, bound, worst = np.random.default_rng(1), 1 / (damping + 1), 0.0
+    for _ in range(600):
+        items = int(rng.integers(2, 6))
+        length = int(rng.integers(1, 4))
+        lists = random_lists(rng, int(rng.integers(1, 6)), items, items)
+        asker = 1
+        before = naive.scores(lists, asker, range(items), length, damping)
+        other = int(rng.integers(2, 8))
+        changed = lists | {
+            other: rng.permutation(items)[: int(rng.integers(0, items + 1))].tolist()
+        }
+        after = naive.scores(changed, asker, range(items), length, damping)
+        worst = max(worst, *(abs(a - b) for a, b in zip(after, before, strict=True)))
+    assert worst <= bound + 1e-12
+    assert worst > 0.5 * bound
+
+
+@pytest.mark.parametrize("damping", [1.0, 4.0, 16.0])
+def test_no_own_report_moves_a_score_by_more_than_the_bound(damping: float) -> None:
+    """One item more somewhere in the asker's list; old ones may leave that are in no score."""
+    rng, worst = np.random.default_rng(2), 0.0
+    crowd = {device: [0, 1] for device in range(100, 160)}
+    for step in range(400):
+        items, length = int(rng.integers(2, 7)), int(rng.integers(1, 4))
+        lists = random_lists(rng, int(rng.integers(1, 6)), items, items)
+        lists |= crowd if step % 4 == 0 else {}
+        own = lists[1]
+        missing = sorted(set(range(items)) - set(own))
+        if not missing:
+            continue
+        place = int(rng.integers(0, len(own) + 1))
+        longer = [*own[:place], int(rng.choice(missing)), *own[place:]]
+        longer = longer[int(rng.integers(0, max(len(longer) - length, 0) + 1)) :]
+        before = naive.scores(lists, 1, range(items), length, damping)
+        after = naive.scores(lists | {1: longer}, 1, range(items), length, damping)
+        bound = 1 / length + 1 / (damping + 1)
+        worst = max(worst, *(abs(a - b) / bound for a, b in zip(after, before, strict=True)))
+    assert worst <= 1 + 1e-12
+    assert worst > 0.3
+
+
+def test_no_list_tells_neighbours_apart_by_more_than_epsilon() -> None:
+    """The whole way, from lists of devices to the chance of every set of 2 of 6 items."""
+    rng, spec, epsilon = np.random.default_rng(3), replace(SPEC, recent_items=16), Fraction(60)
+    among, sets = np.arange(6, dtype=np.uint64), list(combinations(range(6), 2))
+    subset = private_lists.mechanism(spec.recent_items, 2, epsilon)
+    worst = 0.0
+    for _ in range(12):
+        lists = random_lists(rng, 6, 6, 6)
+        neighbours = (
+            lists | {2: rng.permutation(6)[:3].tolist()},
+            lists | {1: [*lists[1], *sorted(set(range(6)) - set(lists[1]))[:1]]},
+        )
+        device = (1).to_bytes(16, "little")
+        before = subset.log_likelihood(
+            sets, private_lists.scores(replica_of(lists, spec), device, among)
+        )
+        for neighbour in neighbours:
+            after = subset.log_likelihood(
+                sets, private_lists.scores(replica_of(neighbour, spec), device, among)
+            )
+            worst = max(worst, float(np.abs(after - before).max()))
+    assert 0 < worst <= epsilon
+
+
+def test_candidates_are_the_catalogue_and_not_what_was_seen() -> None:
+    catalogue = Catalogue()
+    for entry in (
+        CatalogueEntry(9),
+        CatalogueEntry(3),
+        CatalogueEntry("word"),
+        CatalogueEntry(5, withdrawn=True),
+    ):
+        catalogue.learn(str(entry.item).encode(), encode_message(entry))
+    among = private_lists.candidates(catalogue)
+    assert among[:2].tolist() == [3, 9]
+    assert len(among) == 3
+    assert (np.diff(among.astype(object)) > 0).all()
+    # A rated item that is in the catalogue stays a candidate, one that is not is none.
+    replica = replica_of({1: [3, 7], 2: [3, 7, 9]})
+    assert private_lists.scores(replica, (1).to_bytes(16, "little"), among).shape == (3,)
+    assert len(private_lists.candidates(Catalogue())) == 0
+
+
+def test_items_without_co_ratings_all_score_nothing() -> None:
+    off = replica_of({1: [1, 2]}, replace(SPEC, co_ratings=False))
+    among = np.arange(4, dtype=np.uint64)
+    assert (private_lists.scores(off, (1).to_bytes(16, "little"), among) == 0).all()
+    assert (private_lists.scores(Replica(SPEC), bytes(16), among) == 0).all()
+    assert len(private_lists.scores(replica_of({1: [1, 2]}), bytes(16), among[:0])) == 0
+
+
+def test_a_head_that_is_elected_is_known() -> None:
+    small = replace(SPEC, head_items=4)
+    assert not private_lists.elected(replica_of({1: [1, 2, 3, 4]}, small))
+    assert private_lists.elected(replica_of({1: [1, 2, 3, 4, 5]}, small))
+
+
+def test_the_guarantee_is_what_the_reply_states() -> None:
+    found = private_lists.guarantee(Fraction(1, 2))
+    assert (found.epsilon, found.method) == ("1/2", "exact-k-subset")
+    assert "one report of the asker" in found.adjacency
+    assert private_lists.sensitivity(128) == pytest.approx(1 / 113 + 1 / 301)
