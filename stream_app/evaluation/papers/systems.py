@@ -42,7 +42,29 @@ PAPERS: tuple[Paper, ...] = (
         "S000",
         "Guerraoui et al. 2017",
         "Heterogeneous Recommendations: What You Might Like To Read After Watching Interstellar",
-        (),
+        (
+            System("X-SIM, AlterEgo profiles", "stream_app/ranking/domains/", SERVED),
+            System(
+                "private replacement (PRS)",
+                "stream_app/privacy/selection/replacement.py",
+                EVALUATED,
+                "who made the only path to an item decides whether it can be drawn, and c replaced "
+                "items cost c epsilon",
+            ),
+            System(
+                "private neighbours (PNSA)",
+                "stream_app/privacy/selection/neighbours.py",
+                EVALUATED,
+                "the similarity-based sensitivity is no bound: one person moves a similarity by "
+                ".667 where .5 is stated",
+            ),
+            System(
+                "noise on similarities (PNCF)",
+                "stream_app/privacy/selection/neighbour_noise.py",
+                EVALUATED,
+                "k similarities cost k times the stated half of epsilon",
+            ),
+        ),
     ),
     Paper(
         "S001",

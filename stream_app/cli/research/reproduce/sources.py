@@ -57,7 +57,7 @@ class Sources:
         )
 
     def two_domains(self) -> DomainRatings:
-        """Return books and movies with common users; UserError where they are missing.
+        """Return movies and books with common users; UserError where they are missing.
 
         Generated: of the items of one world every second one is of the target domain.
         """
@@ -65,11 +65,11 @@ class Sources:
             found = self._generated()
             target = found.items.astype(np.int64) % 2 == 0
             return DomainRatings(found.users, found.items, found.ratings, target, 0)
-        places = self.folder / _BOOKS, self.folder / _MOVIES
+        places = self.folder / _MOVIES, self.folder / _BOOKS
         if not all(place.is_file() for place in places):
             raise UserError(
-                f"--data {self.folder}: holds no amazon-books-movies; looked for {_BOOKS} and "
-                f"{_MOVIES}"
+                f"--data {self.folder}: holds no amazon-books-movies; looked for {_MOVIES} and "
+                f"{_BOOKS}"
             )
         ratings = of_two_files(*places)
         self.used.append(f"amazon-books-movies, {len(ratings.stars):,} ratings")
