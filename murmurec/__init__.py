@@ -3,7 +3,7 @@
 The public names; everything else may change between versions.
 
     Device           one person's device: sanitizes ratings, pays for them, publishes them
-    Recommender      a recommender in this process: fit, partial_fit, predict, recommend; no Kafka
+    Recommender      a recommender in this process: fit, predict, recommend, similar; no Kafka
     evaluate         how well a model predicts ratings that were sanitized with a mechanism
     evaluate_ranking how good its lists are, beside popularity and other baselines
     mechanisms       the mechanisms for ratings, by id or by class
