@@ -1,7 +1,8 @@
 """Co-ratings noised once, on MovieLens-1M: lists and predicted ratings, delta 1e-6, user level.
 
 Lists: damped cosine over the 1,000 most rated items and the device's clean history, counts alone
-released, for the splits `last` and `user-time` of the benchmark `ranking`; popular items beside.
+released, for the splits `last` and `user-time` of the benchmark `ranking`, in any order and
+weighted by recency; popular items beside.
 Stars: Slope One damped towards the means over the 500 most rated items, a random fifth held out.
 Mean of three draws of the noise.
 """
@@ -47,6 +48,8 @@ def measure(splits: int = len(_SEEDS)) -> list[Figure]:
             target = f">= {popular:.4f}" if epsilon is not None and epsilon >= 2 else ""
             value = float(np.mean([each.similar.ndcg for each in found]))
             figures.append(Figure(f"{_name(epsilon)}, {split}: nDCG@10", value, "", target))
+            recent = float(np.mean([each.by_recency.ndcg for each in found]))
+            figures.append(Figure(f"the same, by recency, {split}: nDCG@10", recent, ""))
         figures.append(Figure(f"popular, {split}: nDCG@10", popular, ""))
     rows = Rows(*(np.unique(column, return_inverse=True)[1] for column in (users, items)), stars)
     for epsilon in _BUDGETS:

@@ -6,7 +6,8 @@ live; a device ranks and predicts with the released table and its own clean hist
     lists   damped cosine to the history; popular: by true counts, of all items
     stars   Slope One, damped towards the means of the items, and clamped
 
-The scope stands for a public list of popular items. With epsilon None the same sums have no noise.
+Stars are the true ones; live they are debiased reports, which costs Slope One more. The scope
+stands for a public list of popular items. With epsilon None the same sums have no noise.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from stream_app.campaigns.noise_once import (
     table_of,
 )
 from stream_app.campaigns.noise_once.releasing import Listed
+from stream_app.campaigns.together import recency_weights
 from stream_app.evaluation.campaigns.sums import DELTA
 from stream_app.evaluation.ranking import RankingRow, RankingTask, Way, baselines, lists_of, row_of
 from stream_app.privacy.randomness import SeededSource
@@ -54,13 +56,15 @@ class Rows(NamedTuple):
 
 @dataclass(frozen=True)
 class NoiseOnceLists:
-    """nDCG and the other figures by damped cosine, and those of popular items beside."""
+    """nDCG and the other figures by damped cosine, with the history weighted by recency as in
+    `campaigns/together.py`, and those of popular items beside."""
 
     epsilon: float | None
     delta: float
     scope: int
     deviation: float
     similar: RankingRow
+    by_recency: RankingRow
     popular: RankingRow
 
 
@@ -93,14 +97,24 @@ def noise_once_lists(
     noised = _noised(epsilon, len(public), lists, seed, differences=False, progress=progress)
     similar = cosine.similarities(noised.table, _damping(noised, epsilon))
 
-    def scores(first: int, last: int) -> NDArray[np.floating]:
-        found = np.full((last - first, len(task.items)), -np.inf, np.float32)
-        history = task.history.dense(first, last, len(task.items))[:, public]
-        found[:, public] = history.astype(np.float32) @ similar
-        return found
+    place = np.full(len(task.items), -1, np.intp)
+    place[public] = np.arange(len(public))
+
+    def lists_by(*, by_recency: bool) -> NDArray[np.intp]:
+        def scores(first: int, last: int) -> NDArray[np.floating]:
+            found = np.full((last - first, len(task.items)), -np.inf, np.float32)
+            for row in range(first, last):
+                slots = place[task.history.of_user(row)[0]]
+                slots = slots[slots >= 0]
+                weights = recency_weights(len(slots)) if by_recency else np.ones(len(slots))
+                found[row - first, public] = weights.astype(np.float32) @ similar[slots]
+            return found
+
+        return lists_of(task, scores, k)
 
     ways = (
-        Way("similar", "device", "clean", lists_of(task, scores, k)),
+        Way("similar", "device", "clean", lists_by(by_recency=False)),
+        Way("similar", "device", "clean, by recency", lists_by(by_recency=True)),
         Way("popular", "baseline", "none", lists_of(task, baselines.popular(task), k)),
     )
     return NoiseOnceLists(
@@ -109,7 +123,8 @@ def noise_once_lists(
         scope=len(public),
         deviation=noised.deviation,
         similar=row_of(task, ways[0]),
-        popular=row_of(task, ways[1]),
+        by_recency=row_of(task, ways[1]),
+        popular=row_of(task, ways[2]),
     )
 
 

@@ -45,6 +45,8 @@ def test_lists_are_better_than_popular_ones_with_noise_and_without() -> None:
     noised = noise_once_lists(task, Fraction(8), scope=ITEMS, seed=2)
     assert clean.similar.ndcg > noised.popular.ndcg + 0.1
     assert noised.similar.ndcg > noised.popular.ndcg + 0.1
+    assert clean.by_recency.ndcg > clean.popular.ndcg + 0.1
+    assert clean.by_recency != clean.similar
     assert clean.deviation < 1e-3 < noised.deviation
 
 
