@@ -35,7 +35,7 @@ LAYER = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}
 
 MOST_MODULES = 12
 MOST_ROOMS = 26
-MOST_ARROWS = 129  # without those of `murmurec`, which only shows what others hold
+MOST_ARROWS = 130  # without those of `murmurec`, which only shows what others hold
 MOST_LINES = 60
 MOST_PARAMETERS = 8
 
