@@ -74,7 +74,7 @@ def _errors(name: str, runs: list[list[Measured]]) -> list[Figure]:
         figures.append(Figure(f"X-Map, {name}, MAE, {method}", means[method], "stars"))
         figures.append(Figure(f"X-Map, {name}, nDCG@10, {method}", ndcg, ""))
     below = means["item mean"] - means["X-Map clean"]
-    wanted = "" if name.startswith("ciao") else ">= 0"  # ratings of Ciao are 5 as a rule
+    wanted = "" if name.startswith("ciao") else ">= 0"  # 45 % of its stars are 5
     figures.append(Figure(f"X-Map, {name}, clean below item mean by", below, "stars", wanted))
     return figures
 
