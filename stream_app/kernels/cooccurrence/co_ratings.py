@@ -63,6 +63,11 @@ def counted(cells):
     return (words - differences) >> COUNT_BITS, differences, cells[:, PRODUCTS]
 
 
+def co_raters_of(words):
+    """Return the co-raters of first words of cells, of any shape."""
+    return (words + (_ONE >> 1)) >> COUNT_BITS
+
+
 @njit(cache=True, nogil=True, inline="always")
 def _add_pairs(cells, pages, slot, window, first, stop, count, value, others):
     """Add (count, value - others v_k, value v_k) to the cells of `slot` with the counted entries k

@@ -19,12 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.kernels.cooccurrence.co_ratings import (
+    COUNTS,
     MOST_DEVICES,
     RATERS,
     ROW_BITS,
     clear_slots,
+    co_raters_of,
     count_co_ratings,
-    counted,
     take_out_lists,
 )
 from stream_app.kernels.cooccurrence.device_lists import BLOCK
@@ -140,13 +141,12 @@ class CoRatings:
         """Return (m, used): how many devices have rated each of `slots` (m,) and each slot in use,
         0 for a slot and itself; and (used,): how many have rated each. A few milliseconds for a
         hundred slots."""
-        others = np.arange(used)
-        high, low = np.maximum(slots[:, None], others), np.minimum(slots[:, None], others)
-        counts = np.zeros(high.shape, np.int64)
-        two = np.flatnonzero(high != low)  # a slot with itself has no cell
-        at = (high * (high - 1) // 2 + low).reshape(-1)[two]
-        counts.reshape(-1)[two] = counted(self._sums.cells[at])[0]
-        return counts, self._sums.moments[:used, RATERS].copy()
+        starts = np.arange(used) * np.arange(-1, used - 1) // 2  # of the cells of each slot
+        words, counts = self._sums.cells[:, COUNTS], np.zeros((len(slots), used), np.int64)
+        for row, slot in zip(counts, slots.tolist(), strict=True):
+            row[:slot] = words[starts[slot] : starts[slot] + slot]
+            row[slot + 1 :] = words[starts[slot + 1 :] + slot]
+        return co_raters_of(counts), self._sums.moments[:used, RATERS].copy()
 
     @property
     def whole(self) -> bool:
