@@ -54,6 +54,11 @@ Private lists: what its lists have cost stays in the topic of debits, with its p
 forgetting gives no new budget."""
 
 
+_TABLES = """\
+Tables of similarities that were published stay: their noise hides the device. The next one is made
+without it."""
+
+
 def forget(
     device: Annotated[
         str, typer.Option(metavar="HEX", help="The device's pseudonym, 32 hex characters.")
@@ -88,18 +93,21 @@ def forget(
     origin = forgetting.rebuildable_origin(session) if rebuild else None
     text = None
     if not as_json:
-        text = left_behind(rebuild, settings.privacy_mode != "local", settings.list_budget > 0)
+        campaigns, lists = settings.privacy_mode != "local", settings.list_budget > 0
+        text = left_behind(rebuild, campaigns, lists, settings.co_ratings)
     _confirm(pseudonym, yes, text)
     forgetting.forget(session, pseudonym, rebuild)
     forgetting.drop_profile(session, pseudonym)
     _show(session, origin, pseudonym, rebuild, as_json)
 
 
-def left_behind(rebuild: bool, campaigns: bool, private_lists: bool = False) -> str:
-    """Return what a forgotten device leaves behind; `campaigns`: sums of people, too, and
-    `private_lists`: debits."""
+def left_behind(
+    rebuild: bool, campaigns: bool, private_lists: bool = False, tables: bool = False
+) -> str:
+    """Return what a forgotten device leaves behind; `campaigns`: sums of people, too,
+    `private_lists`: debits, and `tables`: published similarities."""
     parts = [_REBUILD if rebuild else _PLAIN, _RECORDS, _PROFILE]
-    parts += [_SUMS] * campaigns + [_LISTS] * private_lists
+    parts += [_SUMS] * campaigns + [_LISTS] * private_lists + [_TABLES] * tables
     return "\n".join(parts)
 
 

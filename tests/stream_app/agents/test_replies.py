@@ -134,6 +134,8 @@ def test_a_text_item_of_the_longest_kind_fits_a_reply(runtime: Runtime) -> None:
     assert decode_message(Recommendation, value) == reply
     page = replies.page(runtime, "f" * 32, LIST_LENGTH, answer)
     assert msgspec.json.decode(replies.encoded_page(page, runtime.catalogue, LIST_LENGTH)) == page
+    rows = replies.page_bytes(runtime.catalogue, LIST_LENGTH) - replies.ENVELOPE_BYTES
+    assert rows - 3 * LIST_LENGTH < len(msgspec.json.encode(page["items"])) <= rows
 
 
 def test_the_longest_genres_fit_a_page(runtime: Runtime) -> None:
