@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from stream_app.evaluation.audits import linear
 from stream_app.evaluation.score_noise.damped import DampedLists
 from stream_app.evaluation.score_noise.printed import (
     LEAST_PROFILE,
@@ -203,3 +204,13 @@ def test_7_the_damped_forms_hold_on_all_of_these(pair, method):
     lists = DampedLists(method, 1, 5, damping=10.0, least_profile=T)
     before, after = (lists.scores(*world(ratings)) for ratings in pair())
     assert np.abs(after - before).max() <= lists.sensitivity + 1e-6
+
+
+def test_8_the_adversary_that_defines_risk_is_worse_than_chance():
+    """Definition 3 asks for random guessing at epsilon 0, a fifth; figure 2 plots this one."""
+    for epsilon in (1e-3, 0.1, 1.0):
+        found = linear.success(epsilon, 20, 0.5, scores=20)
+        assert found.plain < 0.05
+        assert found.clamped > linear.CHANCE
+        assert found.averaged_clamped > linear.CHANCE
+    assert linear.success(1e-9, 20, 0.5).plain == pytest.approx(0, abs=1e-6)

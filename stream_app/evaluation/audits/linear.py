@@ -86,14 +86,22 @@ def success(epsilon: float, profile: int, sensitivity: float, scores: int = 1) -
     profile: m; sensitivity: Delta f of the noise on each score; scores: p that are averaged.
     Raises ValueError for values that are not above 0 and finite.
     """
-    for name, value in (("epsilon", epsilon), ("sensitivity", sensitivity)):
-        if not (math.isfinite(value) and value > 0):
-            raise ValueError(f"{name} {value}: must be above 0 and finite")
-    if profile < 1 or scores < 1:
-        raise ValueError(f"{profile} ratings, {scores} scores: 1 or more of each")
+    _check(epsilon, profile, sensitivity)
+    if scores < 1:
+        raise ValueError(f"{scores} scores: must be 1 or more")
     reach = epsilon / (2 * profile * sensitivity)  # of half a star, in units of b
     alone, together = within(reach, 1), within(scores * reach, scores)
     return Success(alone, CHANCE + (1 - CHANCE) * alone, together, CHANCE + (1 - CHANCE) * together)
+
+
+def cosine_success(epsilon: float, profile: int, sensitivity: float, similarity: float) -> float:
+    """Return how often `cosine_guesses` is right from one score, bought or not alike:
+    1 - e^(-s_lj / (2 m b)) / 2, at least chance (1 / 2).
+
+    similarity: s_lj >= 0 of the attacked item and that of the score. Errors: as `success`.
+    """
+    _check(epsilon, profile, sensitivity)
+    return 1 - math.exp(-similarity * epsilon / (2 * profile * sensitivity)) / 2
 
 
 def within(reach: float, count: int) -> float:
@@ -114,3 +122,11 @@ def allowed(epsilon: float, delta: float = 0.0) -> float:
     """Return the success that no guess exceeds where (epsilon, delta) protects the value of a
     rating, each of the five as likely as another: e^epsilon / (e^epsilon + 4) + delta."""
     return min(1.0, 1 / (1 + (STARS - 1) * math.exp(-epsilon)) + delta)
+
+
+def _check(epsilon: float, profile: int, sensitivity: float) -> None:
+    for name, value in (("epsilon", epsilon), ("sensitivity", sensitivity)):
+        if not (math.isfinite(value) and value > 0):
+            raise ValueError(f"{name} {value}: must be above 0 and finite")
+    if profile < 1:
+        raise ValueError(f"{profile} ratings: must be 1 or more")

@@ -47,6 +47,19 @@ def test_without_noise_every_score_shows_what_was_bought() -> None:
     assert not linear.cosine_guesses(without, rows, 3).any()
 
 
+@pytest.mark.parametrize("epsilon", [0.01, 3.0, 40.0])
+def test_cosine_guesses_succeed_as_often_as_the_closed_form_says(epsilon: float) -> None:
+    """20,000 scores with noise as printed, half of them of a user who bought; 5 standard errors."""
+    rows = np.full((20, 20_000), 0.3)
+    rows[4] = 0.5
+    noise = np.random.default_rng(9).laplace(0, 0.1 / epsilon, 20_000)
+    bought = np.arange(20_000) % 2 == 0
+    published = (rows.sum(axis=0) - np.where(bought, 0, 0.5)) / 20 + noise
+    right = (linear.cosine_guesses(published, rows, 4) == bought).mean()
+    wanted = linear.cosine_success(epsilon, 20, 0.1, 0.5)
+    assert right == pytest.approx(wanted, abs=5 * 0.5 / 20_000**0.5)
+
+
 @pytest.mark.parametrize(
     ("epsilon", "profile", "plain", "clamped", "averaged"),
     [
