@@ -198,6 +198,23 @@ def test_each_right_that_campaigns_need_of_a_worker_is_named(
         own.grant(taken)
 
 
+def test_each_right_that_private_lists_need_of_a_worker_is_named(
+    own: Node, guarded: Start, topics: str, names: Topics
+) -> None:
+    connection, name = Connection(own.guarded, password()), names.list_debits
+    wanted = rights.of_a_worker(names, private_lists=True)
+    own.allow(ResourceType.TOPIC, name, "READ", "WRITE")
+    rights.check(connection, wanted)
+    for operation in ("READ", "WRITE"):
+        own.allow(ResourceType.TOPIC, name, "DESCRIBE")
+        taken = own.take(ResourceType.TOPIC, name, operation)
+        with pytest.raises(
+            UserError, match=f"{name}: this user has no right to {operation.lower()}"
+        ):
+            rights.check(connection, wanted)
+        own.grant(taken)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("topic", "operation"),

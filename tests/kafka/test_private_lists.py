@@ -8,6 +8,7 @@ import sys
 from fractions import Fraction
 
 import pytest
+from confluent_kafka import TopicPartition
 
 from consumers.recommendations import Recommendations
 from stream_app.cli.demo.worker import WorkerProcess
@@ -110,3 +111,20 @@ def test_a_query_that_comes_twice_is_drawn_once(
         ask.best(device_of(0).hex(), 5, 20, private=Fraction(1, 2))
     assert worker.metrics()["private_lists_total"] == 2
     assert worker.metrics()["private_list_epsilon_total"] == 1.0
+
+
+def test_a_log_of_debits_without_its_beginning_ends_the_worker(
+    start: Start, kafka: Kafka, topics: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was spent is not known then, and a guess would be a new budget."""
+    for name, value in (("LIST_BUDGET", "2"), ("CO_RATINGS", "true")):
+        monkeypatch.setenv(f"MURMUREC_{name}", value)
+    topic, producer = Topics(topics).list_debits, clients.producer(kafka.connection)
+    producer.produce(topic, key=b"0" * 32, value=b"{}")
+    assert producer.flush(PATIENCE_SECONDS) == 0
+    admin = clients.admin(kafka.connection)  # kept: the request ends with its client
+    for future in admin.delete_records([TopicPartition(topic, 0, 1)]).values():
+        future.result(PATIENCE_SECONDS)
+    worker = start(ready=False)
+    assert worker.process.wait(PATIENCE_SECONDS) == 1
+    assert f"{topic} begins at offset 1: its first debits are gone" in worker.log.read_text()
