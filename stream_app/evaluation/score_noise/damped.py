@@ -25,6 +25,11 @@ from stream_app.privacy.selection.gumbel_top_k import GumbelTopK
 from stream_app.ranking.similarity import cosine, slope_one
 from stream_app.ranking.similarity.table import CoRatingTable
 
+# A sum of m float32 terms of size 1, divided by m, is within m 2^-24 of its exact value (Higham
+# 2002, section 4.2); the stars of Slope One are summed 16 at a time and stay below that too.
+MOST_RATINGS = 4_096
+ROUNDING = 2 * MOST_RATINGS * 2.0**-24  # twice: the terms have errors of their own
+
 
 @dataclass(frozen=True)
 class DampedLists:
@@ -62,12 +67,17 @@ class DampedLists:
     def selection(self) -> GumbelTopK:
         """How the k are chosen."""
         low, high = (0.0, 1.0) if self.method == "cosine" else (slope_one.LOWEST, slope_one.HIGHEST)
-        return GumbelTopK(self.k, self.epsilon, self.sensitivity, low, high)
+        return GumbelTopK(self.k, self.epsilon, self.sensitivity, low, high, ROUNDING)
 
     def scores(
         self, table: CoRatingTable, slots: NDArray[np.integer], ratings: NDArray[np.floating]
     ) -> NDArray[np.float32]:
-        """Return the damped score (n,) of every item of the table for a user."""
+        """Return the damped score (n,) of every item of the table for a user.
+
+        Raises ValueError for a profile longer than the bound of the rounding error covers.
+        """
+        if len(slots) > MOST_RATINGS:
+            raise ValueError(f"{len(slots):,} ratings of a user: at most {MOST_RATINGS:,}")
         if self.method == "cosine":
             similar = cosine.similarities(table, self.damping)
             return cosine.scores(similar, slots, self.least_profile)
