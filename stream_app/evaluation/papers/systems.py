@@ -156,6 +156,18 @@ PAPERS: tuple[Paper, ...] = (
                 "the printed epsilons are for a delta of .1; calibrated again here",
             ),
             System(
+                "neighbours from profiles",
+                "stream_app/models/neighborhood/live_profiles.py",
+                SERVED,
+            ),
+            System(
+                "decoders of profiles",
+                "consumers/audit/attacks/profiles/",
+                EVALUATED,
+                "the chain over slots counts large sets too often; joint decoding gains little "
+                "beyond the prior",
+            ),
+            System(
                 "information of a profile",
                 "stream_app/privacy/profiles/information.py",
                 EVALUATED,

@@ -12,6 +12,7 @@ from stream_app.cli.output import Advance
 from stream_app.cli.research.reproduce.sources import Sources
 from stream_app.errors import UsageError
 from stream_app.evaluation.papers import (
+    balu_2016_profiles,
     guerraoui_2017,
     park_2011,
     park_2011_sets,
@@ -95,6 +96,25 @@ def _f7(sources: Sources, advance: Advance) -> Figure:
     )
 
 
+def _f9(sources: Sources, advance: Advance) -> Figure:
+    return _of_profiles(balu_2016_profiles.f9, sources, advance)
+
+
+def _f10(sources: Sources, advance: Advance) -> Figure:
+    return _of_profiles(balu_2016_profiles.f10, sources, advance)
+
+
+def _f11(sources: Sources, advance: Advance) -> Figure:
+    return _of_profiles(balu_2016_profiles.f11, sources, advance)
+
+
+def _of_profiles(figure: Callable[..., Figure], sources: Sources, advance: Advance) -> Figure:
+    return figure(
+        _stars(sources.ratings("ml-100k")),
+        people=4 if sources.quick else 24, seed=sources.seed, progress=advance,
+    )  # fmt: skip
+
+
 def _f20(sources: Sources, advance: Advance) -> Figure:
     found = sources.two_domains()
     ratings = two_domains(found.users, found.items, found.stars, found.in_target)
@@ -113,6 +133,9 @@ FIGURES: tuple[Reproducible, ...] = (
     Reproducible("F5", "S003", "risk against utility", "ml-100k", _f5),
     Reproducible("F6", "S003", "overlap of a private set with the best ten", "ml-100k", _f6),
     Reproducible("F7", "S003", "divergence of the chain and of exact draws", "ml-100k", _f7),
+    Reproducible("F9", "S004", "profiles reconstructed from one release", "ml-100k", _f9),
+    Reproducible("F10", "S004", "the first ten items of a reconstruction", "ml-100k", _f10),
+    Reproducible("F11", "S004", "neighbours against reconstruction", "ml-100k", _f11),
 )
 
 
