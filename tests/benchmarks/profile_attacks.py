@@ -1,10 +1,10 @@
 """What attacks find of released profiles, beside the claimed epsilon; and the speed of neighbours.
 
-    synthetic   1,682 items, sizes log-normal of mean 84 (sigma 1.3), items without replacement by
+    synthetic   1,682 items; sizes log-normal (sigma .9, median 70), items without replacement by
                 weights 1 / (1 + (rank / 400)^4); BLIP of K = 20 hashes, L = 5000 bits
     ML-100K     600 users known, the first of the others attacked       (Balu 2016, section 3.5.1)
-    targets     within .03 of what was measured before on other synthetic profiles, whose law is not
-                published, of mean 101: 24 users, this law is chosen to be near
+    targets     within .03 of what was measured before on 24 other synthetic profiles, of as many
+                items on average and a law that is not known
     speed       10,000 profiles in a worker's table: one more, and one list for neighbours
 
 cosine: mean over the attacked users. The difference of a figure and its reference is what a target
@@ -48,9 +48,9 @@ def measure() -> list[Figure]:
 def population(users: int, random: np.random.Generator) -> list[np.ndarray]:
     """Return profiles: item keys (c,), the popular ones first."""
     weights = -np.log1p((np.arange(ITEMS) / 400) ** 4)
-    sizes = np.exp(random.normal(np.log(101) - 1.3**2 / 2, 1.3, users))
+    sizes = np.exp(random.normal(np.log(70), 0.9, users))
     found = []
-    for size in np.clip(np.rint(sizes), 2, ITEMS // 2).astype(int).tolist():
+    for size in np.clip(np.rint(sizes), 3, ITEMS // 2).astype(int).tolist():
         drawn = weights + random.gumbel(size=ITEMS)
         found.append(np.sort(np.argpartition(-drawn, size)[:size]).astype(np.uint64))
     return found

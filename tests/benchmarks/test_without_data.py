@@ -19,7 +19,6 @@ from tests.benchmarks import (
     retrieval,
     rounds,
     similarity,
-    xmap,
 )
 from tests.fixtures.movielens import load
 
@@ -74,13 +73,3 @@ def test_the_generated_catalogues_are_measured_without_the_data_set(
     *figures, last = retrieval.measure()
     assert "300 items" in figures
     assert "skipped" in last.name
-
-
-def test_domains_without_their_data_are_skipped_and_the_bounds_are_searched_still(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(xmap, "worst_cases", lambda: ["searched"])
-    *figures, last = xmap.measure()
-    assert len(figures) == len(xmap.SETS)
-    assert all("skipped" in figure.name and figure.met is None for figure in figures)
-    assert last == "searched"
