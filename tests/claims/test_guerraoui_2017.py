@@ -141,7 +141,7 @@ def test_6_the_divisor_may_be_zero_or_less():
     assert 0.01 < (bounds <= 0).mean() < 0.2
 
 
-def test_6_one_pick_costs_more_than_claimed_since_the_exponents_move_with_the_data():
+def test_6_one_pick_tells_more_than_claimed_since_the_exponents_move_with_the_data():
     """Five candidates, eps' = 1, k = 1: a pick may cost eps' / 2; one person moves it further."""
     random, printed = np.random.default_rng(4), PrintedNeighbours(1, 1.0, 12)
     worst = 0.0

@@ -72,11 +72,8 @@ def recommend(
     ] = False,
     k: Annotated[int, typer.Option("-k", metavar="N", help="Number of items, 1 to 100.")] = 10,
     because: Annotated[
-        bool,
-        typer.Option(
-            "--because/--no-because", help="Name the rated items behind each recommendation."
-        ),
-    ] = True,
+        bool, typer.Option("--because", help="Name the rated items behind each recommendation.")
+    ] = False,
     rated: Annotated[
         Path | None,
         typer.Option(
@@ -113,7 +110,7 @@ def recommend(
 
     The public item side is read from Kafka, or from the cache where the broker does not answer.
 
-    Example: murmurec recommend --local --user ann -k 10
+    Example: murmurec recommend --local --user ann -k 10 --because
     """
     if not local:
         raise UsageError(

@@ -74,7 +74,7 @@ def _add_pairs(cells, pages, slot, window, first, stop, count, value, others):
     of window[first:stop]; the difference is the lower slot's value less the higher one's."""
     for k in range(first, stop):
         other = window[_COUNTED, k]
-        if other < 0 or other == slot:  # only a forged list has a slot twice: it has no such cell
+        if other < 0:
             continue
         # No branches: which slot is the lower one cannot be predicted.
         above = np.int64(other > slot)

@@ -36,9 +36,6 @@ from stream_app.models.cooccurrence.report_values import ReportValues
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.paged_arrays import Arrays, FixedArrays, StatePart, mark_dirty
 
-_ARRAYS = ("ends", "blocks", "links", "free")
-_SCANNED = 1 << 16  # blocks at a time
-
 
 class CoRatingLists(RecentItems):
     """Lists of at most `most` blocks of 16 (slot, row of the report + 1), for a head of `size`
@@ -51,17 +48,13 @@ class CoRatingLists(RecentItems):
     def check(self, arrays: Arrays) -> None:
         """Raise ValueError where a list is none, or an entry names no slot or no report."""
         super().check(arrays)
-        blocks = arrays["blocks"]
-        # In parts: a copy of all lists may not fit beside them.
-        for start in range(0, len(blocks), _SCANNED):
-            entries = blocks[start : start + _SCANNED]
-            rows = entries & np.uint32((1 << ROW_BITS) - 1)
-            odd = (entries >> ROW_BITS >= self._size) | (rows < 1) | (rows > self._rows)
-            if (odd & (entries > 0)).any():
-                raise ValueError(
-                    f"entries of lists: there are {self._size} slots and {self._rows} different "
-                    "reports, and an entry names another"
-                )
+        entries = arrays["blocks"][arrays["blocks"] > 0]
+        rows = entries & np.uint32((1 << ROW_BITS) - 1)
+        if (entries >> ROW_BITS >= self._size).any() or ((rows < 1) | (rows > self._rows)).any():
+            raise ValueError(
+                f"entries of lists: there are {self._size} slots and {self._rows} different "
+                "reports, and an entry names another"
+            )
 
 
 class CoRatingSums(FixedArrays):
@@ -182,6 +175,9 @@ class CoRatings:
 
     def _mark_moments(self) -> None:
         mark_dirty(self._sums.dirty_pages()["moments"], 0, self._sums.moments.nbytes)
+
+
+_ARRAYS = ("ends", "blocks", "links", "free")
 
 
 def always_held(recent: int) -> int:

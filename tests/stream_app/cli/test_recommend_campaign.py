@@ -87,7 +87,7 @@ def test_expected_ratings_are_shown_where_stars_were_released(
     assert len(expected) == 3
     assert all(1 <= each <= 5 for each in expected)
     assert answer["campaign"]["released"] == answer["campaign"]["stages"] == 8
-    assert run([*ask, "--no-because"]) == 0
+    assert run(ask) == 0
     lines = capsys.readouterr().out.splitlines()[:3]
     for line, row, stars in zip(lines, answer["items"], expected, strict=True):
         assert line.split()[1] == str(row["item"])

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stream_app.kernels.cooccurrence.co_ratings import MOST_DEVICES, counted, take_out_lists
+from stream_app.kernels.cooccurrence.co_ratings import MOST_DEVICES, counted
 from stream_app.models.cooccurrence.co_ratings import CoRatings
 from stream_app.models.cooccurrence.item_pairs import RecordColumns
 from stream_app.models.cooccurrence.report_values import ReportValues
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.paged_arrays import dirty_map
 from stream_app.privacy import registry
 from tests.naive import co_ratings as naive
 
@@ -253,16 +252,3 @@ def test_a_slot_that_changes_hands_marks_the_page_of_every_list() -> None:
     co.clear_slots(np.array([3]))
     assert pages.tolist() == [1, 1, 1]
     assert co.history(2999)[0].tolist() == [1]
-
-
-def test_a_forged_list_that_holds_a_slot_twice_writes_no_cell_beyond_the_table() -> None:
-    co = made(4, 16)
-    co.count(columns([(0, [(2, 9), (3, 2)])]), np.arange(4, dtype=np.int16))
-    lists = {name: array.copy() for name, array in co.lists.arrays().items()}
-    lists["blocks"][0, :2] = 3 << 20 | 1
-    room = np.zeros((8, 2), np.int64)
-    take_out_lists(
-        lists["ends"], lists["blocks"], lists["links"], room[:6], np.zeros((4, 4), np.int64),
-        np.array(VALUES), dirty_map(room), np.empty((4, 16), np.int64), np.array([0]),
-    )  # fmt: skip
-    assert not room.any()

@@ -11,8 +11,7 @@ import pytest
 from stream_app.evaluation.xmap.measured import compare, errors
 from stream_app.evaluation.xmap.methods import Prediction
 from stream_app.evaluation.xmap.task import cold_task, two_domains
-from stream_app.evaluation.xmap.x_map import DELTA, Corrected, XMapOptions, _neighbourhood
-from stream_app.privacy.randomness import SeededSource
+from stream_app.evaluation.xmap.x_map import DELTA, Corrected, XMapOptions
 from tests.fixtures.two_domains import world
 
 
@@ -42,7 +41,7 @@ def test_a_film_stays_a_film(task):
     assert all(name.startswith("book") for name in names[task.data.sources :])
 
 
-def test_rated_films_improve_predictions_of_books(measured):
+def test_what_is_known_of_films_tells_about_books(measured):
     mean, clean = measured["item mean", None], measured["X-Map clean", None]
     assert clean.mae < mean.mae - 0.1
     assert clean.ndcg > measured["popularity", None].ndcg
@@ -77,16 +76,6 @@ def test_a_whole_reply_costs_what_is_stated():
     options = XMapOptions().whole(16.0, 20)
     assert 20 * options.epsilon + 20 * options.epsilon_neighbours == pytest.approx(16)
     assert DELTA * 20 < 1e-4
-
-
-@pytest.mark.parametrize("place", [0, 2, 4])
-def test_neighbours_of_an_item_are_others_under_their_own_numbers(place):
-    row = np.array([0.5, 0.1, 0.3, -0.2, 0.4])
-    settings = 2, math.inf, 0.1
-    chosen, released = _neighbourhood(row, place, settings, SeededSource(1))
-    best = [item for item in (0, 4, 2) if item != place][:2]
-    assert sorted(chosen.tolist()) == sorted(best)
-    assert released.tolist() == row[chosen].tolist()
 
 
 @pytest.mark.parametrize("epsilon", [0.0, math.inf])
