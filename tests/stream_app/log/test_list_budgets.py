@@ -41,7 +41,7 @@ def test_a_query_pays_once_and_is_answered_once() -> None:
     assert applied(budgets, debit(2, 7)) is Verdict.REPEATED
     assert applied(budgets, debit(1, 7)) is Verdict.REPEATED
     assert budgets.spent(bytes.fromhex(USERS[0])) == 2
-    # The id of another user's query is that user's matter: nobody can use up the ids of others.
+    # An id is spent for its user alone, so no user can use up the ids of others.
     assert applied(budgets, debit(2, 7, user=USERS[1])) is Verdict.COUNTS
 
 
