@@ -64,12 +64,14 @@ def test_lists_follow_tastes_and_are_measured_as_better_than_popular_ones(
     shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
     assert re.search(r"by (ease|low_rank|blend)\S*, nDCG@10 \.\d\d \(popular \.\d\d\)", shown)
     assert re.search(r"because you rated \d", shown)
-    assert page["items"][0]["because"] == answers[0].because[0]
+    assert {row["because"] for row in page["items"]} <= set(order[0][: FIRST + 4])
     near = json.loads(worker.get("/similar?item=0&k=4"))
     with Recommendations(kafka.bootstrap, topics) as ask:
         similar = ask.similar(0, 4, 10)
-        assert list(similar.items) == [row["item"] for row in near["items"]]
-        assert set(similar.items) <= set(half_of(0)) - {0}
+        # A new item side may be derived between two answers.
+        for items in (set(similar.items), {row["item"] for row in near["items"]}):
+            assert items
+            assert items <= set(half_of(0)) - {0}
         assert (similar.method, near["user"]) == ("ease", None)
         for options, reason in (
             ({"similar_to": "elsewhere"}, "no rating of this item"),
