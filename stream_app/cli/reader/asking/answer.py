@@ -97,6 +97,15 @@ def show(answer: Answer) -> None:
             else "nothing to recommend yet"
         )
     guarantee = answer.get("guarantee")
+    if answer["method"].startswith("neighbours/"):
+        say(
+            f"by {answer['method']}; as of cut {answer['as_of']}, "
+            f"{answer['seconds'] * 1000:.1f} ms; scores are about the share of similar devices "
+            "that have the item"
+        )
+        if guarantee is not None:
+            say(f"profiles hide {guarantee['adjacency']}, by epsilon {guarantee['epsilon']}")
+        return
     if guarantee is not None:
         say(
             f"drawn by {guarantee['method']} with epsilon {guarantee['epsilon']}, in no order; as "
@@ -109,15 +118,8 @@ def show(answer: Answer) -> None:
         f"by {answer['method']}{_measured(answer) if of_user else ''}; "
         f"as of cut {answer['as_of']}, privacy {answer['privacy']}, "
         f"{answer['seconds'] * 1000:.1f} ms; "
-        f"{_scores(answer['method'], of_user)}"
+        f"scores are predicted ratings{'' if of_user else ' of the average user'} on 1 .. 5"
     )
-
-
-def _scores(method: str, of_user: bool) -> str:
-    """Return what the scores are."""
-    if method.startswith("neighbours/"):
-        return "scores are about the share of similar devices that have the item"
-    return f"scores are predicted ratings{'' if of_user else ' of the average user'} on 1 .. 5"
 
 
 def _measured(answer: Answer) -> str:
