@@ -1,7 +1,8 @@
 """What is public of items, from the files beside ratings: title, genres, year, domain.
 
     movies.dat               item, title, genres with | between them
-    movies.csv               the same; the column with the head `domain`: one domain
+    movies.csv               the same; the column with the head `domain`: one domain; genres
+                             stand in the column with that head, else in the third
     u.item                   item, title, ..., a flag for each of 19 genres
     movies.npz               item, title[, genre_names (g,), genres (items, g)][, year][, domain]
 
@@ -84,12 +85,17 @@ def descriptions_in(name: str, content: bytes) -> Descriptions | None:
             separator = "::" if name == "movies.dat" else "|"
             head, rows = [], [line.split(separator) for line in text.splitlines() if line]
         ids = integers_or_text(text_column([row[0] for row in rows], 1, name, "item")).tolist()
-        flagged = name == "u.item"
+        flagged, place = name == "u.item", _place_of_genres(head)
         domains = _column(rows, head.index("domain")) if "domain" in head else [""] * len(rows)
         return _joined(
             name,
             (
-                (item, _description(row[1], _flagged(row) if flagged else _listed(row), 0, domain))
+                (
+                    item,
+                    _description(
+                        row[1], _flagged(row) if flagged else _listed(row, place), 0, domain
+                    ),
+                )
                 for item, row, domain in zip(ids, rows, domains, strict=True)
             ),
         )
@@ -143,9 +149,16 @@ def _description(title: str, genres: Iterable[str], year: int = 0, domain: str =
     return Description(title, genres_among(genres), known, domain or None)
 
 
-def _listed(row: list[str]) -> list[str]:
-    genres = row[2].split("|") if len(row) > 2 else []
-    return [genre for genre in genres if genre != _NO_GENRES]
+def _place_of_genres(head: Sequence[str]) -> int:
+    """Return the column of the genres; one beyond the last where the third holds domains."""
+    if "genres" in head:
+        return head.index("genres")
+    return len(head) if head[2:3] == ["domain"] else 2
+
+
+def _listed(row: list[str], place: int) -> list[str]:
+    genres = row[place].split("|") if place < len(row) else []
+    return [genre for genre in genres if genre not in ("", _NO_GENRES)]
 
 
 def _flagged(row: list[str]) -> list[str]:

@@ -118,6 +118,18 @@ def test_a_column_names_the_domains_of_items(tmp_path):
     assert {entry.item: entry.domain for entry in entries([9, "word"])} == {"word": msgspec.UNSET}
 
 
+def test_a_column_of_domains_is_not_one_of_genres(tmp_path):
+    found = beside(tmp_path, "movies.csv", "movieId,title,domain\n1,A,films\n2,B,\n3,C\n")
+    assert found == {
+        1: Description("A", domain="films"), 2: Description("B"), 3: Description("C"),
+    }  # fmt: skip
+    text = "movieId,title,domain,genres\n1,A,films,Drama|War\n2,B,,Drama\n"
+    assert beside(tmp_path, "movies.csv", text) == {
+        1: Description("A", ("Drama", "War"), domain="films"),
+        2: Description("B", ("Drama",)),
+    }
+
+
 def test_arrays_name_the_domains_of_items(tmp_path):
     columns = {"item": np.array([7, 8]), "title": np.array(["A", "B"])}
     np.savez(tmp_path / "movies.npz", **columns, domain=np.array(["books", ""]))
