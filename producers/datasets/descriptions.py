@@ -19,6 +19,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -85,17 +86,12 @@ def descriptions_in(name: str, content: bytes) -> Descriptions | None:
             separator = "::" if name == "movies.dat" else "|"
             head, rows = [], [line.split(separator) for line in text.splitlines() if line]
         ids = integers_or_text(text_column([row[0] for row in rows], 1, name, "item")).tolist()
-        flagged, place = name == "u.item", _place_of_genres(head)
+        genres_of = _flagged if name == "u.item" else partial(_listed, place=_place_of_genres(head))
         domains = _column(rows, head.index("domain")) if "domain" in head else [""] * len(rows)
         return _joined(
             name,
             (
-                (
-                    item,
-                    _description(
-                        row[1], _flagged(row) if flagged else _listed(row, place), 0, domain
-                    ),
-                )
+                (item, _description(row[1], genres_of(row), 0, domain))
                 for item, row, domain in zip(ids, rows, domains, strict=True)
             ),
         )
