@@ -355,6 +355,8 @@ class Follower:
                 self._at_end_of_cuts()
             elif topic == self.topics.ratings:
                 self.rounds.reached(partition, offset)
+            elif self._catalogue is not None:
+                self._catalogue.read = True
         elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             if self._asks_again(error, topic, partition):
                 return

@@ -41,12 +41,14 @@ def _text_bytes(entry: CatalogueEntry) -> int:
 class Catalogue:
     """Entries by item key; `learn` takes the records of the topic in log order.
 
-    rejected: how many records, by reason. longest_name, longest_title, longest_text: the most bytes
+    read: whether all that the topic held at the start has been read. rejected: how many records,
+    by reason. longest_name, longest_title, longest_text: the most bytes
     of an id, of a title, and of a title with genres, year and domain, in JSON, so far; of an entry
     that is removed or replaced too, so that replies do not become shorter.
     """
 
     entries: dict[int, CatalogueEntry] = field(default_factory=dict)
+    read: bool = False
     rejected: Counter[Reason] = field(default_factory=Counter)
     longest_name: int = _UNLISTED_BYTES
     longest_title: int = len("null")

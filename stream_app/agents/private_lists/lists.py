@@ -24,14 +24,11 @@ from stream_app.settings import Settings
 from stream_app.wire.budgets.list_debits import MILLION
 
 LEAST = MILLION // 1000
-ELECTED = (
-    "private lists are not served: more items or devices are known than co-ratings hold, so which "
-    "of them count depends on who rated; raise head_items"
-)
 REPEATED = "this query has been answered: a query gets one private list; ask under a new id"
 NOT_READ_BACK = "the debit was not read back in time; its epsilon may be spent, ask again"
 FULL = "private lists are not served: the log of debits holds as many users as it can"
-EMPTY = "the catalogue has no items to choose from"
+EMPTY = "the catalogue has no items to choose from; murmurec items publish gives it some"
+STARTING = "this worker is starting and has not read the catalogue yet: ask again in some seconds"
 
 
 class PrivateLists:
@@ -54,10 +51,14 @@ class PrivateLists:
         cost = int(epsilon * MILLION)
         if not LEAST <= cost <= self._most:
             return Refused(
-                f"epsilon of a private list: give {_shown(LEAST)} to {_shown(self._most)}"
+                f"epsilon {_shown(cost)} of a private list: give {_shown(LEAST)} to "
+                f"{_shown(self._most)}, as the operator allows"
             )
-        if private_lists.elected(self._runtime.replica):
-            return Refused(ELECTED)
+        if not self._runtime.catalogue.read:
+            return Refused(STARTING)
+        elected = private_lists.elected(self._runtime.replica)
+        if elected:
+            return Refused(f"private lists are not served: {elected}")
         # What is spent never falls, so this refusal stays true and needs no record.
         if self._debits.budgets.spent(device) + cost > self._debits.budget:
             return self._spent(device, cost)
@@ -84,8 +85,9 @@ class PrivateLists:
         if verdict is not Verdict.COUNTS:
             return self._refused(verdict, device, cost)
         runtime.metrics.private_list(float(epsilon))
-        if private_lists.elected(runtime.replica):
-            return Refused(ELECTED)
+        elected = private_lists.elected(runtime.replica)
+        if elected:
+            return Refused(f"private lists are not served: {elected}")
         scores = private_lists.scores(runtime.replica, device, among)
         as_of = runtime.replica.cut
         chosen = await loop.run_in_executor(None, subset.release, scores, self._source)

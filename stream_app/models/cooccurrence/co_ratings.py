@@ -80,7 +80,7 @@ class CoRatings:
         self.lists = CoRatingLists(most, size, len(self._values.fixed))
         self._sums = CoRatingSums(size)
         self._starts, self._alphabets = channels.starts, channels.alphabets
-        self._most_devices = most_devices
+        self.most_devices = most_devices
         self._window = np.empty((4, BLOCK * most), np.int64)
 
     def parts(self) -> dict[str, StatePart]:
@@ -100,7 +100,7 @@ class CoRatings:
         self._mark_moments()
         blocks = count_co_ratings(
             slots, *map(lists.room, _ARRAYS), lists.length("blocks"), lists.most,
-            self._most_devices, sums.cells, sums.moments, self._values.fixed,
+            self.most_devices, sums.cells, sums.moments, self._values.fixed,
             *map(lists.pages, _ARRAYS), sums.dirty_pages()["cells"], self._window,
             columns.devices, columns.sizes, columns.rows, columns.channels, columns.reports,
             columns.skipped, self._starts, self._alphabets,
@@ -151,7 +151,7 @@ class CoRatings:
     @property
     def whole(self) -> bool:
         """Whether every device can have a list, whatever other devices there are."""
-        return self.lists.length("ends") <= self._most_devices
+        return self.lists.length("ends") <= self.most_devices
 
     def snapshot(self, keys: NDArray[np.uint64], cut: int) -> CoRatingSnapshot:
         """Return a copy of the sums of the slots in use, which have the items `keys` (n,)."""

@@ -37,6 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.models.cooccurrence.co_ratings import always_held
+from stream_app.models.cooccurrence.item_head import MOST_ITEMS
 from stream_app.privacy.selection.k_subset import KSubset
 from stream_app.serving.catalogue import Catalogue
 from stream_app.state.replica import Replica
@@ -70,12 +71,27 @@ def candidates(catalogue: Catalogue) -> Keys:
     return keys[~catalogue.withdrawn(keys)]
 
 
-def elected(replica: Replica) -> bool:
-    """Return whether which items have pairs, or which devices a list, depends on who reported:
-    more are known than fit."""
+def elected(replica: Replica) -> str:
+    """Return why which items have pairs, or which devices a list, depends on who reported, as one
+    sentence; empty where all that are known fit."""
     known, spec, co_ratings = len(replica.items), replica.spec, replica.pairs.co_ratings
-    every = co_ratings is None or co_ratings.whole
-    return known > spec.head_items or known >= spec.items_most or not every
+    if known > spec.head_items:
+        return (
+            f"{known:,} items are known and head_items is {spec.head_items:,}, so which of them "
+            f"count depends on who rated; head_items must be {known:,} or more ({MOST_ITEMS:,} at "
+            "most)"
+        )
+    if known >= spec.items_most:
+        return (
+            f"{known:,} items are known and items_most is {spec.items_most:,}, so which of them "
+            f"have a row depends on who rated; items_most must be above {known:,}"
+        )
+    if co_ratings is not None and not co_ratings.whole:
+        return (
+            f"{len(replica.marks):,} devices are known and co-ratings hold lists of "
+            f"{co_ratings.most_devices:,}, so which of them count depends on who came first"
+        )
+    return ""
 
 
 def scores(

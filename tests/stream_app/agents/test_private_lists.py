@@ -55,6 +55,7 @@ def asked(
         for item in range(ITEMS):
             entry = CatalogueEntry(item, withdrawn=item == 11)
             runtime.catalogue.learn(str(item).encode(), encode_message(entry))
+        runtime.catalogue.read = True
         debits = LogInMemory()
         given = PrivateLists(runtime, debits, SeededSource(1))  # type: ignore[arg-type]
         await action(given, debits, runtime)
@@ -148,14 +149,29 @@ def test_a_debit_that_is_not_read_back_draws_nothing() -> None:
 
 def test_bad_requests_are_refused_before_a_debit() -> None:
     async def action(given: PrivateLists, debits: LogInMemory, runtime: Runtime) -> None:
-        for epsilon in ("1/1000000", "3", "100000"):
-            assert await reason(given, epsilon) == "epsilon of a private list: give 0.001 to 2"
+        for epsilon, shown in (("1/1000000", "1e-06"), ("3", "3"), ("100000", "100000")):
+            sentence = f"epsilon {shown} of a private list: give 0.001 to 2, as the operator allows"
+            assert await reason(given, epsilon) == sentence
         assert await reason(given, "1", 12) == "k 12: the catalogue has 11 items to choose from"
         runtime.catalogue.entries.clear()
         assert await reason(given) == lists.EMPTY
         state = replica_of({1: [1, 2, 3, 4, 5]}, replace(SPEC, head_items=4))
         runtime.replica = state
-        assert await reason(given) == lists.ELECTED
+        found = await reason(given)
+        assert "5 items are known and head_items is 4, so which of them count" in found
+        assert "head_items must be 5 or more (4,096 at most)" in found
+        assert debits.debits == 0
+
+    asked(action)
+
+
+def test_a_worker_that_has_not_read_the_catalogue_says_so() -> None:
+    async def action(given: PrivateLists, debits: LogInMemory, runtime: Runtime) -> None:
+        runtime.catalogue.read = False
+        for k in (3, 12):
+            assert await reason(given, "1", k) == lists.STARTING
+        runtime.catalogue.entries.clear()
+        assert await reason(given) == lists.STARTING
         assert debits.debits == 0
 
     asked(action)
@@ -163,7 +179,7 @@ def test_bad_requests_are_refused_before_a_debit() -> None:
 
 def test_the_largest_epsilon_of_one_list_is_the_deployments() -> None:
     async def action(given: PrivateLists, debits: LogInMemory, runtime: Runtime) -> None:
-        assert await reason(given, "1") == "epsilon of a private list: give 0.001 to 0.5"
+        assert "epsilon 1 of a private list: give 0.001 to 0.5" in await reason(given, "1")
         assert isinstance(await answer(given, "1/2"), RankedItems)
 
     asked(action, private_list_epsilon=0.5)

@@ -168,7 +168,14 @@ def test_items_without_co_ratings_all_score_nothing() -> None:
 def test_a_head_that_is_elected_is_known() -> None:
     small = replace(SPEC, head_items=4)
     assert not private_lists.elected(replica_of({1: [1, 2, 3, 4]}, small))
-    assert private_lists.elected(replica_of({1: [1, 2, 3, 4, 5]}, small))
+    found = private_lists.elected(replica_of({1: [1, 2, 3, 4, 5]}, small))
+    assert found.startswith("5 items are known and head_items is 4")
+    small = replace(SPEC, items_most=5)
+    found = private_lists.elected(replica_of({1: [1, 2, 3, 4, 5]}, small))
+    assert found.startswith("5 items are known and items_most is 5")
+    full = replica_of({1: [1], 2: [2]})
+    full.pairs.co_ratings.most_devices = 1
+    assert "2 devices are known and co-ratings hold lists of 1" in private_lists.elected(full)
 
 
 def test_the_guarantee_is_what_the_reply_states() -> None:
