@@ -93,6 +93,12 @@ class HighWaterMarks(GrowingArrays):
         """The oldest day of which events are accepted; 0 where no cut has named one."""
         return int(self._numbers[kernels.OLDEST])
 
+    @property
+    def leaving(self) -> bool:
+        """Whether rows have still to be looked at for devices whose every event is stale: which of
+        them have been evicted depends on their rows, and so on other devices."""
+        return bool(self._numbers[kernels.LEFT])
+
     def admit(
         self,
         epochs: NDArray[np.int64],

@@ -32,6 +32,7 @@ from stream_app.wire.limits import MAX_SEQ
 Arrays = dict[str, NDArray[Any]]
 _COUNTED_SINCE = 7  # the state format from which on reports are counted by mechanism
 _HASHED = frozenset({"learner", "seen", "presence", "frequencies", "second_moment"})
+_SELECTING = ("clip", "items_most")
 _LEARNER = ("model", "factors", "depth", "sketch_bytes", "scalars_bytes")
 
 
@@ -206,6 +207,9 @@ class Migration:
             reason = "the slots of items have changed"
         elif not self._same_mechanisms:
             reason = "its values are those of other mechanisms"
+        elif any(self._settings.get(n) != str(getattr(self._replica.spec, n)) for n in _SELECTING):
+            # A table of them is released, and lists are drawn, on the word of the present settings.
+            reason = "which ratings are in it was decided under another clip or items_most"
         self._move_whole(names, reason)
 
     def _move_whole(self, names: list[str], reason: str) -> None:

@@ -6,6 +6,8 @@ what would break that is refused:
 
     an election of the head     which items have a slot depends on what others rate
     items without a row         the same
+    devices without a list      which devices have one depends on how many came before
+    an eviction under way       which stale devices are gone depends on their rows, so on others
     `clip`                      whether a rating counts depends on the model, which others taught
 """
 
@@ -66,6 +68,22 @@ def check_state(replica: Replica) -> None:
             f"{known:,} items are known and the head has {size:,}: which of them have a slot was "
             "decided by what devices rated, so a list depends on others; raise head_items to at "
             f"least {known:,} (4,096 at most) and rebuild, or start with fewer items"
+        )
+    if known >= replica.spec.items_most:
+        raise UserError(
+            f"{known:,} items are known, all that items_most allows: which items have a row was "
+            "decided by what devices rated, so a list depends on others; raise items_most and "
+            "rebuild"
+        )
+    if not co_ratings.whole:
+        raise UserError(
+            f"{len(replica.marks):,} devices are known, more than can have a list, so whether one "
+            "has a list depends on others: no table can be released"
+        )
+    if replica.marks.leaving:
+        raise UserError(
+            "devices that have sent nothing lately are being evicted, and which of them are gone "
+            "depends on others: run the command again after the next checkpoints"
         )
     if math.isfinite(replica.spec.clip):
         raise UserError(

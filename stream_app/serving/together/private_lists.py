@@ -26,7 +26,8 @@ is new to the list; a report that changes which of them that is counts as what i
 
 It needs that which ratings a list holds depends on its device alone. So lists are refused while the
 head is elected (more known items than `head_items`), where more devices are known than can have a
-list, and with `clip`, by which a model decides.
+list, while stale devices are evicted (which are gone depends on their rows), and with `clip`, by
+which a model decides.
 """
 
 from __future__ import annotations
@@ -90,6 +91,11 @@ def elected(replica: Replica) -> str:
         return (
             f"{len(replica.marks):,} devices are known and co-ratings hold lists of "
             f"{co_ratings.most_devices:,}, so which of them count depends on who came first"
+        )
+    if replica.marks.leaving:
+        return (
+            "devices that have sent nothing lately are being evicted, and which of them count "
+            "still depends on when others came; ask again some rounds later"
         )
     return ""
 

@@ -178,6 +178,14 @@ def test_a_head_that_is_elected_is_known() -> None:
     assert "2 devices are known and co-ratings hold lists of 1" in private_lists.elected(full)
 
 
+def test_no_list_is_drawn_while_devices_are_evicted() -> None:
+    replica = replica_of({1: [1, 2], 2: [1, 2]})
+    replica.marks.accept((5, 9))
+    assert "are being evicted" in private_lists.elected(replica)
+    replica.end_round(2, [0] * SPEC.partitions)
+    assert not private_lists.elected(replica)
+
+
 def test_the_guarantee_is_what_the_reply_states() -> None:
     found = private_lists.guarantee(Fraction(1, 2))
     assert (found.epsilon, found.method) == ("1/2", "exact-k-subset")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from stream_app.errors import UserError
+from stream_app.models.cooccurrence.co_ratings import CoRatings
 from stream_app.operations.similarities.lists import PublicItems, check_state, lists_of
 from stream_app.privacy import registry
 from stream_app.state.replica import Replica, StateSpec
@@ -99,6 +100,30 @@ def test_a_state_whose_head_was_elected_is_refused() -> None:
     check_state(replica_of(event(1, list(range(8)), [4] * 8), spec=held))
     with pytest.raises(UserError, match=r"9 items are known and the head has 8"):
         check_state(replica_of(event(1, list(range(9)), [4] * 9), spec=held))
+
+
+def test_a_state_whose_items_wait_for_a_row_is_refused() -> None:
+    held = replace(CO, items_most=4)
+    check_state(replica_of(event(1, [1, 2, 3], [4] * 3), spec=held))
+    with pytest.raises(UserError, match=r"4 items are known, all that items_most allows"):
+        check_state(replica_of(event(1, [1, 2, 3, 4], [4] * 4), spec=held))
+
+
+def test_a_state_of_more_devices_than_have_a_list_is_refused() -> None:
+    replica = replica_of(event(1, [1], [4]), event(2, [1], [4]))
+    replica.pairs.co_ratings = CoRatings(replica.channels, 64, 32, most_devices=1)
+    replica.pairs.co_ratings.extend(2)
+    with pytest.raises(UserError, match=r"2 devices are known, more than can have a list"):
+        check_state(replica)
+
+
+def test_a_state_from_which_devices_are_being_evicted_is_refused() -> None:
+    replica = replica_of(event(1, [1], [4]), event(2, [1], [4]))
+    replica.marks.accept((5, 9))
+    with pytest.raises(UserError, match=r"are being evicted.*run the command again"):
+        check_state(replica)
+    replica.end_round(replica.cut + 1, replica.end_offsets)
+    check_state(replica)
 
 
 def test_a_state_in_which_the_model_decides_what_counts_is_refused() -> None:
