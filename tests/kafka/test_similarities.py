@@ -17,7 +17,7 @@ from confluent_kafka import TopicPartition
 from murmurec import DomainRecommender
 from producers.catalogue import publish as publish_catalogue
 from producers.publishing import Publisher
-from stream_app.checkpoints.offline_writer import append
+from stream_app.checkpoints.offline_writer import append, remove
 from stream_app.cli import run
 from stream_app.kafka import clients
 from stream_app.kafka.acknowledged_writer import AcknowledgedWriter
@@ -275,3 +275,31 @@ def test_no_kill_draws_twice_under_one_debit(
     append(kafka.connection, Topics(topics).similarity_releases, b'{"v":2}')
     assert "at offset 4 that is no debit of this version" in refusal(capsys, *PUBLISH)
     assert "at offset 4 that is no debit of this version" in refusal(capsys, "similarities", "show")
+
+
+def test_without_a_checkpoint_the_lists_come_from_the_log(
+    filled: None, kafka: Kafka, topics: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = Topics(topics).state
+    pages = [message.key() for message in records(kafka.connection, state)]
+    assert pages
+    for page in pages:
+        remove(kafka.connection, state, page)
+    found = answer(capsys, *PUBLISH)
+    assert (found["release"], found["items"]) == (1, 20)
+    assert found["cut"] > 0
+
+
+def test_a_log_without_ratings_is_no_release(
+    kafka: Kafka, topics: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {
+        "BOOTSTRAP_SERVERS": kafka.bootstrap, "TOPIC_PREFIX": topics, "CO_RATINGS": "true",
+        "SIMILARITY_BUDGET": "20",
+    }.items():  # fmt: skip
+        monkeypatch.setenv(f"MURMUREC_{name}", value)
+    publish_catalogue(
+        Publisher(clients.producer(kafka.connection), Topics(topics).items), catalogue()
+    )
+    assert "holds no cut, so no rating counts yet" in refusal(capsys, *PUBLISH)
+    assert not debits(kafka, topics)

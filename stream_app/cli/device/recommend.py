@@ -121,7 +121,9 @@ def recommend(
     if user is None and rated is None:
         raise UsageError("give --user ID, --rated FILE or both")
     if to is not None and by is not None:
-        raise UsageError(f"--to {printable(to[:40])} --by {by.value}: --to has a table of its own")
+        raise UsageError(
+            f"--to {printable(to[:40])} --by {by.value}: --to has a table of its own; leave out --by"
+        )
     settings = settings_from(config, bootstrap, prefix, kafka)
     history = _history(settings, user, rated, journal, scale)
     recommender, found = _ranked(settings, history, ListOptions(k, because, offline, by, to))

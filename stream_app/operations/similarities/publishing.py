@@ -25,6 +25,7 @@ from stream_app.checkpoints import offline_writer
 from stream_app.errors import UserError
 from stream_app.kafka.acknowledged_writer import AcknowledgedWriter
 from stream_app.kafka.compacted import exists, records
+from stream_app.operations.replay import recompute_state
 from stream_app.operations.session import Session
 from stream_app.operations.similarities.debits import (
     BUDGET_DELTA,
@@ -71,8 +72,8 @@ def publish(
     delta: Fraction,
     source: RandomSource | None = None,
 ) -> Published:
-    """Release the table of the newest checkpoint over the items of the catalogue `entries`, or send
-    one that an earlier call has drawn.
+    """Release the table of the newest checkpoint, or of the log where there is none, over the items
+    of the catalogue `entries`, or send one that an earlier call has drawn.
 
     Raises UserError where a topic is absent, the state forbids it, or the budget does not hold it.
     """
@@ -127,13 +128,17 @@ def _pending_file(session: Session) -> PendingFile:
 
 
 def _replica(session: Session) -> Replica:
+    """Return the newest checkpoint, or the state of the log where no worker has written one yet;
+    a worker writes one after `replay_seconds` of work, which a small log never is."""
     checkpoint = session.checkpoint()
-    if checkpoint is None:
+    replica = recompute_state(session) if checkpoint is None else checkpoint.replica
+    if not replica.cut:
         raise UserError(
-            f"{session.names.state} holds no checkpoint: run a worker until it has written one"
+            f"{session.names.cuts} holds no cut, so no rating counts yet: start a worker "
+            "(murmurec worker) and publish ratings"
         )
-    check_state(checkpoint.replica)
-    return checkpoint.replica
+    check_state(replica)
+    return replica
 
 
 def _debit(
