@@ -9,10 +9,10 @@ import pytest
 
 from producers.datasets.load import load
 from stream_app.cli import run
-from stream_app.cli.device.profiles.mechanism import mechanism_of
+from stream_app.cli.device.profiles.mechanism import check_allowed, mechanism_of
 from stream_app.cli.device.profiles.wording import profile_notices
 from stream_app.cli.research.evaluate.profiles import measured, show
-from stream_app.errors import UserError
+from stream_app.errors import UsageError, UserError
 from stream_app.privacy.profiles import registry as profiles
 
 
@@ -73,6 +73,24 @@ def test_a_family_and_options_make_the_mechanism_that_its_id_names() -> None:
     assert mechanism_of("blip", "8", 1000, 20, None, 7).id == "blip:1000:20:8:7"
     assert mechanism_of("blip:5000:20:8").id == "blip:5000:20:8"
     assert mechanism_of("jlt", "1", 200, None, "1e-5", 16_384).id == "jlt:200:1:1/100000"
+
+
+def test_a_mechanism_that_workers_reject_is_refused() -> None:
+    chosen = mechanism_of("blip:5000:20:8")
+    check_allowed(chosen, ())
+    check_allowed(chosen, ("jlt:200:1:1/100000", "blip:5000:20:8"))
+    with pytest.raises(UsageError, match=r"give --mechanism blip:5000:20:8:100, or allow blip"):
+        check_allowed(chosen, ("blip:5000:20:8:100",))
+
+
+def test_a_device_asks_the_settings_which_profiles_are_taken(
+    environment: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    environment(MURMUREC_PROFILE_MECHANISMS="blip:5000:2:2:20,jlt:200:1:1/100000")
+    Path("mine.csv").write_text("user,item,rating\nu1,1,5\n")
+    assert run(["profiles", "publish", "mine.csv", "--journal", "device.journal"]) == 2
+    assert "blip:5000:2:2:24 is not in profile_mechanisms" in capsys.readouterr().err
+    assert not Path("device.journal").exists()
 
 
 def test_without_a_cap_a_mechanism_has_the_largest_that_a_default_budget_holds() -> None:

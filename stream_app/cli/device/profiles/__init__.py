@@ -116,12 +116,17 @@ def publish(
     Example: murmurec profiles publish ml-1m.zip --epsilon 8
     """
     from producers.journal import Limits
-    from stream_app.cli.device.profiles.mechanism import check_delta, mechanism_of
+    from stream_app.cli.device.profiles.mechanism import (
+        check_allowed,
+        check_delta,
+        mechanism_of,
+    )
     from stream_app.cli.device.profiles.run import ProfileCommandOptions, publish_file
 
     settings = settings_from(config, bootstrap, prefix, kafka)
     chosen = mechanism_of(mechanism, epsilon, length, hashes, delta, items_most)
     check_delta(chosen, reproduction=reproduction)
+    check_allowed(chosen, settings.profile_mechanisms)
     options = ProfileCommandOptions(
         file,
         scale_from(scale),

@@ -58,3 +58,13 @@ def check_delta(mechanism: ProfileMechanism, *, reproduction: bool) -> None:
             f"{mechanism.id}: its delta {delta} is above {LARGEST_DELTA}, the probability that a "
             "release protects nothing: choose jlt with a smaller --delta, or give --reproduction"
         )
+
+
+def check_allowed(mechanism: ProfileMechanism, allowed: tuple[str, ...]) -> None:
+    """Refuse a mechanism that workers reject, where the settings name those that they take."""
+    if allowed and mechanism.id not in {profiles.parse(name).id for name in allowed}:
+        raise UsageError(
+            f"{mechanism.id} is not in profile_mechanisms, so workers would reject it: give "
+            f"--mechanism {' or '.join(allowed[:3])}, or allow {mechanism.id} there and on every "
+            "worker (a cap of items is part of the id)"
+        )
