@@ -76,6 +76,15 @@ def test_words_are_named_and_withdrawn_items_stay_away(
     assert (row["item"], row["domain"], row["withdrawn"]) == ("film", "films", False)
     assert run(["items", "list", "--domain", "books", *where]) == 1
     assert "no item is of domain books; the catalogue has films" in capsys.readouterr().err
+    assert run(["items", "put", "film", "--domain", "series", *where]) == 0
+    assert run(["items", "list", "--domain", "series", *where]) == 0
+    assert "film  A Film (1995) [series: Drama, War]" in capsys.readouterr().out
+    assert run(["items", "put", "film", "--title", "", "--genre", "War", *where]) == 0
+    assert run(["items", "list", "--domain", "series", *where]) == 0
+    assert "film  (1995) [series: War]\n" in capsys.readouterr().out
+    assert run(["items", "withdraw", "film", *where]) == 0
+    assert run(["items", "list", "--domain", "series", *where]) == 0
+    assert "film  (1995) [series: War]  withdrawn" in capsys.readouterr().out
     assert run(["items", "put", "x" * 200, *where]) == 2
     assert run(["items", "put", "8", "--title", "t" * 501, *where]) == 2
     assert "up to 500" in capsys.readouterr().err

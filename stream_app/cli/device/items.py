@@ -66,7 +66,7 @@ def publish(
 @app.command()
 def put(
     item: ItemArgument,
-    title: Annotated[str, typer.Option(help="The title.")] = "",
+    title: Annotated[str | None, typer.Option(help="The title.", show_default=False)] = None,
     genre: Annotated[list[str] | None, typer.Option(help="A genre; repeatable.")] = None,
     year: Annotated[int | None, typer.Option(help="The year it is from.")] = None,
     domain: DomainOption = None,
@@ -77,13 +77,19 @@ def put(
 ) -> None:
     """Set title, genres, year and domain of an item, and restore a withdrawn one.
 
+    What is not given stays as it is; `--title ""` empties the title.
+
     Example: murmurec items put 1193 --title "A Film" --domain films --genre Drama --year 1995
     """
-    from msgspec import UNSET
+    from msgspec.structs import replace
 
     settings, named = settings_from(config, bootstrap, prefix, kafka), _one_domain(domain)
-    about = {"genres": tuple(genre or ()), "year": year, "domain": named or UNSET}
-    _send(settings, [_entry(item, title=title, **about)])
+    about = {"title": title, "genres": genre and tuple(genre), "year": year, "domain": named}
+    given = {field: value for field, value in about.items() if value is not None}
+    made = _entry(item, **given)
+    _check_topic(settings)
+    before = _known(settings, made)
+    _send(settings, [made if before is None else replace(before, **given, withdrawn=False)])
     say(f"item {printable(item)} is in the catalogue")
 
 
@@ -99,12 +105,14 @@ def withdraw(
 
     Example: murmurec items withdraw 1193
     """
+    from msgspec.structs import replace
+
     settings = settings_from(config, bootstrap, prefix, kafka)
     entry = _entry(item, withdrawn=True)
     _check_topic(settings)
-    known = _is_known(settings, entry)
-    _send(settings, [entry])
-    if known:
+    known = _known(settings, entry)
+    _send(settings, [entry if known is None else replace(known, withdrawn=True)])
+    if known is not None:
         say(f"item {printable(item)} is withdrawn")
     else:
         # It may have ratings: a worker also recommends items without a title.
@@ -209,10 +217,10 @@ def _check_topic(settings: Settings) -> str:
     return topic
 
 
-def _is_known(settings: Settings, entry: CatalogueEntry) -> bool:
-    """Return whether the catalogue has an entry for the item."""
+def _known(settings: Settings, entry: CatalogueEntry) -> CatalogueEntry | None:
+    """Return the entry that the catalogue has for the item of `entry`, None without one."""
     from stream_app.cli.catalogue import catalogue_from
     from stream_app.wire import key
 
     catalogue = catalogue_from(connection_from(settings), settings.topic_prefix)
-    return key(entry.item) in catalogue.entries
+    return catalogue.entries.get(key(entry.item))
