@@ -122,7 +122,7 @@ def recommend(
         raise UsageError("give --user ID, --rated FILE or both")
     if to is not None and by is not None:
         raise UsageError(
-            f"--to {printable(to[:40])} --by {by.value}: --to has a table of its own; leave out --by"
+            f"--to {printable(to[:40])} --by {by.value}: --to has its own table; leave out --by"
         )
     settings = settings_from(config, bootstrap, prefix, kafka)
     history = _history(settings, user, rated, journal, scale)

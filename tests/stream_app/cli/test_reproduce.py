@@ -58,6 +58,8 @@ def test_without_a_name_every_figure_is_listed(capsys: pytest.CaptureFixture[str
     assert run(["reproduce"]) == 0
     shown = capsys.readouterr().out
     assert all(f"{figure.id} " in shown for figure in FIGURES)
+    assert "compute one with murmurec reproduce F3" in shown
+    assert "--data DIR" in shown
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,10 @@ def listed(figures: Iterable[Reproducible]) -> None:
         ["figure", "paper", "shows", "data"],
         [[each.id, each.paper, each.shows, each.data] for each in figures],
     )
+    say(
+        "compute one with murmurec reproduce F3, a paper with murmurec reproduce S003; --data DIR "
+        "holds the data, each set in a folder of its name, and --quick takes a first look"
+    )
 
 
 def show(figure: Figure, data: Sequence[str]) -> None:
