@@ -12,6 +12,7 @@ def scores(
     among: Sequence[int],
     length: int,
     damping: float,
+    cap: float,
 ) -> list[float]:
     """Return f of each item of `among`; lists: the items of each device, oldest first."""
     held = {device: set(items) for device, items in lists.items()}
@@ -26,6 +27,7 @@ def scores(
         for k in history:
             if k != j:
                 norms = (raters(j) + damping) * (raters(k) + damping)
-                total += raters(j, k) / math.sqrt(norms) if norms else 0.0
-        found.append(total / length)
+                similar = raters(j, k) / math.sqrt(norms) if norms else 0.0
+                total += min(similar, cap) / cap
+        found.append(total)
     return found

@@ -12,6 +12,7 @@ from collections.abc import Awaitable
 from fractions import Fraction
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stream_app.agents.private_lists.debit_log import DebitLog
 from stream_app.agents.runtime import Runtime
@@ -88,9 +89,12 @@ class PrivateLists:
         elected = private_lists.elected(runtime.replica)
         if elected:
             return Refused(f"private lists are not served: {elected}")
-        scores = private_lists.scores(runtime.replica, device, among)
-        as_of = runtime.replica.cut
-        chosen = await loop.run_in_executor(None, subset.release, scores, self._source)
+        known, as_of = private_lists.counts(runtime.replica, device), runtime.replica.cut
+
+        def draw() -> NDArray[np.int64]:
+            return subset.release(private_lists.scores(known, among), self._source)
+
+        chosen = await loop.run_in_executor(None, draw)
         return RankedItems(
             among[chosen],
             np.full(count, np.nan),

@@ -3,26 +3,32 @@
     candidates   all items of the public catalogue that are not withdrawn, in the order of their
                  keys; what the asker has rated is among them, since to leave it out would show it
     p            the newest T items in the asker's list, as far as the server knows of them
-    f_j          1/T  sum over k in p, k != j, of  c_jk / sqrt((n_j + beta) (n_k + beta))
+    f_j          sum over k in p, k != j, of  min(s_jk, tau) / tau
+    s_jk         c_jk / sqrt((n_j + beta) (n_k + beta))
     P(S)         proportional to  e^(epsilon f(S) / (2 k Delta))      (`selection/k_subset.py`)
 
 with c co-raters and n raters, of presence alone: no rating enters. An item without ratings has 0.
-The reply has no scores, and its items come in the order of their keys.
+The reply has no scores, and its items come in the order of their keys. The cap makes each item of
+the history count up to 1, as much as the sensitivity allows to one report: a mean of bare
+similarities, at most some .2 each, has a tenth of that signal.
 
-Delta = 1/T + 1/(beta + 1) bounds the change of every f_j by one report of the asker, or by all
-reports of one other device. Proof. Let s(x, y) be the term of j and k where a device adds x to n_j,
-y to n_k and x y to c (x, y in 0, 1; a = n_j + beta, b = n_k + beta and c without it). Then
+Delta = 1 + (T - 1) h, h = min(1, 1 / ((beta + 1) tau)), bounds the change of every f_j by one
+report of the asker, what it changes of c and n included, or by all reports of one other device.
+Proof. Let s(x, y) be the s_jk where a device adds x to n_j, y to n_k and x y to c (x, y in 0, 1;
+a = n_j + beta, b = n_k + beta and c without it). Then
 
     s(1, 1) - s(1, 0) <= 1 / sqrt((a + 1)(b + 1)) <= 1 / (beta + 1),       and s(0, 1) alike
     s(0, 0) - s(1, 0) <= 1 - sqrt(a / (a + 1)) <= 1 / (a + 1) <= 1 / (beta + 1)
     s(1, 0) <= s(0, 0),                               and c <= sqrt(n_j n_k) <= sqrt(a b)
 
 so all four lie within 1 / (beta + 1) of each other: whatever a device has in its list, and whatever
-another list would have, s changes by that much, and f_j, of at most T terms divided by T, too. A
-report of the asker also changes p: one item enters, one leaves, of weights within 0 .. 1, so f_j
-moves by 1/T more. T is `recent_items` - 15, which a list always holds: where a list is full, 16
-items leave it at once, and those are no part of p. (An item that was rated again after it had left
-is new to the list; a report that changes which of them that is counts as what it changes of p.)
+another list would have, s changes by that much, and a term of f_j, which lies within 0 .. 1, by h.
+Another device leaves p: at most T terms change, T h <= Delta. A report of the asker changes the
+list of the asker, thus any term by h, and p: at most one item enters and one leaves (a re-rating
+keeps its place), which is between -1 and 1, and T - 1 items at most stay. T is `recent_items` - 15,
+which a list always holds: where a list is full, 16 items leave it at once, and those are no part of
+p. (An item that was rated again after it had left is new to the list; a report that changes which
+of them that is counts as what it changes of p.)
 
 It needs that which ratings a list holds depends on its device alone. So lists are refused while the
 head is elected (more known items than `head_items`), where more devices are known than can have a
@@ -33,6 +39,7 @@ which a model decides.
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,21 +51,32 @@ from stream_app.serving.catalogue import Catalogue
 from stream_app.state.replica import Replica
 from stream_app.wire import Guarantee
 
-DAMPING = 300
+DAMPING, CAP = 3_000, 0.08  # beta in devices, tau: chosen on half of the users of ML-1M
 METHOD = "exact-k-subset"
 ADJACENCY = "one report of the asker, or all reports of one other device, for each list"
 _ROUNDING = 1e-9
 Keys = NDArray[np.uint64]
 
 
-def sensitivity(recent_items: int, damping: float = DAMPING) -> float:
+class Counts(NamedTuple):
+    """Of p, m slots of the n in use: items (n,), slots (m,), co-raters (m, n) of each with each
+    slot, 0 with itself, and raters (n,)."""
+
+    keys: Keys
+    slots: NDArray[np.int64]
+    co_raters: NDArray[np.int64]
+    raters: NDArray[np.int64]
+
+
+def sensitivity(recent_items: int, damping: float = DAMPING, cap: float = CAP) -> float:
     """Return Delta, the most by which one neighbour moves any score."""
-    return 1 / always_held(recent_items) + 1 / (damping + 1)
+    return 1 + (always_held(recent_items) - 1) * min(1.0, 1 / ((damping + 1) * cap))
 
 
 def mechanism(recent_items: int, k: int, epsilon: Fraction) -> KSubset:
     """Return what draws a list of k items; ValueError for an epsilon outside its range."""
-    return KSubset(k, epsilon, sensitivity(recent_items), 0.0, 1.0, _ROUNDING)
+    most = float(always_held(recent_items))
+    return KSubset(k, epsilon, sensitivity(recent_items), 0.0, most, _ROUNDING)
 
 
 def guarantee(epsilon: Fraction) -> Guarantee:
@@ -100,21 +118,27 @@ def elected(replica: Replica) -> str:
     return ""
 
 
-def scores(
-    replica: Replica, device: bytes, among: Keys, damping: float = DAMPING
-) -> NDArray[np.float64]:
-    """Return f (n,) within 0 .. 1 of candidates `among` (n,) for a device; 0 for all where nothing
-    is known of it."""
+def counts(replica: Replica, device: bytes) -> Counts:
+    """Return a copy of what the scores of a device are made of; in the event loop, a millisecond
+    at 2,048 items."""
     length = always_held(replica.spec.recent_items)
     slots = replica.rated_values(device).slots[-length:]
     co_raters, raters = replica.pairs.co_raters(slots)
-    of_head = replica.pairs.head_keys(replica.items)
+    return Counts(replica.pairs.head_keys(replica.items), slots, co_raters, raters)
+
+
+def scores(
+    known: Counts, among: Keys, damping: float = DAMPING, cap: float = CAP
+) -> NDArray[np.float64]:
+    """Return f (n,) within 0 .. T of candidates `among` (n,) for a device; 0 for all where nothing
+    is known of it; from any thread."""
     values = np.zeros(len(among))
-    if not len(slots) or not len(among):
+    if not len(known.slots) or not len(among):
         return values
-    inverse = 1 / np.sqrt(raters + float(damping))
-    ranked = (co_raters * inverse[slots][:, None]).sum(axis=0) * inverse / length
-    at = np.searchsorted(among, of_head).clip(0, len(among) - 1)
-    found = among[at] == of_head
-    values[at[found]] = ranked[found]
+    inverse = 1 / np.sqrt(known.raters + float(damping))
+    similar = known.co_raters * inverse[known.slots][:, None] * inverse
+    near = (np.minimum(similar, cap) / cap).sum(axis=0)
+    at = np.searchsorted(among, known.keys).clip(0, len(among) - 1)
+    found = among[at] == known.keys
+    values[at[found]] = near[found]
     return values
