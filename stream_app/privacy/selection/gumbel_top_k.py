@@ -66,12 +66,7 @@ class GumbelTopK:
         check_epsilon(self.epsilon)
         if self.k < 1:
             raise ValueError(f"{self.k} items: must be 1 or more")
-        if not (math.isfinite(self.sensitivity) and self.sensitivity > 0):
-            raise ValueError(f"sensitivity {self.sensitivity}: must be above 0 and finite")
-        if not (math.isfinite(self.rounding) and self.rounding >= 0):
-            raise ValueError(f"rounding {self.rounding}: must be 0 or more and finite")
-        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
-            raise ValueError(f"scores between {self.low} and {self.high}: must be a finite range")
+        check_scores(self.sensitivity, self.rounding, self.low, self.high)
         if self.levels > MOST_LEVELS:
             raise ValueError(
                 f"sensitivity {self.sensitivity:.3g} of scores {self.low:g} .. {self.high:g}: "
@@ -154,6 +149,17 @@ def check_epsilon(epsilon: Fraction | float) -> None:
     """Raise ValueError for an epsilon that is not above 0 and at most 10,000."""
     if not (math.isfinite(epsilon) and 0 < epsilon <= LARGEST_EPSILON):
         raise ValueError(f"epsilon {epsilon}: must be above 0 and at most {LARGEST_EPSILON:,}")
+
+
+def check_scores(sensitivity: float, rounding: float, low: float, high: float) -> None:
+    """Raise ValueError for a sensitivity that is not above 0, a rounding below 0, no range of
+    scores, and for what is not finite."""
+    if not (math.isfinite(sensitivity) and sensitivity > 0):
+        raise ValueError(f"sensitivity {sensitivity}: must be above 0 and finite")
+    if not (math.isfinite(rounding) and rounding >= 0):
+        raise ValueError(f"rounding {rounding}: must be 0 or more and finite")
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise ValueError(f"scores between {low} and {high}: must be a finite range")
 
 
 @lru_cache(maxsize=8)

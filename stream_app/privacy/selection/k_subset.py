@@ -40,7 +40,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stream_app.privacy.randomness import RandomSource
-from stream_app.privacy.selection.gumbel_top_k import ROUNDING, check_epsilon
+from stream_app.privacy.selection.gumbel_top_k import ROUNDING, check_epsilon, check_scores
 
 MOST_ITEMS = 1 << 20
 MOST_CHOSEN = 128
@@ -73,12 +73,7 @@ class KSubset:
             raise ValueError(f"epsilon {float(self.epsilon):g}: must be above {2 / 2**28:.0e}")
         if not 1 <= self.k <= MOST_CHOSEN:
             raise ValueError(f"{self.k} items: must be 1 to {MOST_CHOSEN}")
-        if not (math.isfinite(self.sensitivity) and self.sensitivity > 0):
-            raise ValueError(f"sensitivity {self.sensitivity}: must be above 0 and finite")
-        if not (math.isfinite(self.rounding) and self.rounding >= 0):
-            raise ValueError(f"rounding {self.rounding}: must be 0 or more and finite")
-        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
-            raise ValueError(f"scores between {self.low} and {self.high}: must be a finite range")
+        check_scores(self.sensitivity, self.rounding, self.low, self.high)
         if (self.high - self.low) / self._width > 2.0**50:
             raise ValueError(f"sensitivity {self.sensitivity:g}: too small for these scores")
 
