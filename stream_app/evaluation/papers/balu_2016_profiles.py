@@ -11,18 +11,17 @@ binary, 600 of 943 users known to the attacker. Adjacency: cell, one item of one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from consumers.audit.attacks.profiles.attacks import ATTACKS
 from consumers.audit.attacks.profiles.knowledge import Knowledge
 from consumers.audit.attacks.profiles.trials import Plan, Trial, tried
 from stream_app.evaluation.papers.figure import Figure, Published, Series
+from stream_app.evaluation.papers.ratings import Progress, StarRatings, silent
 from stream_app.evaluation.profiles import evaluate_profiles, profiles_of
 from stream_app.privacy.profiles.mechanism import ProfileMechanism
 from stream_app.privacy.profiles.registry import mechanism
@@ -34,20 +33,6 @@ JLT_EPSILONS = (Fraction(1, 10), Fraction(1, 4), Fraction(1, 2), Fraction(3, 4),
 BEST = "bits prior"
 _NEIGHBOURS_ASKED = 300
 _READING = 8  # where the thesis reads its curves
-
-Progress = Callable[[int, int], None]
-
-
-class Rated(Protocol):
-    """Users and items (n,) uint64, one rating a row."""
-
-    @property
-    def users(self) -> NDArray[np.uint64]:
-        """Users."""
-
-    @property
-    def items(self) -> NDArray[np.uint64]:
-        """Items."""
 
 
 def mechanisms(
@@ -61,12 +46,12 @@ def mechanisms(
 
 
 def reconstructions(
-    ratings: Rated,
+    ratings: StarRatings,
     *,
     made: Sequence[ProfileMechanism] | None = None,
     people: int = 24,
     plan: Plan | None = None,
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> list[Trial]:
     """Return every attack of a plan on so many users' profiles, mechanism by mechanism.
 
@@ -83,17 +68,16 @@ def reconstructions(
     trials: list[Trial] = []
     for done, each in enumerate(made, 1):
         trials += tried(attacked, knowledge, each, plan)
-        if progress is not None:
-            progress(done, len(made))
+        progress(done, len(made))
     return trials
 
 
 def f9(
-    ratings: Rated,
+    ratings: StarRatings,
     *,
     people: int = 24,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: Progress = silent,
     trials: Sequence[Trial] | None = None,
 ) -> Figure:
     """Return the cosine of profiles and their reconstructions: mean, and 10 % and 90 % quantiles.
@@ -138,11 +122,11 @@ def f9(
 
 
 def f10(
-    ratings: Rated,
+    ratings: StarRatings,
     *,
     people: int = 24,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: Progress = silent,
     trials: Sequence[Trial] | None = None,
 ) -> Figure:
     """Return the mean precision at ranks 1 to 10 (map_paper_at_10) of each attack."""
@@ -174,11 +158,11 @@ def f10(
 
 
 def f11(
-    ratings: Rated,
+    ratings: StarRatings,
     *,
     people: int = 24,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: Progress = silent,
     trials: Sequence[Trial] | None = None,
 ) -> Figure:
     """Return the recall of the true 10 nearest neighbours against 1 - cosine of the best attack."""
@@ -225,10 +209,10 @@ _NOTES = (
 
 
 def _trials(
-    ratings: Rated,
+    ratings: StarRatings,
     people: int,
     seed: int,
-    progress: Progress | None,
+    progress: Progress,
     trials: Sequence[Trial] | None,
 ) -> list[Trial]:
     if trials is not None:

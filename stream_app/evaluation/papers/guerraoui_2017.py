@@ -11,12 +11,13 @@ prints theorems only; what it claims of the surface is its shape.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from stream_app.evaluation.papers.figure import NO_CLAIM, Figure, Published, Series
+from stream_app.evaluation.papers.ratings import Progress, silent
 from stream_app.evaluation.xmap import methods
 from stream_app.evaluation.xmap.measured import errors
 from stream_app.evaluation.xmap.task import TwoDomains, cold_task
@@ -29,8 +30,6 @@ USERS = 100  # cold ones, at most
 FLAT = 5.0  # below it, replacement is nearly uniform
 SEEN = 0.005  # stars: draws of 100 users differ by as much
 
-Progress = Callable[[int, int], None]
-
 
 def f20(
     ratings: TwoDomains,
@@ -38,7 +37,7 @@ def f20(
     epsilons: Sequence[float] = EPSILONS,
     neighbour_epsilons: Sequence[float] = NEIGHBOUR_EPSILONS,
     draws: int = 3,
-    progress: Progress | None = None,
+    progress: Progress = silent,
     seed: int = 0,
 ) -> Figure:
     """Return the MAE for cold users of the target domain, the mean of `draws` draws of all noise.
@@ -60,8 +59,7 @@ def f20(
             ]
             found.append(float(np.mean(runs)))
             done += 1
-            if progress is not None:
-                progress(done, len(epsilons) * (len(neighbour_epsilons) + 1))
+            progress(done, len(epsilons) * (len(neighbour_epsilons) + 1))
         name = "no noise on neighbours" if each == math.inf else f"epsilon' = {each:g}"
         curves.append(Series(name, tuple(epsilons), tuple(found)))
     free = errors(task, corrected.predict(base))[0]

@@ -11,7 +11,6 @@ rating is drawn uniformly, so chance is 1 / 5; the paper takes the user's own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -24,7 +23,8 @@ from stream_app.evaluation.audits.linear_runs import PRINTED, Profile, attack_al
 from stream_app.evaluation.campaigns.noise_once import Rows, recent_lists
 from stream_app.evaluation.campaigns.sums import DELTA
 from stream_app.evaluation.papers.figure import NO_CLAIM, Figure, Published, Series
-from stream_app.evaluation.papers.park_2011_sets import PAPER, Rated
+from stream_app.evaluation.papers.park_2011_sets import PAPER
+from stream_app.evaluation.papers.ratings import Progress, StarRatings, silent
 from stream_app.evaluation.scope_cells import most_rated_items
 from stream_app.evaluation.score_noise.damped import DampedLists
 from stream_app.evaluation.score_noise.printed import (
@@ -46,8 +46,6 @@ _MOST_ONCE = 500.0  # epsilon of a release that is noised once
 _X = "epsilon"
 
 Floats = NDArray[np.float64]
-Progress = Callable[[int, int], None]
-_silent: Progress = lambda done, total: None  # noqa: E731, ARG005 (a silent default)
 
 
 class World(NamedTuple):
@@ -59,7 +57,9 @@ class World(NamedTuple):
     served: list[Profile]
 
 
-def f3(ratings: Rated, *, people: int = 100, seed: int = 0, progress: Progress = _silent) -> Figure:
+def f3(
+    ratings: StarRatings, *, people: int = 100, seed: int = 0, progress: Progress = silent
+) -> Figure:
     """Return the share of different items in the 20 best, mean of so many users."""
     world = world_of(ratings, people, seed)
     printed = _printed_differences(world, seed)
@@ -98,7 +98,9 @@ def f3(ratings: Rated, *, people: int = 100, seed: int = 0, progress: Progress =
     )  # fmt: skip
 
 
-def f4(ratings: Rated, *, people: int = 200, seed: int = 0, progress: Progress = _silent) -> Figure:
+def f4(
+    ratings: StarRatings, *, people: int = 200, seed: int = 0, progress: Progress = silent
+) -> Figure:
     """Return the share of right guesses of the linear adversary on scores as printed."""
     world = world_of(ratings, people, seed)
     found = _risks(world, seed, progress)
@@ -133,7 +135,9 @@ def f4(ratings: Rated, *, people: int = 200, seed: int = 0, progress: Progress =
     )  # fmt: skip
 
 
-def f5(ratings: Rated, *, people: int = 200, seed: int = 0, progress: Progress = _silent) -> Figure:
+def f5(
+    ratings: StarRatings, *, people: int = 200, seed: int = 0, progress: Progress = silent
+) -> Figure:
     """Return risk against utility of scores as printed, a point for each epsilon."""
     world = world_of(ratings, people, seed)
     utility = [1 - each for each in _printed_differences(world, seed)]
@@ -164,7 +168,7 @@ def f5(ratings: Rated, *, people: int = 200, seed: int = 0, progress: Progress =
     )  # fmt: skip
 
 
-def world_of(ratings: Rated, people: int, seed: int) -> World:
+def world_of(ratings: StarRatings, people: int, seed: int) -> World:
     """Return the table, and users drawn among those with 20 ratings of it or more.
 
     Raises ValueError where there is no such user, or too few items to list.

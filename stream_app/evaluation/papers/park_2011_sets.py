@@ -9,14 +9,13 @@ paper does not name its completion. Adjacency is the paper's: one entry of the c
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.evaluation.papers.figure import Figure, Published, Series
+from stream_app.evaluation.papers.ratings import Progress, StarRatings, silent
 from stream_app.evaluation.papers.swapped_sets import (
     SwapChain,
     draw_swaps,
@@ -40,32 +39,15 @@ CHAIN_EPSILONS = (1, 10, 50)
 _SEEN = 10  # states that the paper compares
 
 Floats = NDArray[np.float64]
-Progress = Callable[[int, int], None]
-
-
-class Rated(Protocol):
-    """Users, items (n,) uint64, and stars (n,), as columns."""
-
-    @property
-    def users(self) -> NDArray[np.uint64]:
-        """Users."""
-
-    @property
-    def items(self) -> NDArray[np.uint64]:
-        """Items."""
-
-    @property
-    def stars(self) -> Floats:
-        """Stars 1 .. 5."""
 
 
 def f6(
-    ratings: Rated,
+    ratings: StarRatings,
     *,
     people: int = 20,
     steps: int = 1_000,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> Figure:
     """Return the overlap of a set with the true top ten, mean of so many users."""
     rows = completed(ratings, people, seed)
@@ -77,8 +59,7 @@ def f6(
         for name, share in zip(names, np.mean(shares, axis=0).tolist(), strict=False):
             found[name].append(share)
         found[names[3]].append(K / len(rows[0]))
-        if progress is not None:
-            progress(done + 1, len(OVERLAP_EPSILONS))
+        progress(done + 1, len(OVERLAP_EPSILONS))
     x = tuple(map(float, OVERLAP_EPSILONS))
     chain, exact = found[names[0]], found[names[1]]
     at = OVERLAP_EPSILONS.index(10)
@@ -107,11 +88,11 @@ def f6(
 
 
 def f7(
-    ratings: Rated,
+    ratings: StarRatings,
     *,
     steps: int = 200_000,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> Figure:
     """Return the divergence KL(drawn || target) over the first ten states, in nats, of the chain
     and of independent draws from the target, for one user."""
@@ -129,8 +110,7 @@ def f7(
             if len(at):
                 series.append(Series(f"{name}, epsilon {epsilon}", at, values))
         ends[epsilon], moved[epsilon] = chain.least_relaxation, len(np.unique(visited))
-        if progress is not None:
-            progress(done + 1, len(runs))
+        progress(done + 1, len(runs))
     return Figure(
         "F7", PAPER, f"Divergence from the target over the top {_SEEN} sets",
         "steps", "KL(drawn || target), nats", log_x=True, log_y=True, series=tuple(series),
@@ -155,7 +135,7 @@ def f7(
     )  # fmt: skip
 
 
-def completed(ratings: Rated, people: int, seed: int) -> list[Floats]:
+def completed(ratings: StarRatings, people: int, seed: int) -> list[Floats]:
     """Return predicted ratings (n,) within 1 .. 5 of all items, for so many users with at least
     `LEAST_RATINGS` ratings. Raises ValueError where no user has as many, or for too few items."""
     known = np.unique(ratings.items)

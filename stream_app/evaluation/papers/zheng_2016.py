@@ -12,13 +12,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.evaluation.completion import laplace_bound, recover, response_bound, rmse_bound
 from stream_app.evaluation.papers.figure import NO_CLAIM, Figure, Published, Series
+from stream_app.evaluation.papers.ratings import Progress, StarRatings, silent
 from stream_app.evaluation.results import EvaluationData, TrueRatings, rms, split
 from stream_app.evaluation.scope import ScopeDevices, evaluate_scope
 from stream_app.evaluation.scope_cells import ScopeCells, most_rated_items
@@ -40,18 +40,8 @@ BOUND_EPSILONS = tuple(map(Fraction, (1, 2, 4, 6, 8, 10, 12)))
 _GAMMA = 0.1
 _SOLVED = 300  # rows and columns of the matrix that the solver recovers, at most
 
-Progress = Callable[[int, int], None]
 
-
-class StarRatings(NamedTuple):
-    """Users and items (n,) uint64, and their stars 1 .. 5 (n,)."""
-
-    users: NDArray[np.uint64]
-    items: NDArray[np.uint64]
-    stars: NDArray[np.float64]
-
-
-def f1(ratings: StarRatings, *, progress: Progress | None = None) -> Figure:
+def f1(ratings: StarRatings, *, progress: Progress = silent) -> Figure:
     """Return how many cells a user of mean activity publishes, from the exact channels."""
     levels = _levels(ratings.stars)
     people, catalogue = len(np.unique(ratings.users)), len(np.unique(ratings.items))
@@ -62,7 +52,7 @@ def f1(ratings: StarRatings, *, progress: Progress | None = None) -> Figure:
         real[name] = rated * published[:, :STARS] @ shares
         fake[name] = (catalogue - rated) * published[:, STARS]
         decay[name] = math.log(published[x.index(4), STARS] / published[x.index(8), STARS])
-        _report(progress, step + 1, len(_FAMILIES))
+        progress(step + 1, len(_FAMILIES))
     curves = {f"{name}, real": values for name, values in real.items()}
     curves |= {f"{name}, fake": values for name, values in fake.items()}
     return Figure(
@@ -111,7 +101,7 @@ def f2(
     *,
     scope: int = 300,
     epsilons: Sequence[Fraction] = ERROR_EPSILONS,
-    progress: Progress | None = None,
+    progress: Progress = silent,
     seed: int = 0,
 ) -> Figure:
     """Return the test RMSE over a public scope of the most rated items, learned from reports."""
@@ -133,14 +123,14 @@ def f2(
             means = found.rmse_baseline
             curves.setdefault(f"{name}, exact channel", []).append(found.rmse)
             done += 1
-            _report(progress, done, total)
+            progress(done, total)
     for epsilon in epsilons:
         mechanism = registry.mechanism("cell", STARS, epsilon)
         curves.setdefault("response, read as ratings", []).append(
             _naive_error(data, levels, mechanism, scope, sizes, seed)
         )
         done += 1
-        _report(progress, done, total)
+        progress(done, total)
     series = [Series(name, x, tuple(values)) for name, values in curves.items()]
     series.append(Series("item means of true ratings", x, (means,) * len(x)))
     response, naive = curves["response, exact channel"], curves["response, read as ratings"]
@@ -172,7 +162,7 @@ def c1(
     ratings: StarRatings,
     *,
     epsilons: Sequence[Fraction] = BOUND_EPSILONS,
-    progress: Progress | None = None,
+    progress: Progress = silent,
     seed: int = 0,
 ) -> Figure:
     """Return the recovery error by eq. 4 on true held-out ratings, and the bound on it."""
@@ -181,7 +171,7 @@ def c1(
     x, errors = tuple(map(float, epsilons)), []
     for done, epsilon in enumerate(epsilons):
         errors.append(_recovery_errors(matrix, held_out, epsilon, seed))
-        _report(progress, done + 1, len(epsilons))
+        progress(done + 1, len(epsilons))
     solved, mean = (tuple(column) for column in zip(*errors, strict=True))
     response = tuple(_scaled(response_bound, epsilon, cells, rated) for epsilon in x)
     laplace = tuple(_scaled(laplace_bound, epsilon, cells, rated) for epsilon in x)
@@ -298,8 +288,3 @@ def _levels(stars: NDArray[np.float64]) -> NDArray[np.uint8]:
     if not np.isin(levels, np.arange(STARS)).all():
         raise ValueError("ratings: the mechanisms of this paper take the stars 1, 2, 3, 4 and 5")
     return levels.astype(np.uint8)
-
-
-def _report(progress: Progress | None, done: int, total: int) -> None:
-    if progress is not None:
-        progress(done, total)

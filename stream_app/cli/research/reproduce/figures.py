@@ -19,6 +19,7 @@ from stream_app.evaluation.papers import (
     zheng_2016,
 )
 from stream_app.evaluation.papers.figure import Figure
+from stream_app.evaluation.papers.ratings import StarRatings
 from stream_app.evaluation.papers.systems import PAPERS
 from stream_app.evaluation.xmap.task import two_domains
 
@@ -37,10 +38,8 @@ class Reproducible:
     run: Run
 
 
-def _stars(dataset: Dataset) -> zheng_2016.StarRatings:
-    return zheng_2016.StarRatings(
-        user_keys(dataset.users), item_keys(dataset.items), dataset.ratings
-    )
+def _stars(dataset: Dataset) -> StarRatings:
+    return StarRatings(user_keys(dataset.users), item_keys(dataset.items), dataset.ratings)
 
 
 def _f1(sources: Sources, advance: Advance) -> Figure:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stream_app.evaluation.papers import park_2011_sets
-from stream_app.evaluation.papers.zheng_2016 import StarRatings
+from stream_app.evaluation.papers.ratings import StarRatings
 
 
 @pytest.fixture(scope="module")

@@ -8,23 +8,22 @@ import numpy as np
 import pytest
 
 from stream_app.evaluation.papers import zheng_2016
+from stream_app.evaluation.papers.ratings import StarRatings
 
 EPSILONS = (Fraction(1), Fraction(8))
 
 
 @pytest.fixture(scope="module")
-def ratings() -> zheng_2016.StarRatings:
+def ratings() -> StarRatings:
     """Give ratings of 120 users with two tastes."""
     draws = np.random.default_rng(0)
     users, items = np.nonzero(draws.random((120, 60)) < 0.4)
     liked = (users % 2) == (items % 2)
     stars = np.clip(np.where(liked, 4, 2) + draws.integers(-1, 2, len(users)), 1, 5)
-    return zheng_2016.StarRatings(
-        users.astype(np.uint64), items.astype(np.uint64), stars.astype(np.float64)
-    )
+    return StarRatings(users.astype(np.uint64), items.astype(np.uint64), stars.astype(np.float64))
 
 
-def test_the_volume_is_that_of_the_channels(ratings: zheng_2016.StarRatings) -> None:
+def test_the_volume_is_that_of_the_channels(ratings: StarRatings) -> None:
     found = zheng_2016.f1(ratings)
     empty = 60 - len(ratings.users) / 120
     # Spec of the mechanisms: a missing cell is published with .4036 (response), .2689 (Laplace).
@@ -34,7 +33,7 @@ def test_the_volume_is_that_of_the_channels(ratings: zheng_2016.StarRatings) -> 
 
 
 def test_errors_fall_with_epsilon_and_the_exact_channel_is_not_worse(
-    ratings: zheng_2016.StarRatings,
+    ratings: StarRatings,
 ) -> None:
     seen: list[tuple[int, int]] = []
     found = zheng_2016.f2(
@@ -49,7 +48,7 @@ def test_errors_fall_with_epsilon_and_the_exact_channel_is_not_worse(
 
 
 def test_the_recovery_beats_the_mean_where_the_noise_is_small_and_the_bound_is_vacuous(
-    ratings: zheng_2016.StarRatings,
+    ratings: StarRatings,
 ) -> None:
     found = zheng_2016.c1(ratings, epsilons=EPSILONS)
     solved, mean = found.named("nuclear norm, held-out ratings"), found.named("mean of all reports")
@@ -58,6 +57,6 @@ def test_the_recovery_beats_the_mean_where_the_noise_is_small_and_the_bound_is_v
     assert not found.published[0].agrees
 
 
-def test_other_scales_are_refused(ratings: zheng_2016.StarRatings) -> None:
+def test_other_scales_are_refused(ratings: StarRatings) -> None:
     with pytest.raises(ValueError, match="the stars 1, 2, 3, 4 and 5"):
         zheng_2016.f1(ratings._replace(stars=ratings.stars + 0.5))
