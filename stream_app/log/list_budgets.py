@@ -19,7 +19,7 @@ from enum import StrEnum
 from stream_app.wire import Reason, WireError, decode_message
 from stream_app.wire.budgets.list_debits import ListDebit
 
-MOST_USERS = 1_000_000
+MOST_USERS, MOST_LISTS = 1_000_000, 10_000_000
 
 
 class Verdict(StrEnum):
@@ -35,13 +35,16 @@ class Verdict(StrEnum):
 class ListBudgets:
     """Spent millionths by user; `apply` takes the records of the log in its order.
 
-    rejected: records that are no debit, by reason. Memory: some 300 bytes a user and 60 a list.
+    rejected: records that are no debit, by reason. Memory: some 300 bytes a user and 60 a list, so
+    both have an end: who may write queries could fill a worker with lists of made-up users.
     """
 
     most_users: int = MOST_USERS
+    most_lists: int = MOST_LISTS
     rejected: Counter[Reason] = field(default_factory=Counter)
     _spent: dict[bytes, int] = field(default_factory=dict)
     _queries: dict[bytes, set[bytes]] = field(default_factory=dict)
+    _lists: int = 0
 
     def apply(
         self, record_key: bytes | None, value: bytes | None
@@ -68,10 +71,13 @@ class ListBudgets:
             return Verdict.REPEATED
         if spent + debit.epsilon > debit.budget:
             return Verdict.SPENT
+        if self._lists >= self.most_lists:
+            return Verdict.FULL
         if queries is None:
             if len(self._queries) >= self.most_users:
                 return Verdict.FULL
             queries = self._queries[device] = set()
         queries.add(query)
+        self._lists += 1
         self._spent[device] = spent + debit.epsilon
         return Verdict.COUNTS

@@ -27,7 +27,7 @@ from stream_app.wire.budgets.list_debits import MILLION
 LEAST = MILLION // 1000
 REPEATED = "this query has been answered: a query gets one private list; ask under a new id"
 NOT_READ_BACK = "the debit was not read back in time; its epsilon may be spent, ask again"
-FULL = "private lists are not served: the log of debits holds as many users as it can"
+FULL = "private lists are not served: the log of debits holds as many users or lists as it can"
 EMPTY = "the catalogue has no items to choose from; murmurec items publish gives it some"
 STARTING = "this worker is starting and has not read the catalogue yet: ask again in some seconds"
 

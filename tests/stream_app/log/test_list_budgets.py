@@ -76,6 +76,16 @@ def test_the_log_of_users_has_an_end() -> None:
     assert applied(budgets, debit(2, 2)) is Verdict.COUNTS
 
 
+def test_the_log_of_lists_has_an_end() -> None:
+    budgets = ListBudgets(most_lists=2)
+    assert applied(budgets, debit(1)) is Verdict.COUNTS
+    assert applied(budgets, debit(1, 2)) is Verdict.COUNTS
+    assert applied(budgets, debit(1, 3)) is Verdict.FULL
+    assert applied(budgets, debit(1, user=USERS[1])) is Verdict.FULL
+    assert applied(budgets, debit(1)) is Verdict.REPEATED
+    assert budgets.spent(bytes.fromhex(USERS[0])) == 2
+
+
 # --- two workers that crash -----------------------------------------------------------------------
 
 
