@@ -16,6 +16,7 @@ from tests.benchmarks import (
     cooccurrence,
     learning,
     noise_once,
+    private_lists,
     retrieval,
     rounds,
     similarity,
@@ -41,6 +42,7 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         campaigns,
         continual,
         noise_once,
+        private_lists,
     ],
     ids=lambda m: m.__name__,
 )
