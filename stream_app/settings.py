@@ -42,7 +42,9 @@ LISTS_BY_CO_RATINGS = ("slope-one", "cosine")
 LEARNER_BESIDE = "hybrid"  # decodes the reports where `model` names lists by co-ratings
 _MIB = 1024 * 1024
 _LEAST_ITEMS = 65_536
-_SECRET = re.compile(r"password|secret|token|jaas|credential|oauthbearer\.config|key\.pem|private")
+_SECRET = re.compile(
+    r"password|secret|token|jaas|credential|oauthbearer\.config|key\.pem|private(?!_list_epsilon$)"
+)
 
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
 

@@ -230,6 +230,7 @@ def test_a_secret_is_shown_nowhere(environment):
         "ssl.key.pem",
         "sasl.oauthbearer.client.secret",
         "sasl.oauthbearer.config",
+        "sasl.oauthbearer.assertion.private.key.file",
         "SASL.PASSWORD",
     ],
 )
@@ -237,7 +238,9 @@ def test_every_secret_property_of_librdkafka_counts_as_one(name):
     assert is_secret(name)
 
 
-@pytest.mark.parametrize("name", ["sasl.username", "ssl.ca.location", "security.protocol"])
+@pytest.mark.parametrize(
+    "name", ["sasl.username", "ssl.ca.location", "security.protocol", "private_list_epsilon"]
+)
 def test_a_property_that_helps_to_find_a_mistake_is_shown(name):
     assert not is_secret(name)
 
