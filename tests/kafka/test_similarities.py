@@ -201,9 +201,9 @@ def test_a_worker_answers_by_the_published_table_alone(
 ) -> None:
     monkeypatch.setenv("MURMUREC_SIMILAR_FROM", "published")
     monkeypatch.setenv("MURMUREC_ITEM_LINKS_SECONDS", "0.1")
-    start()
+    first = start()
     ask = ["ask", "--similar-to", "204"]
-    until(lambda: "no table of similarities is published yet" in refusal(capsys, *ask), "a side")
+    until(lambda: "has read no table of similarities" in refusal(capsys, *ask), "a side")
     answer(capsys, *PUBLISH)
     until(lambda: run([*ask, "--json"]) == 0, "the worker has read the table")
     found = answer(capsys, *ask)
@@ -215,6 +215,11 @@ def test_a_worker_answers_by_the_published_table_alone(
     assert found["method"] == "cosine/published"
     assert strongest in [row["item"] for row in found["items"]]
     assert found["as_of"] == whole.cut
+    first.process.terminate()
+    first.process.wait(PATIENCE_SECONDS)
+    monkeypatch.setenv("MURMUREC_ITEM_LINKS_SECONDS", "600")
+    start()
+    until(lambda: run([*ask, "--json"]) == 0, "another worker has read it at its start")
 
 
 def killed(label: str, done: int = 0) -> None:

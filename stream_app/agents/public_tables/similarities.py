@@ -68,7 +68,6 @@ def attach(app: faust.App, runtime: Runtime, connection: Connection) -> None:
         recommender.listed_by or COSINE,
     )
 
-    @app.timer(runtime.settings.item_links_seconds)
     @crash_guard(runtime.status)
     async def read_similarities() -> None:
         try:
@@ -79,3 +78,6 @@ def attach(app: faust.App, runtime: Runtime, connection: Connection) -> None:
             return
         if found is not None:
             recommender.take_published(found)
+
+    app.task(read_similarities)  # at the start, too: a timer waits first
+    app.timer(runtime.settings.item_links_seconds)(read_similarities)

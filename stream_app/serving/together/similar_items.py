@@ -25,9 +25,15 @@ from stream_app.serving.together.co_rated import CoRated
 from stream_app.wire import Item, key
 
 NO_PAIRS = "items near to one are not served: no pairs of items are counted (head_items)"
-NOT_PUBLISHED = "no table of similarities is published yet (murmurec similarities publish)"
+NOT_PUBLISHED = (
+    "this worker has read no table of similarities: publish one (murmurec similarities publish), "
+    "or ask again in some seconds"
+)
 NOT_IN_TABLE = "similar_to: the item is not in the published table of similarities"
-NOTHING_YET = "too few ratings have come: what goes together is not known yet"
+NOTHING_YET = (
+    "what goes together is not known yet: a worker works it out once 100 ratings have come; ask "
+    "again then"
+)
 UNKNOWN = "similar_to: no rating of this item has come, and the catalogue has no entry of it"
 OUTSIDE = "similar_to: the item is not among the most rated ones of which pairs are counted"
 WITHDRAWN = "similar_to: the item is withdrawn"

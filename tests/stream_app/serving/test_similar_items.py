@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from stream_app.agents.ranking.schedule import LEAST_RATINGS
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.ranked_items import RankedItems, Refused
 from stream_app.serving.recommender import Recommender
@@ -84,6 +85,7 @@ def test_unknown_items_and_items_outside_the_head_are_refused() -> None:
 
 def test_without_an_item_side_or_pairs_there_is_a_reason() -> None:
     assert reason(trained(), 3) == similar_items.NOTHING_YET
+    assert f"once {LEAST_RATINGS} ratings have come" in similar_items.NOTHING_YET
     none = Recommender(Replica(replace(DESIGN, head_items=0)), Catalogue(), "exact")
     assert reason(none, 3) == similar_items.NO_PAIRS
 
