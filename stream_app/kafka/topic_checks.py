@@ -78,6 +78,20 @@ def check_cut_log(admin: AdminClient, topic: str, *, dated: bool = False) -> Non
             )
 
 
+def check_debits(admin: AdminClient, topic: str) -> None:
+    """Refuse a log of debits that is absent, has several partitions, or loses records: what was
+    spent would be spent again."""
+    _check_partitions(admin, topic, 1, "delete it and apply the topics")
+    configs = configurations(admin, [topic])[topic]
+    _check_policy(topic, configs, "delete", "compaction drops debits")
+    for name in ("retention.ms", "retention.bytes"):
+        if configs[name] != "-1":
+            raise UserError(
+                f"topic {topic} has {name} {configs[name]}: what was spent would be forgotten; "
+                f"{_APPLY} to -1"
+            )
+
+
 def check_state_topic(admin: AdminClient, topic: str) -> None:
     """Refuse a topic that cannot hold checkpoints: absent, with several partitions, not compacted,
     or with a record size limit below a batch of pages."""

@@ -215,6 +215,8 @@ def _serve(settings: Settings, start: StartOptions) -> None:
     topics.check_deployment(
         connection, names, settings.partitions, settings.ratings_retention_seconds
     )
+    if settings.list_budget > 0:
+        topics.check_debits(clients.admin(connection), names.list_debits)
     topics.check_outsiders(connection, names.read_from_outsiders(profiles=profiles))
     # Before anything else imports numba: two threads that import it at once may each meet it half
     # initialized.

@@ -23,8 +23,10 @@ from fractions import Fraction
 from stream_app.campaigns.noise_once import NoisePlan, plan_for, release
 from stream_app.checkpoints import offline_writer
 from stream_app.errors import UserError
+from stream_app.kafka import clients
 from stream_app.kafka.acknowledged_writer import AcknowledgedWriter
 from stream_app.kafka.compacted import exists, records
+from stream_app.kafka.topic_checks import check_debits
 from stream_app.operations.replay import recompute_state
 from stream_app.operations.session import Session
 from stream_app.operations.similarities.debits import (
@@ -118,6 +120,7 @@ def _check_topics(session: Session) -> None:
     for topic in (session.names.similarities, session.names.similarity_releases):
         if not exists(session.connection, topic):
             raise UserError(f"topic {topic} does not exist: create it with murmurec topics apply")
+    check_debits(clients.admin(session.connection), session.names.similarity_releases)
 
 
 def _pending_file(session: Session) -> PendingFile:
