@@ -259,8 +259,9 @@ class Settings(BaseSettings):
     )
     similar_from: Literal["state", "published"] = Field(
         "state",
-        description="what near items and lists by slope-one and cosine come from: the state, or "
-        "the public table of noised similarities alone (murmurec similarities publish)",
+        description="what near items, private lists and lists by slope-one and cosine come from: "
+        "the state, or the public table of noised similarities alone (murmurec similarities "
+        "publish)",
     )
     similarity_budget: float = Field(
         0.0,

@@ -8,8 +8,9 @@ never on a history: an unknown device gets a list, too, and pays for it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,9 @@ from stream_app.errors import UserError
 from stream_app.log.list_budgets import Verdict
 from stream_app.privacy.randomness import RandomSource, SystemSource
 from stream_app.serving.ranked_items import RankedItems, Refused
-from stream_app.serving.together import private_lists
+from stream_app.serving.together import private_lists, published_lists
+from stream_app.serving.together.co_rated import CoRated
+from stream_app.serving.together.similar_items import NOT_PUBLISHED
 from stream_app.settings import Settings
 from stream_app.wire.budgets.list_debits import MILLION
 
@@ -60,6 +63,9 @@ class PrivateLists:
         elected = private_lists.elected(self._runtime.replica)
         if elected:
             return Refused(f"private lists are not served: {elected}")
+        recommender = self._runtime.recommender
+        if recommender.from_published and recommender.published is None:
+            return Refused(NOT_PUBLISHED)
         # What is spent never falls, so this refusal stays true and needs no record.
         if self._debits.budgets.spent(device) + cost > self._debits.budget:
             return self._spent(device, cost)
@@ -77,8 +83,10 @@ class PrivateLists:
                 if len(among)
                 else EMPTY
             )
+        table = runtime.recommender.published
+        by = private_lists if table is None else published_lists
         try:
-            subset = private_lists.mechanism(runtime.replica.spec.recent_items, count, epsilon)
+            subset = by.mechanism(runtime.replica.spec.recent_items, count, epsilon)
             subset.check(len(among))
         except ValueError as error:
             return Refused(f"private list: {error}")
@@ -89,19 +97,24 @@ class PrivateLists:
         elected = private_lists.elected(runtime.replica)
         if elected:
             return Refused(f"private lists are not served: {elected}")
-        known, as_of = private_lists.counts(runtime.replica, device), runtime.replica.cut
-
-        def draw() -> NDArray[np.int64]:
-            return subset.release(private_lists.scores(known, among), self._source)
-
-        chosen = await loop.run_in_executor(None, draw)
+        scores, as_of = self._scores(device, among, table), runtime.replica.cut
+        chosen = await loop.run_in_executor(None, lambda: subset.release(scores(), self._source))
         return RankedItems(
             among[chosen],
             np.full(count, np.nan),
             private_lists.METHOD,
             as_of,
-            guarantee=private_lists.guarantee(epsilon),
+            guarantee=by.guarantee(epsilon),
         )
+
+    def _scores(
+        self, device: bytes, among: private_lists.Keys, table: CoRated | None
+    ) -> Callable[[], NDArray[np.float64]]:
+        """Return what computes the scores, of copies, in any thread."""
+        replica = self._runtime.replica
+        if table is None:
+            return partial(private_lists.scores, private_lists.counts(replica, device), among)
+        return partial(published_lists.scores, table, published_lists.rated(replica, device), among)
 
     def _refused(self, verdict: Verdict | None, device: bytes, cost: int) -> Refused:
         if verdict is Verdict.SPENT:

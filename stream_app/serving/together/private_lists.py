@@ -54,7 +54,7 @@ from stream_app.wire import Guarantee
 DAMPING, CAP = 3_000, 0.08  # beta in devices, tau: chosen on half of the users of ML-1M
 METHOD = "exact-k-subset"
 ADJACENCY = "one report of the asker, or all reports of one other device, for each list"
-_ROUNDING = 1e-9
+ROUNDING = 1e-9
 Keys = NDArray[np.uint64]
 
 
@@ -76,7 +76,7 @@ def sensitivity(recent_items: int, damping: float = DAMPING, cap: float = CAP) -
 def mechanism(recent_items: int, k: int, epsilon: Fraction) -> KSubset:
     """Return what draws a list of k items; ValueError for an epsilon outside its range."""
     most = float(always_held(recent_items))
-    return KSubset(k, epsilon, sensitivity(recent_items), 0.0, most, _ROUNDING)
+    return KSubset(k, epsilon, sensitivity(recent_items), 0.0, most, ROUNDING)
 
 
 def guarantee(epsilon: Fraction) -> Guarantee:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from stream_app.agents.private_lists import lists
@@ -17,9 +18,13 @@ from stream_app.errors import UserError
 from stream_app.log.list_budgets import ListBudgets, Verdict
 from stream_app.privacy.randomness import SeededSource
 from stream_app.serving.ranked_items import RankedItems, Refused
+from stream_app.serving.together import published_lists
+from stream_app.serving.together.noised import NoisedSimilarities
+from stream_app.serving.together.similar_items import NOT_PUBLISHED
 from stream_app.settings import Settings
 from stream_app.wire import CatalogueEntry, Recommendation, decode_message, encode_message
 from stream_app.wire.budgets.list_debits import MILLION, ListDebit
+from tests.fixtures.similarity_tables import a_table
 from tests.stream_app.agents.lines import a_runtime
 from tests.stream_app.serving.test_private_lists import SPEC, replica_of
 
@@ -143,6 +148,31 @@ def test_a_debit_that_is_not_read_back_draws_nothing() -> None:
         debits.answers = False
         assert await reason(given) == lists.NOT_READ_BACK
         assert debits.budgets.spent(DEVICE) == MILLION
+
+    asked(action)
+
+
+def test_where_answers_come_from_the_published_table_lists_do() -> None:
+    async def action(given: PrivateLists, debits: LogInMemory, runtime: Runtime) -> None:
+        runtime.recommender.from_published = True
+        assert await reason(given) == NOT_PUBLISHED
+        assert debits.debits == 0
+        keys = np.arange(12, dtype=np.uint64)
+        runtime.recommender.take_published(NoisedSimilarities(a_table(keys=keys)))
+        debits.budget = 10_000 * MILLION
+        given._most = debits.budget
+        found = await answer(given, "1000", 2)
+        assert isinstance(found, RankedItems)
+        history = np.arange(3, dtype=np.uint64)
+        among = np.arange(11, dtype=np.uint64)
+        table = runtime.recommender.published
+        assert table is not None
+        scores = published_lists.scores(table, history, among)
+        assert scores[found.items].sum() == np.sort(scores)[-2:].sum() > 0  # some are equal
+        assert found.guarantee == published_lists.guarantee(Fraction(1000))
+        reply = replies.recommendation(runtime, "0" * 16, found)
+        value = replies.encoded_reply(reply, runtime.catalogue)
+        assert len(value) == replies.reply_bytes(runtime.catalogue)
 
     asked(action)
 
