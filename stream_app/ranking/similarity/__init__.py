@@ -1,4 +1,11 @@
-"""Lists by how items go together: Slope One and cosine, plain and damped."""
+"""Lists by how items go together: Slope One and cosine, plain and damped.
+
+table      sums over the devices that rated both of two items: all that the others take
+slope_one  predicted stars, and cosine: scores and similarities, with their bounded influence
+nearest    the k best by a score, with ties that every worker breaks alike
+linked     near items from the links of an item side, where no co-ratings are kept
+explain    the rated item behind an entry
+"""
 
 SLOPE_ONE, COSINE = "slope-one", "cosine"
 METHODS = (SLOPE_ONE, COSINE)
