@@ -1,6 +1,6 @@
 """Recommendations in a domain from ratings in others, made on the device.
 
-    history in other domains --table--> AlterEgo: a profile of the domain, which nobody else sees
+    history in other domains --table--> AlterEgo: a profile of the domain, which stays here
     AlterEgo --links within the domain--> score of every item, and the rated item behind it
 
 The table is public and noised once (`stream_app/ranking/domains/similarity_table.py`); it is the

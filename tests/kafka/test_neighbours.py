@@ -33,7 +33,7 @@ USERS, ITEMS = 24, 30
 
 
 @pytest.fixture
-def there(environment: Callable[..., None], kafka: Kafka, topics: str) -> Topics:
+def names(environment: Callable[..., None], kafka: Kafka, topics: str) -> Topics:
     """Work in an empty folder, as an operator and a device of one deployment, with two tastes."""
     environment(
         MURMUREC_BOOTSTRAP_SERVERS=kafka.bootstrap,
@@ -85,7 +85,7 @@ def read(worker: WorkerProcess, records: int) -> dict[str, Any]:
 
 
 def test_neighbours_are_served_from_profiles_of_real_devices(
-    there: Topics,
+    names: Topics,
     publish: Callable[..., None],
     start: Start,
     capsys: pytest.CaptureFixture[str],
@@ -125,11 +125,11 @@ def test_neighbours_are_served_from_profiles_of_real_devices(
     assert (state["devices"], state["applied"]) == (USERS, USERS)
     samples = worker.metrics()
     assert samples["profiles_rejected_total{reason=mechanism_not_allowed}"] == USERS
-    assert len(rejections(there)) == USERS
+    assert len(rejections(names)) == USERS
 
 
 def test_hostile_records_change_nothing_and_a_forgotten_device_has_no_profile(
-    there: Topics,
+    names: Topics,
     publish: Callable[..., None],
     start: Start,
     kafka: Kafka,
@@ -159,7 +159,7 @@ def test_hostile_records_change_nothing_and_a_forgotten_device_has_no_profile(
     ]
     producer = clients.producer(kafka.connection, linger_ms=0)
     for key, value in hostile:
-        producer.produce(there.profiles, key=key, value=value)
+        producer.produce(names.profiles, key=key, value=value)
     assert producer.flush(PATIENCE_SECONDS) == 0
     state = read(worker, USERS + len(hostile))
     assert (state["rejected"], state["devices"]) == (len(hostile), USERS)
@@ -172,8 +172,8 @@ def test_hostile_records_change_nothing_and_a_forgotten_device_has_no_profile(
     until(lambda: worker.state()["profiles"]["devices"] == USERS - 1, "the profile is dropped")
     assert run(["ask", "--neighbours", "--user", "u0"]) == 1
     assert "no profile of this device is known" in capsys.readouterr().err
-    # Whatever comes in its name later, here and in a worker that reads the topic anew.
-    producer.produce(there.profiles, key=right.key, value=encode(right))
+    # Whatever comes in its name later, here and in a worker that reads the topic from its beginning.
+    producer.produce(names.profiles, key=right.key, value=encode(right))
     assert producer.flush(PATIENCE_SECONDS) == 0
     again = start()
     for each in (worker, again):
@@ -187,7 +187,7 @@ def test_hostile_records_change_nothing_and_a_forgotten_device_has_no_profile(
         assert each.state()["profiles"]["devices"] == USERS - 1
     *_, last = [
         record
-        for record in compacted.records(kafka.connection, there.profiles)
+        for record in compacted.records(kafka.connection, names.profiles)
         if not record.value()
     ]
     assert last.key() == right.key

@@ -3,7 +3,7 @@
     digest:16  MessagePack {release, cut, table}
 
 It is written and synced before the first record is sent, and removed when the topic holds the
-whole version. Noise that was drawn and is in no such file was seen by nobody, and is not drawn
+whole version. Noise that was drawn and is in no such file was never sent, and is not drawn
 again: its debit counts, and the next release has one of its own. The table is public once the
 first of its pages is sent; until then the file is readable for its owner alone.
 """

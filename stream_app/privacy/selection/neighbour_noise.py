@@ -162,7 +162,7 @@ def _check(k: int, epsilon: float, sensitivity: float) -> None:
     if k < 1:
         raise ValueError(f"{k} similarities: must be 1 or more")
     if not epsilon:
-        raise ValueError("epsilon 0: noise that tells nothing has no density; release none")
+        raise ValueError("epsilon 0: noise that reveals nothing has no density; release none")
 
 
 def _given(similarities: ArrayLike, most: int) -> NDArray[np.float64]:

@@ -29,7 +29,7 @@ LEAST = 1e-6  # in place of a sensitivity of 0 or less, which the formula divide
 def similarity_based_sensitivity(first: ArrayLike, second: ArrayLike) -> float:
     """Return SS of two columns (u,) of centred ratings, 0 where a user has not rated.
 
-    NaN where nobody rated both. A user without whom a norm is 0 is left out.
+    NaN where no user rated both. A user without whom a norm is 0 is left out.
     """
     a, b = (np.asarray(column, np.float64) for column in (first, second))
     both = np.flatnonzero((a != 0) & (b != 0))

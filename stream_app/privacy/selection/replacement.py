@@ -3,7 +3,7 @@
     P(replacement of i = t) ~ e^(epsilon s_it / (2 Delta))
 
 `PrivateReplacement` draws from ALL items of a public catalogue, those without a link at s = 0, so
-that what can be drawn depends on nobody's ratings. Delta is how far one person's whole record moves
+that what can be drawn depends on no ratings. Delta is how far one person's whole record moves
 any s: 2 for X-SIM and for every other similarity of -1 .. 1, and
 `ranking.domains.adjusted_cosine.sensitivity` for a damped one. It costs epsilon for each replaced
 item: c of them cost c epsilon.

@@ -105,7 +105,7 @@ def significance(
     """Return (n, m) each: S, how many people agree on both items, and F = S / (raters of either).
 
     Two ratings agree where both are at least the mean of their item, or both below (Guerraoui et
-    al. 2017, Definition 2). F is 0 where nobody rated either.
+    al. 2017, Definition 2). F is 0 where no user rated either.
     """
     (high, low), (high_too, low_too) = _sides(rows), _sides(columns)
     agree = high.T @ high_too + low.T @ low_too

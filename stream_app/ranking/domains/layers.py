@@ -56,7 +56,7 @@ class Edges(NamedTuple):
 
 
 class Links(NamedTuple):
-    """Similarity, S and F of items to items, (n, m) each; `linked`: somebody rated both."""
+    """Similarity, S and F of items to items, (n, m) each; `linked`: a user rated both."""
 
     similarities: NDArray[np.float64]
     agreeing: NDArray[np.float64]

@@ -41,7 +41,7 @@ def test_a_film_stays_a_film(task):
     assert all(name.startswith("book") for name in names[task.data.sources :])
 
 
-def test_what_is_known_of_films_tells_about_books(measured):
+def test_ratings_of_films_predict_ratings_of_books(measured):
     mean, clean = measured["item mean", None], measured["X-Map clean", None]
     assert clean.mae < mean.mae - 0.1
     assert clean.ndcg > measured["popularity", None].ndcg

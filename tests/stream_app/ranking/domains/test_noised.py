@@ -34,7 +34,7 @@ def test_links_are_damped_cosines_of_what_is_above_the_noise() -> None:
 
 
 def test_an_item_without_a_link_goes_over_a_bridge() -> None:
-    """Item 0 of a goes with 1 of a, which goes with 2 of b; nobody rated 0 and 2."""
+    """Item 0 of a goes with 1 of a, which goes with 2 of b; no user rated 0 and 2."""
     sums = counted([[9, 6, 0], [6, 9, 6], [0, 6, 9]], [27, 27, 27])
     table = similarity_table(sums, ["a", "a", "b"], Noise(0.1, 3.0), TERMS)
     assert table.targets[1, :, 0].tolist() == [2, 2, -1]

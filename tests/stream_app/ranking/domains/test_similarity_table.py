@@ -24,9 +24,9 @@ TABLE = a_table()
 ENCODED = encode_table(TABLE)
 
 
-def same(one: SimilarityTable, other: SimilarityTable) -> bool:
+def same(left: SimilarityTable, right: SimilarityTable) -> bool:
     names = [field.name for field in fields(SimilarityTable)]
-    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
+    return all(np.array_equal(getattr(left, name), getattr(right, name)) for name in names)
 
 
 def test_a_table_round_trips() -> None:
