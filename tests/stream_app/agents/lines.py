@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -107,6 +108,17 @@ def a_runtime(
     runtime.status.last_answer_time = inf
     runtime.append = line.digest_reports.append
     return runtime, line
+
+
+def runtime_alone() -> Runtime:
+    """Return a runtime whose checkpoints and event loop have ended: for what needs neither."""
+
+    async def made() -> Runtime:
+        runtime, line = a_runtime()
+        line.checkpoints.close()
+        return runtime
+
+    return asyncio.run(made())
 
 
 def apply(

@@ -24,7 +24,7 @@ from stream_app.wire import (
     decode_message,
 )
 from tests.fixtures.waiting import PATIENCE_SECONDS
-from tests.stream_app.agents.lines import a_runtime
+from tests.stream_app.agents.lines import a_runtime, runtime_alone
 
 USER = "1" * 32
 
@@ -35,15 +35,7 @@ def a_query(user: str | None = USER, **options: Any) -> Query:
 
 @pytest.fixture(scope="module")
 def runtime() -> Runtime:
-    made: list[Runtime] = []
-
-    async def main() -> None:
-        runtime, line = a_runtime()
-        line.checkpoints.close()
-        made.append(runtime)
-
-    asyncio.run(main())
-    return made[0]
+    return runtime_alone()
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ from stream_app.wire import (
     encode_message,
     encode_profile,
 )
-from tests.stream_app.agents.lines import a_runtime
+from tests.stream_app.agents.lines import a_runtime, runtime_alone
 
 BLIP = Blip(1000, 2, Fraction(20))
 JLT = Jlt(400, Fraction(16), Fraction(1, 10**6))
@@ -123,18 +123,11 @@ def asked(runtime: Runtime, found: ProfileIntake, number: int) -> RankedItems | 
 
 @pytest.fixture(scope="module")
 def runtime() -> Runtime:
-    made: list[Runtime] = []
-
-    async def main() -> None:
-        runtime, line = a_runtime()
-        line.checkpoints.close()
-        for item in ITEMS.tolist():
-            entry = CatalogueEntry(item, withdrawn=item == 3)
-            runtime.catalogue.learn(str(item).encode(), encode_message(entry))
-        made.append(runtime)
-
-    asyncio.run(main())
-    return made[0]
+    runtime = runtime_alone()
+    for item in ITEMS.tolist():
+        entry = CatalogueEntry(item, withdrawn=item == 3)
+        runtime.catalogue.learn(str(item).encode(), encode_message(entry))
+    return runtime
 
 
 def two_tastes(made: ProfileMechanism = BLIP) -> ProfileIntake:

@@ -38,7 +38,7 @@ from stream_app.wire import (
 )
 from tests.fixtures.streams import events, publish
 from tests.fixtures.waiting import PATIENCE_SECONDS
-from tests.stream_app.agents.lines import a_runtime, apply
+from tests.stream_app.agents.lines import a_runtime, apply, runtime_alone
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30)
 NAMES = st.one_of(st.integers(0, 2**63 - 1), TEXT)
@@ -47,15 +47,7 @@ RATIO = st.one_of(st.none(), st.floats(0, 1))
 
 @pytest.fixture(scope="module")
 def runtime() -> Runtime:
-    made: list[Runtime] = []
-
-    async def main() -> None:
-        runtime, line = a_runtime()
-        line.checkpoints.close()
-        made.append(runtime)
-
-    asyncio.run(main())
-    return made[0]
+    return runtime_alone()
 
 
 @st.composite
