@@ -172,7 +172,7 @@ def test_hostile_records_change_nothing_and_a_forgotten_device_has_no_profile(
     until(lambda: worker.state()["profiles"]["devices"] == USERS - 1, "the profile is dropped")
     assert run(["ask", "--neighbours", "--user", "u0"]) == 1
     assert "no profile of this device is known" in capsys.readouterr().err
-    # Whatever comes in its name later, here and in a worker that reads the topic from its beginning.
+    # What comes in its name later, here and in a worker that reads from the beginning.
     producer.produce(names.profiles, key=right.key, value=encode(right))
     assert producer.flush(PATIENCE_SECONDS) == 0
     again = start()
