@@ -36,6 +36,12 @@ Start = Callable[..., WorkerProcess]
 Send = Callable[[Sequence[Published]], None]
 
 
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Go to an empty folder: a file of a relative name is not left in the repository."""
+    monkeypatch.chdir(tmp_path_factory.mktemp("folder"))
+
+
 @pytest.fixture
 def start(
     kafka: Kafka, topics: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -75,6 +75,7 @@ def running(bootstrap: str, prefix: str, folder: Path, *options: str) -> Iterato
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=output,
+            cwd=Path(__file__).parents[2],  # where `tests` is found
         )
     try:
         yield Running(process, errors)
