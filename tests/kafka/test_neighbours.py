@@ -89,6 +89,7 @@ def test_neighbours_are_served_from_profiles_of_real_devices(
     publish: Callable[..., None],
     start: Start,
     capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     publish(ID)
     worker = start()
@@ -116,6 +117,8 @@ def test_neighbours_are_served_from_profiles_of_real_devices(
     assert run(["ask", "--neighbours", "--device", "0" * 32]) == 1
     assert "no profile of this device is known" in capsys.readouterr().err
     Path("elsewhere").mkdir()
+    # A device refuses what its own settings do not allow; these are not the worker's.
+    monkeypatch.setenv("MURMUREC_PROFILE_MECHANISMS", f"{ID},{OTHER}")
     publish(OTHER, "elsewhere/device.journal")
     state = read(worker, 2 * USERS)
     assert (state["rejected"], state["reasons"]) == (
