@@ -103,16 +103,16 @@ class Recommendations:
     ) -> RecommendedItems:
         """Return the best k items for the user with this pseudonym.
 
-        `private`: a list that is drawn with this epsilon, whose guarantee is in the answer. It may
-        hold what the user has rated: k items are drawn, and `excluded` ones removed here.
-        `neighbours`: what devices with a similar profile have.
-        `excluded`: keys of items that must not be in the answer, e.g. those that the user has rated
-        where the mechanism hides this from the server. They are removed here, from the longest
-        list, and never sent. Where they are given, the longest list is also asked for if there are
-        none: else a shorter one would show that nothing was rated.
+        `private`: a list drawn with this epsilon; its guarantee is in the answer. It may hold what
+        was rated: k are drawn, `excluded` ones removed here. `neighbours`: a list by profiles.
+        `excluded`: keys of items to leave out, e.g. what the user has rated where the server cannot
+        know it. They are removed here, from the longest list, and never sent; that list is asked
+        for even if they are none, since a shorter one would show that nothing was rated.
         Raises UserError without an answer within `seconds`, or for a rejected query; ValueError for
-        a k outside 1 .. `LIST_LENGTH` or a pseudonym that is not 32 hex characters.
+        a k outside 1 .. `LIST_LENGTH`, a bad pseudonym, or a `private` that is no Fraction above 0.
         """
+        if private is not None and (not isinstance(private, Fraction) or private <= 0):
+            raise ValueError(f"private {private!r}: give a Fraction above 0, as Fraction(1, 2)")
         if len(user) != 32 or set(user) - set("0123456789abcdef"):
             raise ValueError("user: a pseudonym has 32 lower-case hex characters")
         options = {"private": private, "neighbours": neighbours or None}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -74,6 +75,16 @@ def test_the_longest_list_is_requested_where_items_are_excluded() -> None:
     assert ask.best("0" * 32, 3, 5.0, excluded={0, 1, 5}).items == (2, 3, 4)
     assert ask.best("0" * 32, 3, 5.0, excluded=set()).items == (0, 1, 2)  # nothing was rated yet
     assert [query.k for query in bus.asked] == [3, 100, 100]
+
+
+@pytest.mark.parametrize("private", [1, 0.5, "1/2", float("nan"), Fraction(0), Fraction(-1)])
+def test_an_epsilon_that_is_no_fraction_above_0_is_refused_here(private: Any) -> None:
+    bus, ask = Bus(), Recommendations.__new__(Recommendations)
+    ask._topics, ask._producer, ask._consumer = Topics(), bus, bus  # type: ignore[assignment]
+    with pytest.raises(ValueError, match=r"give a Fraction above 0, as Fraction\(1, 2\)"):
+        ask.best("0" * 32, 3, 5.0, private=private)
+    assert ask.best("0" * 32, 3, 5.0, private=Fraction(1, 2)).items == (0, 1, 2)
+    assert [query.private for query in bus.asked] == [Fraction(1, 2)]
 
 
 def test_the_key_of_an_item_does_not_depend_on_its_form_in_an_answer() -> None:

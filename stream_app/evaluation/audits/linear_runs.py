@@ -122,7 +122,10 @@ def attack_all(
     """
     served = [each for each in profiles if len(each.slots) >= LEAST_PROFILE]
     if not served:
-        raise ValueError(f"no user has {LEAST_PROFILE} ratings of the {len(table)} items")
+        raise ValueError(
+            f"no user has {LEAST_PROFILE} ratings of the {len(table)} items: take more items, or a "
+            "file with more ratings"
+        )
     most = max(len(each.slots) for each in served)
     if published < 1 or len(table) - most < published:
         raise ValueError(

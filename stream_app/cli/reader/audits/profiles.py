@@ -15,7 +15,7 @@ from consumers.audit.attacks.profiles.knowledge import Knowledge
 from consumers.audit.attacks.profiles.trials import Plan, Trial, tried
 from producers.datasets.load import load
 from producers.device.requests import item_keys
-from stream_app.cli.output import Advance, print_json, say, table
+from stream_app.cli.output import Advance, plural, print_json, say, table
 from stream_app.errors import UsageError, UserError
 from stream_app.evaluation.profiles import profiles_of
 from stream_app.privacy.profiles import registry
@@ -81,8 +81,8 @@ def measured(options: ProfileAuditOptions, progress: Advance) -> Shown:
     profiles, catalogue = _profiles(options.file)
     if len(profiles) < options.users + _LEAST_TRAINED:
         raise UserError(
-            f"{options.file}: {len(profiles)} users, of whom --users {options.users} are attacked: "
-            f"at least {_LEAST_TRAINED} more are needed for what the attacker knows"
+            f"{options.file}: it has {plural(len(profiles), 'user')}, and --users {options.users} "
+            f"attacked leave less than {_LEAST_TRAINED} for what the attacker knows: attack fewer"
         )
     order = np.random.default_rng(options.seed).permutation(len(profiles)).tolist()
     attacked = [profiles[row] for row in order[: options.users]]
