@@ -1,7 +1,10 @@
 """Recommendations in a domain from ratings in others, made on the device.
 
-    history in other domains --table--> AlterEgo: a profile of the domain, which stays here
-    AlterEgo --links within the domain--> score of every item, and the rated item behind it
+    history in other domains --table--> AlterEgo: a profile of the domain, which stays here:
+                                             every item of it that a rated one is linked to
+    AlterEgo --its weights--> score of every item, and the rated item behind it; the other items by
+                              how often the table has them rated, as where nothing is known
+    AlterEgo --links within the domain--> stars to expect
 
 The table is public and noised once (`stream_app/ranking/domains/similarity_table.py`); it is the
 same for all, so reading it reveals nothing. No query is sent, and neither the history nor the
@@ -32,7 +35,8 @@ from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
 from stream_app.ranking.domains.alter_ego import AlterEgo, alter_ego
-from stream_app.ranking.domains.prediction import predicted, scores
+from stream_app.ranking.domains.noised import MOST_LINKS
+from stream_app.ranking.domains.prediction import predicted
 from stream_app.ranking.domains.similarity_table import SimilarityTable
 
 LIKED = 4.0  # stars of an item that is known to be liked, and no more
@@ -60,6 +64,7 @@ class DomainRecommender:
                 "items of the domain, or wait for a table with more epsilon"
             )
         self._middles = side.middles(None, to)
+        self._rates = side.rates[side.of_domain(to)].astype(np.float64)
         self._withdrawn = np.array(
             [table.is_withdrawn(key) for key in self._into.targets.tolist()], np.bool_
         )
@@ -105,7 +110,7 @@ class DomainRecommender:
         items = newest_of_each([checked(row) for row in rated])
         keys = np.array([row.key for row in items], np.uint64)
         stars = [LIKED if row.stars is None else row.stars for row in items]
-        ego = alter_ego(keys, stars, self._into, self._middles)
+        ego = alter_ego(keys, stars, self._into, self._middles, spread=MOST_LINKS)
         if not len(ego.items):
             raise self._no_history(keys)
         allowed = ~self._withdrawn & ~np.isin(self._into.targets, keys)
@@ -127,25 +132,23 @@ class DomainRecommender:
         self, ego: AlterEgo, allowed: NDArray[np.bool_], k: int, named: list[RatedItem]
     ) -> tuple[LocalItem, ...]:
         similar = self._within.dense(self._within.rows(ego.items))
-        similar[np.arange(len(similar)), ego.places] = 1  # an item is most like itself
-        ranked = scores(ego, similar, self._middles.targets)
+        ranked = self._rates - 1 - self._rates.max()  # below 0: after all items of the profile
+        ranked[ego.places] = (ego.ratings * ego.weights).clip(0, None)
         stars = predicted(ego, similar, self._middles.targets)
         places = np.flatnonzero(allowed)
         best = places[np.argsort(-ranked[places], kind="stable")[:k]]
-        added = (ego.ratings * ego.weights)[:, None] * similar[:, best]
+        because = dict(zip(ego.places.tolist(), ego.because.tolist(), strict=True))
         names = {row.key: row.item for row in named}
         found = []
-        for column, place in enumerate(best):
-            strongest = int(np.argmax(added[:, column]))
-            reason = int(ego.because[strongest])
+        for place in best.tolist():
+            reason = because.get(place)
             item_key = int(self._into.targets[place])
-            is_linked = added[strongest, column] > 0
             found.append(
                 LocalItem(
                     self.table.item(item_key),
                     self.table.title(item_key),
                     float(ranked[place]),
-                    (names[reason],) if reason in names and is_linked else (),
+                    (names[reason],) if reason in names else (),
                     float(stars[place]),
                 )
             )

@@ -109,10 +109,11 @@ def published(task: ColdTask, epsilon: float, seed: int) -> SimilarityTable:
     parts = np.split(order, np.flatnonzero(np.diff(users[order])) + 1)
     lists = [(items[part[-RECENT:]], stars[part[-RECENT:]]) for part in parts]
     if math.isinf(epsilon):
-        plan = NoisePlan(size, 2**15, Fraction(4))
+        plan = NoisePlan(size, 2**15, Fraction(4), differences=False, means=True)
         noised = NoisedTable(plan, released_table(plan, exact_sums(plan, lists), keys))
     else:
-        noised = release(plan_for(epsilon, DELTA, size), lists, keys, SeededSource(seed))
+        plan = plan_for(epsilon, DELTA, size, differences=False, means=True)
+        noised = release(plan, lists, keys, SeededSource(seed))
     domains = [DOMAINS[0]] * data.sources + [DOMAINS[1]] * data.targets
     cost = min(float(epsilon), 1e3)
     table = similarity_table(

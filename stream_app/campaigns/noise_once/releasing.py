@@ -49,18 +49,19 @@ class NoisePlan:
     """Sums over `items`: the bound of a contribution in grid units, the variance of the noise.
 
     differences: whether sums of differences and of values are released too, which Slope One needs;
-    without them counts have the whole budget.
+    without them counts have the whole budget, or with `means` all but what sums of values take.
     """
 
     items: int
     bound: int
     variance: Fraction
     differences: bool = True
+    means: bool = False
 
     @property
     def size(self) -> int:
         """The number of noised integers."""
-        return place_count(self.items, differences=self.differences)
+        return place_count(self.items, differences=self.differences, means=self.means)
 
     @property
     def certificate(self) -> CampaignCertificate:
@@ -97,7 +98,12 @@ class NoisedTable:
 
 
 def plan_for(
-    epsilon: Fraction | float, delta: Fraction | float, items: int, *, differences: bool = True
+    epsilon: Fraction | float,
+    delta: Fraction | float,
+    items: int,
+    *,
+    differences: bool = True,
+    means: bool = False,
 ) -> NoisePlan:
     """Return the plan of least noise whose certificate is within (epsilon, delta).
 
@@ -110,12 +116,12 @@ def plan_for(
         raise ValueError(f"delta {delta}: must be above 0 and below 1")
     if not LEAST_ITEMS <= items <= MOST_ITEMS:
         raise ValueError(f"{items} items: must be {LEAST_ITEMS} to {MOST_ITEMS:,}")
-    size = place_count(items, differences=differences)
+    size = place_count(items, differences=differences, means=means)
     square = largest_square(Fraction(epsilon), Fraction(delta), size)
     mu = math.sqrt(square)
     fine = max(_DEVIATION * mu, min(_LEAST_BOUND, _MOST_DEVIATION * mu))
     bound = max(1, min(MAX_BOUND, int(fine)))
-    return NoisePlan(items, bound, least_variance(bound, square), differences)
+    return NoisePlan(items, bound, least_variance(bound, square), differences, means)
 
 
 def release(
@@ -145,8 +151,9 @@ def exact_sums(
 ) -> NDArray[np.int64]:
     """Return the sums (plan.size,) without noise: private, for `release` and for evaluation."""
     total = np.zeros(plan.size, np.int64)
+    parts = {"differences": plan.differences, "means": plan.means}
     for slots, values in lists:
-        added = contribution(slots, values, plan.items, plan.bound, differences=plan.differences)
+        added = contribution(slots, values, plan.items, plan.bound, **parts)
         total[added.places] += added.integers  # no place is twice there
         progress(1)
     return total
@@ -166,6 +173,7 @@ def table_of(
     if plan.differences:
         differences[np.triu_indices(plan.items, 1)] = units[half + plan.items :]
         differences -= differences.T
+    if plan.differences or plan.means:
         sums = units[half : half + plan.items] + MIDDLE * raters
     return CoRatingTable(
         version=version,

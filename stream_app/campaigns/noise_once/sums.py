@@ -6,6 +6,7 @@ For a device with the items J, |J| = m, of values r, z = clip(r, 1, 5) - 3:
     differences  z_j - z_k for every pair j < k                     norm^2  m sum z^2 - (sum z)^2
     values       z_j for every j                                    norm^2  sum z^2
 
+Without differences, values alone are a part or none: beside counts they add little to the norm.
 The vector is divided by its L2 norm, one weight w for all of its entries (McSherry and Mironov
 2009, section 4.2: a user of many ratings weighs less on each), so that sums of differences over
 sums of counts stay weighted means. Then it is rounded to the grid of `grid.py`, where its norm in
@@ -33,10 +34,12 @@ class Contribution(NamedTuple):
     integers: NDArray[np.int32]
 
 
-def place_count(items: int, *, differences: bool) -> int:
+def place_count(items: int, *, differences: bool, means: bool = False) -> int:
     """Return the number of coordinates of the sums over `items`."""
     counts = triangle.length(items)
-    return counts + (counts if differences else 0)  # pairs and one value an item: as many again
+    if differences:
+        return 2 * counts  # pairs and one value an item: as many again
+    return counts + (items if means else 0)
 
 
 def contribution(
@@ -46,8 +49,11 @@ def contribution(
     bound: int,
     *,
     differences: bool,
+    means: bool = False,
 ) -> Contribution:
     """Return what a device adds: slots (m,) of its items, each at most once, values (m,) in stars.
+
+    means: values are a part where differences are none.
 
     Raises ValueError for slots outside 0 .. items - 1, an item that is twice there, another number
     of values, or a value that is not finite: the norm is that of a list of different items.
@@ -57,11 +63,14 @@ def contribution(
     pairs = triangle.pair_places(at, items)
     places = [at, pairs]
     parts = [np.ones(len(at)), np.full(len(pairs), triangle.ROOT_2)]
+    z = np.clip(stars, MIDDLE - REACH, MIDDLE + REACH) - MIDDLE
+    start = triangle.length(items)
+    if differences or means:
+        places.append(start + at)
+        parts.append(z)
     if differences:
-        z = np.clip(stars, MIDDLE - REACH, MIDDLE + REACH) - MIDDLE
-        start = triangle.length(items)
-        places += [start + at, start + pairs]
-        parts += [z, z[first] - z[second]]
+        places.append(start + pairs)
+        parts.append(z[first] - z[second])
     vector = np.concatenate(parts)
     norm = float(np.sqrt(np.square(vector).sum()))
     integers = to_grid(vector / norm if norm else vector, bound)

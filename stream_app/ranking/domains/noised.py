@@ -1,16 +1,18 @@
 """The public table from noisy sums of what devices rated together: computed once, free afterwards.
 
-    s_jk = max(c_jk, 0) / sqrt((n_j + beta) (n_k + beta))      beta: the damping, see below
-    a link where c_jk is above sqrt(2 ln n) standard deviations of its noise, n items: noise alone
-           gives an item less than one (Donoho and Johnstone 1994)
-    step   an item without a link into a domain takes  s_ab s_bt  over the items b of its own
-           domain that have one: the path over a bridge of Guerraoui et al. (2017, section 4.2)
-    mean   3 + (sum_j - 3 n_j) / (n_j + beta)
-    d_jk   (sum of r_j - r_k) / (max(c_jk, 0) + beta)
+    C = V diag(l) V' + noise of deviation s;  edge = 2 s sqrt n                    (Wigner 1958)
+    keep l > edge (1 + n^(-2/3))              noise alone exceeds it in 1 of 100 (Tracy-Widom)
+    G = V diag(t / (t + RIDGE)) V',  t = sqrt(l^2 - edge^2)
+    s_jk = max(G_jk, 0), over the largest within the domain of k, or into it from all others
+    mean   3 + (sum_j - 3 n_j) / (n_j + beta)                      beta: the damping, see below
+    d_jk   mean_j - mean_k
 
-c_jk, n_j: noisy weights of co-raters and raters. The order of equal links is that of
-`links.strongest`. Numpy's float sums are those of elements alone, so machines agree to rounding;
-the table is made once and published as bytes.
+C_jk, n_j = C_jj: noisy weights of co-raters and raters. A single pair is mostly noise where a
+direction of many pairs is not: the spectrum of the noise ends at the edge, and t is what is left
+of an eigenvalue and of the cosine of its vector (Benaych-Georges and Nadakuditi 2011, section 3.1;
+as `campaigns/learning/together.py`). Where no direction clears the edge the table has no links.
+The order of equal links is that of `links.strongest`. LAPACK's and numpy's sums differ by
+machine in the last digits; the table is made once and published as bytes.
 """
 
 from __future__ import annotations
@@ -27,8 +29,9 @@ from stream_app.ranking.domains.similarity_table import MOST_DEVIATION, Similari
 from stream_app.ranking.similarity.table import CoRatingTable
 
 MOST_LINKS = 50
+RIDGE = 30.0  # weighted devices: a direction of as many counts half
 _MIDDLE = 3.0
-_BRIDGES = 10  # of an item's links within its domain, those that a step goes over
+_LEAST = 1 / 255  # of the strongest similarity: what the bytes of a table round to a link
 
 
 @dataclass(frozen=True)
@@ -58,23 +61,18 @@ def similarity_table(
     domain = np.array([names.index(name) for name in domain_of], np.uint8)
     beta = np.float32(noise.damping)
     raters = sums.raters.clip(0)
-    linked = sums.counts > np.float32(clear(len(sums.keys)) * noise.deviation)
-    norms = 1 / np.sqrt(raters + beta)
-    similar = np.where(linked, sums.counts * (norms[:, None] * norms), 0).clip(0, 1)
-    np.fill_diagonal(similar, 0)
-    apart = sums.differences / (sums.counts.clip(0) + beta)
+    drawn = _MIDDLE + (sums.sums - _MIDDLE * raters) / (raters + beta)
+    means = drawn.clip(LOWEST, HIGHEST).astype(np.float32)
+    similar = smoothed(sums.counts, noise.deviation)
     targets, similarities, deviations = [], [], []
     for into in range(len(names)):
         columns = np.flatnonzero(domain == into)
-        found = strongest(
-            sums.keys, sums.keys[columns], _reached(similar, domain, into), MOST_LINKS
-        )
+        found = strongest(sums.keys, sums.keys[columns], _into(similar, domain, into), MOST_LINKS)
         places = np.where(found.places >= 0, columns[found.places], -1)
         targets.append(_wide(places, -1))
         similarities.append(_wide(found.similarities, 0))
-        chosen = np.take_along_axis(apart, places.clip(0), axis=1)
-        deviations.append(_wide(np.where(places >= 0, chosen, 0), 0))
-    means = _MIDDLE + (sums.sums - _MIDDLE * raters) / (raters + beta)
+        apart = means[:, None] - means[places]
+        deviations.append(_wide(np.where(places >= 0, apart, 0), 0))
     return SimilarityTable(
         sums.version,
         terms.release,
@@ -84,7 +82,7 @@ def similarity_table(
         sums.keys,
         names,
         domain,
-        means=means.clip(LOWEST, HIGHEST).astype(np.float32),
+        means=means,
         rates=(raters / max(float(raters.sum()), 1e-9)).clip(0, 1).astype(np.float32),
         targets=np.stack(targets).astype(np.int32),
         similarities=np.stack(similarities).astype(np.float32),
@@ -92,22 +90,29 @@ def similarity_table(
     )
 
 
-def clear(items: int) -> float:
-    """Return how many standard deviations of its noise a count of a link is above."""
-    return math.sqrt(2 * math.log(max(items, 2)))
+def smoothed(counts: NDArray[np.floating], deviation: float) -> NDArray[np.float64]:
+    """Return G (n, n) of noisy counts (n, n), whose noise off the diagonal has `deviation`."""
+    values, vectors = np.linalg.eigh(counts.astype(np.float64))
+    edge = 2 * deviation * math.sqrt(len(counts))
+    kept = values > edge * (1 + len(counts) ** (-2 / 3))
+    strengths = np.sqrt(np.square(values[kept]) - edge * edge)
+    directions = vectors[:, kept]
+    found: NDArray[np.float64] = (directions * (strengths / (strengths + RIDGE))) @ directions.T
+    return found
 
 
-def _reached(
-    similar: NDArray[np.float32], domain: NDArray[np.uint8], into: int
-) -> NDArray[np.float32]:
-    """Return (n, m) similarities to the items of a domain, over a bridge where there is no link."""
-    across = similar[:, domain == into].copy()
-    for item in np.flatnonzero((domain != into) & ~(across > 0).any(axis=1)):
-        own = np.where(domain == domain[item], similar[item], 0)
-        bridges = np.argsort(-own, kind="stable")[:_BRIDGES]
-        steps = own[bridges, None] * similar[np.ix_(bridges, np.flatnonzero(domain == into))]
-        across[item] = steps.max(axis=0, initial=0)
-    return across
+def _into(
+    similar: NDArray[np.float64], domain: NDArray[np.uint8], into: int
+) -> NDArray[np.float64]:
+    """Return (n, m) similarities 0 .. 1 to the items of a domain, from each other domain and from
+    its own over the largest of either."""
+    columns = np.flatnonzero(domain == into)
+    found = similar[:, columns].clip(0, None)
+    found[columns, np.arange(len(columns))] = 0
+    for own in (True, False):
+        rows = (domain == into) == own
+        found[rows] /= max(float(found[rows].max(initial=0)), np.finfo(np.float64).tiny)
+    return np.where(found >= _LEAST, found, 0)
 
 
 def _wide(rows: NDArray[np.generic], empty: int) -> NDArray[np.generic]:

@@ -1,9 +1,8 @@
 """The public table of how items go together, within a domain and from one domain to another.
 
     targets[d, a, p]       the p-th strongest link of item a into domain d, as a place of `keys`; -1
-    similarities[d, a, p]  how alike the two are, 0 .. 1; 0 where there are fewer links
-    deviations[d, a, p]    by how many stars item a is rated above the target by those who rated
-                           both, drawn to 0 where they are few (damped Slope One)
+    similarities[d, a, p]  how much a stands for the target, 0 .. 1; 0 where there are fewer links
+    deviations[d, a, p]    by how many stars item a is rated above the target
 
 Every number is computed from one noisy sum over devices, once: whatever is computed from the table
 reveals nothing more. `epsilon` at `delta` is what this table costs a device, everything that it
