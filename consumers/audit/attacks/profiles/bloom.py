@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from consumers.audit.attacks.profiles.decoder import Chains, SlotRun, started
 from consumers.audit.attacks.profiles.knowledge import Knowledge
-from stream_app.kernels.decoding import bloom_chains
 from stream_app.privacy.profiles.blip import Blip
 from stream_app.privacy.profiles.codebook import positions
 
@@ -67,6 +66,8 @@ class BloomDecoder:
         random: np.random.Generator,
     ) -> NDArray[np.float64]:
         """Return P(j in P | released) of every item by the chain over bits, (n,)."""
+        from stream_app.kernels.decoding import bloom_chains  # needs numba, a reader need not
+
         inside = np.zeros(len(odds), np.uint8)
         covers = np.zeros(self._mechanism.length, np.int32)
         totals = np.zeros((2, len(odds)))
@@ -85,6 +86,8 @@ class BloomDecoder:
         random: np.random.Generator,
     ) -> NDArray[np.float64]:
         """Return P(j in P | released) of the pool's items by the chain over slots, (pool,)."""
+        from stream_app.kernels.decoding import bloom_chains  # needs numba, a reader need not
+
         mechanism, items = self._mechanism, self.knowledge.catalogue[run.pool]
         places, starts = positions(items, mechanism.hashes, mechanism.length)
         slots, inside = started(run, random), np.zeros(len(items), np.uint8)

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from consumers.audit.attacks.profiles.decoder import Chains, SlotRun, started
 from consumers.audit.attacks.profiles.knowledge import Knowledge
-from stream_app.kernels.decoding import projection_chains
 from stream_app.privacy.profiles.codebook import signs
 from stream_app.privacy.profiles.jlt import Jlt
 
@@ -73,6 +72,8 @@ class ProjectionDecoder:
         random: np.random.Generator,
     ) -> NDArray[np.float64]:
         """Return P(j in P | released) of every item by the chain over bits, (n,)."""
+        from stream_app.kernels.decoding import projection_chains  # needs numba, a reader need not
+
         along, inside = self._along(released), np.zeros(len(odds), np.uint8)
         totals = np.zeros((2, len(odds)))
         for kept, sweeps in enumerate((chains.burn_sweeps, chains.sweeps)):
@@ -90,6 +91,8 @@ class ProjectionDecoder:
         random: np.random.Generator,
     ) -> NDArray[np.float64]:
         """Return P(j in P | released) of the pool's items by the chain over slots, (pool,)."""
+        from stream_app.kernels.decoding import projection_chains  # needs numba, a reader need not
+
         gram = np.ascontiguousarray(self._gram[np.ix_(run.pool, run.pool)])
         slots, inside = started(run, random), np.zeros(len(run.pool), np.uint8)
         inside[slots[slots >= 0]] = 1
