@@ -47,6 +47,16 @@ def test_links_are_the_largest_of_the_smoothed_counts() -> None:
     assert (table.version, table.release, table.spent) == (9, 3, 2.0)
 
 
+def test_the_strongest_link_within_a_domain_is_one_and_none_is_to_itself() -> None:
+    sums = counted([[9, 3, 1], [3, 4, 2], [1, 2, 8]], [27, 16, 2])
+    table = similarity_table(sums, ["a", "a", "b"], Noise(0.0, 1.0), TERMS)
+    assert all(item not in table.targets[:, item] for item in range(3))
+    assert table.targets[0, :2, 0].tolist() == [1, 0]
+    assert table.similarities[0, :2, 0] == pytest.approx(
+        [1, 1]
+    )  # not less than an item's with itself
+
+
 def test_an_item_is_linked_to_what_no_user_rated_with_it() -> None:
     """Item 0 of a goes with 1 of a, which goes with 2 of b; no user rated 0 and 2."""
     sums = counted([[9, 6, 0], [6, 9, 6], [0, 6, 9]], [27, 27, 27])
