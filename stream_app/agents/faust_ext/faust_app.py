@@ -14,12 +14,13 @@ import faust
 
 from stream_app.agents.faust_ext.group_membership import member_identity
 from stream_app.agents.faust_ext.table_manager import PatientTableManager
-from stream_app.agents.faust_ext.web_access import Access
-from stream_app.agents.faust_ext.web_server import LimitedWeb, Limits
+from stream_app.agents.faust_ext.web_server import LimitedWeb
 from stream_app.errors import UserError
 from stream_app.kafka import tls
 from stream_app.kafka.clients import Connection
 from stream_app.settings import Settings
+from stream_app.web.access import Access
+from stream_app.web.connections import Limits
 
 SESSION_SECONDS = 6.0
 _SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")

@@ -10,9 +10,10 @@ from typing import Any
 import faust
 import pytest
 
-from stream_app.agents.faust_ext.web_access import Access
-from stream_app.agents.faust_ext.web_server import LimitedWeb, Limits
+from stream_app.agents.faust_ext.web_server import LimitedWeb
 from stream_app.broker.local import free_ports
+from stream_app.web.access import Access
+from stream_app.web.connections import Limits
 from tests.fixtures.waiting import PATIENCE_SECONDS
 
 TOKEN = "the-token-of-a-test"

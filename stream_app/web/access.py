@@ -1,8 +1,8 @@
-"""Which requests the admin port answers: by the name in `Host`, and by a token where one is set.
+"""Which requests a server answers: by the name in `Host`, and by a token where one is set.
 
-    Host     an IP address, `localhost`, `admin_host`, or a name in `admin_hosts`
+    Host     an IP address, `localhost`, or a name of the settings (`admin_hosts`, `gateway_hosts`)
     token    `Authorization: Bearer` with the setting `admin_token`, for all pages but /livez and
-             /readyz
+             /readyz; the gateway has none
 
 A web page of another origin can have a browser send requests to a port on loopback, under a name
 of its own that it lets point there (DNS rebinding), and then read the replies. The browser puts
@@ -27,17 +27,19 @@ _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @dataclass(frozen=True)
 class Access:
-    """The names under which the port answers, and the token that it asks for."""
+    """The names under which the port answers, the token that it asks for, and the setting of the
+    names."""
 
     names: frozenset[str]
     token: str | None = None
+    setting: str = "admin_hosts"
 
     def refusal(self, path: str, host: str | None, authorization: str | None) -> tuple[int, str]:
         """Return the status and the sentence for a request that is not answered; (0, "") else."""
         if not self._is_served(host):
             return 421, (
                 f"host {(host or 'missing')[:100]!r} is not served here: use the IP address, or "
-                "add the name to admin_hosts"
+                f"add the name to {self.setting}"
             )
         if self.token is not None and path not in OPEN and not self._is_known(authorization):
             return 401, "send the header Authorization: Bearer with the value of admin_token"
@@ -71,4 +73,5 @@ class Access:
         if not status:
             return await handler(request)
         more: dict[str, Any] = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
-        return web.json_response({"error": sentence}, status=status, headers=more)
+        reason = "token" if status == 401 else "host"
+        return web.json_response({"error": sentence, "reason": reason}, status=status, headers=more)
