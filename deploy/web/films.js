@@ -1,0 +1,157 @@
+// Your device: the films, their stars, the choice of protection. All of it stays on this page.
+
+import { byId, el, fill, say } from "./dom.js";
+import { starsFor } from "./stars.js";
+import { fraction, plural, rated, short, strength, times } from "./words.js";
+
+const SHOWN = 12; // films at a time
+const POPULAR = 24; // "Show others" goes round these, and on to less popular ones
+
+let first = 0; // place of the first film shown
+let drawn = ""; // what the rows show, so that typing and focus survive a redraw
+
+const words = (film) => [film.title, film.year, ...film.genres].join(" ").toLocaleLowerCase();
+
+/** The films to show: found by the words typed, or the next ones by popularity. */
+const chosen = (catalogue, typed) => {
+  const wanted = typed.toLocaleLowerCase().split(/\s+/).filter(Boolean);
+  if (!wanted.length) return catalogue.slice(first, first + SHOWN);
+  return catalogue
+    .filter((film) => wanted.every((word) => words(film).includes(word)))
+    .slice(0, SHOWN);
+};
+
+const row = (view, film, rate) => {
+  const record = view.byKey.get(film.key);
+  const levels = view.levels;
+  const level = record ? record.level : null;
+  return el(
+    "div",
+    { class: record ? "film rated" : "film", "data-key": film.key },
+    el(
+      "p",
+      { class: "title" },
+      film.title,
+      film.year ? el("span", { class: "year" }, ` ${film.year}`) : null,
+    ),
+    starsFor(film, record ? record.levels : levels, level, (value, byKeyboard) =>
+      rate(film, value, byKeyboard),
+    ),
+    el(
+      "p",
+      { class: "answer" },
+      record ? ["sent ", el("b", {}, short(record.report, record.levels))] : null,
+    ),
+  );
+};
+
+/** Draw the films again where they changed. */
+export const showFilms = (view, rate) => {
+  const films = chosen(view.catalogue, byId("filter").value);
+  const state = JSON.stringify([
+    view.levels,
+    view.ready,
+    films.map((film) => [film.key, film.retried ?? 0, view.byKey.get(film.key)?.report ?? null]),
+  ]);
+  if (state === drawn) return;
+  drawn = state;
+  if (!films.length) {
+    fill(
+      "films",
+      el(
+        "p",
+        { class: "quiet" },
+        view.catalogue.length
+          ? "No film has these words."
+          : "No films yet: the catalogue is still arriving.",
+      ),
+    );
+    return;
+  }
+  fill(
+    "films",
+    films.map((film) => row(view, film, rate)),
+  );
+};
+
+/** Connect the search field and the button for other films. */
+export const listenToFilms = (redraw) => {
+  byId("filter").addEventListener("input", redraw);
+  byId("others").addEventListener("click", () => {
+    byId("filter").value = "";
+    first = first + SHOWN >= POPULAR * 2 ? 0 : first + SHOWN;
+    redraw();
+  });
+};
+
+/** Move the focus to the next film without a rating, or to the first. */
+export const focusNext = (key) => {
+  const rows = [...document.querySelectorAll("#films .film")];
+  const place = rows.findIndex((film) => film.dataset.key === key);
+  const next = [...rows.slice(place + 1), ...rows].find((film) => !film.matches(".rated"));
+  (next?.querySelector("input") ?? byId("others")).focus();
+};
+
+/** Say what became of the last rating: what was clicked, and what was sent in its place. */
+export const sayLast = (view, record) => {
+  if (!record) return say("last", "");
+  const title = view.titleOf(record);
+  const [clicked, sent] = [rated(record.level, record.levels), rated(record.report, record.levels)];
+  say(
+    "last",
+    record.level === record.report
+      ? `${title}: you clicked ${clicked}, and the draw left it at that. The server cannot know.`
+      : `${title}: you clicked ${clicked}, the draw made it ${sent}. Only that is sent.`,
+  );
+};
+
+const protectionNote = (view, fixed) =>
+  fixed
+    ? "Fixed by your first rating. Another protection needs a new device."
+    : "× says how many times likelier one rating can make an answer than another, at most. " +
+      `${plural(view.spent?.left ?? 0, "rating")} with this protection fit into your budget.`;
+
+/** The choice among the mechanisms of this browser; fixed by the first rating. */
+export const showProtection = (view, choose) => {
+  const fixed = view.records.length > 0;
+  const key = JSON.stringify([view.mechanisms.map(({ id }) => id), fixed]);
+  const box = byId("protection");
+  if (box.dataset.key === key) {
+    if (view.mechanisms.length) fill(box.querySelector(".quiet"), protectionNote(view, fixed));
+    return;
+  }
+  box.dataset.key = key;
+  if (!view.mechanisms.length) return fill(box);
+  const options = view.mechanisms.map((mechanism) => {
+    const epsilon = fraction(mechanism.epsilon);
+    return el(
+      "label",
+      {},
+      el("input", {
+        type: "radio",
+        name: "protection",
+        value: mechanism.id,
+        checked: mechanism.id === view.mechanism.id,
+        disabled: fixed,
+        onchange: () => choose(mechanism),
+      }),
+      el(
+        "span",
+        {},
+        el("b", {}, strength(epsilon)),
+        ` ≤ ${times(epsilon)}× `,
+        el("small", {}, `(ε ${mechanism.epsilon})`),
+      ),
+    );
+  });
+  return fill(
+    box,
+    el(
+      "fieldset",
+      {},
+      el("legend", {}, "Protection of each rating"),
+      el("div", { class: "choice" }, options),
+    ),
+    el("p", { class: "quiet" }, protectionNote(view, fixed)),
+  );
+};

@@ -1,0 +1,118 @@
+// For you: the list made here, the server's list, and the one without privacy, side by side.
+
+import { byId, el, fill, say } from "./dom.js";
+import { rank } from "./ranking.js";
+import { listed, plural } from "./words.js";
+
+export const LENGTH = 10;
+
+/** The history that the ranking takes, oldest first; `stars` says which stars a record counts. */
+export const historyOf = (records, stars) =>
+  records.map((record) => ({ key: record.key, stars: stars(record) }));
+
+/** What this browser would recommend; the popular films where there is no item side. */
+export const ownList = (view) => {
+  if (view.side)
+    return rank(
+      view.side,
+      historyOf(view.records, (record) => record.stars),
+      LENGTH,
+    );
+  return view.catalogue
+    .filter((film) => !view.byKey.has(film.key))
+    .slice(0, LENGTH)
+    .map((film) => ({ key: film.key, because: [] }));
+};
+
+/** The same with privacy off: the table of the true ratings of a demo. */
+export const clearList = (view) =>
+  view.clear
+    ? rank(
+        view.clear,
+        historyOf(view.records, (record) => record.stars),
+        LENGTH,
+      )
+    : null;
+
+/** How many entries of a list are in another. */
+export const shared = (list, other) => {
+  const keys = new Set(other.map(({ key }) => key));
+  return list.filter(({ key }) => keys.has(key)).length;
+};
+
+const entry = (view, { key, because = [], title }, mine) =>
+  el(
+    "li",
+    { "data-key": key },
+    el("span", { class: "title" }, title ?? view.nameOf(key)),
+    mine?.has(key)
+      ? el("span", { class: "also", title: "also in the list ranked here" }, "also yours")
+      : null,
+    because.length
+      ? el(
+          "span",
+          { class: "why" },
+          `goes with ${listed(because.slice(0, 2).map((reason) => view.nameOf(reason)))}`,
+        )
+      : null,
+  );
+
+const ownNote = (view) => {
+  if (!view.side) return "The server has not learned enough yet. Until then: the popular films.";
+  if (!view.records.length) return "The popular films, until you rate one.";
+  return "From your true stars. Not sent to any computer.";
+};
+
+const askedNote = (view, mine) => {
+  if (!view.records.length) return "The server knows nothing of you yet.";
+  if (view.askedProblem) return view.askedProblem;
+  if (!view.asked) return "Asked as soon as Kafka has one of your answers.";
+  const found = view.asked.filter(({ key }) => mine.has(key)).length;
+  return `From your noised answers. ${found} of ${view.asked.length} are also in yours.`;
+};
+
+const clearNote = (view, list, mine) => {
+  if (!view.clear)
+    return "Nothing to compare with here: only a demo, whose people are simulated, knows true ratings.";
+  const found = list.filter(({ key }) => mine.has(key)).length;
+  return `What a table of everybody’s true ratings would give. ${found} of ${list.length} are also in yours.`;
+};
+
+/** Draw the three lists. */
+export const showLists = (view) => {
+  const own = view.own;
+  const mine = new Set(own.map(({ key }) => key));
+  fill(
+    "own",
+    own.map((item) => entry(view, item)),
+  );
+  say("own-note", ownNote(view));
+  const asked = view.records.length && view.asked ? view.asked : [];
+  fill(
+    "asked",
+    asked.map((item) => entry(view, { key: item.key, title: item.title || null }, mine)),
+  );
+  say("asked-note", askedNote(view, mine));
+  const clear = view.clear ? view.clearOwn : [];
+  fill(
+    "clear",
+    clear.map(({ key }) => entry(view, { key }, mine)),
+  );
+  say("clear-note", clearNote(view, clear, mine));
+  byId("clear").closest("div").classList.toggle("absent", !view.clear);
+};
+
+/** How many of your own list stay when only which films you rated is used, and not your stars. */
+export const presenceOverlap = (view) => {
+  if (!view.side || !view.records.length) return null;
+  const blind = rank(
+    view.side,
+    historyOf(view.records, () => null),
+    LENGTH,
+  );
+  return { same: shared(view.own, blind), of: view.own.length };
+};
+
+export const presenceWords = ({ same, of }) =>
+  `${same} of your ${plural(of, "recommended film")} are the same when only which films you rated ` +
+  "is used, and none of your stars.";

@@ -1,0 +1,49 @@
+// What the page reads from the gateway: the same answers for every visitor, and one list.
+
+const OPTIONS = { credentials: "omit", referrerPolicy: "no-referrer", cache: "no-cache" };
+
+/** A refusal of the gateway, or its absence, as a sentence. */
+export class Unanswered extends Error {
+  constructor(sentence, status, reason) {
+    super(sentence);
+    [this.status, this.reason] = [status, reason];
+  }
+}
+
+const answer = async (path, options = {}) => {
+  let reply;
+  try {
+    reply = await fetch(path, { ...OPTIONS, ...options });
+  } catch {
+    throw new Unanswered("The gateway does not answer.", 0, "away");
+  }
+  if (reply.ok) return reply;
+  const refusal = await reply.json().catch(() => ({}));
+  throw new Unanswered(
+    refusal.error ?? `The gateway answered ${reply.status}.`,
+    reply.status,
+    refusal.reason,
+  );
+};
+
+export const readMechanisms = async () => (await answer("mechanisms")).json();
+
+/** The items that can be rated, most popular first. */
+export const readCatalogue = async () =>
+  (await (await answer("catalogue")).json()).items.filter((item) => !item.withdrawn);
+
+const bytesOrNull = async (path) => {
+  const reply = await answer(path);
+  return reply.status === 204 ? null : reply.arrayBuffer();
+};
+
+/** The bytes of the public item side, or null while there is none. */
+export const readSide = () => bytesOrNull("item-links");
+
+/** The bytes of the item side without privacy, in a demo only: null while there is none. */
+export const readClearSide = () => bytesOrNull("demo/item-links");
+
+/** The server's list for a pseudonym. */
+export const readList = async (pseudonym, count) =>
+  (await (await answer(`recommendations/${pseudonym}?k=${count}`, { cache: "no-store" })).json())
+    .items;

@@ -1,0 +1,77 @@
+// The rating of one film: a radio group of stars.
+//
+// A click rates. With the keyboard the arrows choose, and Enter, the space bar or the button rates:
+// a draw is made once and cannot be taken back, so moving through the stars must not make it.
+
+import { el, fill } from "./dom.js";
+import { rated } from "./words.js";
+
+const star = (half) => el("span", { class: half ? "star half" : "star", "aria-hidden": "true" });
+
+/** The radio group of `film` on a scale of `levels`; `rate(level, byKeyboard)` is called once.
+ *  A film that is rated has its level checked and takes no further answer. */
+export const starsFor = (film, levels, level, rate) => {
+  const group = el("div", { class: "stars", role: "radiogroup", "aria-label": film.name });
+  const inputs = [];
+  const commit = (byKeyboard) => {
+    const chosen = inputs.findIndex((input) => input.checked);
+    if (chosen >= 0) rate(chosen, byKeyboard);
+  };
+  for (let value = 0; value < levels; value++) {
+    const input = el("input", {
+      type: "radio",
+      name: `stars-${film.key}`,
+      value: String(value),
+      "aria-label": `${film.name}, ${rated(value, levels)}`,
+      checked: value === level,
+      disabled: level !== null,
+    });
+    inputs.push(input);
+    // The stars are drawn by the label; `filled` marks those up to the one chosen or pointed at.
+    const label = el(
+      "label",
+      { class: levels === 10 ? "narrow" : null },
+      input,
+      star(levels === 10),
+    );
+    label.addEventListener("pointerenter", () => level === null && paint(inputs, value));
+    group.append(label);
+  }
+  group.addEventListener("pointerleave", () => paint(inputs));
+  const button = el(
+    "button",
+    { type: "button", class: "confirm", hidden: true, onclick: () => commit(true) },
+    "Rate",
+  );
+  group.addEventListener("change", () => {
+    paint(inputs);
+    button.hidden = false;
+  });
+  // An arrow key also makes a click event, without a pointer and with a detail of 0.
+  group.addEventListener("click", (event) => {
+    if (event.target.matches("input") && event.detail > 0) commit(false);
+  });
+  group.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" && event.key !== " ") return;
+    event.preventDefault();
+    if (!inputs.includes(event.target) || event.target.disabled) return;
+    event.target.checked = true;
+    commit(true);
+  });
+  paint(inputs);
+  return el("div", { class: "rating" }, group, button);
+};
+
+const paint = (inputs, upTo = inputs.findIndex((input) => input.checked)) =>
+  inputs.forEach((input, value) => input.parentElement.classList.toggle("filled", value <= upTo));
+
+/** Stars that only show a level, with its words for a reader of the screen. */
+export const shownStars = (level, levels, words) =>
+  fill(
+    el("span", { class: "stars shown", role: "img", "aria-label": words }),
+    Array.from({ length: levels }, (_, value) =>
+      el("span", {
+        class: `star${levels === 10 ? " half" : ""}${value <= level ? " filled" : ""}`,
+      }),
+    ),
+  );

@@ -1,0 +1,64 @@
+// What the page shows, in one place. The true ratings are here and in the device's database, and
+// nowhere else.
+
+import { channelOf, posterior, priorOf, uniformResponse } from "./beliefs.js";
+import { fraction, internal } from "./words.js";
+
+export const BUDGET = { epsilon: 20, delta: 1e-6 };
+
+export const view = {
+  budget: BUDGET,
+  device: null,
+  mechanisms: [],
+  mechanism: null,
+  levels: 5,
+  ready: false,
+  catalogue: [],
+  films: new Map(),
+  side: null,
+  clear: null,
+  records: [],
+  byKey: new Map(),
+  spent: null,
+  own: [],
+  clearOwn: [],
+  asked: null,
+  askedProblem: "",
+  presence: null,
+  problems: new Map(),
+  nameOf: (key) => view.films.get(key)?.title ?? `item ${BigInt(`0x${key}`)}`,
+  titleOf: (record) => view.films.get(record.key)?.title ?? String(record.item),
+};
+
+const meanOf = (key) => {
+  const slot = view.side?.slots.get(key);
+  return slot === undefined ? null : view.side.ratings[slot];
+};
+
+/** A record with what can be concluded from its report. */
+export const concluded = (record) => {
+  const [, levels, epsilon] = record.mechanism.split(":");
+  const mechanism = view.mechanisms.find(({ id }) => id === record.mechanism);
+  const channel = mechanism
+    ? channelOf(mechanism.counts)
+    : uniformResponse(Number(levels), fraction(epsilon));
+  const prior = priorOf(Number(levels), meanOf(record.key));
+  return {
+    ...record,
+    levels: Number(levels),
+    stars: internal(record.level, Number(levels)),
+    channel,
+    prior,
+    belief: posterior(channel, prior, record.report),
+  };
+};
+
+/** Read the journal: the device's database is the one memory of what was rated. */
+export const readJournal = async () => {
+  view.records = (await view.device.records()).map(concluded);
+  view.byKey = new Map(view.records.map((record) => [record.key, record]));
+  view.mechanism =
+    view.mechanisms.find(({ id }) => id === view.records[0]?.mechanism) ?? view.mechanism;
+  view.spent = await view.device.spent(view.mechanism.id);
+  view.levels = view.mechanism.levels;
+};

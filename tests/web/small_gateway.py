@@ -1,0 +1,109 @@
+"""A gateway without Kafka: it decodes reports as the real one does, and keeps them.
+
+`answers` are the statuses of the next posts, in order (0: the connection is cut, HANGS: no answer
+before the end); after them every post is decoded. `posts` are the bodies of all posts, as they
+came.
+"""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stream_app.privacy import registry
+from stream_app.wire import Intake, WireError
+from stream_app.wire.decoding import decode_unaddressed
+
+WEB = Path(__file__).parents[2] / "deploy" / "web"
+HANGS = -1
+IDS = ("rr:5:2", "rr:5:1/2")
+
+
+def described(id: str) -> dict[str, object]:
+    """Return a mechanism as GET /mechanisms describes it."""
+    table = registry.parse(id).table()
+    assert table is not None
+    counts = [[str(count) for count in row] for row in table.counts]
+    return {"id": id, "family": "rr", "levels": 5, "counts": counts, "in_browser": True}
+
+
+@dataclass
+class SmallGateway:
+    """What the gateway hands out, answers and received."""
+
+    address: str = ""
+    mechanisms: list[dict[str, object]] = field(default_factory=lambda: [*map(described, IDS)])
+    answers: list[int] = field(default_factory=list)
+    posts: list[bytes] = field(default_factory=list)
+    mechanisms_status: int = 200
+    pages: dict[str, bytes] = field(default_factory=dict)
+
+    @property
+    def taken(self) -> list[dict[str, object]]:
+        """The different events that were posted, by seq."""
+        return sorted(map(json.loads, set(self.posts)), key=lambda event: event["seq"])
+
+
+@contextmanager
+def small_gateway() -> Iterator[SmallGateway]:
+    """Give a running one on a free port."""
+    gateway, ended = SmallGateway(), threading.Event()
+    intake = Intake.of_mechanisms([registry.parse(id) for id in IDS], 4, False)
+
+    class Views(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path == "/mechanisms":
+                handed = {"default": IDS[0], "allowed": gateway.mechanisms}
+                return self._send(gateway.mechanisms_status, handed)
+            if self.path in gateway.pages:
+                return self._send(200, gateway.pages[self.path], "text/html")
+            if self.path == "/":
+                return self._send(200, b"<!doctype html><title>page</title>", "text/html")
+            if not self.path.startswith("/web/"):
+                return self._send(404, {"error": "there is no such page"})
+            body = (WEB / Path(self.path).name).read_bytes()
+            return self._send(200, body, "text/javascript")
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            gateway.posts.append(body)
+            status = gateway.answers.pop(0) if gateway.answers else 202
+            if status == HANGS:
+                ended.wait()
+            if status in (0, HANGS):
+                return None  # the reply is lost
+            if status != 202:
+                return self._send(status, {"error": f"status {status}", "reason": "test"})
+            try:
+                event, _ = decode_unaddressed(body, intake)
+            except WireError as error:
+                return self._send(400, {"error": str(error), "reason": str(error.reason)})
+            return self._send(202, {"partition": 0, "offset": event.seq - 1, "duplicate": False})
+
+        def _send(self, status: int, body: object, kind: str = "application/json") -> None:
+            data = body if isinstance(body, bytes) else json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(data)))
+            self.send_header("Retry-After", "1")
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Views) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        gateway.address = f"http://127.0.0.1:{server.server_port}"
+        try:
+            yield gateway
+        finally:
+            ended.set()
+            server.shutdown()
+            thread.join()

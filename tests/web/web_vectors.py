@@ -1,0 +1,150 @@
+"""Vectors that the browser's device and Python share; `python -m tests.web.web_vectors` writes.
+
+tables        counts, and words with the reports that they draw: both edges of every interval
+pseudonyms    key, user, pseudonym
+events        fields of a report and its bytes
+whole_person  epsilon of 1 .. 100 reports at 1e-6, and how many (20, 1e-6) holds
+ranking       an item side (base64), histories, and what the device's ranker makes of them
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from fractions import Fraction
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from producers.pseudonyms import pseudonym
+from producers.ranking.ranker import Ranker
+from stream_app.privacy import registry
+from stream_app.privacy.accounting.plans import largest_count
+from stream_app.privacy.accounting.whole_person import report_loss
+from stream_app.privacy.exact.integer_tables import TOTAL, Table
+from stream_app.ranking.compact_side import decode_side, encode_side
+from stream_app.wire import Event, encode_json
+from stream_app.wire.ids import Item, key
+from tests.fixtures.item_sides import item_side
+
+PATH = Path(__file__).parents[2] / "deploy" / "web" / "vectors.json"
+EPSILONS = ("1/4", "1/2", "1", "2", "3", "4")
+BUDGET = Fraction(20), Fraction(1, 10**6)
+ITEMS: tuple[Item, ...] = (
+    *(0, 7, 2**53 + 1, 2**63 - 1),
+    *(
+        "alien",
+        'a "quoted" \\ back',
+        "tab\tand\nline\x01\x1f\x7f",
+        "Amélie 千と千尋 🎬",
+        "\u2028/</",
+    ),
+)
+
+
+def vectors() -> dict[str, Any]:
+    """Return all vectors."""
+    return {
+        "tables": [_draws(f"rr:{levels}:{e}") for levels, e in ((2, "1"), (5, "2"), (10, "1/4"))],
+        "pseudonyms": _pseudonyms(),
+        "events": _events(),
+        "whole_person": [
+            _whole_person(f"rr:{levels}:{e}") for levels in range(2, 11) for e in EPSILONS
+        ],
+        "ranking": _ranking(),
+    }
+
+
+def text() -> str:
+    """Return the file's text."""
+    return json.dumps(vectors(), ensure_ascii=True, separators=(",", ":")) + "\n"
+
+
+def table(id: str) -> Table:
+    found = registry.parse(id).table()
+    assert found is not None
+    return found
+
+
+def counts(id: str) -> list[list[str]]:
+    """Return a table as the gateway writes it."""
+    return [[str(count) for count in row] for row in table(id).counts]
+
+
+def _draws(id: str) -> dict[str, Any]:
+    found = []
+    for level, row in enumerate(table(id).counts):
+        ends = list(accumulate(row))
+        words = sorted({0, TOTAL - 1, *(e - 1 for e in ends), *(e for e in ends if e < TOTAL)})
+        levels = np.full(len(words), level, np.uint8)
+        reports = table(id).sample(levels, np.array(words, np.uint64))
+        found += [[level, str(w), int(z)] for w, z in zip(words, reports, strict=True)]
+    return {"id": id, "levels": len(table(id).counts), "counts": counts(id), "draws": found}
+
+
+def _pseudonyms() -> list[list[str]]:
+    keys = bytes(32), bytes(range(32)), b"\xff" * 32
+    return [[k.hex(), user, pseudonym(k, user).hex()] for k in keys for user in ("me", "7", "Zoë")]
+
+
+def _events() -> list[dict[str, Any]]:
+    found = []
+    for n, item in enumerate(ITEMS):
+        seq = (1, 2, 2**40)[n % 3]
+        device = bytes([n] * 16)
+        columns = np.array([key(item)], np.uint64), np.array([n % 5], np.uint8)
+        event = Event(device, seq, "rr:5:1/2", 20000 + n, *columns)
+        fields = {"device": device.hex(), "seq": seq, "mechanism": "rr:5:1/2", "epoch": 20000 + n}
+        named = {"item": item, "key": f"{key(item):016x}", "report": n % 5}
+        found.append({**fields, **named, "body": encode_json(event, [item]).hex()})
+    return found
+
+
+def _whole_person(id: str) -> dict[str, Any]:
+    loss, levels = report_loss(id), len(table(id).counts)
+    counted = range(1, 101) if levels == 5 else (1, 2, 10, 100)
+    keep, change = table(id).counts[0][:2]
+    return {
+        "id": id,
+        "levels": levels,
+        "table": [str(keep), str(change)],
+        "epsilons": [[n, loss.self_composed(n).epsilon(1e-6)] for n in counted],
+        "held": largest_count(id, *BUDGET),
+    }
+
+
+def _ranking() -> dict[str, Any]:
+    rng = np.random.default_rng(20)
+    encoded = encode_side(item_side(rng, 61, k=9, after=5, r=4, version=7))
+    side = decode_side(encoded)
+    ranker = Ranker(side)
+    found = []
+    for size in (0, 1, 2, 3, 5, 8, 13, 21, 40):
+        items = [int(each) for each in rng.choice(side.keys, size)]
+        items += [12345] * (size == 5)  # which the side does not know
+        stars = [None if size == 3 else float(each) for each in rng.integers(1, 6, len(items))]
+        listed = ranker.rank(items, stars, k=10, because=True)
+        taste = ranker._taste.taste(ranker.history(items, stars))
+        found.append(
+            {
+                "history": [
+                    {"key": f"{i:016x}", "stars": s} for i, s in zip(items, stars, strict=True)
+                ],
+                "list": [
+                    {
+                        "key": f"{each.item:016x}",
+                        "score": each.score,
+                        "because": [f"{reason:016x}" for reason in each.because],
+                    }
+                    for each in listed
+                ],
+                "taste": [float(each) for each in taste],
+            }
+        )
+    return {"side": base64.b64encode(encoded).decode(), "cases": found}
+
+
+if __name__ == "__main__":
+    PATH.write_text(text())
