@@ -12,7 +12,6 @@ A user is named by a pseudonym (32 hex characters), which only the user's device
 from __future__ import annotations
 
 import math
-import re
 import secrets
 import time
 from collections.abc import Collection, Mapping
@@ -21,10 +20,11 @@ from types import TracebackType
 from typing import Any, Self
 
 import msgspec
-from confluent_kafka import KafkaError, Message, TopicPartition
+from confluent_kafka import KafkaError, Message
 
 from stream_app.errors import UserError
 from stream_app.kafka import clients
+from stream_app.kafka.answers import BUSY, answer_in, ends, entries, refusal
 from stream_app.kafka.clients import Connection
 from stream_app.wire import (
     LIST_LENGTH,
@@ -34,13 +34,10 @@ from stream_app.wire import (
     Recommendation,
     Status,
     Topics,
-    WireError,
-    decode_message,
     encode_message,
     key,
+    key_of,
 )
-
-_UNNAMED = re.compile("key:[0-9a-f]{16}")
 
 
 class RecommendedItems(msgspec.Struct, frozen=True):
@@ -83,14 +80,7 @@ class Recommendations:
 
     def _listen(self) -> None:
         """Read the topic of answers from its current end, without joining a group."""
-        name = self._topics.recommendations
-        found = clients.listed(self._consumer, 5.0).get(name)
-        if found is None:
-            raise UserError(f"topic {name} does not exist; create it with murmurec topics apply")
-        places = [TopicPartition(name, p) for p in found.partitions]
-        for place in places:
-            place.offset = clients.offsets(self._consumer, place, 5.0)[1]
-        self._consumer.assign(places)
+        self._consumer.assign(ends(self._consumer, self._topics.recommendations))
 
     def best(
         self,
@@ -158,7 +148,7 @@ class Recommendations:
             if self._refused is not None:
                 raise UserError(f"{self._topics.queries}: {self._refused.str()}")
             message = self._consumer.poll(0.05)
-            reply = self._reply(message, query.id)
+            reply = answer_in(message, query.id)
             if reply is not None:
                 return _best(reply, k, time.monotonic() - started, excluded or (), *given)
         raise UserError(
@@ -168,18 +158,6 @@ class Recommendations:
 
     def _delivered(self, error: KafkaError | None, _: Message) -> None:
         self._refused = error
-
-    @staticmethod
-    def _reply(message: Message | None, correlation_id: str) -> Recommendation | None:
-        if message is None or message.error() is not None:
-            return None
-        if message.key() != correlation_id.encode():
-            return None
-        try:
-            reply: Recommendation = decode_message(Recommendation, message.value())
-        except WireError:
-            return None
-        return reply
 
     def close(self) -> None:
         """Close the connection."""
@@ -198,26 +176,14 @@ class Recommendations:
         self.close()
 
 
-def key_of(item: Item) -> int:
-    """Return the key of an item in an answer; `key:<hex>` is a text id not in the catalogue."""
-    if isinstance(item, str) and _UNNAMED.fullmatch(item):
-        return int(item[4:], 16)
-    return key(item)
-
-
 def _best(
     reply: Recommendation, k: int, seconds: float, excluded: Collection[int], *options: str
 ) -> RecommendedItems:
     if reply.status is Status.BUSY:
-        raise UserError("the worker is busy: ask again in a moment, or run another worker")
+        raise UserError(BUSY)
     if reply.status is not Status.OK:
-        raise UserError(_refusal(reply, options))
-    because = (*reply.because, *(None,) * (len(reply.items) - len(reply.because)))
-    found = [
-        (item, score, cause)
-        for item, score, cause in zip(reply.items, reply.scores, because, strict=True)
-        if item is not None and (score is not None or reply.guarantee is not None)
-    ]
+        raise UserError(refusal(reply, options))
+    found = entries(reply)
     listed = len(found)
     if excluded:
         found = [row for row in found if key_of(row[0]) not in excluded]
@@ -235,16 +201,3 @@ def _best(
         tuple(cause for _, _, cause in found),
         reply.guarantee,
     )
-
-
-def _refusal(reply: Recommendation, options: Collection[str]) -> str:
-    """Return the sentence for a query that was refused; a worker of an earlier release gives no
-    reason, and knows no option."""
-    if reply.reason is not None:
-        return f"the query was refused: {reply.reason}"
-    if options:
-        return (
-            f"the worker refused the query and its option {', '.join(options)}: a worker of an "
-            "earlier release knows none; update the worker"
-        )
-    return f"the worker answered {reply.status}: the query was rejected"

@@ -209,6 +209,37 @@ class Settings(BaseSettings):
         description="a secret of 16 to 512 printable characters that clients of the admin port "
         "send as bearer token, for all pages but /livez and /readyz; unset: none is asked for",
     )
+    gateway_host: str = Field(
+        "127.0.0.1", min_length=1, description="address at which the gateway listens"
+    )
+    gateway_port: int = Field(
+        8480, ge=0, le=65535, description="port of the gateway; 0: any free one"
+    )
+    gateway_hosts: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)] = Field(
+        (),
+        max_length=64,
+        description="names under which clients reach the gateway, comma separated, without a port; "
+        "IP addresses, localhost and gateway_host always do",
+    )
+    gateway_origins: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)] = Field(
+        (),
+        max_length=64,
+        description="origins whose web pages may use the gateway, such as https://shop.example, "
+        "comma separated; * for all; unset: its own page alone",
+    )
+    gateway_rate: float = Field(
+        50.0,
+        ge=0,
+        le=1_000_000,
+        description="events a second that a client's address, and a device, may send to the "
+        "gateway, and queries of an address, after a burst of four times as many; 0: no limit",
+    )
+    gateway_worker: str | None = Field(
+        None,
+        pattern=r"^https?://[^/?#@\s]+/?$",
+        description="where the gateway asks for a worker's numbers, such as http://worker:8470; "
+        "unset: the admin port on this machine",
+    )
     # Names of learners and indexes are checked against their tables in deployment.py.
     model: str = Field(
         "hybrid",
@@ -402,14 +433,30 @@ class Settings(BaseSettings):
         return value
 
     @field_validator(
-        "admin_token", "state_secret", "state_secret_file", "campaign_scope", mode="before"
+        "admin_token",
+        "state_secret",
+        "state_secret_file",
+        "campaign_scope",
+        "gateway_worker",
+        mode="before",
     )
     @classmethod
     def _unset(cls, value: object) -> object:
         """Take an empty text, as compose leaves an unset variable, for None."""
         return None if isinstance(value, str) and not value.strip() else value
 
-    @field_validator("admin_hosts")
+    @field_validator("gateway_origins")
+    @classmethod
+    def _origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        value = tuple(origin for origin in value if origin)  # as compose leaves an unset variable
+        for origin in value:
+            if origin != "*" and not re.fullmatch(r"https?://[A-Za-z0-9._\[\]:-]+", origin):
+                raise ValueError(
+                    f"{origin!r} is not an origin, such as https://shop.example, without a path"
+                )
+        return tuple(origin.lower() for origin in value)
+
+    @field_validator("admin_hosts", "gateway_hosts")
     @classmethod
     def _names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         value = tuple(name for name in value if name)  # as compose leaves an unset variable

@@ -27,6 +27,7 @@ from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
 from stream_app.kafka.compacted import exists, records
 from stream_app.wire import CatalogueEntry, Topics, WireError, decode_catalogue_entry, key
+from stream_app.wire.messages import named_entries
 from stream_app.wire.public_tables import (
     NEWEST_RECORDS,
     TableManifest,
@@ -226,10 +227,10 @@ def _learn(
     record_key: bytes | None,
     value: bytes | None,
 ) -> None:
-    if not value:  # a tombstone: the name 5 may belong to the number or to the string
-        name = (record_key or b"").decode(errors="replace")
-        for item in [k for k, entry in found.items() if str(entry.item) == name]:
-            del found[item]
+    if not value:
+        for item, name in named_entries(record_key):
+            if item in found and str(found[item].item) == name:
+                del found[item]
         return
     try:
         entry = decode_catalogue_entry(record_key, value)

@@ -1,30 +1,24 @@
 """The HTTP views of a worker: one port, on loopback unless `admin_host` names another address.
 
-/livez                          whether the process works
-/readyz                         whether the state is caught up, and if not the reason
-/metrics                        Prometheus
-/state                          cut, positions and digests, all of one cut; the current counts
-/recommendations/{user}?k=10    the query view; user is the pseudonym, 32 hex characters
-/similar?item=5                 items near to one; further options: `queries/http_query.py`
+/livez      whether the process works
+/readyz     whether the state is caught up, and if not the reason
+/metrics    Prometheus
+/state      cut, positions and digests, all of one cut; the current counts
 
+Queries come over Kafka; a gateway takes those over HTTP (`stream_app/gateway/asking/`).
 How many connections there may be, for how long, and under which names and tokens:
-`faust_ext/web_server.py` and `faust_ext/web_access.py`.
+`stream_app/web/`.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from typing import Any
 
 import faust
 import msgspec
 
-from stream_app.agents.queries import dispatch, http_query, replies
 from stream_app.agents.runtime import Runtime
 from stream_app.monitoring.metrics import CONTENT_TYPE
-from stream_app.serving.ranked_items import Refused
-from stream_app.wire import Query
 
 
 def attach(app: faust.App, runtime: Runtime) -> None:
@@ -52,29 +46,6 @@ def attach(app: faust.App, runtime: Runtime) -> None:
         except TimeoutError:
             sentence = "a round has stayed open: records that its cut names are missing"
             return web.json({"error": sentence}, status=503)
-
-    @app.page("/recommendations/{user}")
-    async def recommendations(web: Any, request: Any, user: str) -> Any:
-        return await answered(web, lambda: http_query.list_query(user, request.query))
-
-    @app.page("/similar")
-    async def similar(web: Any, request: Any) -> Any:
-        return await answered(web, lambda: http_query.similar_query(request.query))
-
-    async def answered(web: Any, asked: Callable[[], Query]) -> Any:
-        arrived = time.perf_counter()
-        try:
-            query = asked()
-        except ValueError as error:
-            runtime.metrics.query_refused()
-            return web.json({"error": str(error)}, status=400)
-        found = await dispatch.awaited(dispatch.outcome(runtime, query, "http", arrived))
-        if isinstance(found, Refused):
-            runtime.metrics.query_refused()
-            return web.json({"error": found.reason}, status=409)
-        shown = replies.page(runtime, query.user, query.k, found)
-        value = replies.encoded_page(shown, runtime.catalogue, query.k)
-        return web.bytes(value, content_type="application/json")
 
 
 async def state_of(runtime: Runtime) -> dict[str, Any]:

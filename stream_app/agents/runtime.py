@@ -239,21 +239,21 @@ class Runtime:
             assert self.checkpoints is not None, "attached before the first request"
             return await self.checkpoints.digests()
 
-    def answer(self, device: bytes, transport: str, arrived: float) -> RankedItems:
+    def answer(self, device: bytes, arrived: float) -> RankedItems:
         """Answer one query, measure its time since `arrived` (perf_counter), and sample its
         recall."""
         answer = self.recommender.answer(device, LIST_LENGTH)
-        self.metrics.query_answered(answer.method, transport, time.perf_counter() - arrived)
+        self.metrics.query_answered(answer.method, time.perf_counter() - arrived)
         self._answered += 1
         if self._answered % max(_SAMPLE, self.recommender.candidates // _SCORED) == 0:
             self.gauges.recall(self.recommender.recall(device, 10))
         return answer
 
-    def similar(self, item: Item, transport: str, arrived: float) -> RankedItems | Refused:
+    def similar(self, item: Item, arrived: float) -> RankedItems | Refused:
         """Answer a query for items near to one, and measure its time since `arrived`."""
         found = similar_items(self.recommender, item, LIST_LENGTH)
         if isinstance(found, RankedItems):
-            self.metrics.query_answered(found.method, transport, time.perf_counter() - arrived)
+            self.metrics.query_answered(found.method, time.perf_counter() - arrived)
         return found
 
     @property

@@ -70,7 +70,7 @@ class NeighbourLists(Protocol):
     """The part of the neighbours of profiles that the queries call."""
 
     def answer(
-        self, device: bytes, transport: str, arrived: float
+        self, device: bytes, arrived: float
     ) -> RankedItems | Refused | Awaitable[RankedItems | Refused]:
         """Return what devices with a profile like that of a device have, or why there is none;
         `arrived`: perf_counter of the query."""

@@ -31,6 +31,7 @@ COMMANDS = {
     ),
     "Server": (
         ("worker", "server.worker"),
+        ("gateway", "server.gateway"),
         ("warmup", "server.warmup"),
         ("topics", "server.topics"),
         ("state", "server.state"),
@@ -44,7 +45,11 @@ COMMANDS = {
         ("aggregate", "aggregator.aggregate"),
         ("rounds", "aggregator.rounds"),
     ),
-    "Reader": (("ask", "reader.ask"), ("audit", "reader.audit")),
+    "Reader": (
+        ("ask", "reader.ask"),
+        ("audit", "reader.audit"),
+        ("schemas", "reader.schemas"),
+    ),
     "Research": (
         ("evaluate", "research.evaluate"),
         ("tradeoff", "research.tradeoff"),

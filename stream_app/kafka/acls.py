@@ -1,4 +1,5 @@
-"""Checks the operations that a worker or an aggregator needs on its topics, before it starts.
+"""Checks the operations that a process needs on its topics: a worker or an aggregator before it
+starts, a gateway before it is ready.
 
     worker       READ     ratings  cuts  state  items  item links  queries
                  WRITE             cuts  state  item table  item links  recommendations  rejected
@@ -14,6 +15,8 @@
                  READ     profiles
     aggregator   READ     contributions  rounds
                  WRITE                   rounds
+    gateway      READ     items  item links  recommendations
+                 WRITE    ratings  queries
 
 Without this check a missing right appears late or as another error: a topic that the user may not
 describe looks absent, and a write is refused only at the first record, perhaps hours later. A
@@ -75,6 +78,17 @@ def of_a_worker(
 def of_an_aggregator(topics: Topics) -> dict[str, Operations]:
     """Return the operations that a party of a campaign needs on each topic."""
     return {topics.contributions: (_READ,), topics.rounds: (_READ, _WRITE)}
+
+
+def of_a_gateway(topics: Topics) -> dict[str, Operations]:
+    """Return the operations that a gateway needs on each topic: it reads no ratings."""
+    return {
+        topics.ratings: (_WRITE,),
+        topics.queries: (_WRITE,),
+        topics.recommendations: (_READ,),
+        topics.items: (_READ,),
+        topics.item_links: (_READ,),
+    }
 
 
 def check(

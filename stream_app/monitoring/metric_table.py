@@ -86,7 +86,7 @@ QUERY_OUTCOME = Label("outcome", ("answered", "expired", "refused", "busy"))
 LISTED_BY = (*METHODS, *BY_CO_RATINGS)
 RANKING = Label("method", LISTED_BY)
 MECHANISM, ADJACENCY = Label("mechanism"), Label("adjacency")
-METHOD, TRANSPORT, TABLE, PART = Label("method"), Label("transport"), Label("table"), Label("part")
+METHOD, TABLE, PART = Label("method"), Label("table"), Label("part")
 
 # From an in-cache answer to the longest time that a reader waits.
 QUERY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
@@ -192,7 +192,7 @@ METRICS: tuple[Metric, ...] = (
     Metric("index_items", "gauge", RELEASED, (METHOD,),
            "Items that an index can answer with."),
 
-    Metric("query_duration_seconds", "histogram", QUERIES, (METHOD, TRANSPORT),
+    Metric("query_duration_seconds", "histogram", QUERIES, (METHOD,),
            "Time from a query's arrival to its answer.", QUERY_BUCKETS),
     Metric("queries_total", "counter", QUERIES, (QUERY_OUTCOME,),
            "Queries by outcome."),

@@ -230,10 +230,10 @@ class Metrics:
 
     # --- queries --------------------------------------------------------------------------
 
-    def query_answered(self, method: str, transport: str, seconds: float) -> None:
+    def query_answered(self, method: str, seconds: float) -> None:
         """Count an answered query and how long it took from its arrival."""
         self._counters["queries_total"].labels("answered").inc()
-        self._histograms["query_duration_seconds"].labels(method, transport).observe(seconds)
+        self._histograms["query_duration_seconds"].labels(method).observe(seconds)
 
     def query_expired(self, queries: int = 1) -> None:
         """Count queries whose deadline had passed before they were read."""

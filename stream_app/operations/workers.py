@@ -1,4 +1,5 @@
-"""Reads the pages of a running worker: the state that it reports at `/state`, and others."""
+"""Reads the pages of a running worker or gateway: the state that it reports at `/state`, and
+others."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from stream_app.wire.state_records import StateOrigin
 
 _SECONDS = 15.0
 _LONGEST = 1 << 20
-_REFUSED = (400, 401, 409, 421)
+_REFUSED = (400, 401, 409, 421, 429, 503)
 
 
 class ReportedState(msgspec.Struct, frozen=True):
@@ -28,7 +29,7 @@ class ReportedState(msgspec.Struct, frozen=True):
 
 
 class _Refusal(msgspec.Struct, frozen=True):
-    """What a worker answers where it refuses a request."""
+    """What is answered where a request is refused."""
 
     error: str
 
@@ -48,10 +49,10 @@ def ask(url: str, token: str | None = None) -> ReportedState:
 
 
 def page(url: str, path: str, token: str | None, seconds: float) -> bytes:
-    """Return a page of the worker at `url`; OSError, HTTPException or ValueError without one.
+    """Return a page of what runs at `url`; OSError, HTTPException or ValueError without one.
 
-    Raises UserError with the worker's own sentence where it refuses the token, the host or what is
-    asked for.
+    Raises UserError with the sentence of the other side where it refuses the token, the host or
+    what is asked for, or cannot answer now.
     """
     request = urllib.request.Request(url.rstrip("/") + path)
     if token is not None:

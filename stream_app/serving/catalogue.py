@@ -24,8 +24,8 @@ from stream_app.wire import (
     decode_catalogue_entry,
     json_bytes,
     key,
-    parse_item,
 )
+from stream_app.wire.messages import named_entries
 
 _STRING = 1 << 63
 _UNLISTED_BYTES = json_bytes(f"key:{_STRING:016x}")  # as long as a number or longer
@@ -78,17 +78,11 @@ class Catalogue:
         self._withdraw(item, entry.withdrawn)
 
     def _forget(self, record_key: bytes | None) -> None:
-        name = (record_key or b"").decode(errors="replace")
-        # The name 5 may belong to the number or to the string.
-        for item in (parse_item(name), name):
-            try:
-                forgotten = key(item)
-            except ValueError:
-                continue
-            entry = self.entries.get(forgotten)
+        for item, name in named_entries(record_key):
+            entry = self.entries.get(item)
             if entry is not None and str(entry.item) == name:
-                del self.entries[forgotten]
-                self._withdraw(forgotten, False)
+                del self.entries[item]
+                self._withdraw(item, False)
 
     def _withdraw(self, item: int, withdrawn: bool) -> None:
         if withdrawn == (item in self._gone):

@@ -87,10 +87,8 @@ class StateSpec:
     @property
     def intake(self) -> Intake:
         """The conditions under which a record is accepted."""
-        alphabets = {m.id: m.alphabet for m in self.mechanisms}
-        masked = {m.id: m.levels for m in self.mechanisms if m.masks}
         signatures = Signatures(required=self.signed)
-        return Intake(alphabets, self.partitions, self.accept_tests, masked, signatures=signatures)
+        return Intake.of_mechanisms(self.mechanisms, self.partitions, self.accept_tests, signatures)
 
     @property
     def digest(self) -> str:

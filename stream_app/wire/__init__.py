@@ -37,7 +37,7 @@ from stream_app.wire.cut_log import (
 )
 from stream_app.wire.decoding import UNREADABLE, Intake, decode, held
 from stream_app.wire.events import Event, encode, encode_json
-from stream_app.wire.ids import Item, key, parse_item, partitions_of, user_key
+from stream_app.wire.ids import Item, key, key_of, parse_item, partitions_of, user_key
 from stream_app.wire.limits import (
     DEVICE_BYTES,
     EPOCH_SECONDS,
@@ -130,6 +130,7 @@ __all__ = [
     "held",
     "json_bytes",
     "key",
+    "key_of",
     "parse_item",
     "partitions_of",
     "user_key",

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.wire.events import JSON_MAPS, PACKED_MAPS, Event, JsonAny, Packed, ignorable
-from stream_app.wire.ids import key, partitions_of
+from stream_app.wire.ids import key, partition_of, partitions_of
 from stream_app.wire.limits import MAX_BATCH_BYTES, MAX_EVENT_BYTES, PARTITIONS, VERSION
 from stream_app.wire.reasons import Reason, WireError
-from stream_app.wire.signatures import Signatures, opened
+from stream_app.wire.signatures import ENVELOPE, Signatures, envelope_device, opened
 
 
 class _Unreadable(bytes):
@@ -24,9 +25,30 @@ class _Unreadable(bytes):
 # device sends are never this object.
 UNREADABLE = _Unreadable()
 _MOST_KEY_BYTES = 256
+_ENVELOPE = bytes([ENVELOPE])
 
 _json_any = msgspec.json.Decoder(JsonAny)
 _packed = msgspec.msgpack.Decoder(Packed)
+
+
+class Reported(Protocol):
+    """What the rules need to know of a mechanism."""
+
+    @property
+    def id(self) -> str:
+        """Family, levels and epsilon."""
+
+    @property
+    def alphabet(self) -> int:
+        """How many different reports there are."""
+
+    @property
+    def levels(self) -> int:
+        """How many levels the scale has."""
+
+    @property
+    def masks(self) -> range:
+        """The masks that may stand beside a report; empty where none does."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +79,21 @@ class Intake:
                 raise ValueError(f"mechanism {name}: masks are for 2 to 17 levels, not {levels}")
         object.__setattr__(self, "index", {name: i for i, name in enumerate(self.mechanisms)})
 
+    @classmethod
+    def of_mechanisms(
+        cls,
+        mechanisms: Iterable[Reported],
+        partitions: int,
+        accept_tests: bool = False,
+        signatures: Signatures | None = None,
+    ) -> Intake:
+        """Return the rules of a server that allows these mechanisms."""
+        allowed = tuple(mechanisms)
+        alphabets = {each.id: each.alphabet for each in allowed}
+        masked = {each.id: each.levels for each in allowed if each.masks}
+        checked = signatures or Signatures()
+        return cls(alphabets, partitions, accept_tests, masked, signatures=checked)
+
 
 def held(record_key: bytes | None, value: bytes | None) -> tuple[bytes | None, bytes | None]:
     """Return a record as a reader holds it: of one that is rejected for its size, no more than
@@ -82,19 +119,41 @@ def decode_event(
     record_key: bytes | None, value: bytes | None, partition: int, intake: Intake
 ) -> Event:
     """Return the event in a record without an envelope; raises `WireError(reason)`."""
-    if not value:
-        raise WireError(Reason.UNREADABLE if value is UNREADABLE else Reason.EMPTY)
-    if len(value) > MAX_EVENT_BYTES:
-        raise WireError(Reason.TOO_LARGE)
-    if value[0] == 0x7B:
-        device, fields, items, reports, masks = _decode_json(value, intake.contract)
-    else:
-        device, fields, items, reports, masks = _decode_packed(value, intake.contract)
-    if record_key != device.hex().encode():
+    columns = _columns(value, intake.contract)
+    if record_key != columns[0].hex().encode():
         raise WireError(Reason.KEY_MISMATCH)
     key_row = np.frombuffer(record_key, np.uint8).reshape(1, 32)
     if partitions_of(key_row, intake.partitions)[0] != partition:
         raise WireError(Reason.WRONG_PARTITION)
+    return _allowed(columns, intake)
+
+
+def decode_unaddressed(value: bytes, intake: Intake) -> tuple[Event, int]:
+    """Return the event in the value of a record that is still to be written, and its partition;
+    raises `WireError(reason)`. The record's key is the event's."""
+    device = None if len(value) > MAX_EVENT_BYTES else envelope_device(value)
+    if device is not None:
+        record_key = device.hex().encode()
+        partition = partition_of(record_key, intake.partitions)
+        return decode(record_key, value, partition, intake), partition
+    unsigned = intake.signatures.required or value[:1] == _ENVELOPE
+    if unsigned and 0 < len(value) <= MAX_EVENT_BYTES:
+        raise WireError(Reason.BAD_SIGNATURE)
+    event = _allowed(_columns(value, intake.contract), intake)
+    return event, partition_of(event.key, intake.partitions)
+
+
+def _columns(value: bytes | None, contract: int) -> _Columns:
+    if not value:
+        raise WireError(Reason.UNREADABLE if value is UNREADABLE else Reason.EMPTY)
+    if len(value) > MAX_EVENT_BYTES:
+        raise WireError(Reason.TOO_LARGE)
+    return _decode_json(value, contract) if value[0] == 0x7B else _decode_packed(value, contract)
+
+
+def _allowed(columns: _Columns, intake: Intake) -> Event:
+    """Return the event of the columns, if the rules of the server allow it."""
+    device, fields, items, reports, masks = columns
     alphabet = intake.mechanisms.get(fields.mechanism)
     if alphabet is None:
         raise WireError(Reason.MECHANISM_NOT_ALLOWED)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from stream_app.wire.limits import MAX_ITEM_BYTES
 
 Item = int | str
+_UNNAMED = re.compile("key:[0-9a-f]{16}")
 
 
 def key(item: Item) -> int:
@@ -41,6 +42,13 @@ def key(item: Item) -> int:
 def parse_item(text: str) -> Item:
     """Return the item of a typed text: an integer if it is one below 2^63, else the text."""
     return int(text) if re.fullmatch(r"[0-9]{1,19}", text) and int(text) < 2**63 else text
+
+
+def key_of(item: Item) -> int:
+    """Return the key of an item in an answer; `key:<hex>` is a text id not in the catalogue."""
+    if isinstance(item, str) and _UNNAMED.fullmatch(item):
+        return int(item[4:], 16)
+    return key(item)
 
 
 def user_key(device: bytes) -> int:

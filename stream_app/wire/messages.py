@@ -14,7 +14,7 @@ from stream_app.wire.campaigns.features import NAME_FORM, genres_among, is_name
 from stream_app.wire.campaigns.plan import decode_rational, encode_rational
 from stream_app.wire.decoding import version_reason
 from stream_app.wire.events import IntItem, TextItem
-from stream_app.wire.ids import Item, key
+from stream_app.wire.ids import Item, key, parse_item
 from stream_app.wire.limits import (
     LIST_LENGTH,
     MAX_EVENT_BYTES,
@@ -110,6 +110,22 @@ class Recommendation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     v: int = VERSION
 
 
+ENVELOPE_BYTES = 1280
+"""More than everything of a reply takes that is not an entry of the list."""
+SCORE_BYTES = 7  # 1 .. 5 with four decimals, or null, and a comma
+
+
+def reply_bytes(longest_name: int) -> int:
+    """Return the number of bytes of every reply of a worker, by the longest id, in JSON, that its
+    catalogue has had."""
+    return ENVELOPE_BYTES + LIST_LENGTH * (2 * (longest_name + 1) + SCORE_BYTES)
+
+
+def longest_name_of(size: int) -> int:
+    """Return the longest id of the catalogue of a worker whose replies have `size` bytes."""
+    return ((size - ENVELOPE_BYTES) // LIST_LENGTH - SCORE_BYTES) // 2 - 1
+
+
 class Rejection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Place, reason and size of a rejected record, never its payload."""
 
@@ -167,6 +183,19 @@ def decode_catalogue_entry(record_key: bytes | None, value: bytes) -> CatalogueE
     if record_key != str(entry.item).encode():
         raise WireError(Reason.KEY_MISMATCH)
     return entry
+
+
+def named_entries(record_key: bytes | None) -> tuple[tuple[int, str], ...]:
+    """Return (key, id as text) of the entries that a record with this key and without a value may
+    remove: the name 5 may belong to the number or to the string."""
+    name = (record_key or b"").decode(errors="replace")
+    found = []
+    for item in dict.fromkeys((parse_item(name), name)):
+        try:
+            found.append((key(item), name))
+        except ValueError:
+            continue
+    return tuple(found)
 
 
 class ItemTablePage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -21,7 +21,9 @@ from stream_app.wire.limits import DEVICE_BYTES, MAX_PROFILE_BYTES, VERSION
 from stream_app.wire.reasons import Reason, WireError
 
 
-class _Packed(msgspec.Struct, forbid_unknown_fields=True):
+class PackedProfile(msgspec.Struct, forbid_unknown_fields=True):
+    """The MessagePack schema."""
+
     v: int
     device: Annotated[bytes, msgspec.Meta(min_length=DEVICE_BYTES, max_length=DEVICE_BYTES)]
     seq: Seq
@@ -31,7 +33,7 @@ class _Packed(msgspec.Struct, forbid_unknown_fields=True):
     test: bool = False
 
 
-_decoder = msgspec.msgpack.Decoder(_Packed)
+_decoder = msgspec.msgpack.Decoder(PackedProfile)
 _encoder = msgspec.msgpack.Encoder()
 
 
@@ -55,7 +57,7 @@ class ProfileEvent:
 def encode_profile(event: ProfileEvent) -> bytes:
     """Return the event as MessagePack."""
     fields = event.device, event.seq, event.mechanism, event.epoch, event.profile, event.test
-    return _encoder.encode(_Packed(VERSION, *fields))
+    return _encoder.encode(PackedProfile(VERSION, *fields))
 
 
 def decode_profile(

@@ -48,24 +48,20 @@ class NeighbourAnswers:
         self._thread = ThreadPoolExecutor(1, "murmurec-neighbours")
         self._waiting = 0
 
-    def answer(
-        self, device: bytes, transport: str, arrived: float
-    ) -> Refused | Awaitable[RankedItems | Refused]:
+    def answer(self, device: bytes, arrived: float) -> Refused | Awaitable[RankedItems | Refused]:
         """Return the list of a device, or why there is none; `arrived`: perf_counter."""
         if not self._intake.complete:
             return Refused(READING)
         if self._waiting >= _MOST_WAITING:
             return Refused(BUSY)
         self._waiting += 1
-        return self._answered(device, transport, arrived)
+        return self._answered(device, arrived)
 
     def close(self) -> None:
         """End the thread; lists that wait are not made."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    async def _answered(
-        self, device: bytes, transport: str, arrived: float
-    ) -> RankedItems | Refused:
+    async def _answered(self, device: bytes, arrived: float) -> RankedItems | Refused:
         try:
             items, cut = self._candidates(), self._replica.cut
             loop = asyncio.get_running_loop()
@@ -73,7 +69,7 @@ class NeighbourAnswers:
         finally:
             self._waiting -= 1
         if isinstance(found, RankedItems):
-            self._metrics.query_answered(METHOD, transport, time.perf_counter() - arrived)
+            self._metrics.query_answered(METHOD, time.perf_counter() - arrived)
         return found
 
     def _candidates(self) -> NDArray[np.uint64]:

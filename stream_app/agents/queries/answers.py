@@ -83,7 +83,7 @@ class Answers:
         if query.deadline < time.time() * 1000:
             runtime.metrics.query_expired()
             return
-        found = dispatch.outcome(runtime, query, "kafka", arrived)
+        found = dispatch.outcome(runtime, query, arrived)
         if not inspect.isawaitable(found):
             self._finish(query, found)
         elif len(self._later) >= _MOST_WAITING:

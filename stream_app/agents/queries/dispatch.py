@@ -11,8 +11,6 @@ other queries meanwhile. What a worker does not serve is refused with the settin
 
 from __future__ import annotations
 
-import inspect
-import secrets
 from collections.abc import Awaitable
 from fractions import Fraction
 
@@ -33,9 +31,7 @@ NO_PRIVATE_LISTS = (
 NO_NEIGHBOURS = "neighbours are not served: the operator accepts no profiles (profile_mechanisms)"
 
 
-def outcome(
-    runtime: Runtime, query: Query, transport: str, arrived: float
-) -> Outcome | Awaitable[Outcome]:
+def outcome(runtime: Runtime, query: Query, arrived: float) -> Outcome | Awaitable[Outcome]:
     """Return the answer to a query, now or when it is awaited; `arrived`: its perf_counter."""
     options = query.options
     if len(options) > 1:
@@ -43,31 +39,24 @@ def outcome(
     if query.similar_to is not msgspec.UNSET:
         if query.user is not None:
             return Refused(A_USER)
-        return runtime.similar(query.similar_to, transport, arrived)
+        return runtime.similar(query.similar_to, arrived)
     if query.user is None:
         return Refused(NO_USER)
     device = bytes.fromhex(query.user)
     if query.private is not msgspec.UNSET:
-        return _private(runtime, device, query.private, query, transport)
+        return _private(runtime, device, query.private, query)
     if query.neighbours is True:
         lists = runtime.neighbours
         if lists is None:
             return Refused(NO_NEIGHBOURS)
-        return lists.answer(device, transport, arrived)
-    return runtime.answer(device, transport, arrived)
+        return lists.answer(device, arrived)
+    return runtime.answer(device, arrived)
 
 
 def _private(
-    runtime: Runtime, device: bytes, epsilon: Fraction, query: Query, transport: str
+    runtime: Runtime, device: bytes, epsilon: Fraction, query: Query
 ) -> Outcome | Awaitable[Outcome]:
     lists = runtime.private_lists
     if lists is None:
         return Refused(NO_PRIVATE_LISTS)
-    # A request over HTTP has no id of its own: each one is a query.
-    id = query.id if transport == "kafka" else secrets.token_hex(16)
-    return lists.answer(device, epsilon, query.k, id)
-
-
-async def awaited(found: Outcome | Awaitable[Outcome]) -> Outcome:
-    """Return the answer when it is there."""
-    return await found if inspect.isawaitable(found) else found
+    return lists.answer(device, epsilon, query.k, query.id)

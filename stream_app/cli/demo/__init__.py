@@ -3,6 +3,8 @@
 run             set up, replay the ratings, compare with the log, report
 setup           broker, topics, worker, devices, catalogue
 worker          the worker as a process of its own, watched over HTTP
+gateway         the gateway as a process of its own: the page, and what it lets a visitor choose
+processes       processes that end with the demo
 ground_truth    predictions compared with the true ratings, which only a demo knows
 query_load      a process that sends queries while the devices rate
 view            the live table, or plain lines
@@ -64,7 +66,10 @@ def demo(
     ] = 300_000,
     plain: Annotated[bool, typer.Option("--plain", help="Plain lines, no live table.")] = False,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Keep broker and worker running until Ctrl-C.")
+        bool, typer.Option("--keep", help="Keep broker, worker and page up until Ctrl-C.")
+    ] = False,
+    open_page: Annotated[
+        bool, typer.Option("--open", help="Open the page in a browser; implies --keep.")
     ] = False,
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Write the figures here.")
@@ -73,7 +78,7 @@ def demo(
     bootstrap: BootstrapOption = None,
     kafka: KafkaOption = None,
 ) -> None:
-    """Start Kafka and a worker, simulate a population of devices, recommend.
+    """Start Kafka, a worker and a page, simulate a population of devices, recommend.
 
     Example: murmurec demo --data ml-1m.zip --epsilon 1
     """
@@ -88,7 +93,18 @@ def demo(
     settings = settings_from(
         config, bootstrap, None, kafka, index=index, model=model, log_format="json"
     )
-    options = DemoOptions(data, seconds, mechanism, epsilon, scale, ratings, plain, keep, json_file)
+    options = DemoOptions(
+        data,
+        seconds,
+        mechanism,
+        epsilon,
+        scale,
+        ratings,
+        plain,
+        keep or open_page,
+        open_page,
+        json_file,
+    )
     if is_campaign(mode, settings):
         _check_no_ratings(context)
         run_sums(
@@ -100,8 +116,8 @@ def demo(
 
 def _check_no_ratings(context: typer.Context) -> None:
     """Refuse options of a demo that sends ratings."""
-    names = ("seconds", "mechanism", "index", "model", "keep")
-    given = [f"--{name}" for name in names if given_by_user(context, name)]
+    names = ("seconds", "mechanism", "index", "model", "keep", "open_page")
+    given = [f"--{name.removesuffix('_page')}" for name in names if given_by_user(context, name)]
     if given:
         raise UsageError(
             f"{', '.join(given)}: not with --mode split or central, where no rating is sent"

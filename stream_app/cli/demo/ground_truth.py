@@ -3,6 +3,7 @@
 The demo simulates the devices, so it knows their ratings; the server does not. `GroundTruth` reads
 the same log with the same replica as the worker (their digests are equal), takes each prediction as
 it was before its event was learned, and compares it with the true rating. The worker never sees it.
+The true ratings of the page's visitors are in their browsers: they are counted and not compared.
 
 The baseline is the running mean of each item over the *true* ratings: no personalization, but no
 privacy either.
@@ -23,6 +24,7 @@ from stream_app.errors import UserError
 from stream_app.monitoring.baselines import ItemMeanBaseline
 from stream_app.replay.follower import Follower
 from stream_app.state.replica import BatchOutcome
+from stream_app.wire import Batch
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
@@ -45,13 +47,11 @@ class GroundTruthRatings:
         self._stars = stars[population.fresh][order]
 
     def stars(self, users: NDArray[np.uint64], items: NDArray[np.uint64]) -> NDArray[np.float64]:
-        """Return the true ratings (n,) of cells that the population has rated."""
+        """Return the true ratings (n,); NaN for a cell that the population has not rated, as those
+        of the page's visitors, whose true ratings stay in their browsers."""
         cells = _cells(users, items)
         places = np.minimum(np.searchsorted(self._cells, cells), len(self._cells) - 1)
-        if (self._cells[places] != cells).any():
-            raise ValueError("the log holds a cell that this population has not rated")
-        found: NDArray[np.float64] = self._stars[places]
-        return found
+        return np.where(self._cells[places] == cells, self._stars[places], np.nan)
 
 
 def _cells(users: NDArray[np.uint64], items: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -72,6 +72,7 @@ class GroundTruth(threading.Thread):
         self._sum = 0.0
         self._ended = threading.Event()
         self.events = 0
+        self.visitors = 0  # ratings of others than the population
         self.cut = 0
         self.failure: BaseException | None = None
 
@@ -81,6 +82,7 @@ class GroundTruth(threading.Thread):
             while not self._ended.is_set():
                 for piece in self._follower.poll(0.05):
                     if piece.batch is not None:
+                        self._count_visitors(piece.batch)
                         self._compare(self._replica.apply(piece.batch))
                     if piece.cut is not None:
                         cut = piece.cut
@@ -91,12 +93,18 @@ class GroundTruth(threading.Thread):
         finally:
             self._follower.close()
 
+    def _count_visitors(self, batch: Batch) -> None:
+        users = np.repeat(batch.devices[:, 0], batch.counts)
+        self.visitors += int(np.isnan(self._truth.stars(users, batch.items)).sum())
+
     def _compare(self, outcome: BatchOutcome) -> None:
-        if not len(outcome.users):
-            return
         stars = self._truth.stars(outcome.users, outcome.items)
-        self._sum += float(((outcome.update.predicted - stars) ** 2).sum())
-        self._baseline.add(outcome.rows, stars, stars, stars * stars)
+        known = ~np.isnan(stars)
+        if not known.any():
+            return
+        stars, predicted = stars[known], outcome.update.predicted[known]
+        self._sum += float(((predicted - stars) ** 2).sum())
+        self._baseline.add(outcome.rows[known], stars, stars, stars * stars)
         self.events += len(stars)
 
     @property

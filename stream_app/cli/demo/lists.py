@@ -1,6 +1,6 @@
 """Lists of two users while the demo runs, beside those of a server that has the true ratings.
 
-    server        asked over HTTP, as any reader may
+    server        asked over Kafka, as any reader may
     privacy off   `twin.py`: made in the demo from the true ratings published so far
 
 Both users rate early, and lean to different genres where the world is generated, so the lists can
@@ -9,7 +9,6 @@ be judged by eye; how much two lists share says whether they are personal at all
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,14 +17,21 @@ from math import nan
 
 import numpy as np
 
+from consumers.recommendations import Recommendations
+from stream_app.cli.demo.gateway import SIDE_NAME
 from stream_app.cli.demo.report import Figures, UserLists
 from stream_app.cli.demo.setup import DemoSetup
 from stream_app.cli.demo.twin import PrivacyOffTwin
 from stream_app.cli.output import described
+from stream_app.errors import UserError
+from stream_app.ranking.compact_side import encode_side
+from stream_app.ranking.item_side import ItemSide
+from stream_app.wire import key_of
 
 LENGTH = 10
 _EARLY, _FEW = 5, 15  # users have this many ratings in the first fifth
 _SECONDS = 5.0  # between two looks
+_ANSWER_SECONDS = 2.0
 _SAMPLED = 40  # users of the last comparison
 
 
@@ -62,6 +68,11 @@ class DemoLists:
         stars = 1.0 + 4.0 * (dataset.ratings - values[0]) / (values[-1] - values[0])
         self._twin = PrivacyOffTwin(population, stars)
         self._users, self._looked = self._two_users(), 0.0
+        self._server = Recommendations(demo.connection, demo.topics.prefix)
+
+    def close(self) -> None:
+        """Leave the broker."""
+        self._server.close()
 
     def update(self, figures: Figures, rows: int) -> None:
         """Ask again if the last lists are old; `rows` ratings of the population are published."""
@@ -99,18 +110,24 @@ class DemoLists:
     def _lists(self, users: Sequence[int], rows: int) -> tuple[list[list[str]], list[list[str]]]:
         """Return the titles of the lists of some users, the server's and those without privacy."""
         server = [self._asked(self._demo.population.devices[user].hex()) for user in users]
-        clear = self._twin.lists(rows, users, LENGTH)
+        side = self._twin.side(rows)
+        self._write(side)
+        clear = self._twin.lists(side, rows, users, LENGTH)
         return server, [[self._titles[key] for key in keys] for keys in clear]
+
+    def _write(self, side: ItemSide) -> None:
+        """Give the page the item side without noise; a reader never sees half a file."""
+        whole = self._demo.folder / SIDE_NAME
+        part = whole.with_suffix(".part")
+        part.write_bytes(encode_side(side))
+        part.replace(whole)
 
     def _asked(self, pseudonym: str) -> list[str]:
         try:
-            page = self._demo.worker.get(f"/recommendations/{pseudonym}?k={LENGTH}", 2.0)
-            return [
-                described(row["title"], row["genres"], row["year"]) or str(row["item"])
-                for row in json.loads(page)["items"]
-            ]
-        except (OSError, ValueError, KeyError):
+            items = self._server.best(pseudonym, LENGTH, _ANSWER_SECONDS).items
+        except UserError:
             return []  # a busy worker: the lists are asked for again
+        return [self._titles.get(key_of(item), str(item)) for item in items]
 
 
 def shared(lists: Sequence[Sequence[str]]) -> float:

@@ -31,6 +31,7 @@ class Figures:
     rows: int = 0
     published: int = 0
     refused: int = 0
+    visitors: int = 0
     applied: int = 0
     duplicates: int = 0
     rejected: int = 0
@@ -75,14 +76,16 @@ class Figures:
 def show_accounts(figures: Figures) -> None:
     """Print whether every rating is accounted for and whether the worker has the log's state."""
     f = figures
+    visitors = f" + {f.visitors:,} of visitors of the page" if f.visitors else ""
     arrived = f.applied + f.duplicates + f.held_out
     say(
         f"rows {f.rows:,} = published {f.published:,} + refused {f.refused:,} "
         f"{_accounted(f.published + f.refused == f.rows)}"
     )
+    whole = _accounted(arrived == f.published + f.visitors)
     say(
-        f"published {f.published:,} = applied {f.applied:,} + held out {f.held_out:,} + duplicate "
-        f"{f.duplicates:,} {_accounted(arrived == f.published)}; records rejected: {f.rejected:,}"
+        f"published {f.published:,}{visitors} = applied {f.applied:,} + held out {f.held_out:,} + "
+        f"duplicate {f.duplicates:,} {whole}; records rejected: {f.rejected:,}"
     )
     equal = "equal" if f.model_digest == f.log_digest else f"DIFFERENT: {f.log_digest}"
     say(

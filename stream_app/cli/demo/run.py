@@ -6,9 +6,11 @@ import os
 import signal
 import sys
 import time
+import webbrowser
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from math import isfinite, nan
 from pathlib import Path
 
@@ -59,13 +61,21 @@ class DemoOptions:
     ratings: int
     plain: bool
     keep: bool
+    open_page: bool
     json_file: Path | None
+
+
+def _page_is_up(options: DemoOptions, url: str) -> None:
+    say(f"the page: {url}   ({'until Ctrl-C' if options.keep else 'while the demo runs'})")
+    if options.open_page and not webbrowser.open(url):
+        notice("warning: no browser was found to open the page with")
 
 
 def run_sums(options: DemoOptions, settings: Settings) -> None:
     """Run the demo of a campaign; raises UserError when something does not add up."""
     with ExitStack() as stack:
         stack.enter_context(_terminated_like_interrupted())
+        say("no page: it is for ratings, and a campaign sends none")
         dataset, _, _ = _dataset(options)
         epsilon = positive_fraction("--epsilon", options.epsilon or "2")
         figures = campaign.run_campaign(stack, settings, dataset, epsilon)
@@ -82,7 +92,7 @@ def run(options: DemoOptions, settings: Settings) -> None:
         stack.enter_context(_terminated_like_interrupted())
         dataset, best_rmse, tastes = _dataset(options)
         mechanism = _mechanism(options, dataset.scale)
-        demo = prepare(stack, settings, dataset, mechanism)
+        demo = prepare(stack, settings, dataset, mechanism, opened=partial(_page_is_up, options))
         figures = Figures(
             rows=demo.population.rows + demo.population.unreadable,
             mechanism=mechanism.id,
@@ -92,7 +102,9 @@ def run(options: DemoOptions, settings: Settings) -> None:
             rmse_best_possible=best_rmse,
             data=dataset.name,
         )
-        _stream(demo, DemoLists(demo, tastes), options.seconds, figures, plain)
+        lists = DemoLists(demo, tastes)
+        stack.callback(lists.close)
+        _stream(demo, lists, options.seconds, figures, plain)
         _recompute(demo, figures)
         show_sample_answers(demo, plain=plain)
         show_accounts(figures)
@@ -101,6 +113,8 @@ def run(options: DemoOptions, settings: Settings) -> None:
             say(f"written to {options.json_file}")
         if options.keep:
             _wait(demo)
+        else:
+            say("the page ends with the demo; --keep keeps it up")
     if figures.model_digest != figures.log_digest:
         raise UserError("the worker's state is not that of the log: please report this as a defect")
 
@@ -165,10 +179,7 @@ def _stream(
         clients.producer(demo.connection, linger_ms=20, message_timeout_ms=0), demo.topics.ratings
     )
     url = demo.worker.url
-    say(
-        f"metrics {url}/metrics   state {url}/state   "
-        f"queries {url}/recommendations/<pseudonym>?k=10   (while the demo runs)"
-    )
+    say(f"metrics {url}/metrics   state {url}/state   (while the demo runs)")
     truth.start()
     try:
         with view.opened(plain=plain) as show, line:
@@ -232,6 +243,7 @@ def _watch(demo: DemoSetup, truth: GroundTruth, queries: QueryLoad, figures: Fig
     figures.cut = count("cut_number")
     figures.rmse_reported = sample("prediction_rmse{kind=reported,window=all}") * truth.unit
     figures.rmse_debiased = sample("prediction_rmse{kind=debiased,window=all}") * truth.unit
+    figures.visitors = truth.visitors
     figures.rmse_true, figures.rmse_baseline = truth.rmse_true, truth.rmse_baseline
     figures.kl_nats = sample("leakage_kl_nats")
     figures.worker_rss_mb = sample("process_resident_memory_bytes") / 1e6
@@ -285,15 +297,16 @@ def _recompute(demo: DemoSetup, figures: Figures) -> None:
 def _wait(demo: DemoSetup) -> None:
     """Keep everything running until Ctrl-C, and print commands to try."""
     url, scale, population = demo.worker.url, demo.dataset.scale, demo.population
+    page = "" if demo.gateway is None else demo.gateway.url
     family, _, epsilon = demo.mechanism.id.split(":")[:3]
     print(
         f"""
-broker and worker stay up until Ctrl-C; in another terminal:
+broker, worker and page stay up until Ctrl-C: {page}; in another terminal:
   export MURMUREC_BOOTSTRAP_SERVERS={demo.bootstrap} MURMUREC_TOPIC_PREFIX={demo.topics.prefix}
-  export MURMUREC_ADMIN_PORT={url.rsplit(":", 1)[1]} MURMUREC_MECHANISMS={demo.mechanism.id} \
-MURMUREC_MODEL={demo.settings.model}
+  export MURMUREC_ADMIN_PORT={url.rsplit(":", 1)[1]} MURMUREC_MODEL={demo.settings.model}
+  export MURMUREC_MECHANISMS={",".join(demo.settings.mechanisms)}
   murmurec ask --user {demo.dataset.users[0]} --journal {demo.folder}/device.journal -k 10
-  murmurec ask --device {population.devices[0].hex()} -k 10 --http
+  murmurec ask --device {population.devices[0].hex()} -k 10
   curl {url}/state
   murmurec device enrol --user me --journal {demo.folder}/me.journal
   murmurec publish --user me --item 1 --rating {scale.maximum:g} \
@@ -306,6 +319,8 @@ MURMUREC_MODEL={demo.settings.model}
     try:
         while True:
             demo.worker.check()
+            if demo.gateway is not None:
+                demo.gateway.check()
             time.sleep(0.5)
     except KeyboardInterrupt:
         say(f"stopping (worker {demo.worker.process.pid}, this process {os.getpid()})")

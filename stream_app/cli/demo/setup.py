@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,8 @@ from producers.publishing import Publisher
 from stream_app.agents.warmup import warm_up
 from stream_app.broker.local import free_ports
 from stream_app.broker.resolve import running as broker_running
+from stream_app.cli.demo import gateway as gateways
+from stream_app.cli.demo.gateway import GatewayProcess
 from stream_app.cli.demo.worker import WorkerProcess
 from stream_app.cli.demo.worker import running as worker_running
 from stream_app.cli.device.connections import item_table_for
@@ -46,6 +49,7 @@ class DemoSetup:
     journal: Journal
     folder: Path
     identities: Identities
+    gateway: GatewayProcess | None = None
 
     @property
     def bootstrap(self) -> str:
@@ -86,24 +90,39 @@ def prepare(
     dataset: datasets.Dataset,
     mechanism: Mechanism,
     budget: PersonBudget = NO_LIMIT,
+    opened: Callable[[str], None] | None = None,
 ) -> DemoSetup:
-    """Start the broker and the worker, create topics, make devices, publish the catalogue.
+    """Start the broker and the worker, create topics, publish the catalogue, make devices.
 
-    `budget`: of each simulated person.
+    `budget`: of each simulated person. `opened` is called with the page's address as soon as the
+    page is there, before the worker has compiled; None: no gateway.
     """
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="murmurec-demo-")))
-    settings = settings.model_copy(update={"mechanisms": (mechanism.id,)})
+    allowed = (mechanism.id,) if opened is None else gateways.allowed(mechanism)
+    settings = settings.model_copy(update={"mechanisms": allowed})
     settings = _start_broker(stack, settings)
-    worker = _start_worker(stack, settings, folder)
+    _publish_catalogue(settings, dataset)
+    port, gateway = free_ports(1)[0], None
+    if opened is not None:
+        url = f"http://127.0.0.1:{port}"
+        gateway = stack.enter_context(gateways.running(settings, url, folder))
+        opened(gateway.url)
+    worker = _start_worker(stack, settings, folder, port)
     journal = stack.enter_context(Journal.open(folder / "device.journal"))
     with status(f"making a device for every user of {dataset.name}"):
         identities = Identities(journal.key, signed=settings.signed)
         population = populate(dataset, journal.key, identities)
     say(enrolled_population(journal, population.devices, budget, int(time.time()) // EPOCH_SECONDS))
-    demo = DemoSetup(settings, worker, dataset, population, mechanism, journal, folder, identities)
-    line = Publisher(clients.producer(demo.connection, linger_ms=20), demo.topics.items)
+    return DemoSetup(
+        settings, worker, dataset, population, mechanism, journal, folder, identities, gateway
+    )
+
+
+def _publish_catalogue(settings: Settings, dataset: datasets.Dataset) -> None:
+    connection = Connection(settings.servers, settings.kafka)
+    items = Topics(settings.topic_prefix).items
+    line = Publisher(clients.producer(connection, linger_ms=20), items)
     catalogue.publish(line, catalogue.entries(set(dataset.items.tolist()), dataset.described))
-    return demo
 
 
 def _start_broker(stack: ExitStack, settings: Settings) -> Settings:
@@ -129,23 +148,23 @@ def _start_broker(stack: ExitStack, settings: Settings) -> Settings:
     )
 
 
-def _start_worker(stack: ExitStack, settings: Settings, folder: Path) -> WorkerProcess:
+def _start_worker(stack: ExitStack, settings: Settings, folder: Path, port: int) -> WorkerProcess:
     """Compile the kernels, start the worker, and return it when it is ready."""
     options = {
         "--bootstrap": settings.servers,
         "--prefix": settings.topic_prefix,
-        "--allow": settings.mechanisms[0],
         "--index": settings.index,
         "--model": settings.model,
         "--group": f"{settings.topic_prefix}-worker",
     }
     arguments = [word for option in options.items() for word in option]
+    arguments += [word for name in settings.mechanisms for word in ("--allow", name)]
     with status("starting the worker (the first start compiles its kernels: about a minute)"):
         warm_up(spec_from_settings(settings), settings.index, settings.code_bits)
         worker = stack.enter_context(
             worker_running(
                 arguments,
-                free_ports(1)[0],
+                port,
                 folder,
                 settings.admin_token,
                 {

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from producers.fleet.population import Population
 from producers.ranking.ranker import Ranker
 from stream_app.ranking.derivation import derive
+from stream_app.ranking.item_side import ItemSide
 from stream_app.ranking.pair_counts import PairCounts
 
 _HEAD = 1024  # items: their table is made again every few seconds
@@ -33,10 +34,14 @@ class PrivacyOffTwin:
         slots[head] = np.arange(len(head))
         self._slots = slots[rows]
 
-    def lists(self, rows: int, users: Sequence[int], count: int) -> list[list[int]]:
+    def side(self, rows: int) -> ItemSide:
+        """Return what goes together in the first `rows` ratings."""
+        return derive(self._counts(rows), self._means(rows))
+
+    def lists(self, side: ItemSide, rows: int, users: Sequence[int], count: int) -> list[list[int]]:
         """Return the keys of the best `count` items of some users (indices of the population's
         devices), from the first `rows` ratings; empty lists while there are too few."""
-        ranker = Ranker(derive(self._counts(rows), self._means(rows)))
+        ranker = Ranker(side)
         return [self._list(ranker, rows, user, count) for user in users]
 
     def _list(self, ranker: Ranker, rows: int, user: int, count: int) -> list[int]:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -17,7 +15,7 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from stream_app.broker.local import leashed
+from stream_app.cli.demo import processes
 from stream_app.errors import UserError
 
 _READY_SECONDS = 300.0
@@ -59,10 +57,7 @@ class WorkerProcess:
 
     def check(self) -> None:
         """Raise UserError with the last lines of the log if the process has ended."""
-        if self.process.poll() is not None:
-            lines = self.log.read_text(errors="replace").strip().splitlines()
-            last = " | ".join(lines[-3:]) or "its log is empty"
-            raise UserError(f"the worker ended with exit code {self.process.returncode}: {last}")
+        processes.check(self.process, "worker", self.log)
 
     def wait_until_ready(self) -> None:
         """Return when /readyz reports it; the first start on a machine compiles the kernels."""
@@ -102,23 +97,6 @@ def running(
     """Run `murmurec worker` with these arguments for the length of the block; `token` is the
     `admin_token` of its configuration, `environment` comes on top of this process's."""
     log = folder / "worker.log"
-    command = [sys.executable, "-m", "stream_app.cli", "worker", "--admin-port", str(port)]
-    command += arguments
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            leashed(command),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            env={**os.environ, **(environment or {})},
-        )
-    try:
+    command = ["worker", "--admin-port", str(port), *arguments]
+    with processes.started(command, log, environment) as process:
         yield WorkerProcess(process, f"http://127.0.0.1:{port}", log, token)
-    finally:
-        process.terminate()
-        try:
-            process.wait(8.0)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()

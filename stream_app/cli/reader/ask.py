@@ -1,4 +1,4 @@
-"""`murmurec ask`: the best items for one user, or items near to one, over Kafka or over HTTP."""
+"""`murmurec ask`: the best items for one user, or items near to one, over Kafka or a gateway."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def ask(
         bool, typer.Option("--neighbours", help="What devices with a similar profile have.")
     ] = False,
     k: Annotated[int, typer.Option("-k", metavar="N", help="Number of items, 1 to 100.")] = 10,
-    http: Annotated[bool, typer.Option("--http", help="Query over HTTP instead of Kafka.")] = False,
+    http: Annotated[bool, typer.Option("--http", help="Ask a gateway, not Kafka.")] = False,
     url: Annotated[
-        str | None, typer.Option(metavar="URL", help="Address of the worker, with --http.")
+        str | None, typer.Option(metavar="URL", help="Address of the gateway, with --http.")
     ] = None,
     rated: Annotated[
         Path | None,
@@ -93,8 +93,8 @@ def ask(
     if http:
         from stream_app.cli.reader.asking.over_http import answer_over_http
 
-        address = url or f"http://{settings.admin_host}:{settings.admin_port}"
-        answer = answer_over_http(address, asked, settings.admin_token)
+        address = url or f"http://{settings.gateway_host}:{settings.gateway_port}"
+        answer = answer_over_http(address, asked)
     else:
         from stream_app.cli.reader.asking.over_kafka import answer_over_kafka
 

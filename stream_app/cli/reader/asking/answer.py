@@ -1,4 +1,4 @@
-"""What is asked of a worker and what it answers, alike over Kafka and HTTP; and how it prints."""
+"""What is asked and what is answered, alike over Kafka and a gateway; and how it prints."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class AnswerGuarantee(TypedDict):
 
 
 class Answer(TypedDict):
-    """An answer of the query view; an answer over Kafka has the same fields.
+    """An answer of a gateway; an answer over Kafka has the same fields.
 
     `left_out`: number of items of the longest list that are not shown because they were rated.
     `ndcg`: measured nDCG@10 of the lists of `method`, `ndcg_popular` that of popular items.

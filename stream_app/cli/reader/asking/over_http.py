@@ -1,4 +1,4 @@
-"""A query over HTTP, to one worker."""
+"""A query over HTTP, to a gateway."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from stream_app.errors import UsageError, UserError
 _NOT_FOUND = 404
 
 
-def answer_over_http(url: str, asked: Asked, token: str | None) -> Answer:
-    """Return the answer of the worker at `url`."""
-    from consumers.recommendations import key_of
+def answer_over_http(url: str, asked: Asked) -> Answer:
+    """Return the answer of the gateway at `url`."""
+    from stream_app.wire import key_of
 
     if not url.startswith(("http://", "https://")):
-        raise UsageError(f"--url {url}: give an address such as http://127.0.0.1:8470")
+        raise UsageError(f"--url {url}: give an address such as http://127.0.0.1:8480")
     started = time.monotonic()
-    answer = _answer(url, asked, token)
+    answer = _answer(url, asked)
     answer["seconds"] = time.monotonic() - started
     if asked.option and "guarantee" not in answer:
         raise _earlier_release(url, asked)  # it has passed over the option
@@ -30,7 +30,7 @@ def answer_over_http(url: str, asked: Asked, token: str | None) -> Answer:
     return answer
 
 
-def _answer(url: str, asked: Asked, token: str | None) -> Answer:
+def _answer(url: str, asked: Asked) -> Answer:
     from http.client import HTTPException
     from urllib.error import HTTPError
 
@@ -40,14 +40,14 @@ def _answer(url: str, asked: Asked, token: str | None) -> Answer:
 
     found: Any = None
     try:
-        found = msgspec.json.decode(page(url, _path(asked), token, asked.seconds), type=Answer)
+        found = msgspec.json.decode(page(url, _path(asked), None, asked.seconds), type=Answer)
     except (OSError, HTTPException, ValueError) as error:
         if isinstance(error, HTTPError) and error.code == _NOT_FOUND and asked.option:
             raise _earlier_release(url, asked) from None
         # No listener, another protocol, an invalid address or an answer of another form.
         raise UserError(
-            f"no query view answered at {url}: is a worker running there "
-            "(murmurec worker --admin-port)?"
+            f"no gateway answered at {url}: start one (murmurec gateway), or ask over Kafka "
+            "(without --http)"
         ) from None
     answer: Answer = found
     return answer
@@ -67,6 +67,6 @@ def _path(asked: Asked) -> str:
 
 def _earlier_release(url: str, asked: Asked) -> UserError:
     return UserError(
-        f"{asked.option}: the worker at {url} is of an earlier release, which does not know it; "
-        "update the worker"
+        f"{asked.option}: {url} is of an earlier release, which does not know it; give the address "
+        "of a gateway (murmurec gateway)"
     )

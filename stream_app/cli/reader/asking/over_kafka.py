@@ -63,7 +63,7 @@ def _answer(asked: Asked, best: RecommendedItems, catalogue: Catalogue | None) -
 def _row(
     item: int | str, score: float, cause: int | str | None, catalogue: Catalogue | None
 ) -> AnswerItem:
-    from consumers.recommendations import key_of
+    from stream_app.wire import key_of
 
     shown = None if isnan(score) else score
     row: AnswerItem = {"item": item, "score": shown, "because": cause}

@@ -1,0 +1,83 @@
+"""`murmurec gateway`: HTTP in front of Kafka, for browsers and other devices without a client."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stream_app.cli.options import (
+    AllowOption,
+    BootstrapOption,
+    ConfigOption,
+    KafkaOption,
+    PrefixOption,
+    settings_from,
+)
+
+
+def gateway(
+    allow: AllowOption = None,
+    host: Annotated[
+        str | None,
+        typer.Option(
+            "--host", metavar="ADDRESS", help="Where to listen (env MURMUREC_GATEWAY_HOST)."
+        ),
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option("--port", metavar="PORT", help="0: any (env MURMUREC_GATEWAY_PORT)."),
+    ] = None,
+    origins: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--origin",
+            metavar="ORIGIN",
+            help="Origin whose pages may use it; repeatable (env MURMUREC_GATEWAY_ORIGINS).",
+        ),
+    ] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            "--rate",
+            metavar="N",
+            help="Events a second of a client; 0: no limit (env MURMUREC_GATEWAY_RATE).",
+        ),
+    ] = None,
+    demo_side: Annotated[
+        Path | None,
+        typer.Option("--demo-side", metavar="FILE", help="Item side of a demo.", hidden=True),
+    ] = None,
+    config: ConfigOption = None,
+    bootstrap: BootstrapOption = None,
+    prefix: PrefixOption = None,
+    kafka: KafkaOption = None,
+) -> None:
+    """Take events over HTTP, serve lists and the page; SIGTERM ends it cleanly.
+
+    It learns nothing and holds no rating: what it accepts is in Kafka before the answer.
+
+    Example: murmurec gateway --bootstrap localhost:9092 --allow rr:5:2
+    """
+    settings = settings_from(
+        config,
+        bootstrap,
+        prefix,
+        kafka,
+        mechanisms=tuple(allow) if allow else None,
+        gateway_host=host,
+        gateway_port=port,
+        gateway_origins=tuple(origins) if origins else None,
+        gateway_rate=rate,
+    )
+    import asyncio
+    from functools import partial
+
+    from stream_app.gateway.context import Gateway
+    from stream_app.gateway.serving import end_in_time, run
+    from stream_app.monitoring.log_setup import configure
+
+    configure(settings.log_level, settings.log_format)
+    made = Gateway.from_settings(settings, demo_side)
+    asyncio.run(run(made, typer.echo, partial(end_in_time, made)))

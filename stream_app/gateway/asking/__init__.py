@@ -1,0 +1,1 @@
+"""GET /recommendations/{user} and GET /similar: asked of the workers over Kafka."""

@@ -1,0 +1,182 @@
+"""The JSON values of a gateway's replies: `msgspec.json.encode` of one of these is a body."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from stream_app.gateway.contract.reasons import OF_REFUSALS
+from stream_app.wire import LIST_LENGTH, MAX_SEQ, Guarantee
+from stream_app.wire.events import IntItem, TextItem
+
+_Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_SEQ)]
+_Partition = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+_Key = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16}$")]
+_User = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
+# 2^64 as a count does not fit a number of JavaScript, hence text.
+_Words = Annotated[str, msgspec.Meta(pattern="^[1-9][0-9]{0,19}$")]
+_Rational = Annotated[str, msgspec.Meta(pattern="^[0-9]{1,20}(/[0-9]{1,20})?$")]
+_Reason = Annotated[str, msgspec.Meta(extra_json_schema={"enum": list(OF_REFUSALS)})]
+_Entries = msgspec.Meta(max_length=LIST_LENGTH)
+
+
+class Accepted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An event is in the log, at this place of the rating topic.
+
+    `duplicate`: these very bytes were confirmed before, and nothing was written now. `offset` is
+    null where the broker confirmed a repeated write without its place.
+    """
+
+    partition: _Partition
+    offset: _Count | None
+    duplicate: bool
+
+
+class Refusal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A request was refused: a sentence for people, a reason for programs. It never repeats a
+    value that the client sent."""
+
+    error: str
+    reason: _Reason
+
+
+class CatalogueItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An item of the public catalogue; `key` is its 64-bit key, by which the item side names it.
+
+    A withdrawn item is never recommended.
+    """
+
+    item: IntItem | TextItem
+    key: _Key
+    title: str
+    genres: tuple[str, ...]
+    year: int | None
+    domain: str | None
+    withdrawn: bool
+
+
+class Catalogue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The public catalogue, the same for every client; `left_out` items of it are not in the
+    list."""
+
+    items: tuple[CatalogueItem, ...]
+    left_out: _Count
+
+
+class AllowedMechanism(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A mechanism that the deployment allows.
+
+    `epsilon` is exact, as text, null where nothing is protected; `protected`, `observed` and
+    `limit` say in words what it hides, what an observer still sees, and what it costs.
+    `certificate` is the digest of its one proved table as `murmurec certify` prints it, null where
+    there is none or one for each mask. Of randomized response `counts[v][z]` of 2^64 words lead
+    from level v to report z: a browser proves and samples it by itself. Any other is not for
+    browsers, and `why_not` says why.
+    """
+
+    id: str
+    family: str
+    levels: Annotated[int, msgspec.Meta(ge=1, le=256)]
+    epsilon: _Rational | None
+    adjacency: str
+    protected: str
+    observed: str
+    limit: str
+    certificate: str | None
+    counts: tuple[tuple[_Words, ...], ...] | None
+    in_browser: bool
+    why_not: str | None
+
+
+class Mechanisms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a device may use here; it decides by itself, and proves each table by itself.
+
+    `demo`: whether the users are made up, so that /demo/item-links has what there would be without
+    noise.
+    """
+
+    default: str
+    privacy_mode: str
+    devices: str
+    topic: str
+    allowed: tuple[AllowedMechanism, ...]
+    demo: bool
+
+
+class ListedItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An entry of a list. `score` is the predicted rating on 1 .. 5, null in a list that is drawn.
+
+    `because` is the item known to be rated that contributes most; null where none is known.
+    """
+
+    item: IntItem | TextItem
+    title: str
+    genres: tuple[str, ...]
+    year: int | None
+    domain: str | None
+    score: float | None
+    because: IntItem | TextItem | None
+    because_title: str | None
+
+
+class ItemList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A list for a user, or items near to one (`user` is null), best first.
+
+    `method` names ranking and index, `as_of` the cut up to which the model has every record,
+    `privacy` the weakest mode of the reports behind the list. `catching_up`: newer ratings are
+    missing. `ndcg` is the measured nDCG@10 of this method and `ndcg_popular` that of the most
+    popular items, null while unknown. `guarantee`: of a list that was drawn. Spaces after the value
+    make all replies for one k equally long.
+    """
+
+    user: _User | None
+    items: Annotated[tuple[ListedItem, ...], _Entries]
+    method: str
+    as_of: _Count
+    privacy: str
+    catching_up: bool
+    ndcg: float | None
+    ndcg_popular: float | None
+    guarantee: Guarantee | None
+
+
+class StreamStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Numbers of the whole stream, of no single user; null where not known.
+
+    `rmse` and `ndcg` are prequential errors with their baselines: the mean of the items, and the
+    most popular items; `rmse` is debiased, over the newest 10,000 ratings. `drift` is `rmse` minus
+    the same over all ratings, in stars: above 0 the newest are predicted worse. `kl_nats`: how far
+    errors on learned ratings are from those on held-out ones. `ratings` counts since the worker
+    started.
+    """
+
+    kafka: bool
+    worker: bool | None = None
+    ready: bool | None = None
+    waiting_for: str | None = None
+    cut: int | None = None
+    ratings_per_second: float | None = None
+    ratings: int | None = None
+    devices: int | None = None
+    rmse: float | None = None
+    rmse_baseline: float | None = None
+    ndcg: float | None = None
+    ndcg_popular: float | None = None
+    list_method: str | None = None
+    kl_nats: float | None = None
+    drift: float | None = None
+    privacy: str | None = None
+
+
+class Alive(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The process works."""
+
+    alive: bool
+
+
+class Ready(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Whether Kafka and its topics are there; if not, what the gateway waits for."""
+
+    ready: bool
+    waiting_for: str | None

@@ -1,0 +1,204 @@
+"""Which messages the topics carry: name, type, encoding and one real example of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from stream_app.wire import (
+    LIST_LENGTH,
+    CatalogueEntry,
+    Cut,
+    Entry,
+    Event,
+    ItemTablePage,
+    ProfileEvent,
+    Query,
+    Reason,
+    Recommendation,
+    Rejection,
+    Status,
+    encode,
+    encode_json,
+    encode_message,
+    encode_profile,
+    key,
+)
+from stream_app.wire.budgets.list_debits import ListDebit
+from stream_app.wire.campaigns.contribution import Contribution, encode_contribution
+from stream_app.wire.campaigns.round_log import Open, RoundEntry, encode_round
+from stream_app.wire.events import JsonAny, Packed
+from stream_app.wire.profile_events import PackedProfile
+from stream_app.wire.public_tables import TableManifest, TableRecord, encode_table_record
+
+JSON, PACKED, BYTES = "application/json", "application/vnd.msgpack", "application/octet-stream"
+DEVICE = bytes.fromhex("c61c15392dcb4c0181d456afb280a046")
+_ID = "8e7a0f2f1c6d4b5a9d3e0c1b2a495867"
+_DIGEST = bytes(range(32))
+
+
+@dataclass(frozen=True)
+class Message:
+    """A message of a topic. `kind` is its type; None where it is bytes with a layout of their own,
+    which `summary` then says. `example`: the value of a record."""
+
+    name: str
+    content_type: str
+    summary: str
+    kind: Any = None
+    example: Callable[[], bytes] | None = None
+
+    @property
+    def decoded(self) -> Any:
+        """The example as JSON values; bytes of MessagePack in base64."""
+        if self.example is None:
+            return None
+        value = self.example()
+        return (
+            msgspec.json.decode(value)
+            if self.content_type == JSON
+            else msgspec.to_builtins(msgspec.msgpack.decode(value))
+        )
+
+
+def _event() -> Event:
+    items = np.array([1193, key("a text is an id too")], np.uint64)
+    return Event(DEVICE, 1, "rr:5:2", 20_000, items, np.array([3, 0], np.uint8))
+
+
+def _reply() -> bytes:
+    nothing = (None,) * (LIST_LENGTH - 2)
+    items, scores = (318, 50, *nothing), (4.41, 4.27, *nothing)
+    because = (1193, 1193, *nothing)
+    measured = 0.1312, 0.0857
+    method = "blend/qolsh"
+    return encode_message(
+        Recommendation(
+            _ID, Status.OK, items, scores, method, 4812, "local", False, *measured, because
+        )
+    )
+
+
+def _page() -> bytes:
+    items = np.array([318, 1193], "<u8").tobytes()
+    return encode_message(ItemTablePage(0, 4812, items, bytes([171, 158])))
+
+
+def _entry() -> bytes:
+    title = "One Flew Over the Cuckoo's Nest (1975)"
+    return encode_message(CatalogueEntry(1193, title, ("Drama",), 1975, domain="films"))
+
+
+def _query() -> bytes:
+    deadline = 1_795_392_000_000
+    return encode_message(Query(_ID, DEVICE.hex(), 10, deadline, private=Fraction(1, 2)))
+
+
+EVENT = Message(
+    "event",
+    JSON,
+    "The released ratings of a device, as JSON.",
+    JsonAny,
+    lambda: encode_json(_event(), [1193, "a text is an id too"]),
+)
+QUERY = Message("query", JSON, "A query for a list.", Query, _query)
+ENTRY = Message("catalogue-entry", JSON, "What is public of an item.", CatalogueEntry, _entry)
+
+MESSAGES: tuple[Message, ...] = (
+    EVENT,
+    Message(
+        "packed-event",
+        PACKED,
+        "The same as MessagePack, with binary columns: for volume.",
+        Packed,
+        lambda: encode(_event()),
+    ),
+    Message(
+        "signed-event",
+        BYTES,
+        "Either of the two in an envelope: byte C1, 32 bytes of public key (Ed25519), 64 of "
+        "signature, and the event. The pseudonym is the first 16 bytes of the key's SHA-256.",
+    ),
+    QUERY,
+    Message("recommendation", JSON, "The answer to a query.", Recommendation, _reply),
+    Message(
+        "rejection",
+        JSON,
+        "Place and reason of a rejected record, never its payload.",
+        Rejection,
+        lambda: encode_message(Rejection("murmurec.ratings.v1", 0, 77, Reason.MALFORMED, 118)),
+    ),
+    ENTRY,
+    Message("item-table-page", JSON, "Public mean ratings of items.", ItemTablePage, _page),
+    Message(
+        "cut-log-entry",
+        JSON,
+        "An entry of the cut log; one without kind is a cut.",
+        Entry,
+        lambda: encode_message(Cut(4812, (1200, 1187, 1215, 1210), 20_000)),
+    ),
+    Message(
+        "list-debit",
+        JSON,
+        "What a private list costs a user.",
+        ListDebit,
+        lambda: encode_message(ListDebit(DEVICE.hex(), _ID, _ID[::-1], 500_000, 2_000_000)),
+    ),
+    Message(
+        "profile",
+        PACKED,
+        "The released profile of a device.",
+        PackedProfile,
+        lambda: encode_profile(ProfileEvent(DEVICE, 1, "blip:16:2:2:24", 20_000, b"\x81\x42")),
+    ),
+    Message(
+        "table-record",
+        PACKED,
+        "A page of a public table, or the manifest that makes the pages of a slot valid.",
+        TableRecord,
+        lambda: encode_table_record(TableManifest(0, 4711, 31, 1_982_739, _DIGEST[:16])),
+    ),
+    Message(
+        "contribution",
+        PACKED,
+        "A sealed vector of a stage of a campaign, a box for each party.",
+        Contribution,
+        lambda: encode_contribution(Contribution(_DIGEST, 0, DEVICE, (bytes(112),))),
+    ),
+    Message(
+        "round-entry",
+        PACKED,
+        "An entry of the log of rounds of campaigns.",
+        RoundEntry,
+        lambda: encode_round(Open(_DIGEST, 0, (0, 0, 0, 0))),
+    ),
+    Message("checkpoint", BYTES, "A page, a manifest or a claim of a checkpoint of the workers."),
+    Message("table-debit", JSON, "What a published table of similarities costs; for operators."),
+    Message("audit", JSON, "The result of an audit; its form is free."),
+)
+
+# Property of `Topics` -> names of the messages of that topic.
+OF_TOPICS: dict[str, tuple[str, ...]] = {
+    "ratings": ("event", "packed-event", "signed-event"),
+    "queries": ("query",),
+    "recommendations": ("recommendation",),
+    "rejected": ("rejection",),
+    "items": ("catalogue-entry",),
+    "item_table": ("item-table-page",),
+    "item_links": ("table-record",),
+    "item_side": ("table-record",),
+    "similarities": ("table-record",),
+    "similarity_releases": ("table-debit",),
+    "profiles": ("profile",),
+    "contributions": ("contribution",),
+    "rounds": ("round-entry",),
+    "cuts": ("cut-log-entry",),
+    "list_debits": ("list-debit",),
+    "state": ("checkpoint",),
+    "audits": ("audit",),
+}

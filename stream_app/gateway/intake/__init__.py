@@ -1,0 +1,1 @@
+"""POST /reports: from a body to a confirmed record of the rating topic."""

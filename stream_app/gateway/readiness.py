@@ -1,0 +1,88 @@
+"""Whether Kafka and its topics are there, looked at by a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+from confluent_kafka.admin import AdminClient
+
+from stream_app.errors import UserError
+from stream_app.kafka import acls, clients
+
+if TYPE_CHECKING:
+    from stream_app.gateway.context import Gateway
+
+_LOOK_SECONDS = 1.0
+_ANSWER_SECONDS = 5.0
+
+
+class Readiness:
+    """What the gateway waits for: a sentence, or None when it is ready."""
+
+    def __init__(self) -> None:
+        self.waiting_for: str | None = "Kafka"
+        self.failure: str | None = None
+        self.failed = asyncio.Event()
+
+    @property
+    def ready(self) -> bool:
+        """Whether events can be written."""
+        return self.waiting_for is None
+
+    def fail(self, sentence: str) -> None:
+        """End the gateway, from its event loop: only a new process can go on."""
+        self.failure = sentence
+        self.failed.set()
+
+
+def watching(gateway: Gateway) -> Callable[[web.Application], AsyncIterator[None]]:
+    """Return the context in which a thread keeps the gateway's readiness current."""
+
+    async def context(_: web.Application) -> AsyncIterator[None]:
+        ended = threading.Event()
+        thread = threading.Thread(target=_watch, args=(gateway, ended), daemon=True)
+        thread.start()
+        yield
+        ended.set()  # the thread may wait for Kafka: it is not waited for
+
+    return context
+
+
+def _watch(gateway: Gateway, ended: threading.Event) -> None:
+    client = clients.admin(gateway.connection)
+    while not ended.is_set():
+        missing = _missing(gateway, client)
+        # Rights are looked at before the gateway is ready, and not again every second.
+        if missing is None and not gateway.readiness.ready:
+            missing = _lacking(gateway)
+        gateway.readiness.waiting_for = missing
+        ended.wait(_LOOK_SECONDS)
+
+
+def _lacking(gateway: Gateway) -> str | None:
+    """Return the topic that is absent or the right that the gateway's user lacks, in a sentence."""
+    try:
+        acls.check(gateway.connection, acls.of_a_gateway(gateway.topics), "gateway")
+    except UserError as error:
+        return str(error)
+    return None
+
+
+def _missing(gateway: Gateway, client: AdminClient) -> str | None:
+    try:
+        found = clients.listed(client, _ANSWER_SECONDS)
+    except UserError:
+        return "Kafka"
+    topic = found.get(gateway.topics.ratings)
+    if topic is None or topic.error is not None:
+        return f"topic {gateway.topics.ratings}"
+    if len(topic.partitions) != gateway.intake.partitions:
+        return (
+            f"topic {gateway.topics.ratings} with {gateway.intake.partitions} partitions (setting "
+            f"partitions); it has {len(topic.partitions)}"
+        )
+    return None

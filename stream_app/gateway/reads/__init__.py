@@ -1,0 +1,14 @@
+"""What a gateway shows to all clients alike: catalogue, mechanisms, item side, and the stream.
+
+documents     a body that is the same for all: plain and gzip, ETag, If-None-Match
+mechanisms    GET /mechanisms: the tables that a device samples from
+following     a compacted topic, read on from where the last look ended
+tables        GET /catalogue and /item-links: both followed in a thread
+catalogue     the entries in the order in which they are served, within bounds
+demo_side     GET /demo/item-links: what there would be without noise; in a demo only
+statistics    a worker's public numbers, from its /metrics and /readyz
+broadcast     one reader of these numbers for all listeners
+stream        GET /stream: the numbers as server-sent events
+
+None of them has a parameter: what a client asks for shows nothing of its user.
+"""

@@ -1,0 +1,90 @@
+"""A document that is the same for all clients: made once, sent as it is.
+
+    plain    ETag "DIGEST"         the bytes
+    gzip     ETag "DIGEST-gzip"    for a client that accepts it
+
+Two encodings are two representations, so each has a tag of its own (RFC 9110, 8.8.3), and `Vary`
+names the header that chooses. A client that has the document, under either tag, gets 304.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+from aiohttp import web
+
+from stream_app.gateway.refusals import refused
+
+_GZIP = "-gzip"
+_LEVEL = 6
+_CODING = re.compile(r"\s*([\w*-]+)\s*(?:;\s*q\s*=\s*([0-9.]{1,6})\s*)?", re.ASCII)
+_NAME = re.compile(r"[\w.-]{1,40}", re.ASCII)
+
+
+@dataclass(frozen=True, eq=False)
+class Document:
+    """One version of a document: its tag without quotes, and its bytes in both encodings."""
+
+    digest: str
+    content_type: str
+    plain: bytes = field(repr=False)
+    packed: bytes = field(repr=False)
+
+    @classmethod
+    def made(cls, plain: bytes, content_type: str) -> Document:
+        """Return the document of these bytes; it takes some ms for each MB, so call it in a
+        thread where it is large."""
+        digest = blake2b(plain, digest_size=16).hexdigest()
+        return cls(digest, content_type, plain, gzip.compress(plain, _LEVEL, mtime=0))
+
+    def answer(self, request: web.Request) -> web.Response:
+        """Return the document as this client takes it, or 304 where the client has it."""
+        packed = accepts_gzip(request.headers.get("Accept-Encoding", ""))
+        headers = {
+            "ETag": f'"{self.digest}{_GZIP if packed else ""}"',
+            "Cache-Control": "no-cache",
+            "Vary": "Accept-Encoding",
+        }
+        # Tags up to the first that is none are compared, weakly; `*` stands for any document.
+        for tag in request.if_none_match or ():
+            if tag.value in ("*", self.digest, self.digest + _GZIP):
+                return web.Response(status=304, headers=headers)
+        if packed:
+            headers["Content-Encoding"] = "gzip"
+        body = self.packed if packed else self.plain
+        return web.Response(body=body, content_type=self.content_type, headers=headers)
+
+
+def nothing_yet() -> web.Response:
+    """Return the answer for a document that will come: 204, no error of the client."""
+    return web.Response(status=204, headers={"Cache-Control": "no-store"})
+
+
+def accepts_gzip(header: str) -> bool:
+    """Return whether a client with this Accept-Encoding takes gzip; without the header, or one
+    that cannot be read, it gets plain bytes."""
+    weights: dict[str, float] = {}
+    for part in header.split(","):
+        found = _CODING.fullmatch(part)
+        if found is not None:
+            try:
+                weights[found[1].lower()] = float(found[2] or 1)
+            except ValueError:
+                continue
+    return weights.get("gzip", weights.get("*", 0.0)) > 0
+
+
+def parameters_refused(request: web.Request) -> web.Response | None:
+    """Return the refusal of a request with query parameters; None without any."""
+    for name in request.query:
+        shown = name if _NAME.fullmatch(name) else "with an unusual name"
+        return refused(
+            400,
+            "query",
+            f"query parameter {shown}: {request.path} has none; it is the same for every client, "
+            "so that a request shows nothing of its user",
+        )
+    return None
