@@ -2,6 +2,7 @@
 #
 #   PYTHON=python3.12 make test     another Python, 3.11 or later
 #   make demo ARGS="--help"         arguments for the command behind a target
+#   make demo ARGS=--keep           the page of the demo stays up until Ctrl-C; --open opens it, too
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -23,7 +24,7 @@ READY := $(VENV)/.ready
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s  %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
-demo: $(READY) ## Run the whole system on this machine: broker, worker, devices, recommendations
+demo: $(READY) ## Run the whole system on this machine: broker, worker, devices, a page
 	@$(BIN)/murmurec demo $(ARGS)
 
 test: $(READY) ## Run the tests and the examples of the docstrings, against a real Kafka (all but slow and benchmark)

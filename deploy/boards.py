@@ -4,7 +4,7 @@
     panel  title, unit, one expression per curve, and whether it may be empty on a healthy worker
 
 Classic dashboard JSON (schema 39): Grafana 10 to 13 load it. Expressions take two variables,
-`$instance` (one worker or all; every worker is a replica) and `$__rate_interval`. Gauges of the
+`$instance` (one process or all; every worker is a replica) and `$__rate_interval`. Gauges of the
 state are equal on all replicas at the same cut, so only counters of separate work are summed. The
 file is long because it is one table.
 """
@@ -84,11 +84,12 @@ QUALITY = "How well it predicts, and how much it leaks"
 STREAM = "The stream"
 QUERIES = "Queries"
 STATE = "The state"
+GATEWAYS = "Gateways"
 
 OVERVIEW = Board(
     "murmurec-overview",
     "murmurec: overview",
-    "Accuracy and leakage side by side, then the stream, the queries and the state.",
+    "Accuracy and leakage side by side, then the stream, the queries, the state and the gateways.",
     (
         Panel(
             QUALITY,
@@ -355,8 +356,8 @@ OVERVIEW = Board(
             "Time to answer",
             "s",
             (
-                Curve(_quantile(0.5, "query_duration_seconds", "transport"), "p50, {{transport}}"),
-                Curve(_quantile(0.99, "query_duration_seconds", "transport"), "p99, {{transport}}"),
+                Curve(_quantile(0.5, "query_duration_seconds", "method"), "p50, {{method}}"),
+                Curve(_quantile(0.99, "query_duration_seconds", "method"), "p99, {{method}}"),
             ),
             "From a query's arrival at the worker to its answer.",
             may_be_empty=True,
@@ -541,6 +542,78 @@ OVERVIEW = Board(
             (Curve(f"max(murmurec_count_min_error_bound{ME})", "most, at its confidence"),),
             "The most by which a count-min estimate exceeds the true count, at its confidence.",
         ),
+        Panel(
+            GATEWAYS,
+            "Gateways ready",
+            "none",
+            (Curve(f"murmurec_gateway_ready{ME}", "{{instance}}"),),
+            "1: Kafka and the topics answer. A gateway that is not ready serves the page, and "
+            "takes no event.",
+            kind="stat",
+            may_be_empty=True,
+        ),
+        Panel(
+            GATEWAYS,
+            "Events over HTTP",
+            "ops",
+            (
+                Curve(
+                    f"sum by (answer) (rate(murmurec_gateway_reports_total{ME}"
+                    "[$__rate_interval])) > 0",
+                    "{{answer}}",
+                ),
+            ),
+            "Bodies sent to /reports, by how they were answered. accepted: Kafka confirmed it; "
+            "duplicate: the same bytes again; any other is the reason of a refusal.",
+            may_be_empty=True,
+        ),
+        Panel(
+            GATEWAYS,
+            "Time until Kafka confirms",
+            "s",
+            (
+                Curve(_quantile(0.5, "gateway_confirm_seconds"), "p50"),
+                Curve(_quantile(0.99, "gateway_confirm_seconds"), "p99"),
+            ),
+            "From an event's arrival to its confirmation by all copies.",
+            may_be_empty=True,
+        ),
+        Panel(
+            GATEWAYS,
+            "Clients",
+            "short",
+            (
+                Curve(f"murmurec_gateway_connections{ME}", "connections, {{instance}}"),
+                Curve(f"murmurec_gateway_unconfirmed{ME}", "events that wait, {{instance}}"),
+            ),
+            "Open connections, and events that wait for Kafka's confirmation.",
+            may_be_empty=True,
+        ),
+        Panel(
+            GATEWAYS,
+            "Queries over HTTP",
+            "ops",
+            (
+                Curve(
+                    f"sum by (answer) (rate(murmurec_gateway_queries_total{ME}"
+                    "[$__rate_interval])) > 0",
+                    "{{answer}}",
+                ),
+            ),
+            "Lists asked for over HTTP, by how they were answered.",
+            may_be_empty=True,
+        ),
+        Panel(
+            GATEWAYS,
+            "Time to answer over HTTP",
+            "s",
+            (
+                Curve(_quantile(0.5, "gateway_answer_seconds"), "p50"),
+                Curve(_quantile(0.99, "gateway_answer_seconds"), "p99"),
+            ),
+            "From a query's arrival at the gateway to a worker's answer.",
+            may_be_empty=True,
+        ),
     ),
 )
 
@@ -621,7 +694,7 @@ def _layout(panels: Iterable[Panel]) -> list[dict[str, Any]]:
 
 def dashboard(board: Board) -> dict[str, Any]:
     """Return the board as Grafana's classic JSON model."""
-    instances = "label_values(murmurec_ready, instance)"
+    instances = 'label_values({__name__=~"murmurec_(gateway_)?ready"}, instance)'
     return {
         "uid": board.uid,
         "title": board.title,
@@ -649,7 +722,7 @@ def dashboard(board: Board) -> dict[str, Any]:
                 },
                 {
                     "name": "instance",
-                    "label": "Worker",
+                    "label": "Process",
                     "type": "query",
                     "datasource": DATASOURCE,
                     "definition": instances,

@@ -19,6 +19,9 @@ import pytest
 
 from stream_app.errors import UserError
 from stream_app.kafka.clients import Connection
+from tests.fixtures.browser import browser, page
+
+__all__ = ["browser", "page"]  # fixtures
 
 # The first example of a compiled kernel takes seconds: a deadline would measure the compiler.
 hypothesis.settings.register_profile("murmurec", deadline=None, print_blob=True)

@@ -1,4 +1,4 @@
-"""A client that keeps querying a worker while another one is dead."""
+"""A client that keeps querying a deployment over Kafka while one of its workers is dead."""
 
 from __future__ import annotations
 
@@ -7,16 +7,20 @@ import time
 from types import TracebackType
 from typing import Self
 
-from tests.chaos.processes import Life
+from stream_app.kafka.clients import Connection
+from stream_app.wire import Topics
+from tests.fixtures.given_worker import given_worker
 
 _PAUSE_SECONDS = 0.02
+_ANSWER_SECONDS = 2.0
 
 
 class Asker:
-    """Queries `life` over HTTP for as long as the block lasts."""
+    """Queries for as long as the block lasts, on all partitions at once: the workers that are alive
+    read some of them. With `alive` false it does nothing."""
 
-    def __init__(self, life: Life | None) -> None:
-        self._life = life
+    def __init__(self, connection: Connection, topics: Topics, alive: bool) -> None:
+        self._connection, self._topics, self._alive = connection, topics, alive
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="asker", daemon=True)
         self.answers = 0
@@ -24,7 +28,7 @@ class Asker:
         self.longest_seconds = 0.0
 
     def __enter__(self) -> Self:
-        if self._life is not None:
+        if self._alive:
             self._thread.start()
         return self
 
@@ -35,17 +39,17 @@ class Asker:
         trace: TracebackType | None,
     ) -> None:
         self._ended.set()
-        if self._life is not None:
+        if self._alive:
             self._thread.join(10)
 
     def _run(self) -> None:
-        assert self._life is not None
-        while not self._ended.is_set():
-            began = time.monotonic()
-            found = self._life.as_of(2.0)
-            self.longest_seconds = max(self.longest_seconds, time.monotonic() - began)
-            if found >= 0:
-                self.answers += 1
-            else:
-                self.failures += 1
-            self._ended.wait(_PAUSE_SECONDS)
+        with given_worker(self._connection, self._topics.prefix) as client:
+            while not self._ended.is_set():
+                began = time.monotonic()
+                found = client.anywhere(_ANSWER_SECONDS)
+                self.longest_seconds = max(self.longest_seconds, time.monotonic() - began)
+                if found is not None:
+                    self.answers += 1
+                else:
+                    self.failures += 1
+                self._ended.wait(_PAUSE_SECONDS)

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from stream_app.kafka import compacted
@@ -26,6 +27,7 @@ from tests.chaos.points import Kill, Point, plan
 from tests.chaos.processes import Life
 from tests.chaos.reference import Reference
 from tests.chaos.watcher import Watcher
+from tests.fixtures.given_worker import given_worker
 
 Report = Callable[[str, int], None]
 
@@ -87,6 +89,7 @@ class Siege:
         stack.callback(self._reference.close)
         self._watcher = Watcher(bootstrap, topics)
         stack.callback(self._watcher.close)
+        self._client = stack.enter_context(given_worker(Connection(bootstrap), topics.prefix))
         self._load = stack.enter_context(Load(bootstrap, topics, seed))
         for life in self._lives:
             life.start()
@@ -207,8 +210,9 @@ class Siege:
 
     def _come_back(self, victims: list[Life]) -> None:
         cut, killed_time = self._watcher.cut, self._killed_time
-        alive = next((life for life in self._lives if life not in victims), None)
-        with Asker(alive) as asker:
+        alive = any(life not in victims for life in self._lives)
+        deployment = self._deployment
+        with Asker(Connection(deployment.bootstrap), deployment.topics, alive) as asker:
             for life in victims:
                 if life.running.process.poll() is not None:
                     life.start()
@@ -217,11 +221,23 @@ class Siege:
                 self._note(f"to applying again, {self.setup}", seconds)
             for life in self._lives:
                 life.applies_beyond(cut, _AGAIN_SECONDS)
+        self._answer_beyond(cut)
         self.figures.answers += asker.answers
         self.figures.unanswered += asker.failures
         self.figures.longest_answer_seconds = max(
             self.figures.longest_answer_seconds, asker.longest_seconds
         )
+
+    def _answer_beyond(self, cut: int) -> None:
+        """Return when an answer of a later cut has come from every partition of the queries."""
+
+        def answered(partition: int) -> bool:
+            reply = self._client.on(partition)
+            return reply is not None and reply.as_of > cut
+
+        for partition in self._client.partitions:
+            sentence = f"no answer beyond cut {cut} on partition {partition} of the queries"
+            _until(partial(answered, partition), sentence, _AGAIN_SECONDS)
 
     def _note(self, name: str, seconds: float) -> None:
         self.figures.again.setdefault(name, []).append(seconds)

@@ -67,7 +67,7 @@ class Figures:
             )
         if self.answers:
             lines.append(
-                f"  queries to the other worker meanwhile: {self.answers} answers, "
+                f"  queries over Kafka while one is dead: {self.answers} answers, "
                 f"{self.unanswered} without, longest {self.longest_answer_seconds * 1000:.0f} ms"
             )
         return lines + [f"  WRONG: {sentence}" for sentence in self.wrong]

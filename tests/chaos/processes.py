@@ -16,8 +16,6 @@ from pathlib import Path
 from stream_app.broker.local import free_ports, leashed
 from stream_app.cli.demo.worker import WorkerProcess
 
-UNKNOWN_USER = "0" * 32
-
 
 def environment(settings: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a process: this one's without its settings, and these."""
@@ -96,10 +94,9 @@ class Life:
             return -signal.SIGKILL
 
     def as_of(self, seconds: float = 1.0) -> int:
-        """Return the cut of an answer to a query over HTTP, -1 where no answer arrives."""
+        """Return the cut of the state that it reports, -1 where it reports none."""
         try:
-            page = self.running.get(f"/recommendations/{UNKNOWN_USER}?k=1", seconds)
-            return int(json.loads(page)["as_of"])
+            return int(json.loads(self.running.get("/state", seconds))["cut"])
         except (OSError, ValueError, KeyError):
             return -1
 
@@ -111,7 +108,7 @@ class Life:
             return ""
 
     def applies_beyond(self, cut: int, seconds: float) -> float:
-        """Return the time at which an answer first was of a later cut."""
+        """Return the time at which its state first was of a later cut."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             self.running.check()

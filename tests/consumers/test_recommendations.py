@@ -6,9 +6,11 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from consumers.recommendations import Recommendations, _best, key_of
+from consumers.recommendations import Recommendations, _best
 from stream_app.errors import UserError
+from stream_app.kafka.answers import answer_in
 from stream_app.wire import (
     Item,
     Query,
@@ -18,6 +20,7 @@ from stream_app.wire import (
     decode_message,
     encode_message,
     key,
+    key_of,
 )
 
 NAMES: tuple[Item, ...] = (5, 7, "tt01", f"key:{key('tt02'):016x}", 9)
@@ -65,7 +68,7 @@ class Bus:
         return self.id.encode()
 
     def value(self) -> bytes:
-        return encode_message(answer(tuple(range(100))))
+        return encode_message(replace(answer(tuple(range(100))), id=self.id))
 
 
 def test_the_longest_list_is_requested_where_items_are_excluded() -> None:
@@ -102,3 +105,48 @@ def test_an_answer_counts_the_excluded_items() -> None:
     assert _best(answer(NAMES), 2, 0.1, {5, 9}).left_out == 2
     assert _best(answer(NAMES), 2, 0.1, {key(name) for name in NAMES[:3]}).items[-1] == 9
     assert _best(answer(NAMES), 2, 0.1, ()).left_out == 0
+
+
+class Record:
+    """A record of the topic of answers."""
+
+    def __init__(self, key: bytes, value: bytes | None, failed: bool = False) -> None:
+        self._key, self._value, self._failed = key, value, failed
+
+    def error(self) -> bool | None:
+        return self._failed or None
+
+    def key(self) -> bytes:
+        return self._key
+
+    def value(self) -> bytes | None:
+        return self._value
+
+
+WHOLE = answer(NAMES)
+ID = "0" * 16
+
+
+def read(value: bytes | None, key: bytes = ID.encode(), failed: bool = False) -> object:
+    return answer_in(Record(key, value, failed), ID)  # type: ignore[arg-type]
+
+
+def test_a_record_is_an_answer_only_as_a_whole_and_under_its_id() -> None:
+    """A writer of the topic may write anything; none of it may end the reader."""
+    assert read(encode_message(WHOLE)) == WHOLE
+    assert read(encode_message(WHOLE), key=b"1" * 16) is None
+    assert read(encode_message(WHOLE), failed=True) is None
+    assert answer_in(None, ID) is None
+    hostile = [
+        replace(WHOLE, id="1" * 16),
+        replace(WHOLE, scores=WHOLE.scores[1:]),
+        replace(WHOLE, because=(5,) * 3, items=(5,), scores=(1.0,)),
+        replace(WHOLE, items=(-1, *WHOLE.items[1:])),
+        replace(WHOLE, items=(2**63, *WHOLE.items[1:])),
+        replace(WHOLE, items=("x" * 129, *WHOLE.items[1:])),
+        replace(WHOLE, because=("",)),
+    ]
+    for reply in hostile:
+        assert read(encode_message(reply)) is None, reply
+    for value in (None, b"", b"{}", b"\xff", b"[" * 50_000, b" " * 200_000):
+        assert read(value) is None

@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from deploy import boards
 from deploy.boards import BOARDS, OVERVIEW, QUALITY, Board, Panel
+from stream_app.gateway.metrics import ANSWERS, GatewayMetrics
 from stream_app.monitoring.metrics import Metrics
 from stream_app.privacy import registry
 from stream_app.privacy.exact.report_information import report_information_nats
@@ -20,10 +21,11 @@ NAMES = [panel.title for _, panel in EVERY_PANEL]
 
 
 def registered() -> dict[str, set[str]]:
-    """Return series name -> its labels, of everything the server can publish."""
+    """Return series name -> its labels, of everything that workers and gateways publish."""
     metrics = Metrics(CollectorRegistry())
     series: dict[str, set[str]] = {}
-    for collector in list(metrics.registry._collector_to_names):
+    both = (metrics.registry, GatewayMetrics().registry)
+    for collector in [each for held in both for each in held._collector_to_names]:
         labels = set(collector._labelnames)  # type: ignore[attr-defined]
         name, kind = collector._name, collector._type  # type: ignore[attr-defined]
         suffixes = {
@@ -86,13 +88,26 @@ def test_every_alert_reads_a_published_metric_and_is_on_the_board() -> None:
     text = (folder / "alerts.yml").read_text(encoding="utf-8")
     rules = [rule for group in yaml.safe_load(text)["groups"] for rule in group["rules"]]
     read = set().union(*(names_in(rule["expr"]) for rule in rules))
-    assert {"murmurec_seq_reused_records", "murmurec_replicas_differ_total"} == read
+    assert read == {
+        *("murmurec_seq_reused_records", "murmurec_replicas_differ_total"),
+        *("murmurec_gateway_ready", "murmurec_gateway_reports_total"),
+    }
     assert read <= set(registered())
     assert read <= drawn(OVERVIEW.panels)
     configured = yaml.safe_load((folder / "prometheus.yml").read_text(encoding="utf-8"))
+    jobs = {job["job_name"] for job in configured["scrape_configs"]}
+    scraped = {job for rule in rules for job in re.findall(r'job="([^"]*)"', rule["expr"])}
+    assert scraped == {"murmurec-gateway"}
+    assert scraped <= jobs
     assert configured["rule_files"] == ["alerts.yml"]
     compose = (folder / "compose.yaml").read_text(encoding="utf-8")
     assert "./alerts.yml:/etc/prometheus/alerts.yml:ro" in compose
+
+
+def test_what_the_alert_on_refusals_leaves_out_are_answers_of_a_gateway() -> None:
+    text = (boards.FOLDER.parents[1] / "alerts.yml").read_text(encoding="utf-8")
+    (left_out,) = re.findall(r'answer!~"([^"]*)"', text)
+    assert set(left_out.split("|")) == {"accepted", "duplicate", "rate", "kafka"} < set(ANSWERS)
 
 
 def test_accuracy_and_leakage_come_first_and_side_by_side() -> None:

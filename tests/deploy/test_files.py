@@ -252,6 +252,21 @@ def test_prometheus_scrapes_the_worker_where_it_listens() -> None:
     assert "worker" in SERVICES
 
 
+def test_the_gateway_is_scraped_where_it_listens_and_waits_for_no_worker() -> None:
+    jobs = {job["job_name"]: job for job in load("prometheus.yml")["scrape_configs"]}
+    found = settings_of("gateway", {"MURMUREC_ADMIN_TOKEN": "t" * 16})
+    assert jobs["murmurec-gateway"]["static_configs"] == [
+        {"targets": [f"gateway:{found.gateway_port}"]}
+    ]
+    assert "gateway" in found.gateway_hosts
+    assert found.gateway_worker == "http://worker:" + str(settings_of("worker", {}).admin_port)
+    assert found.admin_token == "t" * 16
+    assert found.mechanisms == settings_of("worker", {}).mechanisms
+    assert f"127.0.0.1:{found.gateway_port}:{found.gateway_port}" in SERVICES["gateway"]["ports"]
+    assert set(SERVICES["gateway"]["depends_on"]) == {"topics"}
+    assert "volumes" not in SERVICES["gateway"]  # it keeps nothing
+
+
 def test_prometheus_accepts_its_configuration() -> None:
     promtool = shutil.which("promtool")
     if promtool is None:

@@ -20,6 +20,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from deploy.boards import OVERVIEW, Panel
+from stream_app.gateway.metrics import GatewayMetrics
 from stream_app.monitoring.metrics import CONTENT_TYPE, Metrics
 from tests.fixtures.metric_calls import CALLS
 
@@ -38,6 +39,7 @@ class Exposing(ThreadingHTTPServer):
 
     def __init__(self, empty: bool) -> None:
         self.metrics = Metrics(CollectorRegistry())
+        self.gateway = GatewayMetrics()
         self.empty = empty
         for name in STARTING:
             CALLS[name](self.metrics)
@@ -49,7 +51,10 @@ class Exposing(ThreadingHTTPServer):
                 if name not in STARTING:
                     call(self.metrics)
             self.metrics.rmse("reported", "recent", 1.6)
-        return self.metrics.exposition()
+            self.gateway.answered("accepted")
+            self.gateway.confirmed(0.01)
+            self.gateway.asked("answered", 0.01)
+        return self.metrics.exposition() + self.gateway.render(1, 2, ready=not self.empty)
 
 
 class _Answer(BaseHTTPRequestHandler):

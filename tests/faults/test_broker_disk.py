@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
 from stream_app.errors import UserError
 from stream_app.kafka import clients
@@ -21,20 +21,39 @@ from tests.kafka.conftest import Start, ends_of
 pytestmark = pytest.mark.kafka
 
 
-_LOST = re.compile(r"(\S+) partition (\d+) does not hold the record before offset (\d+)")
+_ENDS_BEFORE = re.compile(r"(\S+) partition (\d+) does not hold the record before offset (\d+)")
+_REPLACED = re.compile(r"offset (\d+) of (\S+) partition (\d+) holds another record than the one")
 
 
 def check_loss(refusal: str, kafka: Kafka) -> None:
-    """Check that the log ends before the record that a worker misses."""
+    """Check that the log ends before the record that a worker misses, or was filled again there."""
     assert "lost its end" in refusal, refusal
-    lost = _LOST.search(refusal)
-    assert lost, refusal
-    topic, partition, offset = lost[1], int(lost[2]), int(lost[3])
+    ends, replaced = _ENDS_BEFORE.search(refusal), _REPLACED.search(refusal)
+    assert ends or replaced, refusal
     consumer = clients.consumer(kafka.connection)
     try:
-        assert clients.offsets(consumer, TopicPartition(topic, partition))[1] < offset
+        if ends:
+            end = clients.offsets(consumer, TopicPartition(ends[1], int(ends[2])))[1]
+            assert end < int(ends[3]), refusal
+        else:
+            assert replaced
+            place = TopicPartition(replaced[2], int(replaced[3]), int(replaced[1]))
+            # Written by the leader of after the restart: the first one's epoch is 0.
+            assert epoch_at(consumer, place) > 0, refusal
     finally:
         consumer.close()
+
+
+def epoch_at(consumer: Consumer, place: TopicPartition) -> int:
+    """Return the leader epoch of the record at a place."""
+    consumer.assign([place])
+    message = consumer.poll(30)
+    assert message is not None
+    assert message.error() is None, message.error()
+    assert message.offset() == place.offset
+    epoch = message.leader_epoch()
+    assert epoch is not None
+    return epoch
 
 
 class TestBrokerDisk:

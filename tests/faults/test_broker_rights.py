@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 
@@ -25,6 +26,7 @@ from tests.conftest import Kafka
 from tests.faults.brokers import Node, node, password
 from tests.faults.conftest import Flow, Proof, another_checkpoint, sentence
 from tests.fixtures.attacked import launch
+from tests.fixtures.gateways import body, running
 from tests.fixtures.streams import events, publish
 from tests.fixtures.waiting import until
 from tests.kafka.conftest import Send, Start, ends_of
@@ -174,6 +176,40 @@ def test_each_right_that_an_aggregator_lacks_is_named(
         sentence = f"{name}: this user has no right to {operation.lower()} it.* aggregator's user"
         with pytest.raises(UserError, match=sentence):
             rights.check(connection, wanted, "aggregator")
+        own.grant(taken)
+
+
+# The least that a gateway needs; it may not read ratings.
+GATEWAY_RIGHTS = {
+    "ratings": "WRITE",
+    "queries": "WRITE",
+    "recommendations": "READ",
+    "items": "READ",
+    "item-links": "READ",
+}
+
+
+def test_a_gateway_is_ready_with_its_rights_and_names_each_that_it_lacks(
+    own: Node, topics: str, names: Topics
+) -> None:
+    for topic, operation in GATEWAY_RIGHTS.items():
+        own.allow(ResourceType.TOPIC, f"{topics}.{topic}.v1", operation)
+    connection, wanted = Connection(own.guarded, password()), rights.of_a_gateway(names)
+    rights.check(connection, wanted, "gateway")
+
+    async def ready() -> None:
+        async with running(own.guarded, topics, kafka=password()) as at:
+            await at.ready()
+            assert (await at.post(body()))[0] == 202
+
+    asyncio.run(ready())
+    for topic, operation in GATEWAY_RIGHTS.items():
+        name = f"{topics}.{topic}.v1"
+        own.allow(ResourceType.TOPIC, name, "DESCRIBE")
+        taken = own.take(ResourceType.TOPIC, name, operation)
+        sentence = f"{name}: this user has no right to {operation.lower()} it.* gateway's user"
+        with pytest.raises(UserError, match=sentence):
+            rights.check(connection, wanted, "gateway")
         own.grant(taken)
 
 

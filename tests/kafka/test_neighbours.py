@@ -23,6 +23,7 @@ from stream_app.wire import (
 )
 from stream_app.wire import encode_profile as encode
 from tests.conftest import Kafka
+from tests.fixtures.gateway_beside import served
 from tests.fixtures.waiting import PATIENCE_SECONDS, until
 from tests.kafka.conftest import Start
 
@@ -88,6 +89,7 @@ def test_neighbours_are_served_from_profiles_of_real_devices(
     names: Topics,
     publish: Callable[..., None],
     start: Start,
+    kafka: Kafka,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -108,8 +110,9 @@ def test_neighbours_are_served_from_profiles_of_real_devices(
     assert answer["guarantee"]["epsilon"] == "24"
     assert "one item of the profile of one device" in answer["guarantee"]["adjacency"]
     assert all(0 <= row["score"] <= 1 for row in answer["items"])
-    address = ["--http", "--url", worker.url]
-    assert run(["ask", "--neighbours", "--user", "u4", *address]) == 0
+    with served(kafka.bootstrap, names.prefix) as gateway:
+        address = ["--http", "--url", gateway.url]
+        assert run(["ask", "--neighbours", "--user", "u4", *address]) == 0
     shown = capsys.readouterr().out
     assert "the share of similar devices that have the item" in shown
     assert "epsilon 24" in shown

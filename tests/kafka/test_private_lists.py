@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from fractions import Fraction
 
 import pytest
@@ -18,6 +18,8 @@ from stream_app.wire import CatalogueEntry, Query, Topics, decode_message, encod
 from stream_app.wire.budgets.list_debits import MILLION, ListDebit
 from tests.conftest import Kafka
 from tests.fixtures.clusters import device_of, half_of, liked
+from tests.fixtures.gateway_beside import served
+from tests.fixtures.given_worker import GivenWorker, given_worker
 from tests.fixtures.streams import publish
 from tests.fixtures.waiting import PATIENCE_SECONDS, until
 from tests.kafka.conftest import Send, Start, ends_of
@@ -26,15 +28,33 @@ pytestmark = pytest.mark.kafka
 ITEMS = 40
 
 
-def with_catalogue(worker: WorkerProcess) -> WorkerProcess:
+@pytest.fixture
+def ask(kafka: Kafka, topics: str) -> Iterator[GivenWorker]:
+    """Give what asks one worker over Kafka."""
+    with given_worker(kafka.connection, topics) as asker:
+        yield asker
+
+
+def refusal(ask: GivenWorker, worker: WorkerProcess, user: str, k: int, epsilon: str) -> str:
+    """Return the reason for which this worker refuses a private list; empty where it does not."""
+    return ask.ask(worker, user, k, private=Fraction(epsilon)).reason or ""
+
+
+def with_catalogue(ask: GivenWorker, worker: WorkerProcess) -> WorkerProcess:
     """Return a worker when it has read the catalogue; a refused query costs nothing."""
-    asked = f"/recommendations/{'0' * 32}?k=100&private=1/2"
-    until(lambda: f"has {ITEMS} items" in worker.get(asked).decode(), "the catalogue")
+    until(
+        lambda: f"has {ITEMS} items" in refusal(ask, worker, "0" * 32, 100, "1/2"), "the catalogue"
+    )
     return worker
 
 
 def test_a_budget_is_one_over_workers_and_restarts(
-    start: Start, send: Send, kafka: Kafka, topics: str, monkeypatch: pytest.MonkeyPatch
+    start: Start,
+    send: Send,
+    ask: GivenWorker,
+    kafka: Kafka,
+    topics: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name, value in (("LIST_BUDGET", "2"), ("CO_RATINGS", "true"), ("HEAD_ITEMS", "64")):
         monkeypatch.setenv(f"MURMUREC_{name}", value)
@@ -46,40 +66,41 @@ def test_a_budget_is_one_over_workers_and_restarts(
     assert producer.flush(PATIENCE_SECONDS) == 0
     records = [publish(liked(number, half_of(number)[:6], 1)) for number in range(20)]
     send(records)
-    workers = [with_catalogue(start())]
+    workers = [with_catalogue(ask, start())]
     workers[0].wait_for(ends_of(records))
-    with Recommendations(kafka.bootstrap, topics) as ask:
-        first = ask.best(user, 5, 20, excluded={0}, private=Fraction(1, 2))
+    with Recommendations(kafka.bootstrap, topics) as reader:
+        first = reader.best(user, 5, 20, excluded={0}, private=Fraction(1, 2))
         assert first.guarantee is not None
         assert first.guarantee.epsilon == "1/2"
         assert len(first.items) + first.left_out == 5
         assert list(first.items) == sorted(first.items)
         with pytest.raises(UserError, match=r"give 0\.001 to 2"):
-            ask.best(user, 5, 20, private=Fraction(3))
-    workers.append(with_catalogue(start()))
-    # Each worker answers over HTTP: both see what the other's lists have cost.
-    path = f"/recommendations/{user}?k=5&private="
+            reader.best(user, 5, 20, private=Fraction(3))
+    workers.append(with_catalogue(ask, start()))
+    # Each worker is asked by itself: both see what the other's lists have cost.
     for worker in workers:
-        page = json.loads(worker.get(path + "1/2"))
-        assert "guarantee" in page, page
-        assert page["guarantee"]["method"] == page["method"] == "exact-k-subset"
-        assert [row["score"] for row in page["items"]] == [None] * 5
+        reply = ask.ask(worker, user, 5, private=Fraction(1, 2))
+        assert reply.guarantee is not None, reply
+        assert reply.guarantee.method == reply.method == "exact-k-subset"
+        assert [item is None for item in reply.items] == [False] * 5 + [True] * 95
+        assert set(reply.scores) == {None}
     for worker in workers:
-        until(lambda w=worker: b"spent" in w.get(path + "1"), "the other's debits")
-        refused = json.loads(worker.get(path + "1"))["error"]
+        until(lambda w=worker: "spent" in refusal(ask, w, user, 5, "1"), "the other's debits")
+        refused = refusal(ask, worker, user, 5, "1")
         assert "spent epsilon 1.5 of 2: too little is left for 1" in refused
     for worker in workers:
         worker.process.kill()
         worker.process.wait(PATIENCE_SECONDS)
-    again = with_catalogue(start())
+    again = with_catalogue(ask, start())
     again.wait_for(ends_of(records))
-    until(lambda: b"spent epsilon 1.5" in again.get(path + "1"), "the log of debits, read again")
+    until(lambda: "spent epsilon 1.5" in refusal(ask, again, user, 5, "1"), "the log, read again")
     command = [sys.executable, "-m", "stream_app.cli", "ask", "--device", user, "-k", "5"]
-    command += ["--http", "--url", again.url, "--private-list", "0.5"]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
-    assert "drawn by exact-k-subset with epsilon 1/2, in no order" in shown
-    assert "hides one report of the asker" in shown
-    late = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    with served(kafka.bootstrap, topics) as gateway:
+        command += ["--http", "--url", gateway.url, "--private-list", "0.5"]
+        made = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+        late = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert "drawn by exact-k-subset with epsilon 1/2, in no order" in made.stdout
+    assert "hides one report of the asker" in made.stdout
     assert late.returncode != 0
     assert "spent epsilon 2 of 2" in late.stderr
     debits = [
@@ -92,7 +113,7 @@ def test_a_budget_is_one_over_workers_and_restarts(
 
 
 def test_a_query_that_comes_twice_is_drawn_once(
-    start: Start, send: Send, kafka: Kafka, topics: str, monkeypatch: pytest.MonkeyPatch
+    start: Start, ask: GivenWorker, kafka: Kafka, topics: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in (("LIST_BUDGET", "2"), ("CO_RATINGS", "true"), ("HEAD_ITEMS", "64")):
         monkeypatch.setenv(f"MURMUREC_{name}", value)
@@ -102,14 +123,14 @@ def test_a_query_that_comes_twice_is_drawn_once(
         entry = encode_message(CatalogueEntry(item))
         producer.produce(names.items, key=str(item).encode(), value=entry)
     assert producer.flush(PATIENCE_SECONDS) == 0
-    worker = with_catalogue(start())
+    worker = with_catalogue(ask, start())
     query = Query("a" * 16, device_of(0).hex(), 5, 2**50, private=Fraction(1, 2))
     for _ in range(2):
         producer.produce(names.queries, key=query.id.encode(), value=encode_message(query))
     assert producer.flush(PATIENCE_SECONDS) == 0
     until(lambda: worker.metrics()["private_lists_total"] == 1, "the list")
-    with Recommendations(kafka.bootstrap, topics) as ask:
-        ask.best(device_of(0).hex(), 5, 20, private=Fraction(1, 2))
+    with Recommendations(kafka.bootstrap, topics) as reader:
+        reader.best(device_of(0).hex(), 5, 20, private=Fraction(1, 2))
     assert worker.metrics()["private_lists_total"] == 2
     assert worker.metrics()["private_list_epsilon_total"] == 1.0
 

@@ -1,5 +1,4 @@
-"""Queries over Kafka and over HTTP: their answers, their refusals, and that neither disturbs the
-worker."""
+"""Queries over Kafka and a gateway: answers, refusals, and that neither disturbs the worker."""
 
 from __future__ import annotations
 
@@ -7,6 +6,8 @@ import json
 import os
 import signal
 import time
+import urllib.error
+import urllib.request
 
 import msgspec
 import numpy as np
@@ -17,8 +18,9 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from consumers.recommendations import Recommendations
 from stream_app.errors import UserError
 from stream_app.kafka import clients
-from stream_app.wire import LIST_LENGTH, Query, Topics, encode_message
+from stream_app.wire import LIST_LENGTH, CatalogueEntry, Query, Topics, encode_message
 from tests.conftest import Kafka
+from tests.fixtures.gateway_beside import served
 from tests.fixtures.streams import events, publish
 from tests.fixtures.waiting import PATIENCE_SECONDS, until
 from tests.kafka.conftest import Send, Start, ends_of
@@ -59,10 +61,60 @@ def test_a_known_user_gets_unseen_items_and_a_stranger_the_popular_ones(
                 ask.best(device.hex(), k)  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="32"):
             ask.best("ann")
-    page = json.loads(worker.get(f"/recommendations/{device.hex()}?k=5"))
-    assert [row["item"] for row in page["items"]] == list(best.items[:5])
-    for path in ("ann", f"{device.hex()}?k=0", f"{device.hex()}?k=x", f"{device.hex()}?k=101"):
-        assert "error" in json.loads(worker.get(f"/recommendations/{path}"))
+    for path in (f"/recommendations/{device.hex()}?k=5", "/similar?item=1"):
+        with pytest.raises(urllib.error.HTTPError, match="404"):  # over Kafka alone
+            urllib.request.urlopen(worker.url + path, timeout=PATIENCE_SECONDS)
+
+
+def test_over_a_gateway_a_known_device_and_a_stranger_get_equally_many_bytes(
+    start: Start, send: Send, rng: np.random.Generator, kafka: Kafka, topics: str
+) -> None:
+    made = events(rng, 120, devices=6, items=30)
+    device = made[0].device.hex()
+    producer, names = clients.producer(kafka.connection), Topics(topics)
+    for number in range(30):
+        entry = CatalogueEntry(number, "t" * number, ("g" * number,) * (number > 0))
+        producer.produce(names.items, key=str(number).encode(), value=encode_message(entry))
+    assert producer.flush(PATIENCE_SECONDS) == 0
+    records = [publish(event) for event in made]
+    worker = start()
+    send(records)
+    worker.wait_for(ends_of(records))
+    with (
+        served(kafka.bootstrap, topics) as gateway,
+        Recommendations(kafka.bootstrap, topics) as ask,
+    ):
+        # The gateway has read the catalogue when the item that was put last has its title.
+        until(lambda: b"t" * 29 in gateway.reply("/catalogue")[1], "the catalogue")
+        for k in (3, 100):
+            best = ask.best(device, k, PATIENCE_SECONDS)
+            pages = [gateway.reply(f"/recommendations/{user}?k={k}") for user in (device, "0" * 32)]
+            assert [status for status, _, _ in pages] == [200, 200]
+            known, other = (json.loads(body) for _, body, _ in pages)
+            assert [row["item"] for row in known["items"]] == list(best.items)
+            assert [row["score"] for row in known["items"]] == list(best.scores)
+            assert (known["user"], known["method"]) == (device, best.method)
+            assert (known["as_of"], known["privacy"]) == (best.as_of, best.privacy)
+            assert known["items"] != other["items"]
+            assert {row["title"] for row in known["items"]} == {"t" * item for item in best.items}
+            causes = [None if item is None else "t" * int(item) for item in best.because]
+            assert [row["because_title"] for row in known["items"]] == causes
+            assert len(pages[0][1]) == len(pages[1][1])
+            assert headers(pages[0]) == headers(pages[1])
+        assert gateway.reply("/similar?item=elsewhere")[0] == 409
+        assert "no rating of this item" in gateway.page("/similar?item=elsewhere")["error"]
+        assert (
+            "profile_mechanisms" in gateway.page(f"/recommendations/{device}?neighbours=1")["error"]
+        )
+        assert "list_budget" in gateway.page(f"/recommendations/{device}?private=1")["error"]
+        found = worker.metrics()
+        assert found["queries_total{outcome=answered}"] >= 6
+        assert found["queries_total{outcome=refused}"] >= 4
+
+
+def headers(reply: tuple[int, bytes, dict[str, str]]) -> dict[str, str]:
+    """Return the headers of a reply but for its time."""
+    return {name: value for name, value in reply[2].items() if name != "Date"}
 
 
 def test_bad_and_late_questions_are_counted_and_not_answered(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from consumers.recommendations import Recommendations
 from stream_app.errors import UserError
 from tests.conftest import Kafka
 from tests.fixtures.clusters import HALF, device_of, half_of, liked
+from tests.fixtures.gateway_beside import served
 from tests.fixtures.streams import publish
 from tests.fixtures.waiting import until
 from tests.kafka.conftest import Send, Start, ends_of
@@ -57,7 +57,9 @@ def test_lists_follow_tastes_and_are_measured_as_better_than_popular_ones(
         assert set(answer.because) <= set(order[number][: FIRST + 4])
     assert stranger.method == "popular"
     assert set(stranger.because) == {None}
-    page = json.loads(worker.get(f"/recommendations/{device_of(0).hex()}?k=4"))
+    with served(kafka.bootstrap, topics) as gateway:
+        page = gateway.page(f"/recommendations/{device_of(0).hex()}?k=4")
+        near = gateway.page("/similar?item=0&k=4")
     assert (page["method"], page["ndcg"]) == (answers[0].method, answers[0].ndcg)
     command = [sys.executable, "-m", "stream_app.cli", "ask", "--device", device_of(0).hex()]
     command += ["--bootstrap", kafka.bootstrap, "--prefix", topics]
@@ -65,7 +67,6 @@ def test_lists_follow_tastes_and_are_measured_as_better_than_popular_ones(
     assert re.search(r"by (ease|low_rank|blend)\S*, nDCG@10 \.\d\d \(popular \.\d\d\)", shown)
     assert re.search(r"because you rated \d", shown)
     assert {row["because"] for row in page["items"]} <= set(order[0][: FIRST + 4])
-    near = json.loads(worker.get("/similar?item=0&k=4"))
     with Recommendations(kafka.bootstrap, topics) as ask:
         similar = ask.similar(0, 4, 10)
         # A new item side may be derived between two answers.

@@ -134,3 +134,17 @@ def test_a_server_install_fits_and_recommends(wheel: Path, tmp_path: Path) -> No
     )
     assert version.returncode == 0, version.stderr
     assert version.stdout.strip().endswith(metadata.version("murmurec"))
+
+
+def test_a_gateway_install_serves_its_page_and_has_no_learner(wheel: Path, tmp_path: Path) -> None:
+    python = installed(wheel, tmp_path / "env", frozenset({"gateway"}))
+    printed = run(
+        python,
+        "import sys\n"
+        "from stream_app.gateway import serving\n"
+        "from stream_app.gateway.static_files import page_files\n"
+        "print(sorted({'index.html', 'device.js', 'page.css'} - set(page_files())))\n"
+        "print([name for name in ('numba', 'faust') if name in sys.modules])\n",
+        tmp_path,
+    )
+    assert printed.splitlines() == ["[]", "[]"]

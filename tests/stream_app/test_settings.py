@@ -123,6 +123,11 @@ WRONG = {
     "group": [("", "consumer group")],
     "admin_host": [("", "address of")],
     "admin_hosts": [("a b", "name of a host"), ("a:1", "name of a host")],
+    "gateway_port": [(65536, "at most 65535")],
+    "gateway_hosts": [("a b", "name of a host")],
+    "gateway_origins": [("shop.example", "is not an origin"), ("https://a/", "without a path")],
+    "gateway_rate": [(-1, "at least 0"), (math.nan, "at least 0"), ("x", "a number")],
+    "gateway_worker": [("worker:8470", "such as http://worker:8470"), ("http://a/b", "such as")],
     "admin_token": [("short", "16 to 512"), ("with a space in it", "16 to 512")],
     "bootstrap_servers": [
         ("http://a:1", "without a scheme"),

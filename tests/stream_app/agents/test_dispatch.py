@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
 from fractions import Fraction
 from typing import Any
 
@@ -11,7 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from stream_app.agents.queries import dispatch, http_query, replies
+from stream_app.agents.queries import dispatch, replies
 from stream_app.agents.queries.answers import Answers
 from stream_app.agents.runtime import Runtime
 from stream_app.serving.ranked_items import RankedItems, Refused
@@ -54,7 +53,7 @@ def runtime() -> Runtime:
 def test_what_is_not_served_is_refused_with_a_reason(
     runtime: Runtime, query: Query, reason: str
 ) -> None:
-    found = dispatch.outcome(runtime, query, "kafka", 0.0)
+    found = dispatch.outcome(runtime, query, 0.0)
     assert isinstance(found, Refused)
     assert reason in found.reason
     reply = replies.refusal(runtime, "0" * 16, Status.REFUSED, found.reason)
@@ -64,9 +63,7 @@ def test_what_is_not_served_is_refused_with_a_reason(
 
 
 def test_an_option_that_is_false_is_no_option(runtime: Runtime) -> None:
-    assert isinstance(
-        dispatch.outcome(runtime, a_query(neighbours=False), "kafka", 0.0), RankedItems
-    )
+    assert isinstance(dispatch.outcome(runtime, a_query(neighbours=False), 0.0), RankedItems)
 
 
 class Drawn:
@@ -128,7 +125,7 @@ def test_an_answer_that_waits_is_written_when_it_is_there() -> None:
 
 def test_an_answer_that_fails_ends_the_worker() -> None:
     class Broken:
-        async def answer(self, device: bytes, transport: str, arrived: float) -> Refused:
+        async def answer(self, device: bytes, arrived: float) -> Refused:
             raise ZeroDivisionError
 
     async def main() -> None:
@@ -143,56 +140,6 @@ def test_an_answer_that_fails_ends_the_worker() -> None:
         assert isinstance(runtime.status.failure, ZeroDivisionError)
 
     asyncio.run(main())
-
-
-def test_a_query_over_http_is_the_query_over_kafka() -> None:
-    assert http_query.list_query(USER, {}).options == ()
-    assert http_query.list_query(USER, {"k": "3", "private": "0.5"}) == Query(
-        "0" * 16, USER, 3, MAX_SEQ, private=Fraction(1, 2)
-    )
-    assert http_query.list_query(USER, {"neighbours": "1"}).neighbours is True
-    assert http_query.similar_query({"item": "5"}).similar_to == 5
-    assert http_query.similar_query({"item": "tt01"}) == a_query(None, similar_to="tt01")
-    both = http_query.list_query(USER, {"private": "1", "neighbours": "1"})
-    assert len(both.options) == 2
-
-
-@pytest.mark.parametrize(
-    ("user", "given", "sentence"),
-    [
-        ("ann", {}, "32 hex"),
-        (USER, {"k": "0"}, "1 to 100"),
-        (USER, {"k": "x"}, "1 to 100"),
-        (USER, {"private": "0"}, "above 0"),
-        (USER, {"private": "1/0"}, "private"),
-        (USER, {"private": "inf"}, "private"),
-        (USER, {"private": "nan"}, "private"),
-        (USER, {"private": "-1"}, "private"),
-        (USER, {"private": "9" * 14}, "private"),
-        (USER, {"neighbours": "0"}, "neighbours"),
-        (None, {}, "item"),
-        (None, {"item": ""}, "1 to 128 bytes"),
-        (None, {"item": "x" * 129}, "1 to 128 bytes"),
-    ],
-    ids=str,
-)
-def test_a_bad_query_over_http_is_refused_in_one_sentence(
-    user: str | None, given: dict[str, str], sentence: str
-) -> None:
-    with pytest.raises(ValueError, match=sentence):
-        http_query.similar_query(given) if user is None else http_query.list_query(user, given)
-
-
-def test_a_value_at_once_and_a_value_later_are_awaited_alike() -> None:
-    async def later() -> RankedItems | Refused:
-        return Refused("a")
-
-    async def both() -> list[RankedItems | Refused]:
-        waiting: list[RankedItems | Refused | Awaitable[RankedItems | Refused]]
-        waiting = [Refused("a"), later()]
-        return [await dispatch.awaited(each) for each in waiting]
-
-    assert asyncio.run(both()) == [Refused("a")] * 2
 
 
 def test_every_reason_fits_a_reply() -> None:

@@ -113,7 +113,7 @@ def asked(runtime: Runtime, found: ProfileIntake, number: int) -> RankedItems | 
     async def main() -> RankedItems | Refused:
         answers = NeighbourAnswers(found, runtime.replica, runtime.catalogue, runtime.metrics)
         try:
-            made = answers.answer(number.to_bytes(16, "big"), "kafka", 0.0)
+            made = answers.answer(number.to_bytes(16, "big"), 0.0)
             return await made if isinstance(made, Awaitable) else made
         finally:
             answers.close()
@@ -208,7 +208,7 @@ def test_more_queries_than_may_wait_are_refused(runtime: Runtime) -> None:
         answers = NeighbourAnswers(found, runtime.replica, runtime.catalogue, runtime.metrics)
         device = (1).to_bytes(16, "big")
         with found.held():  # the thread waits
-            made = [answers.answer(device, "http", 0.0) for _ in range(20)]
+            made = [answers.answer(device, 0.0) for _ in range(20)]
             waiting = [each for each in made if isinstance(each, Awaitable)]
             assert made[len(waiting) :] == [Refused(BUSY)] * (20 - len(waiting))
             assert 1 <= len(waiting) < 20
@@ -216,7 +216,7 @@ def test_more_queries_than_may_wait_are_refused(runtime: Runtime) -> None:
             await asyncio.sleep(0)
         lists = await asyncio.gather(*tasks)
         assert all(isinstance(each, RankedItems) for each in lists)
-        assert isinstance(answers.answer(device, "http", 0.0), Refused) is False
+        assert isinstance(answers.answer(device, 0.0), Refused) is False
         answers.close()
 
     asyncio.run(main())

@@ -1,27 +1,18 @@
-"""Every reply of a worker has one length in bytes, over Kafka and over HTTP, whatever the list."""
+"""Every reply of a worker has one length in bytes, whatever the list."""
 
 from __future__ import annotations
 
-import asyncio
-import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 
-import faust
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from stream_app.agents import http_views
-from stream_app.agents.faust_ext.web_server import LimitedWeb, Limits
 from stream_app.agents.queries import replies
 from stream_app.agents.runtime import Runtime
-from stream_app.broker.local import free_ports
 from stream_app.ranking.online_choice import METHODS
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.ranked_items import RankedItems
@@ -36,9 +27,7 @@ from stream_app.wire import (
     encode_message,
     key,
 )
-from tests.fixtures.streams import events, publish
-from tests.fixtures.waiting import PATIENCE_SECONDS
-from tests.stream_app.agents.lines import a_runtime, apply, runtime_alone
+from tests.stream_app.agents.lines import runtime_alone
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30)
 NAMES = st.one_of(st.integers(0, 2**63 - 1), TEXT)
@@ -98,20 +87,6 @@ def test_every_reply_has_one_length_whatever_the_list(
         assert decode_message(Recommendation, value) == each
 
 
-@settings(deadline=None, max_examples=200)
-@given(st.data(), st.integers(1, LIST_LENGTH))
-def test_every_page_of_k_items_has_one_length(
-    runtime: Runtime, data: st.DataObject, k: int
-) -> None:
-    names = data.draw(st.lists(NAMES, max_size=20))
-    runtime.catalogue = listing(names, data.draw(st.lists(TEXT, min_size=20, max_size=20)))
-    answer = data.draw(answers([key(name) for name in names]))
-    shown = replies.page(runtime, "f" * 32, k, answer)
-    value = replies.encoded_page(shown, runtime.catalogue, k)
-    assert len(value) == replies.page_bytes(runtime.catalogue, k)
-    assert msgspec.json.decode(value) == msgspec.to_builtins(shown)
-
-
 def test_a_text_item_of_the_longest_kind_fits_a_reply(runtime: Runtime) -> None:
     """Every byte of an id may be a control character, which takes six bytes in JSON."""
     names: list[int | str] = [f"{number:03}".ljust(128, "\x01") for number in range(LIST_LENGTH)]
@@ -124,90 +99,15 @@ def test_a_text_item_of_the_longest_kind_fits_a_reply(runtime: Runtime) -> None:
     reply = replies.recommendation(runtime, "f" * 64, answer)
     value = replies.encoded_reply(reply, runtime.catalogue)
     assert decode_message(Recommendation, value) == reply
-    page = replies.page(runtime, "f" * 32, LIST_LENGTH, answer)
-    assert msgspec.json.decode(replies.encoded_page(page, runtime.catalogue, LIST_LENGTH)) == page
-    rows = replies.page_bytes(runtime.catalogue, LIST_LENGTH) - replies.ENVELOPE_BYTES
-    assert rows - 3 * LIST_LENGTH < len(msgspec.json.encode(page["items"])) <= rows
-
-
-def test_the_longest_genres_fit_a_page(runtime: Runtime) -> None:
-    runtime.catalogue = Catalogue()
-    genres = tuple(f"{number:02}" + "\u1e9e" * 48 for number in range(16))
-    for number in range(LIST_LENGTH):
-        value = encode_message(CatalogueEntry(number, "", genres, 9999, domain=genres[0]))
-        runtime.catalogue.learn(str(number).encode(), value)
-    items = np.arange(LIST_LENGTH, dtype=np.uint64)
-    answer = RankedItems(items, np.full(LIST_LENGTH, 1.2345), "blend/qolsh", MAX_SEQ, 1 / 3, 2 / 3)
-    page = replies.page(runtime, "f" * 32, LIST_LENGTH, answer)
-    assert page["items"][0]["genres"] == list(genres)
-    assert page["items"][0]["year"] == 9999
-    assert page["items"][0]["domain"] == genres[0]
-    assert msgspec.json.decode(replies.encoded_page(page, runtime.catalogue, LIST_LENGTH)) == page
 
 
 def test_a_removed_entry_does_not_make_replies_shorter() -> None:
     catalogue = listing(["x" * 100, 7], ["a long title", ""])
-    before = replies.reply_bytes(catalogue), replies.page_bytes(catalogue, 10)
+    before = replies.reply_bytes(catalogue)
     catalogue.learn(b"x" * 100, None)
     catalogue.learn(b"7", encode_message(CatalogueEntry(7, "b")))
-    assert (replies.reply_bytes(catalogue), replies.page_bytes(catalogue, 10)) == before
-    assert before[0] > replies.reply_bytes(Catalogue())
-
-
-@asynccontextmanager
-async def served(runtime: Runtime) -> AsyncIterator[Callable[[str], Awaitable[bytes]]]:
-    """Give a function that asks the views of a runtime over HTTP for the body of a page."""
-    port = free_ports(1)[0]
-    app = faust.App(
-        "test-replies", store="memory://", web_bind="127.0.0.1", web_port=port,
-        web_tables_enabled=False, web_router_enabled=False,
-    )  # fmt: skip
-    app.web = web = LimitedWeb(app, Limits(), ())
-    http_views.attach(app, runtime)
-
-    async def get(path: str) -> bytes:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(
-            f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".encode()
-        )
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            reply = await reader.read()
-        writer.close()
-        return reply
-
-    web.init_server()
-    await web.start_server()
-    try:
-        yield get
-    finally:
-        await web.stop_server()
-
-
-def test_over_http_a_known_device_and_a_stranger_get_equally_many_bytes(
-    rng: np.random.Generator,
-) -> None:
-    made = events(rng, 60, devices=6, items=30)
-    device = made[0].device.hex()
-
-    async def main() -> None:
-        runtime, line = a_runtime()
-        try:
-            apply(runtime, [publish(event) for event in made])
-            for number in range(30):
-                entry = CatalogueEntry(number, "t" * number, ("g" * number,) * (number > 0))
-                runtime.catalogue.learn(str(number).encode(), encode_message(entry))
-            async with served(runtime) as get:
-                for k in (3, 100):
-                    known = await get(f"/recommendations/{device}?k={k}")
-                    other = await get(f"/recommendations/{'0' * 32}?k={k}")
-                    lists = [json.loads(page.partition(b"\r\n\r\n")[2]) for page in (known, other)]
-                    assert lists[0]["items"] != lists[1]["items"]
-                    assert len(known) == len(other)
-                    assert b"application/json" in known
-        finally:
-            line.checkpoints.close()
-
-    asyncio.run(main())
+    assert replies.reply_bytes(catalogue) == before
+    assert before > replies.reply_bytes(Catalogue())
 
 
 def test_the_reference_states_the_size_of_a_reply() -> None:

@@ -18,15 +18,17 @@ DEVICE = "0" * 32
 
 
 class View(BaseHTTPRequestHandler):
-    """A query view that recommends 1, 2, 3, ... and two words, and remembers what was asked; of an
-    earlier release while `fields` is empty."""
+    """A gateway that recommends 1, 2, 3, ... and two words, and remembers what was asked; what runs
+    is of an earlier release while `fields` is empty."""
 
     asked: list[str]
+    tokens: list[str | None]
     fields: dict[str, Any]
     refusal: tuple[int, str] | None
 
     def do_GET(self) -> None:
         self.asked.append(self.path)
+        self.tokens.append(self.headers["Authorization"])
         if self.refusal is not None or (self.path.startswith("/similar") and not self.fields):
             self._refuse(*(self.refusal or (404, "Not Found")))
             return
@@ -56,7 +58,7 @@ class View(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def view(environment: Callable[..., None]) -> Iterator[HTTPServer]:
-    View.asked, View.fields, View.refusal = [], {}, None
+    View.asked, View.tokens, View.fields, View.refusal = [], [], {}, None
     with HTTPServer(("127.0.0.1", 0), View) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -176,8 +178,8 @@ def test_an_option_that_an_earlier_worker_passes_over_is_refused(
     """Or the list would be taken for a private one."""
     assert run(ask(view, "-k", "3", *option)) == 1
     captured = capsys.readouterr()
-    assert f"{option[0]}: the worker at" in captured.err
-    assert "update the worker" in captured.err
+    assert f"{option[0]}: http://127.0.0.1:" in captured.err
+    assert "give the address of a gateway" in " ".join(captured.err.split())
     assert captured.out == ""
 
 
@@ -185,15 +187,32 @@ def test_a_view_that_an_earlier_worker_lacks_is_refused(
     view: HTTPServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(similar(view, "5")) == 1
-    assert "update the worker" in capsys.readouterr().err
+    assert "give the address of a gateway" in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_refusal_is_the_workers_sentence(
     view: HTTPServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    View.fields, View.refusal = NEW, (409, "similar_to: the item is withdrawn")
-    assert run(similar(view, "5")) == 1
-    assert "similar_to: the item is withdrawn" in capsys.readouterr().err
+    for code in (400, 409, 503):
+        View.fields, View.refusal = NEW, (code, "similar_to: the item is withdrawn")
+        assert run(similar(view, "5")) == 1
+        assert "similar_to: the item is withdrawn" in capsys.readouterr().err
+
+
+def test_the_gateway_of_the_settings_is_asked_and_sent_no_token(
+    view: HTTPServer, environment: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    port = str(view.server_address[1])
+    environment(MURMUREC_GATEWAY_PORT=port, MURMUREC_ADMIN_TOKEN="as-secret-as-can-be-here")
+    assert run(["ask", "--device", DEVICE, "--http", "-k", "3"]) == 0
+    assert View.asked == [f"/recommendations/{DEVICE}?k=3"]
+    assert View.tokens == [None]
+    view.shutdown()
+    view.server_close()
+    assert run(["ask", "--device", DEVICE, "--http"]) == 1
+    sentence = " ".join(capsys.readouterr().err.split())
+    assert f"no gateway answered at http://127.0.0.1:{port}: start one" in sentence
+    assert "murmurec gateway" in sentence
 
 
 @pytest.mark.parametrize(

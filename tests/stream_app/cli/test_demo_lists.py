@@ -16,7 +16,9 @@ def test_lists_with_privacy_off_are_of_the_genres_that_a_user_leans_to() -> None
     world = generate(1, users=300, items=600, ratings=24_000, factors=3)
     people = populate(world.dataset, bytes(32))
     users = list(range(0, 300, 5))
-    lists = PrivacyOffTwin(people, world.dataset.ratings).lists(len(world.dataset), users, 10)
+    rows = len(world.dataset)
+    twin = PrivacyOffTwin(people, world.dataset.ratings)
+    lists = twin.lists(twin.side(rows), rows, users, 10)
     favourites = world.favourites()
     fitting = [
         GENRES[world.genres[key - 1]] in favourites[user + 1]

@@ -73,12 +73,12 @@ def test_a_broker_that_is_not_there_is_named(
         (["--user", "a", "--device", "0" * 32], "either"),
         (["--user", "a", "--journal", "nowhere.journal"], "does not exist"),
         (["--device", "0" * 32, "--http", "--url", "ftp://x"], "http://"),
-        (["--device", "0" * 32, "--http", "--url", "http://127.0.0.1:1"], "worker"),
-        (["--device", "0" * 32, "--http", "--url", "http://127.0.0.1:abc"], "worker"),
-        (["--device", "0" * 32, "--http", "--url", "http://127.0.0.1:99999"], "worker"),
-        (["--device", "0" * 32, "--http", "--url", "http://["], "worker"),
-        (["--device", "0" * 32, "--http", "--url", "http://a b/"], "worker"),
-        (["--device", "0" * 32, "--http", "--url", "http://ü/"], "worker"),
+        (["--device", "0" * 32, "--http", "--url", "http://127.0.0.1:1"], "murmurec gateway"),
+        (["--device", "0" * 32, "--http", "--url", "http://127.0.0.1:abc"], "murmurec gateway"),
+        (["--device", "0" * 32, "--http", "--url", "http://127.0.0.1:99999"], "murmurec gateway"),
+        (["--device", "0" * 32, "--http", "--url", "http://["], "murmurec gateway"),
+        (["--device", "0" * 32, "--http", "--url", "http://a b/"], "murmurec gateway"),
+        (["--device", "0" * 32, "--http", "--url", "http://ü/"], "murmurec gateway"),
     ],
 )
 def test_a_question_that_makes_no_sense_is_refused(
@@ -87,8 +87,8 @@ def test_a_question_that_makes_no_sense_is_refused(
     environment: Callable[..., None],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    # A journal that does not exist and a worker that does not answer are no wrong usage.
-    code = 1 if sentence in ("does not exist", "worker") else 2
+    # A journal that does not exist and a gateway that does not answer are no wrong usage.
+    code = 1 if sentence in ("does not exist", "murmurec gateway") else 2
     assert sentence in refused(["ask", *arguments], capsys, code)
 
 
@@ -116,15 +116,15 @@ NO_PAGES = {
 
 
 @pytest.mark.parametrize("reply", NO_PAGES.values(), ids=NO_PAGES)
-def test_what_is_no_query_view_is_refused_in_one_sentence(
+def test_what_is_no_gateway_is_refused_in_one_sentence(
     reply: bytes, environment: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with answering(reply) as url:
         sentence = refused(["ask", "--device", "0" * 32, "--http", "--url", url], capsys)
-    assert sentence.startswith(f"murmurec: no query view answered at {url}")
+    assert sentence.startswith(f"murmurec: no gateway answered at {url}")
 
 
-def test_the_answer_of_a_query_view_is_shown(
+def test_the_answer_of_a_gateway_is_shown(
     environment: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with answering(OK + json.dumps(PAGE).encode()) as url:

@@ -38,7 +38,6 @@ LABELS = {
     "python",
     "reason",
     "table",
-    "transport",
     "version",
     "window",
 }
@@ -250,7 +249,7 @@ def test_gauges_hold_the_published_numbers() -> None:
 
 def test_durations_fall_into_buckets_around_them() -> None:
     metrics = used()
-    labels = {"method": "qolsh", "transport": "kafka"}
+    labels = {"method": "qolsh"}
     assert value(metrics, "query_duration_seconds_bucket", le="0.0025", **labels) == 0
     assert value(metrics, "query_duration_seconds_bucket", le="0.005", **labels) == 1
     assert value(metrics, "apply_duration_seconds_bucket", le="0.01") == 0

@@ -1,0 +1,110 @@
+"""The page in a browser: first paint, size, requests, and from a click to the confirmed offset.
+
+A deployment as the tests have it (`tests/page/world.py`), on loopback: what is measured is the page
+and the way to Kafka and back, not a network. Cold: each opening has storage and a cache of its own.
+First paint is what the browser reports (`first-contentful-paint`), from the start of navigation.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from stream_app.broker.resolve import running as broker_running
+from stream_app.kafka.clients import Connection
+from tests.benchmarks.figure import Figure
+from tests.conftest import cache_dir
+from tests.fixtures.browser import ARGUMENTS, chromium
+from tests.page.visitor import Visitor, visiting
+from tests.page.world import world
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+OPENINGS, CLICKS = 5, 8
+DATA = (
+    "/reports",
+    "/catalogue",
+    "/mechanisms",
+    "/item-links",
+    "/demo",
+    "/stream",
+    "/recommendations",
+)
+_PAINT = """() => new Promise(resolve => new PerformanceObserver((list, observer) => {
+  const found = list.getEntriesByName("first-contentful-paint");
+  if (found.length) { observer.disconnect(); resolve(found[0].startTime); }
+}).observe({ type: "paint", buffered: true }))"""
+# Names, and how many bytes each part had before it was compressed.
+_PARTS = """() => [...performance.getEntriesByType("navigation"),
+  ...performance.getEntriesByType("resource")].map(
+    ({ name, decodedBodySize, encodedBodySize }) => [name, decodedBodySize, encodedBodySize])"""
+
+
+@contextmanager
+def launched() -> Iterator[Browser]:
+    """Run a Chromium for the length of the block."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=list(ARGUMENTS))
+        yield browser
+        browser.close()
+
+
+def first_paint(page: Page) -> float:
+    """Return the milliseconds from the start of the navigation to the first content."""
+    return float(page.evaluate(_PAINT))
+
+
+def confirmed_seconds(visitor: Visitor) -> list[float]:
+    """Return for each rating the seconds from the click to the offset on the page."""
+    visitor.ready()
+    found = []
+    for count in range(1, CLICKS + 1):
+        star = visitor.page.locator("#films .film:not(.rated) .stars label").first
+        star.scroll_into_view_if_needed()
+        began = time.perf_counter()
+        star.click()
+        visitor.all_confirmed(count)
+        found.append(time.perf_counter() - began)
+    return found
+
+
+def measure() -> list[Figure]:
+    with tempfile.TemporaryDirectory(prefix="murmurec-page-") as name, launched() as browser:
+        folder = Path(name)
+        with (
+            broker_running(folder / "broker", cache_dir(), configured=None) as broker,
+            world(Connection(broker.bootstrap), "page", folder, demo=True) as made,
+        ):
+            return figures(browser, made.gateway.url)
+
+
+def figures(browser: Browser, url: str) -> list[Figure]:
+    """Return the figures of a page at this address."""
+    paints, parts, times = [], [], []
+    for opening in range(OPENINGS):
+        with visiting(browser, url) as visitor:
+            paints.append(first_paint(visitor.page))
+            if opening == 0:
+                times = confirmed_seconds(visitor)
+                visitor.page.locator("#asked > li").first.wait_for()
+                parts = visitor.page.evaluate(_PARTS)
+    own = [(size, sent) for part, size, sent in parts if not urlsplit(part).path.startswith(DATA)]
+    hosts = {urlsplit(part).netloc for part, _, _ in parts if part.startswith("http")}
+    kilobytes = [sum(sizes) / 1000 for sizes in zip(*own, strict=True)]
+    return [
+        Figure("page: first paint, median, cold", statistics.median(paints), "ms", "<= 300"),
+        Figure("page: size without data", kilobytes[0], "kB", "<= 150"),
+        Figure("page: the same as sent, compressed", kilobytes[1], "kB"),
+        Figure("page: files without data", len(own), ""),
+        Figure("page: requests to other hosts", len(hosts - {urlsplit(url).netloc}), "", "<= 0"),
+        Figure("page: click to confirmed offset, median", 1000 * statistics.median(times), "ms"),
+    ]

@@ -1,0 +1,93 @@
+"""Queries over HTTP: the query that each becomes, and one sentence for each that makes no sense."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from stream_app.gateway.asking.http_query import NO_ID, list_query, similar_query
+from stream_app.wire import Query
+
+USER = "1" * 32
+
+
+def a_query(user: str | None = USER, k: int = 10, **options: Any) -> Query:
+    return Query(NO_ID, user, k, 0, **options)
+
+
+def test_a_query_over_http_is_the_query_over_kafka() -> None:
+    assert list_query(USER, []) == a_query()
+    assert list_query(USER, [("k", "3"), ("private", "0.5")]) == a_query(
+        k=3, private=Fraction(1, 2)
+    )
+    assert list_query(USER, [("neighbours", "1")]) == a_query(neighbours=True)
+    assert similar_query([("item", "5")]) == a_query(None, similar_to=5)
+    assert similar_query([("k", "100"), ("item", "tt01")]) == a_query(None, 100, similar_to="tt01")
+    # The worker refuses two options, with its own sentence.
+    both = list_query(USER, [("private", "1"), ("neighbours", "1")])
+    assert both.options == ("private", "neighbours")
+
+
+@pytest.mark.parametrize(
+    ("user", "given", "sentence"),
+    [
+        ("ann", [], "32 hex"),
+        ("", [], "32 hex"),
+        ("A" * 32, [], "lower case"),
+        ("1" * 33, [], "32 hex"),
+        ("1" * 31 + "\n", [], "32 hex"),
+        ("\u0661" * 32, [], "32 hex"),
+        (USER, [("k", "0")], "1 to 100"),
+        (USER, [("k", "-1")], "1 to 100"),
+        (USER, [("k", "101")], "1 to 100"),
+        (USER, [("k", str(10**9))], "1 to 100"),
+        (USER, [("k", "10x")], "1 to 100"),
+        (USER, [("k", "1\n")], "1 to 100"),
+        (USER, [("k", "")], "1 to 100"),
+        (USER, [("k", "\u0661")], "1 to 100"),
+        (USER, [("k", "3"), ("k", "3")], "k: give it once"),
+        (USER, [("private", "0")], "above 0"),
+        (USER, [("private", "0.0")], "above 0"),
+        (USER, [("private", "1/0")], "private"),
+        (USER, [("private", "inf")], "private"),
+        (USER, [("private", "nan")], "private"),
+        (USER, [("private", "-1")], "private"),
+        (USER, [("private", "1e3")], "private"),
+        (USER, [("private", "9" * 14)], "private"),
+        (USER, [("private", "1"), ("private", "2")], "private: give it once"),
+        (USER, [("privat", "1")], "give k, private, neighbours"),
+        (USER, [("Private", "1")], "give k, private, neighbours"),
+        (USER, [("item", "5")], "give k, private, neighbours"),
+        (USER, [("neighbours", "0")], "neighbours"),
+        (USER, [("neighbours", "true")], "neighbours"),
+        (None, [], "item"),
+        (None, [("item", "")], "1 to 128 bytes"),
+        (None, [("item", "x" * 129)], "1 to 128 bytes"),
+        (None, [("item", "\ud800")], "valid Unicode"),
+        (None, [("item", "5"), ("item", "6")], "item: give it once"),
+        (None, [("item", "5"), ("private", "1")], "give item, k"),
+        (None, [("item", "5"), ("k", "0")], "1 to 100"),
+    ],
+    ids=str,
+)
+def test_a_bad_query_over_http_is_refused_in_one_sentence(
+    user: str | None, given: list[tuple[str, str]], sentence: str
+) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        similar_query(given) if user is None else list_query(user, given)
+
+
+def test_a_sentence_does_not_repeat_what_was_sent() -> None:
+    sent = "qx7zq" * 5
+    for given in ([(sent, "1")], [("k", sent)], [("private", sent)], [("neighbours", sent)]):
+        with pytest.raises(ValueError, match=":") as refused:
+            list_query(USER, given)
+        assert sent not in str(refused.value)
+    with pytest.raises(ValueError, match="user:") as refused:
+        list_query(sent, [])
+    assert sent not in str(refused.value)
+    with pytest.raises(ValueError, match="item") as refused:
+        similar_query([("item", sent * 10)])
+    assert sent not in str(refused.value)
