@@ -12,7 +12,8 @@ from stream_app.wire import Topics
 from tests.fixtures.given_worker import given_worker
 
 _PAUSE_SECONDS = 0.02
-_ANSWER_SECONDS = 2.0
+# What is waited for is an answer at all; how long it took is a figure of its own.
+_ANSWER_SECONDS = 20.0
 
 
 class Asker:
@@ -40,7 +41,7 @@ class Asker:
     ) -> None:
         self._ended.set()
         if self._alive:
-            self._thread.join(10)
+            self._thread.join(_ANSWER_SECONDS + 10)
 
     def _run(self) -> None:
         with given_worker(self._connection, self._topics.prefix) as client:
