@@ -7,12 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Figure:
-    """A line of `bench.json`; `target` reads like ">= 12" or "<= 0.89", empty where none is set."""
+    """A line of `bench.json`; `target` reads like ">= 12" or "<= 0.89", empty where none is set;
+    `low` and `high` are the extremes of the rounds, where there were several."""
 
     name: str
     value: float
     unit: str
     target: str = ""
+    low: float | None = None
+    high: float | None = None
 
     @property
     def met(self) -> bool | None:
