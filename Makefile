@@ -11,8 +11,8 @@ MAKEFLAGS += --no-builtin-rules
 
 PYTHON ?= python3
 ARGS ?=
-# Of the tests; each starts a Kafka of its own. 0 runs all in one process. Broker tests wait more than
-# they compute, so three fit two cores. The order stays that of the
+# Of the tests; each starts a Kafka of its own. 0 runs all in one process. Broker tests wait more
+# than they compute, so three fit two cores. The order stays that of the
 # folders: the long files of broker tests first, the short ones fill the end.
 PROCESSES ?= 3
 VENV := .venv

@@ -32,7 +32,9 @@ def main() -> int:
     arguments = parser.parse_args()
     console = Console()
     known = [m.name for m in pkgutil.iter_modules(package.__path__)]
-    measuring = [n for n in known if n not in ("__main__", "contest", "figure") and not n.startswith("test_")]
+    measuring = [
+        n for n in known if n not in ("__main__", "contest", "figure") and not n.startswith("test_")
+    ]
     names = arguments.names or measuring
     figures: list[Figure] = []
     for name in names:
