@@ -37,7 +37,7 @@ check: $(READY) ## Run the linter, the formatter's check and the type checker
 	@$(BIN)/mypy
 
 bench: $(READY) ## Run the benchmarks
-	@$(BIN)/python -m tests.benchmarks $(ARGS)
+	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.benchmarks $(ARGS)
 
 simulate: $(READY) ## Run 3,000,000 crash schedules of the checkpoint protocol
 	@$(BIN)/python -m tests.simulation $(ARGS)
