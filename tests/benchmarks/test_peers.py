@@ -1,0 +1,45 @@
+"""Benchmarks beside other libraries, where the libraries are not installed: rows that say so."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from tests.benchmarks import contest, learning_peers
+from tests.fixtures.movielens import Ratings
+
+
+@pytest.fixture(autouse=True)
+def nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contest, "peer", lambda module: None)
+
+
+@pytest.fixture
+def few() -> Ratings:
+    rng = np.random.default_rng(1)
+    users, items = rng.integers(0, 30, 600), rng.integers(0, 20, 600)
+    return Ratings(
+        users.astype(np.uint64), items.astype(np.uint64), rng.integers(0, 5, 600).astype(np.uint8)
+    )
+
+
+def test_without_peers_learning_measures_ours_and_names_them(
+    monkeypatch: pytest.MonkeyPatch, few: Ratings
+) -> None:
+    monkeypatch.setattr(learning_peers, "load", lambda: few)
+    monkeypatch.setattr(learning_peers, "FEW", 500)
+    figures = {figure.name: figure for figure in learning_peers.measure()}
+    absent = [name for name, figure in figures.items() if math.isnan(figure.value)]
+    assert absent == [
+        "River BiasedMF (skipped: river is not installed)",
+        "surprise SVD, an epoch (skipped: surprise is not installed)",
+        "implicit BPR, an epoch (skipped: implicit is not installed)",
+        "implicit ALS, an epoch (skipped: implicit is not installed)",
+    ]
+    assert all(figures[name].met is None for name in absent)
+    assert figures["sketch k=4, online"].value > 0
+    assert "sketch k=4, online, times faster than naive Python, sketch k=4" in figures
+    assert 0 < figures["prequential RMSE, dense, online"].value < 4
+    assert not figures["prequential RMSE, dense, online"].target  # there is nobody to compare with
