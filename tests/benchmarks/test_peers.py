@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from tests.benchmarks import contest, learning_peers
+from tests.benchmarks import contest, learning_peers, mechanism_peers
 from tests.fixtures.movielens import Ratings
 
 
@@ -43,3 +43,13 @@ def test_without_peers_learning_measures_ours_and_names_them(
     assert "sketch k=4, online, times faster than naive Python, sketch k=4" in figures
     assert 0 < figures["prequential RMSE, dense, online"].value < 4
     assert not figures["prequential RMSE, dense, online"].target  # there is nobody to compare with
+
+
+def test_without_opendp_mechanisms_are_measured_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mechanism_peers, "MANY", 100)
+    monkeypatch.setattr(mechanism_peers, "PROFILES", 1)
+    *ours, absent = mechanism_peers.measure()
+    assert [figure.name for figure in ours][:2] == ["rr:5:2", "like:5:2"]
+    assert all(figure.value > 0 for figure in ours)
+    assert absent.name == "the same of OpenDP (skipped: opendp is not installed)"
+    assert math.isnan(absent.value)
