@@ -28,6 +28,7 @@ PAGES = {
         "deploy/RUNBOOK.md",
         "stream_app/README.md",
         "tests/benchmarks/README.md",
+        "tests/benchmarks/measured.md",
     )
 }
 README, REFERENCE, ARCHITECTURE = (

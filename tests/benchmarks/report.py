@@ -1,0 +1,139 @@
+"""Tables and plots of runs, as Markdown.
+
+    python -m tests.benchmarks.report                              # results/*.json: README.md here
+    python -m tests.benchmarks.report RUN.json ... [--output FILE] # bench-report/README.md
+
+`measured.md`, to which the page leads, is written by hand: figures of which there are no files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from tests.benchmarks.figure import shown
+from tests.benchmarks.machine import PEERS
+from tests.benchmarks.plots import Plot, draw, plots
+from tests.benchmarks.runs import Measured, Run, read
+
+FOLDER = Path(__file__).parent
+COMMITTED = FOLDER / "results"
+HEAD = """# Benchmarks
+
+    make bench                                # all of them
+    make bench ARGS="learning pipeline"       # some
+    MURMUREC_DATA=FOLDER make bench           # with MovieLens files from FOLDER
+    .venv/bin/python -m pip install 'murmurec[peers]'
+    .venv/bin/python -m tests.benchmarks.report bench.json    # tables and plots, into bench-report/
+
+This page is made of the runs in `tests/benchmarks/results/` by `python -m
+tests.benchmarks.report`. Ratios are of contenders that take turns in one process, by its CPU time:
+the median of the rounds, with the lowest and the highest. Absolute rates differ from machine to
+machine and, where others share it, from minute to minute. A peer that is not installed has a row
+that says so. [measured.md](measured.md) has the figures of long runs, of live systems and of whole
+experiments, with their dates and conditions, and what was learned from them.
+"""
+
+
+def main(words: list[str] | None = None) -> int:
+    """Write the page and its plots; 2 where the command is wrong."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.benchmarks.report",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="files of `make bench`")
+    parser.add_argument("--output", type=Path, help="default: bench-report/README.md")
+    given = parser.parse_args(words)
+    output = given.output or (Path("bench-report") if given.runs else FOLDER) / "README.md"
+    try:
+        runs = [read(path) for path in given.runs or committed()]
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 2
+    drawn = plots_of(runs)
+    if drawn and find_spec("matplotlib") is None:
+        print("no plots: they need matplotlib (pip install 'murmurec[plot]')", file=sys.stderr)
+        drawn = []
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(page(runs, drawn), encoding="utf-8")
+        if drawn:
+            (output.parent / "plots").mkdir(exist_ok=True)
+    except OSError as error:
+        print(f"--output {output}: {error.strerror}; give another file", file=sys.stderr)
+        return 2
+    for plot in drawn:
+        draw(plot, output.parent / "plots")
+    print(f"written to {output}, with {len(drawn)} plots")
+    return 0
+
+
+def committed() -> list[Path]:
+    """Return the runs that the README is made of, in the order of their names."""
+    return sorted(COMMITTED.glob("*.json"))
+
+
+def plots_of(runs: Sequence[Run]) -> list[Plot]:
+    """Return the plots of all runs together."""
+    return plots(line.figure() for run in runs for each in run.benchmarks for line in each.figures)
+
+
+def page(runs: Sequence[Run], drawn: Sequence[Plot]) -> str:
+    """Return the page, which is a function of what is given alone."""
+    parts = [HEAD]
+    if drawn:
+        parts.append("## Curves\n")
+        parts += [
+            f"![{plot.title}: {plot.y} by {plot.x}](plots/{plot.file}.svg)\n" for plot in drawn
+        ]
+    for run in runs:
+        parts += [f"## Run of {run.conditions.began[:10]}\n", stated(run)]
+        parts += [table(each) for each in run.benchmarks]
+    return "\n".join(parts)
+
+
+def stated(run: Run) -> str:
+    """Return the conditions of a run and its missed targets, a list."""
+    given = run.conditions
+    packages = {name: version for name, version in given.packages.items() if version}
+    own = ", ".join(f"{name} {v}" for name, v in packages.items() if name not in PEERS)
+    peers = ", ".join(f"{name} {v}" for name, v in packages.items() if name in PEERS)
+    absent = ", ".join(name for name in PEERS if name not in packages)
+    aimed = [line for each in run.benchmarks for line in each.figures if line.met is not None]
+    missed = [line for line in aimed if not line.met]
+    threads = ", ".join(f"{name} = {value}" for name, value in given.threads.items())
+    lines = [
+        f"- {given.machine}, {given.machine.system}; load average {given.load_average[0]:g}"
+        + (f"; {threads}" if threads else ""),
+        f"- Python {given.python}, {own}; commit {given.commit or 'unknown'}",
+        f"- peers: {peers or 'none'}" + (f"; not installed: {absent}" if absent else ""),
+        f"- targets met: {len(aimed) - len(missed)} of {len(aimed)}",
+    ]
+    lines += [
+        f"- missed: {line.name}: {shown(line.value)} {line.unit}, wanted {line.target}"
+        for line in missed
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def table(measured: Measured) -> str:
+    """Return the figures of one benchmark, or its error, under its name."""
+    title = f"### `{measured.name}` ({measured.seconds:.0f} s)\n"
+    if measured.failed:
+        return f"{title}\nFailed: {measured.failed}\n"
+    rows = ["| figure | measured | low .. high | wanted | met |", "|---|---|---|---|---|"]
+    for line in measured.figures:
+        spread = "" if line.low is None else f"{shown(line.low)} .. {shown(line.high)}"
+        met = {True: "yes", False: "no", None: ""}[line.met]
+        name = line.name.replace("|", "\\|")
+        value = f"{shown(line.value)} {line.unit}".strip()
+        rows.append(f"| {name} | {value} | {spread} | {line.target} | {met} |")
+    return title + "\n" + "\n".join(rows) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
