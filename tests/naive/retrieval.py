@@ -44,25 +44,71 @@ def search(
     return kept, [float(scores[i]) for i in kept]
 
 
+def sums(unit: np.ndarray, frame: np.ndarray, signs: np.ndarray) -> tuple[np.float32, np.float32]:
+    """Return x'Wb and |Wb|^2 from scratch."""
+    image = frame @ signs
+    return np.float32(unit @ image), np.float32(image @ image)
+
+
 def objective(unit: np.ndarray, frame: np.ndarray, signs: np.ndarray) -> np.float32:
     """Return (x'Wb)^2 / |Wb|^2 from scratch, 0 where x'Wb <= 0 or Wb = 0."""
-    image = frame @ signs
-    num, den = np.float32(unit @ image), np.float32(image @ image)
+    num, den = sums(unit, frame, signs)
     return np.float32(num * num / den) if num > 0 and den > np.float32(1e-9) else np.float32(0)
 
 
-def encode(unit: np.ndarray, frame: np.ndarray, flips: int) -> np.ndarray:
+class Best:
+    """The code to beat: by the quotient num^2 / den, or by products (`cross`), as short codes."""
+
+    def __init__(self, unit: np.ndarray, frame: np.ndarray, cross: bool) -> None:
+        self.given, self.cross = (unit, frame), cross
+        self.square, self.length = np.float32(0), np.float32(1)
+
+    def set(self, signs: np.ndarray, gain: float = 1.0) -> None:
+        num, den = sums(*self.given, signs)
+        self.square, self.length = np.float32(0), np.float32(1)
+        if num > 0 and den > np.float32(1e-9):
+            value = num * num if self.cross else np.float32(num * num) / den
+            self.square = np.float32(np.float32(value) * np.float32(gain))
+            self.length = den if self.cross else np.float32(1)
+
+    def beaten(self, signs: np.ndarray) -> bool:
+        num, den = sums(*self.given, signs)
+        if num <= 0 or den <= np.float32(1e-9):
+            return False
+        if self.cross:
+            return bool(np.float32(num * num) * self.length > self.square * den)
+        return bool(np.float32(num * num) / den > self.square)
+
+
+def flipped(signs: np.ndarray, places: list[int]) -> np.ndarray:
+    return np.where(np.isin(np.arange(len(signs)), places), -signs, signs)
+
+
+def encode(
+    unit: np.ndarray, frame: np.ndarray, flips: int, starts: int = 1, cross: bool = False
+) -> np.ndarray:
     """Return the greedy code as signs, each candidate reconstructed from scratch."""
-    signs = np.where(frame.T @ unit >= 0, 1.0, -1.0)
-    now = objective(unit, frame, signs)
-    for _ in range(flips):
-        flipped = [np.where(np.arange(len(signs)) == j, -signs, signs) for j in range(len(signs))]
-        values = [objective(unit, frame, candidate) for candidate in flipped]
-        best = int(np.argmax(values))
-        if values[best] <= np.float32(now * np.float32(1 + 2e-6)):
-            break
-        signs, now = flipped[best], values[best]
-    return signs
+    projection = frame.T @ unit
+    uncertain = np.argsort(np.abs(projection), kind="stable")
+    found, kept = None, Best(unit, frame, cross)
+    for start in range(starts):
+        places = [int(j) for i, j in enumerate(uncertain) if start >> i & 1]
+        signs = flipped(np.where(projection >= 0, 1.0, -1.0), places)
+        for _ in range(flips):
+            best, choice = Best(unit, frame, cross), None
+            best.set(signs, 1 + 2e-6)
+            for j in range(len(signs)):
+                if best.beaten(candidate := flipped(signs, [j])):
+                    best.set(candidate)
+                    choice = candidate
+            if choice is None:
+                break
+            signs = choice
+        if found is None or kept.beaten(signs):
+            found = signs
+            kept.set(signs)
+    assert found is not None
+    return found
 
 
 def pack(signs: np.ndarray) -> list[int]:

@@ -7,6 +7,9 @@
     flip j  num = x'Wb -> num - 2 b_j A_j          A = W'x
             den = |Wb|^2 -> den - 4 b_j Y_j + 4 G_jj,   Y = W'Wb -> Y - 2 b_j G_j
 
+    starts  start t flips first those of the least certain bits (the lowest |A_j|) whose number is
+            a bit of t, start 0 none; the best code of all starts is kept, ties to the first
+
 Bit l of a code is bit l mod 64 of word l // 64, 1 for +1. L(b)^2 = num^2 / den is compared, so no
 root is taken; a flip that leaves den <= 1e-9 or num <= 0 is no candidate; ties go to the first bit.
 
@@ -70,12 +73,29 @@ def _normalize(vector, unit):
 
 
 @njit(cache=True, nogil=True)
-def encode(vectors, frame, columns, gram, diagonal, flips, codes, norms, lengths, objectives):
+def _least_certain(A, out):
+    """Write the places of the lowest |A_j|, lowest first, ties to the first bit."""
+    for place in range(out.size):
+        lowest = np.float32(np.inf)
+        for j in range(A.size):
+            value = abs(A[j])
+            for before in range(place):
+                if out[before] == j:
+                    value = np.float32(np.inf)
+            if value < lowest:
+                lowest = value
+                out[place] = j
+
+
+@njit(cache=True, nogil=True)
+def encode(
+    vectors, frame, columns, gram, diagonal, flips, starts, codes, norms, lengths, objectives
+):
     """Write the code of each vector's direction, |vector|, |Wb| and L(b).
 
     vectors: (n, d); frame W: (d, L); columns W': (L, d or more), zeros past d, so that SIMD
     registers are full; gram G: (L, L) and its diagonal, all float32; codes: (n, words) uint64; the
-    rest (n,) float32.
+    rest (n,) float32. `starts` is at most 2^L.
     """
     factors, bits = frame.shape
     A, Y = np.empty(bits, np.float32), np.empty(bits, np.float32)
@@ -83,46 +103,64 @@ def encode(vectors, frame, columns, gram, diagonal, flips, codes, norms, lengths
     after_bits = after.view(np.int32)
     unit = np.empty(factors, np.float32)
     image = np.empty(columns.shape[1], np.float32)
+    count = 0
+    while 1 << count < starts:
+        count += 1
+    uncertain = np.empty(count, np.int64)
     for i in range(vectors.shape[0]):
         norms[i] = _normalize(vectors[i], unit)
         A[:] = _ZERO
         _add_rows(A, unit, frame)
-        for j in range(bits):
-            signs[j] = np.float32(1) if A[j] >= _ZERO else np.float32(-1)
-        image[:] = _ZERO
-        _add_rows(image, signs, columns)
-        Y[:] = _ZERO
-        _add_rows(Y, image[:factors], frame)
-        num, den = _ZERO, _ZERO
-        for k in range(factors):
-            num += unit[k] * image[k]
-            den += image[k] * image[k]
-        now = num * num / den if num > _ZERO and den > _SMALLEST else _ZERO
-        for _ in range(flips):
-            _candidates(num, den, signs, A, Y, diagonal, after)
-            # Floats from zero up are ordered like their bits, and a maximum of integers vectorises.
-            most = np.int32(0)
+        _least_certain(A, uncertain)
+        for start in range(starts):
             for j in range(bits):
-                most = max(most, after_bits[j])
-            j = 0
-            while after_bits[j] != most:
-                j += 1
-            if after[j] <= now * _GAIN:
-                break
-            num -= _TWO * signs[j] * A[j]
-            den += _FOUR * (diagonal[j] - signs[j] * Y[j])
-            step, row = -_TWO * signs[j], gram[j]
-            for k in range(bits):
-                Y[k] += step * row[k]
-            signs[j] = -signs[j]
-            now = after[j]
-        for w in range(codes.shape[1]):
-            word = np.uint64(0)
-            for j in range(64 * w, min(64 * w + 64, bits)):
-                word |= np.uint64(signs[j] > _ZERO) << np.uint64(j - 64 * w)
-            codes[i, w] = word
-        lengths[i] = np.sqrt(max(den, _ZERO))
-        objectives[i] = np.sqrt(now)
+                signs[j] = np.float32(1) if A[j] >= _ZERO else np.float32(-1)
+            for place in range(count):
+                if (start >> place) & 1:
+                    signs[uncertain[place]] = -signs[uncertain[place]]
+            image[:] = _ZERO
+            _add_rows(image, signs, columns)
+            Y[:] = _ZERO
+            _add_rows(Y, image[:factors], frame)
+            num, den = _ZERO, _ZERO
+            for k in range(factors):
+                num += unit[k] * image[k]
+                den += image[k] * image[k]
+            now = num * num / den if num > _ZERO and den > _SMALLEST else _ZERO
+            for _ in range(flips):
+                _candidates(num, den, signs, A, Y, diagonal, after)
+                # Floats from zero up are ordered like their bits, and a maximum of integers
+                # vectorises.
+                most = np.int32(0)
+                for j in range(bits):
+                    most = max(most, after_bits[j])
+                j = 0
+                while after_bits[j] != most:
+                    j += 1
+                if after[j] <= now * _GAIN:
+                    break
+                num -= _TWO * signs[j] * A[j]
+                den += _FOUR * (diagonal[j] - signs[j] * Y[j])
+                step, row = -_TWO * signs[j], gram[j]
+                for k in range(bits):
+                    Y[k] += step * row[k]
+                signs[j] = -signs[j]
+                now = after[j]
+            if start == 0 or now > objectives[i]:
+                _pack(signs, codes[i])
+                lengths[i] = np.sqrt(max(den, _ZERO))
+                objectives[i] = now
+        objectives[i] = np.sqrt(objectives[i])
+
+
+@njit(cache=True, nogil=True)
+def _pack(signs, words):
+    """Write the words of a code."""
+    for w in range(words.size):
+        word = np.uint64(0)
+        for j in range(64 * w, min(64 * w + 64, signs.size)):
+            word |= np.uint64(signs[j] > _ZERO) << np.uint64(j - 64 * w)
+        words[w] = word
 
 
 @njit(cache=True, nogil=True)

@@ -3,7 +3,10 @@
     x_hat = W b / |W b|       the direction that a code decodes to           (5.4)
     L(b)  = x . x_hat         increased by greedy flips; mean |x - x_hat|^2 = 2 - 2 mean L(b)
 
-`flips=0` is plain sign coding (LSH). With as many bits as factors, or fewer, the frame is
+`flips=0` is plain sign coding (LSH). With `starts` n > 1 the greedy search also starts from n - 1
+other codes, each with some of the least certain bits flipped, and the best code is kept: never
+worse, n times the time (8 factors, 16 bits: mean error .0917 of one start, .0733 of 16, .0691 of
+64, .0654 of the best code there is). With as many bits as factors, or fewer, the frame is
 orthonormal and signs are optimal. A zero vector has no direction: it gets the code of all ones and
 is flagged. A code reveals much about its vector: it is no protection.
 """
@@ -16,11 +19,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.kernels.retrieval import qolsh
+from stream_app.kernels.retrieval import qolsh, short_codes
 
 Frame = Literal["equal_norm", "qr", "gaussian"]
 _PROJECTIONS = 200
 _LANES = 16
+_MOST_STARTS = 65_536
 
 
 def draw_frame(factors: int, bits: int, seed: int, kind: Frame) -> NDArray[np.float64]:
@@ -73,10 +77,12 @@ class Encoder:
     flips: int = 10
     seed: int = 1
     frame: Frame = "equal_norm"
+    starts: int = 1
     _W: NDArray[np.float32] = field(init=False, repr=False)
     _columns: NDArray[np.float32] = field(init=False, repr=False)
     _gram: NDArray[np.float32] = field(init=False, repr=False)
     _diagonal: NDArray[np.float32] = field(init=False, repr=False)
+    _flat: tuple[NDArray[np.float32], ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not 1 <= self.factors <= 4096:
@@ -85,6 +91,8 @@ class Encoder:
             raise ValueError(f"code bits {self.bits}: use 1 to 4096")
         if self.flips < 0:
             raise ValueError(f"flips {self.flips}: must not be negative")
+        if not 1 <= self.starts <= min(_MOST_STARTS, 1 << min(self.bits, 63)):
+            raise ValueError(f"starts {self.starts}: use 1 to {_MOST_STARTS}, and at most 2^bits")
         if self.frame not in ("equal_norm", "qr", "gaussian"):
             raise ValueError(f"frame {self.frame!r}: use equal_norm, qr or gaussian")
         frame = draw_frame(self.factors, self.bits, self.seed, self.frame)
@@ -95,6 +103,10 @@ class Encoder:
         object.__setattr__(self, "_columns", columns)
         object.__setattr__(self, "_gram", gram.astype(np.float32))
         object.__setattr__(self, "_diagonal", np.ascontiguousarray(np.diag(gram), np.float32))
+        padded = np.zeros((self.bits, -(-self.bits // _LANES) * _LANES), np.float32)
+        padded[:, : self.bits] = gram
+        flat = (self._W.ravel(), padded.ravel(), 4 * self._diagonal)
+        object.__setattr__(self, "_flat", flat)
 
     @property
     def words(self) -> int:
@@ -109,19 +121,15 @@ class Encoder:
         words = np.empty((n, self.words), np.uint64)
         norms, lengths, objectives = np.empty((3, n), np.float32)
         # Signs are the best code there is when the frame is orthonormal: no flip can help.
-        flips = 0 if self.bits <= self.factors and self.frame != "gaussian" else self.flips
-        qolsh.encode(
-            np.ascontiguousarray(vectors, np.float32),
-            self._W,
-            self._columns,
-            self._gram,
-            self._diagonal,
-            flips,
-            words,
-            norms,
-            lengths,
-            objectives,
-        )
+        best = self.bits <= self.factors and self.frame != "gaussian"
+        search = (0, 1) if best else (self.flips, self.starts)
+        given = np.ascontiguousarray(vectors, np.float32)
+        results = (words, norms, lengths, objectives)
+        if self.bits <= short_codes.MOST_BITS:
+            short_codes.encode(given, *self._flat, *search, *results)
+        else:
+            tables = (self._W, self._columns, self._gram, self._diagonal)
+            qolsh.encode(given, *tables, *search, *results)
         return Codes(words, norms, lengths, objectives)
 
     def project(self, vector: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -8,14 +8,16 @@ The kinds:
     step        read, dot product, move and write of the sketch, as the learners inline them
     arm64       machine code of the vector operations for 64-bit ARM; it is not run
     eigen       eigenvalues and vectors of symmetric matrices
+    codes       qoLSH codes of up to 64 bits
     learners    `learn_many` and the look-up of factors of the sketch, literal and dense learners
 
 Prints a JSON object: "zmm", whether the machine code of the chosen kind uses a 512-bit register
 (null where nothing is compiled), and "digests", one for each number of factors (for `arm64`
 whether the code adds four floats at once; null with `--compile-only`).
 
-`--compile-only` compiles the kernels of `vectors`, `step` or `eigen` and runs none, for a processor
-whose instructions this one lacks. A learner runs kernels while it is built, so it has no such mode.
+`--compile-only` compiles the kernels of `vectors`, `step`, `eigen` or `codes` and runs none, for a
+processor whose instructions this one lacks. A learner runs kernels while it is built, so it has no
+such mode.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from stream_app.kernels.algebra.symmetric_eigen import symmetric_eigen
 from stream_app.kernels.factorization import count_sketch_blocked as sketch
 from stream_app.kernels.factorization.kalman_update import dot, move
 from stream_app.kernels.machine.simd import add, flip, load, multiply, scale, store, total
+from stream_app.kernels.retrieval import short_codes
 from stream_app.models.factorization.count_sketch import SketchLearner
 from stream_app.models.factorization.dense import DenseLearner
 from stream_app.models.factorization.factory import build
@@ -125,6 +128,22 @@ def eigen(n: int) -> tuple[str, bool]:
     return _digest(values, rows), _wide(symmetric_eigen)
 
 
+def codes(n: int) -> tuple[str, bool]:
+    """Return the digest of codes of vectors of n floats, and whether zmm occurs."""
+    random = np.random.default_rng(n)
+    given = random.normal(size=(_ROWS, n)).astype(np.float32)
+    bits = min(n + 9, short_codes.MOST_BITS)
+    frame = random.normal(size=(n, bits)).astype(np.float32)
+    gram = np.zeros((bits, -(-bits // 16) * 16), np.float32)
+    for j in range(bits):  # no matrix product: its order is the library's
+        gram[:, j] = (frame * frame[:, j : j + 1]).cumsum(axis=0, dtype=np.float32)[-1]
+    diagonal = 4 * gram.diagonal().copy()
+    found, rest = np.zeros((_ROWS, 1), np.uint64), np.zeros((3, _ROWS), np.float32)
+    flat = frame.ravel(), gram.ravel(), diagonal
+    _call(short_codes.encode, given, *flat, 5, 3, found, *rest)
+    return _digest(found, rest), _wide(short_codes.encode)
+
+
 def arm64(n: int) -> tuple[str, bool]:
     """Return whether the vector operations on n floats become NEON additions."""
     kernel = vectors_kernel(n)
@@ -165,7 +184,7 @@ def main() -> None:
     """Print the digests of the kind named first for the numbers of factors that follow."""
     name, *widths = [argument for argument in sys.argv[1:] if argument != "--compile-only"]
     executed = len(widths) + 2 == len(sys.argv)
-    kinds = {"vectors": vectors, "step": step, "eigen": eigen}
+    kinds = {"vectors": vectors, "step": step, "eigen": eigen, "codes": codes}
     kind = (kinds | {"arm64": arm64, "learners": learners} if executed else kinds)[name]
     if kind is arm64:
         binding.initialize_all_targets()

@@ -100,6 +100,12 @@ def test_eigenvectors_have_the_same_bits_without_avx512(tmp_path: Path) -> None:
 
 
 @x86_only
+@pytest.mark.parametrize("processor", ["x86-64-v2", "haswell", "skylake-avx512"])
+def test_codes_have_the_same_bits_on_every_processor(processor: str, tmp_path: Path) -> None:
+    check("codes", (3, 8, 33), processor, tmp_path)
+
+
+@x86_only
 @pytest.mark.parametrize("kind", ["vectors", "step"])
 def test_kernels_compile_for_avx512_on_any_machine(kind: str, tmp_path: Path) -> None:
     check_compiles(kind, SOME_WIDTHS, "skylake-avx512", tmp_path)

@@ -49,6 +49,17 @@ def test_the_objective_never_falls_from_flip_to_flip(factors, bits):
         before = now
 
 
+@pytest.mark.parametrize(("factors", "bits"), [(8, 16), (8, 60), (5, 100)])
+def test_more_starts_are_never_worse(factors, bits):
+    vectors = sphere(500, factors)
+    before = np.full(len(vectors), -1.0)
+    for starts in (1, 2, 4, 16, 64):
+        codes = Encoder(factors, bits, 5, starts=starts).encode(vectors)
+        assert (codes.objectives >= before * (1 - 1e-6)).all()
+        before = codes.objectives
+    assert before.mean() > Encoder(factors, bits, 5).encode(vectors).objectives.mean()
+
+
 def test_a_code_depends_on_the_direction_only_and_the_length_is_kept_beside_it():
     vectors = sphere(500, 8)
     scale = np.exp2(np.arange(500) % 60 - 30).astype(np.float32)[:, None]
@@ -67,15 +78,27 @@ def test_a_zero_vector_has_the_code_of_all_ones_and_is_flagged():
     assert codes.objectives[1] == 0
 
 
-def test_a_code_does_not_depend_on_its_neighbours():
+@pytest.mark.parametrize("bits", [40, 256])
+def test_a_code_does_not_depend_on_its_neighbours(bits):
     vectors = sphere(50, 33)
-    encoder = Encoder(33, 256)
+    encoder = Encoder(33, bits)
     together = encoder.encode(vectors).words
     assert together.tolist() == [encoder.encode(v[None]).words[0].tolist() for v in vectors]
 
 
 @pytest.mark.parametrize(
-    "arguments", [(0, 8), (4097, 8), (8, 0), (8, 4097), (8, 8, -1), (8, 8, 1, 1, "random")]
+    "arguments",
+    [
+        (0, 8),
+        (4097, 8),
+        (8, 0),
+        (8, 4097),
+        (8, 8, -1),
+        (8, 8, 1, 1, "random"),
+        (8, 8, 1, 1, "qr", 0),
+        (8, 2, 1, 1, "qr", 5),
+        (8, 200, 1, 1, "qr", 65_537),
+    ],
 )
 def test_a_vector_that_cannot_be_encoded_is_refused(arguments):
     with pytest.raises(ValueError, match=r"use|must"):

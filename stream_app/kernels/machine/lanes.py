@@ -1,0 +1,230 @@
+"""Sixteen float32 that are worked on at once, each for itself: one problem per lane.
+
+    v = load(a, offset)          sixteen consecutive floats of a flat array
+    store(a, offset, v)          and back
+    spread(x)                    sixteen times the float32 x
+    add, subtract, multiply      lane by lane, with one rounding each
+    magnitude(v)                 |v|
+    m = above(v, w)              where v > w;   m = equal(v, w)
+    both(m, n)                   where m and n
+    choose(m, v, w)              v where m, else w
+    occurs(m)                    whether m holds in any lane
+    look_up(a, offset, v)        a[offset + v] for whole numbers v of 0 .. 15, lane by lane
+
+LLVM lowers them to SSE, AVX2, AVX-512 or NEON; every lane is IEEE arithmetic in a fixed order, so
+all machines agree in every bit. There is no bounds check. With NUMBA_DISABLE_JIT the same names are
+numpy functions with the same bits.
+"""
+
+# ruff: noqa: ARG001 (numba calls the halves of an intrinsic with arguments of its own choosing)
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+from numba import config, types
+from numba.extending import intrinsic, models, register_model
+
+LANES = 16
+_FLOATS = ir.VectorType(ir.FloatType(), LANES)
+_INTEGERS = ir.VectorType(ir.IntType(32), LANES)
+_BITS = ir.VectorType(ir.IntType(1), LANES)
+
+
+class Floats(types.Type):
+    """The type of sixteen float32."""
+
+    def __init__(self):
+        super().__init__(name="SixteenFloats")
+
+
+class Mask(types.Type):
+    """The type of sixteen yes or no."""
+
+    def __init__(self):
+        super().__init__(name="SixteenBits")
+
+
+_floats, _mask = Floats(), Mask()
+
+
+@register_model(Floats)
+class _FloatsModel(models.PrimitiveModel):
+    def __init__(self, dmm, fe_type):
+        super().__init__(dmm, fe_type, _FLOATS)
+
+
+@register_model(Mask)
+class _MaskModel(models.PrimitiveModel):
+    def __init__(self, dmm, fe_type):
+        super().__init__(dmm, fe_type, _BITS)
+
+
+def _is(*given):
+    """Whether (type, ...) are what an operation takes."""
+    return all(isinstance(each, kind) for each, kind in given)
+
+
+def _address(context, builder, array_type, array, offset):
+    data = context.make_array(array_type)(context, builder, array).data
+    return builder.bitcast(builder.gep(data, [offset]), _FLOATS.as_pointer())
+
+
+@intrinsic
+def _load(typingctx, array, offset):
+    if array.dtype != types.float32:
+        return None
+
+    def codegen(context, builder, signature, args):
+        loaded = builder.load(_address(context, builder, signature.args[0], args[0], args[1]))
+        loaded.align = 4
+        return loaded
+
+    return _floats(array, types.intp), codegen
+
+
+@intrinsic
+def _store(typingctx, array, offset, v):
+    if array.dtype != types.float32 or not _is((v, Floats)):
+        return None
+
+    def codegen(context, builder, signature, args):
+        place = _address(context, builder, signature.args[0], args[0], args[1])
+        builder.store(args[2], place, align=4)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, v), codegen
+
+
+@intrinsic
+def _spread(typingctx, x):
+    def codegen(context, builder, signature, args):
+        empty = ir.Constant(_FLOATS, ir.Undefined)
+        first = builder.insert_element(empty, args[0], ir.Constant(ir.IntType(32), 0))
+        return builder.shuffle_vector(first, first, ir.Constant(_INTEGERS, [0] * LANES))
+
+    return _floats(types.float32), codegen
+
+
+def _of_two(operation):
+    @intrinsic
+    def typed(typingctx, v, w):
+        if not _is((v, Floats), (w, Floats)):
+            return None
+
+        def codegen(context, builder, signature, args):
+            return getattr(builder, operation)(args[0], args[1])
+
+        return _floats(v, w), codegen
+
+    return typed
+
+
+def _comparison(sign):
+    @intrinsic
+    def typed(typingctx, v, w):
+        if not _is((v, Floats), (w, Floats)):
+            return None
+
+        def codegen(context, builder, signature, args):
+            return builder.fcmp_ordered(sign, args[0], args[1])
+
+        return _mask(v, w), codegen
+
+    return typed
+
+
+@intrinsic
+def _magnitude(typingctx, v):
+    if not _is((v, Floats)):
+        return None
+
+    def codegen(context, builder, signature, args):
+        without = builder.and_(
+            builder.bitcast(args[0], _INTEGERS), ir.Constant(_INTEGERS, [0x7FFFFFFF] * LANES)
+        )
+        return builder.bitcast(without, _FLOATS)
+
+    return _floats(v), codegen
+
+
+@intrinsic
+def _both(typingctx, m, n):
+    if not _is((m, Mask), (n, Mask)):
+        return None
+
+    def codegen(context, builder, signature, args):
+        return builder.and_(args[0], args[1])
+
+    return _mask(m, n), codegen
+
+
+@intrinsic
+def _choose(typingctx, m, v, w):
+    if not _is((m, Mask), (v, Floats), (w, Floats)):
+        return None
+
+    def codegen(context, builder, signature, args):
+        return builder.select(args[0], args[1], args[2])
+
+    return _floats(m, v, w), codegen
+
+
+@intrinsic
+def _occurs(typingctx, m):
+    if not _is((m, Mask)):
+        return None
+
+    def codegen(context, builder, signature, args):
+        word = builder.bitcast(args[0], ir.IntType(LANES))
+        return builder.icmp_unsigned("!=", word, ir.Constant(ir.IntType(LANES), 0))
+
+    return types.boolean(m), codegen
+
+
+@intrinsic
+def _look_up(typingctx, array, offset, v):
+    if array.dtype != types.float32 or not _is((v, Floats)):
+        return None
+
+    def codegen(context, builder, signature, args):
+        # One permutation where the machine has one, sixteen reads where not.
+        place = _address(context, builder, signature.args[0], args[0], args[1])
+        table = builder.load(place)
+        table.align = 4
+        chosen = builder.fptosi(args[2], _INTEGERS)
+        found = ir.Constant(_FLOATS, ir.Undefined)
+        for lane in range(LANES):
+            number = ir.Constant(ir.IntType(32), lane)
+            index = builder.extract_element(chosen, number)
+            found = builder.insert_element(found, builder.extract_element(table, index), number)
+        return found
+
+    return _floats(array, types.intp, v), codegen
+
+
+def _load_plain(array, offset):
+    return array[int(offset) : int(offset) + LANES].copy()
+
+
+def _store_plain(array, offset, v):
+    array[int(offset) : int(offset) + LANES] = v
+
+
+def _spread_plain(x):
+    return np.full(LANES, x, np.float32)
+
+
+def _look_up_plain(array, offset, v):
+    return array[int(offset) + v.astype(np.int64)]
+
+
+if config.DISABLE_JIT:
+    load, store, spread, look_up = _load_plain, _store_plain, _spread_plain, _look_up_plain
+    add, subtract, multiply, magnitude = np.add, np.subtract, np.multiply, np.abs
+    above, equal, both, choose, occurs = np.greater, np.equal, np.logical_and, np.where, np.any
+else:
+    load, store, spread, look_up = _load, _store, _spread, _look_up
+    add, subtract, multiply = _of_two("fadd"), _of_two("fsub"), _of_two("fmul")
+    above, equal = _comparison(">"), _comparison("==")
+    magnitude, both, choose, occurs = _magnitude, _both, _choose, _occurs
