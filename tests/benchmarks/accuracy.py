@@ -120,7 +120,7 @@ def _one_pass(
     else:
         devices = FixedReports(ratings.reports(mechanism))
     return evaluate(
-        _events(ratings),
+        events(ratings),
         devices,
         _learner(model, channels, 32, seed),
         protocol="prequential" if protocol == "prequential" else "one-pass",
@@ -128,7 +128,7 @@ def _one_pass(
     )
 
 
-def _events(ratings: Ratings) -> EvaluationData:
+def events(ratings: Ratings) -> EvaluationData:
     truth = TrueRatings(ratings.levels + 1.0, 1, 5)
     return EvaluationData(ratings.users, ratings.items, truth)
 
@@ -137,7 +137,7 @@ def _scope(ratings: Ratings, model: str, factors: int, name: str, seed: int) -> 
     mechanism: Mechanism = registry.parse(name)
     channels = Channels.from_mechanisms([mechanism])
     return evaluate_scope(
-        _events(ratings),
+        events(ratings),
         ScopeDevices(ratings.levels, mechanism, SeededSource(seed)),
         _learner(model, channels, factors, seed),
         PresenceRates(channels, 4 << 20, seed),

@@ -26,9 +26,10 @@ from tests.benchmarks.figure import Figure
 Points = list[tuple[float, float]]
 
 _SEARCH = re.compile(r"search (?P<curve>.+?), (?P<items>[\d,]+) items(?:, (?P<setting>.+))?")
-_MEMORY = re.compile(r"memory (?P<curve>.+), (?P<x>[\d,]+) bytes")
+_MEMORY = re.compile(r"memory (?P<curve>.+), (?P<x>[\d,]+) bytes(?: \(.+\))?")
 _EPSILON = re.compile(r"epsilon (?P<curve>.+), (?P<x>[\d./]+|no noise)")
 _MESSAGE = re.compile(r"message (?P<curve>.+), (?P<x>[\d,]+) ratings?")
+FORMS = {"search": _SEARCH, "memory": _MEMORY, "epsilon": _EPSILON, "message": _MESSAGE}
 _RATES = {"queries/s": 1.0, "k queries/s": 1e3}
 _QUALITY = {"stars": ("RMSE, stars: lower is better", "rmse"), "nDCG@10": ("nDCG@10", "ndcg")}
 # Okabe and Ito 2008: apart for colour-blind readers; curves differ in their markers besides.

@@ -10,7 +10,7 @@ import pytest
 from tests.benchmarks import report
 from tests.benchmarks.figure import Figure
 from tests.benchmarks.machine import Conditions, Machine
-from tests.benchmarks.plots import Plot, draw, plots
+from tests.benchmarks.plots import FORMS, Plot, draw, plots
 from tests.benchmarks.runs import Line, Measured, Run, read
 
 MACHINE = Machine("Nobody's 9000", {"avx2": True, "avx512": False, "neon": False}, 2, 1 << 33, "X")
@@ -60,6 +60,13 @@ def test_the_committed_runs_have_every_value_and_no_failure() -> None:
         run = read(path)
         assert not run.absent(), path
         assert not [each.name for each in run.benchmarks if each.failed], path
+
+
+def test_a_committed_figure_that_begins_like_a_point_is_one() -> None:
+    for path in report.committed():
+        for line in (line for each in read(path).benchmarks for line in each.figures):
+            form = FORMS.get(line.name.split()[0])
+            assert form is None or form.fullmatch(line.name), line.name
 
 
 def test_rate_and_recall_of_one_setting_are_one_point() -> None:
