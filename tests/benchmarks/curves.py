@@ -1,15 +1,16 @@
 """Accuracy against memory and against epsilon, as points of the plots: MovieLens-1M, one pass.
 
 RMSE is of the last tenth of a random 80/10/10 split, nDCG@10 of each user's last fifth by the lists
-of the server: from its factors alone, which is what the model's memory buys, or as it serves them,
-by the order of arrival. One split, in which curves compare. The bytes are those of all arrays of
-the model, biases included, as a checkpoint holds them; those of the pairs, from which a server's
-lists are blended too, do not depend on the model.
+of the server: from its factors alone, or as it serves them, blended with the pairs of items that it
+counts, by the order of arrival. One split, in which curves compare. The bytes are those of all
+arrays of the model, biases included, as a checkpoint holds them, and of the pairs where these are
+used.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from typing import NamedTuple
 
@@ -26,6 +27,9 @@ from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.learner import Learner, LearnerSpec
 from stream_app.privacy import registry
 from stream_app.privacy.randomness import SeededSource
+from stream_app.serving.catalogue import Catalogue
+from stream_app.serving.recommender import Recommender
+from stream_app.state.replica import Replica
 from tests.benchmarks.accuracy import events
 from tests.benchmarks.figure import Figure
 from tests.fixtures.movielens import SCALARS_BYTES, SKETCH_BYTES, Ratings, load, skipped
@@ -35,6 +39,7 @@ SEED = 11
 CLEAN = "none:5:inf"
 EPSILONS = ("8", "4", "2", "1", "1/2")
 MODELS = ("dense", "hybrid", "sketch")
+HEADS = (128, 256, 512, 1024, 2048)
 FAMILIES = (*product(MODELS, ("rr",)), ("dense", "partition"))
 
 
@@ -81,7 +86,7 @@ def measure() -> list[Figure]:
         return skipped("accuracy against memory and epsilon")
     figures = [*errors_by_memory(ratings), *errors_by_epsilon(ratings)]
     data = load_dataset(rating_files()["ml-1m"])
-    return [*figures, *lists_by_memory(data), *lists_by_epsilon(data)]
+    return [*figures, *lists_by_memory(data), *lists_by_pairs(data), *lists_by_epsilon(data)]
 
 
 def errors_by_memory(ratings: Ratings) -> Iterator[Figure]:
@@ -106,6 +111,16 @@ def lists_by_memory(data: Dataset) -> Iterator[Figure]:
         run = _learned(data, "rr:5:2", size)
         name = _point(size, run.server.replica.learner)
         yield Figure(name, _ndcg(run, "factors", in_order=False), "nDCG@10")
+
+
+def lists_by_pairs(data: Dataset) -> Iterator[Figure]:
+    """Yield nDCG@10 of lists as the server serves them, by the items that it counts pairs of."""
+    for head in HEADS:
+        run = _learned(data, "rr:5:2", Size("", "sketch", 32), head)
+        held = run.server.replica.memory()
+        name = f"memory server, model and pairs, {held['learner'] + held['pairs']:,} bytes"
+        figure = _ndcg(run, "blend", in_order=True)
+        yield Figure(f"{name} (pairs of {head} items)", figure, "nDCG@10")
 
 
 def lists_by_epsilon(data: Dataset) -> Iterator[Figure]:
@@ -147,7 +162,8 @@ def _error(ratings: Ratings, id: str, learner: Learner) -> float:
     return evaluate(events(ratings), devices, learner, protocol="one-pass", seed=SEED).rmse
 
 
-def _learned(data: Dataset, id: str, size: Size) -> RankingEvaluation:
+def _learned(data: Dataset, id: str, size: Size, head: int | None = None) -> RankingEvaluation:
+    """Return a run whose server has learned; `head`: items whose pairs it counts."""
     run = RankingEvaluation(
         columns_of(data, None),
         id,
@@ -158,6 +174,9 @@ def _learned(data: Dataset, id: str, size: Size) -> RankingEvaluation:
         options=RankingOptions(factors=size.factors),
     )
     run.server = LearnedServer(registry.parse(id), size.model, size.spec)
+    if head is not None:
+        run.server.replica = Replica(replace(run.server.replica.spec, head_items=head))
+        run.server.recommender = Recommender(run.server.replica, Catalogue(), "exact")
     for _ in run.learning():
         pass
     return run

@@ -29,6 +29,10 @@ _SEARCH = re.compile(r"search (?P<curve>.+?), (?P<items>[\d,]+) items(?:, (?P<se
 _MEMORY = re.compile(r"memory (?P<curve>.+), (?P<x>[\d,]+) bytes(?: \(.+\))?")
 _EPSILON = re.compile(r"epsilon (?P<curve>.+), (?P<x>[\d./]+|no noise)")
 _MESSAGE = re.compile(r"message (?P<curve>.+), (?P<x>[\d,]+) ratings?")
+# The worker's own figures (`pipeline.py`) are points of the same plot.
+_WORKER = re.compile(
+    r"worker end to end, (?P<x>[\d,]+) ratings? per (?P<form>.+) message, (?P<mechanism>.+)"
+)
 FORMS = {"search": _SEARCH, "memory": _MEMORY, "epsilon": _EPSILON, "message": _MESSAGE}
 _RATES = {"queries/s": 1.0, "k queries/s": 1e3}
 _QUALITY = {"stars": ("RMSE, stars: lower is better", "rmse"), "nDCG@10": ("nDCG@10", "ndcg")}
@@ -100,7 +104,7 @@ def _searches(figures: list[Figure]) -> list[Plot]:
 def _qualities(figures: list[Figure]) -> list[Plot]:
     made = []
     for pattern, file, title, x in (
-        (_MEMORY, "memory", "Accuracy against memory", "bytes of the model"),
+        (_MEMORY, "memory", "Accuracy against memory", "bytes"),
         (_EPSILON, "epsilon", "Accuracy against epsilon", "epsilon of a rating"),
     ):
         for unit, (y, short) in _QUALITY.items():
@@ -125,9 +129,13 @@ def _qualities(figures: list[Figure]) -> list[Plot]:
 def _messages(figures: list[Figure]) -> list[Plot]:
     curves: dict[str, Points] = {}
     for figure in figures:
-        match = _MESSAGE.fullmatch(figure.name)
-        if match and figure.unit == "M ratings/s":
+        if figure.unit != "M ratings/s":
+            continue
+        if match := _MESSAGE.fullmatch(figure.name):
             curves.setdefault(match["curve"], []).append((_number(match["x"]), figure.value))
+        elif match := _WORKER.fullmatch(figure.name):
+            curve = f"worker with Kafka, {match['form']}, {match['mechanism']}"
+            curves.setdefault(curve, []).append((_number(match["x"]), figure.value))
     if not curves:
         return []
     curves = {curve: sorted(points) for curve, points in curves.items()}

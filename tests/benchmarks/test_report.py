@@ -88,6 +88,7 @@ def test_figures_with_names_of_the_other_forms_are_points() -> None:
             Figure("epsilon dense, 8", math.nan, "stars"),
             Figure("message packed, 1 rating", 0.2, "M ratings/s"),
             Figure("message packed, 200 ratings", 4.0, "M ratings/s"),
+            Figure("worker end to end, 200 ratings per packed message, rr:5:2", 2.0, "M ratings/s"),
             Figure("learn dense", 1.0, "M ratings/s"),
         ]
     )
@@ -96,7 +97,10 @@ def test_figures_with_names_of_the_other_forms_are_points() -> None:
         "memory-rmse": {"sketch, d = 8": [(1024.0, 0.95), (2048.0, 0.9)]},
         "memory-ndcg": {"dense": [(1024.0, 0.1)]},
         "epsilon-rmse": {"dense": [(0.5, 1.02), (4.0, 0.88)]},
-        "message": {"packed": [(1.0, 0.2), (200.0, 4.0)]},
+        "message": {
+            "packed": [(1.0, 0.2), (200.0, 4.0)],
+            "worker with Kafka, packed, rr:5:2": [(200.0, 2.0)],
+        },
     }
     assert found[2].levels == {"dense": 0.87}
 

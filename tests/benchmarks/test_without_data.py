@@ -17,12 +17,14 @@ from tests.benchmarks import (
     curves,
     learning,
     learning_peers,
+    message_sizes,
     noise_once,
     private_lists,
     retrieval,
     rounds,
     similarity,
 )
+from tests.benchmarks.plots import plots
 from tests.fixtures.movielens import load
 
 
@@ -79,3 +81,27 @@ def test_the_generated_catalogues_are_measured_without_the_data_set(
     *figures, last = retrieval.measure()
     assert "300 items" in figures
     assert "skipped" in last.name
+
+
+def test_messages_of_every_form_are_measured_without_the_data_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(message_sizes, "SIZES", {False: (1, 20), True: (2,)})
+    monkeypatch.setattr(message_sizes, "MESSAGES", 40)
+    figures = message_sizes.measure()
+    assert [figure.name for figure in figures] == [
+        "message decoded, packed, 1 rating",
+        "message decoded, learned, packed, 1 rating",
+        "message decoded, packed, 20 ratings",
+        "message decoded, learned, packed, 20 ratings",
+        "message decoded, JSON, 2 ratings",
+        "message decoded, learned, JSON, 2 ratings",
+    ]
+    assert all(figure.value > 0 for figure in figures)
+    (plot,) = plots(figures)
+    assert {curve: len(points) for curve, points in plot.curves.items()} == {
+        "decoded, packed": 2,
+        "decoded, learned, packed": 2,
+        "decoded, JSON": 1,
+        "decoded, learned, JSON": 1,
+    }
