@@ -21,7 +21,7 @@ from stream_app.wire import Intake
 from stream_app.wire.signatures import Signatures
 
 # Raised with every change of the state that a log produces, or of its layout.
-STATE_FORMAT = 8
+STATE_FORMAT = 9
 DEVICES = "open", "signed"
 UNNAMED = {"co_ratings": "False"}
 """Settings with the value that a digest does not name: a state without them is that of before."""

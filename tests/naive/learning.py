@@ -7,6 +7,7 @@ arrays.
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 
@@ -33,26 +34,36 @@ def stars(levels: int) -> np.ndarray:
     return np.array([1 + 4 * v / (levels - 1) for v in range(levels)])
 
 
-def prior(rhat: float, V: float, levels: int, steps: int = 3) -> np.ndarray:
-    """Return the prior over the levels, its mean matched to the prediction by Newton steps; the
-    mean of two levels decides it."""
-    x, t = stars(levels), min(max(rhat, 1.15), 4.85)
-    if levels == 2:
-        return np.array([(5 - t) / 4, (t - 1) / 4])
-    c = t
+def discrete_normal(t: float, u: float, levels: int) -> np.ndarray:
+    """Return the probabilities of the levels: a normal of precision u at them, with mean t."""
+    x = stars(levels)
 
-    def at(c: float) -> np.ndarray:
-        logs = -((x - c) ** 2) / (2 * V)
+    def at(a: float) -> np.ndarray:
+        logs = a * np.arange(levels) - u * (x - 1) ** 2 / 2
         odds = np.exp(logs - logs.max())
         return odds / odds.sum()
 
-    for _ in range(steps):
-        pi = at(c)
-        mean = float(pi @ x)
-        variance = max(float(pi @ (x - mean) ** 2), 1e-3)
-        c += min(max((t - mean) * V / variance, -2), 2)
-        c = min(max(c, -6), 12)
-    return at(c)
+    low, high = -1000.0, 1000.0
+    for _ in range(100):
+        a = (low + high) / 2
+        low, high = (a, high) if float(at(a) @ x) < t else (low, a)
+    return at(high)
+
+
+@cache
+def grid_prior(i: int, j: int, levels: int) -> np.ndarray:
+    return discrete_normal(1.15 + i * 3.7 / 74, j / 4, levels)
+
+
+def prior(rhat: float, V: float, levels: int) -> np.ndarray:
+    """Return the prior over the levels: between the four neighbours of a grid over mean and
+    precision."""
+    x, y = (min(max(rhat, 1.15), 4.85) - 1.15) * 74 / 3.7, min(4 / V, 40)
+    i, j = min(int(x), 73), min(int(y), 39)
+    x, y = x - i, y - j
+    below = (1 - x) * grid_prior(i, j, levels) + x * grid_prior(i + 1, j, levels)
+    above = (1 - x) * grid_prior(i, j + 1, levels) + x * grid_prior(i + 1, j + 1, levels)
+    return np.asarray((1 - y) * below + y * above)
 
 
 def decode(
@@ -77,7 +88,7 @@ def decode(
     post = pi * channel[z]
     post = post / post.sum()
     w = rated / (rated + none) if rated + none > 0 else 0.0
-    m0, m1 = float(pi @ x), float(post @ x)
+    m0, m1 = min(max(rhat, 1.15), 4.85), float(post @ x)
     q0 = max(float(pi @ (x - m0) ** 2), 1e-3)
     q1 = float(post @ (x - m1) ** 2)
     mean = w * m1 + (1 - w) * m0

@@ -13,7 +13,7 @@ from __future__ import annotations
 from numba import njit
 
 from stream_app.kernels.decoding.choice import choose
-from stream_app.kernels.factorization.channel_posterior import exponential
+from stream_app.kernels.machine.exponentials import exponential
 
 
 @njit(cache=True, nogil=True, inline="always")

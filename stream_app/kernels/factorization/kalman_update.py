@@ -25,12 +25,11 @@ import numpy as np
 from numba import njit
 
 from stream_app.kernels.factorization.bias_table import BIAS, BIAS_SHARE, SHARE
-from stream_app.kernels.factorization.channel_posterior import (
+from stream_app.kernels.factorization.posterior.channel_posterior import (
     HIGHEST,
-    INSIDE_HIGH,
-    INSIDE_LOW,
     LOWEST,
 )
+from stream_app.kernels.factorization.posterior.level_priors import INSIDE_HIGH, INSIDE_LOW
 from stream_app.kernels.machine.simd import add, multiply, scale, total
 
 MEAN, MEAN_VARIANCE = 0, 1  # places in the array `overall`

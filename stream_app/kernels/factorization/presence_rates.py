@@ -39,8 +39,9 @@ import numpy as np
 from numba import njit
 
 from stream_app.kernels.factorization.bias_table import slot_of, tag_of
-from stream_app.kernels.factorization.channel_posterior import HIGHEST, LOWEST, exponential
+from stream_app.kernels.factorization.posterior.channel_posterior import HIGHEST, LOWEST
 from stream_app.kernels.machine.dirty_pages import WORDS, touch_float, touch_triple
+from stream_app.kernels.machine.exponentials import exponential
 from stream_app.kernels.machine.hashing import hash64
 
 FIRST_RATE, FIRST_INFORMATION = 0.1, 100.0

@@ -33,11 +33,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.kernels.factorization.channel_posterior import INSIDE_HIGH, INSIDE_LOW
+from stream_app.kernels.factorization.posterior.level_priors import (
+    INSIDE_HIGH,
+    INSIDE_LOW,
+    tabulate,
+)
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.ratings.like import Like
 
@@ -46,12 +51,19 @@ MAX_CHANNELS = 65_535
 NO_CHANNEL = 65_535  # a number of no channel: its events are predicted and not learned
 _AS_LIKELY = 1e-9
 
-Tables = tuple[NDArray[np.float64], NDArray[np.int64]]
+Tables = tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]
 
 
 def stars_of(levels: int) -> NDArray[np.float64]:
     """Return the internal rating of each of `levels` levels, 1 .. 5."""
     return LOWEST + (HIGHEST - LOWEST) * np.arange(levels) / (levels - 1)
+
+
+@cache
+def level_priors(levels: int) -> NDArray[np.float64]:
+    """Return the tabulated priors over so many levels (`level_priors.py` of the kernels)."""
+    table: NDArray[np.float64] = tabulate(levels)
+    return table
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,14 +131,26 @@ class Channels:
 
     @property
     def tables(self) -> Tables:
-        """Arguments of the decoding kernels: absent and likelihood (R, 1 + Lmax), facts (C, 4).
+        """Arguments of the decoding kernels: absent and likelihood (R, 1 + Lmax), facts (C, 5) and
+        the tables of priors, one behind the other.
 
-        The facts of a channel are start, alphabet, levels, exact. They are packed because
-        each further array takes registers from the loop.
+        The facts of a channel are start, alphabet, levels, exact, and where the table of its
+        levels begins. They are packed because each further array takes registers from the loop.
         """
-        facts = np.stack((self.starts, self.alphabets, self.levels, self.exact), axis=1)
+        noisy = np.unique(self.levels[~self.exact & (self.alphabets > 0)]).tolist()
+        tables = [level_priors(levels) for levels in noisy] or [np.zeros(1)]
+        begins = np.cumsum([0, *map(len, tables)])
+        places = np.zeros(257, np.int64)
+        places[noisy] = begins[: len(noisy)]
+        facts = np.stack(
+            (self.starts, self.alphabets, self.levels, self.exact, places[self.levels]), axis=1
+        )
         rows = np.concatenate((self.absent[:, None], self.likelihood), axis=1)
-        return np.ascontiguousarray(rows), np.ascontiguousarray(facts, np.int64)
+        return (
+            np.ascontiguousarray(rows),
+            np.ascontiguousarray(facts, np.int64),
+            np.concatenate(tables),
+        )
 
     def numbers(
         self, mechanisms: NDArray[np.integer], masks: NDArray[np.uint16] | int = 0

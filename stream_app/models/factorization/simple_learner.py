@@ -22,8 +22,12 @@ from abc import ABC, abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.kernels.factorization.channel_posterior import HIGHEST, LOWEST, update_posterior
 from stream_app.kernels.factorization.kalman_update import MEAN, read_exactly
+from stream_app.kernels.factorization.posterior.channel_posterior import (
+    HIGHEST,
+    LOWEST,
+    update_posterior,
+)
 from stream_app.kernels.machine.hashing import hash64
 from stream_app.models.factorization.batch_columns import batch_columns
 from stream_app.models.factorization.channels import NO_CHANNEL, Channels
@@ -47,7 +51,7 @@ class SimpleLearner(FixedArrays, ABC):
         self.factors = spec.factors
         self.zero = np.zeros(spec.factors, np.float32)
         self.spec = spec
-        self._likelihood, self._facts = channels.tables
+        self._likelihood, self._facts, self._priors = channels.tables
         self._protects = bool(channels.presence.any())
         self._overall = self.keep("overall", np.array([(LOWEST + HIGHEST) / 2, 0.0]))
 
@@ -106,7 +110,7 @@ class SimpleLearner(FixedArrays, ABC):
     ) -> tuple[float, float, bool]:
         """Return the decoded error, the probability of the report, and whether it is refused."""
         known = channel < len(self._facts)
-        start, alphabet, levels, exact = self._facts[channel].tolist() if known else (0, 0, 0, 0)
+        start, alphabet, levels, exact, _ = self._facts[channel].tolist() if known else (0,) * 5
         if report >= alphabet:
             return 0.0, math.nan, True
         if exact:
@@ -114,7 +118,7 @@ class SimpleLearner(FixedArrays, ABC):
         else:
             spread, row = self.spec.parameters.prior_variance, start + report
             error, _, probability = update_posterior(
-                rhat, spread, row, self._likelihood, levels, priors, n
+                rhat, spread, row, self._likelihood, self._priors, self._facts, channel, priors, n
             )
         return error, probability, error * error > self.spec.parameters.clip
 

@@ -15,13 +15,6 @@ from stream_app.kernels.factorization.bias_table import (
     slot_of,
     tag_of,
 )
-from stream_app.kernels.factorization.channel_posterior import (
-    ALPHABET,
-    EXACT,
-    LEVELS,
-    START,
-    update_posterior,
-)
 from stream_app.kernels.factorization.count_sketch_blocked import place as place_blocked
 from stream_app.kernels.factorization.count_sketch_blocked import read as read_blocked
 from stream_app.kernels.factorization.count_sketch_blocked import write as write_blocked
@@ -33,6 +26,13 @@ from stream_app.kernels.factorization.kalman_update import (
     step_mean,
     step_scalars,
     within,
+)
+from stream_app.kernels.factorization.posterior.channel_posterior import (
+    ALPHABET,
+    EXACT,
+    LEVELS,
+    START,
+    update_posterior,
 )
 from stream_app.kernels.factorization.training_loops import AHEAD
 from stream_app.kernels.machine.dirty_pages import FLOATS, touch_float, touch_triple
@@ -46,7 +46,8 @@ def blocked_loop(D, K):
     @njit(cache=True, nogil=True, error_model="numpy")
     def learn_blocked(
         C, tags, scalars, overall, C_pages, tags_pages, scalars_pages, salts, k, likelihood, facts,
-        users, items, reports, channels, learn, priors, predicted, error, refused, probability,
+        table, users, items, reports, channels, learn, priors, predicted, error, refused,
+        probability,
     ):  # fmt: skip
         blocks = np.uint64(C.size // (D * K))
         known = facts.shape[0]
@@ -91,11 +92,10 @@ def blocked_loop(D, K):
                 else:
                     V = k.prior_variance + k.prior_slope * T
                     row = facts[c, START] + z
-                    levels = facts[c, LEVELS]
                     if likelihood[row, 0] > 0.0:
                         rated = np.float64(priors[n])
                     e, rho, probability[n] = update_posterior(
-                        rhat, V, row, likelihood, levels, priors, n
+                        rhat, V, row, likelihood, table, facts, c, priors, n
                     )
                 rejected = e * e > k.clip
             predicted[n] = within(rhat, 1.0, 5.0)

@@ -8,13 +8,6 @@ import numpy as np
 from numba import njit
 
 from stream_app.kernels.factorization.bias_table import BIAS, BIAS_SHARE, SHARE
-from stream_app.kernels.factorization.channel_posterior import (
-    ALPHABET,
-    EXACT,
-    LEVELS,
-    START,
-    update_posterior,
-)
 from stream_app.kernels.factorization.dense_rows import find_known, row_of
 from stream_app.kernels.factorization.kalman_update import (
     MEAN,
@@ -24,6 +17,13 @@ from stream_app.kernels.factorization.kalman_update import (
     step_mean,
     step_scalars,
     within,
+)
+from stream_app.kernels.factorization.posterior.channel_posterior import (
+    ALPHABET,
+    EXACT,
+    LEVELS,
+    START,
+    update_posterior,
 )
 from stream_app.kernels.factorization.training_loops import AHEAD
 from stream_app.kernels.machine.dirty_pages import FLOATS, touch_floats, touch_triple
@@ -41,7 +41,7 @@ def dense_loop(D):
     def learn_dense(
         slots_u, keys_u, vectors_u, scalars_u, slots_i, keys_i, vectors_i, scalars_i, counts,
         vectors_u_pages, scalars_u_pages, vectors_i_pages, scalars_i_pages,
-        seed, overall, salts, scales, k, likelihood, facts,
+        seed, overall, salts, scales, k, likelihood, facts, table,
         users, items, reports, channels, learn, priors, predicted, error, refused, probability,
     ):  # fmt: skip
         known = facts.shape[0]
@@ -90,11 +90,10 @@ def dense_loop(D):
                 else:
                     V = k.prior_variance + k.prior_slope * T
                     row = facts[c, START] + z
-                    levels = facts[c, LEVELS]
                     if likelihood[row, 0] > 0.0:
                         rated = np.float64(priors[n])
                     e, rho, probability[n] = update_posterior(
-                        rhat, V, row, likelihood, levels, priors, n
+                        rhat, V, row, likelihood, table, facts, c, priors, n
                     )
                 rejected = e * e > k.clip
             predicted[n] = within(rhat, 1.0, 5.0)

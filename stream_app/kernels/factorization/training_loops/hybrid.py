@@ -14,13 +14,6 @@ from stream_app.kernels.factorization.bias_table import (
     fetch_bucket,
     slot_of,
 )
-from stream_app.kernels.factorization.channel_posterior import (
-    ALPHABET,
-    EXACT,
-    LEVELS,
-    START,
-    update_posterior,
-)
 from stream_app.kernels.factorization.hybrid_rows import claim, prepare, row_of, write
 from stream_app.kernels.factorization.kalman_update import (
     MEAN,
@@ -30,6 +23,13 @@ from stream_app.kernels.factorization.kalman_update import (
     step_mean,
     step_scalars,
     within,
+)
+from stream_app.kernels.factorization.posterior.channel_posterior import (
+    ALPHABET,
+    EXACT,
+    LEVELS,
+    START,
+    update_posterior,
 )
 from stream_app.kernels.factorization.training_loops import AHEAD
 from stream_app.kernels.machine.dirty_pages import FLOATS, touch_triple
@@ -50,7 +50,7 @@ def hybrid_loop(D):
     def learn_hybrid(
         C, tags, scalars, owners, given, overall,
         C_pages, tags_pages, scalars_pages, owners_pages, rows,
-        salts, scales, k, likelihood, facts,
+        salts, scales, k, likelihood, facts, table,
         users, items, reports, channels, learn, priors, predicted, error, refused, probability,
     ):  # fmt: skip
         shared = C.size // D - rows - SCRATCH
@@ -112,11 +112,10 @@ def hybrid_loop(D):
                 else:
                     V = k.prior_variance + k.prior_slope * T
                     row = facts[c, START] + z
-                    levels = facts[c, LEVELS]
                     if likelihood[row, 0] > 0.0:
                         rated = np.float64(priors[n])
                     e, rho, probability[n] = update_posterior(
-                        rhat, V, row, likelihood, levels, priors, n
+                        rhat, V, row, likelihood, table, facts, c, priors, n
                     )
                 rejected = e * e > k.clip
             predicted[n] = within(rhat, 1.0, 5.0)

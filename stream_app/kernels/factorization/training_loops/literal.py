@@ -14,13 +14,6 @@ from stream_app.kernels.factorization.bias_table import (
     slot_of,
     tag_of,
 )
-from stream_app.kernels.factorization.channel_posterior import (
-    ALPHABET,
-    EXACT,
-    LEVELS,
-    START,
-    update_posterior,
-)
 from stream_app.kernels.factorization.count_sketch_literal import place as place_literal
 from stream_app.kernels.factorization.count_sketch_literal import read as read_literal
 from stream_app.kernels.factorization.count_sketch_literal import write as write_literal
@@ -32,6 +25,13 @@ from stream_app.kernels.factorization.kalman_update import (
     step_mean,
     step_scalars,
     within,
+)
+from stream_app.kernels.factorization.posterior.channel_posterior import (
+    ALPHABET,
+    EXACT,
+    LEVELS,
+    START,
+    update_posterior,
 )
 from stream_app.kernels.machine.dirty_pages import FLOATS, touch_float, touch_triple
 from stream_app.kernels.machine.hashing import hash64
@@ -45,7 +45,8 @@ def literal_loop(D, K):
     @njit(cache=True, nogil=True, error_model="numpy")
     def learn_literal(
         C, tags, scalars, overall, C_pages, tags_pages, scalars_pages, salts, k, likelihood, facts,
-        users, items, reports, channels, learn, priors, predicted, error, refused, probability,
+        table, users, items, reports, channels, learn, priors, predicted, error, refused,
+        probability,
     ):  # fmt: skip
         w = np.uint64(C.size // K)
         known = facts.shape[0]
@@ -86,11 +87,10 @@ def literal_loop(D, K):
                 else:
                     V = k.prior_variance + k.prior_slope * T
                     row = facts[c, START] + z
-                    levels = facts[c, LEVELS]
                     if likelihood[row, 0] > 0.0:
                         rated = np.float64(priors[n])
                     e, rho, probability[n] = update_posterior(
-                        rhat, V, row, likelihood, levels, priors, n
+                        rhat, V, row, likelihood, table, facts, c, priors, n
                     )
                 rejected = e * e > k.clip
             predicted[n] = within(rhat, 1.0, 5.0)

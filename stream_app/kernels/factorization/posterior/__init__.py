@@ -1,0 +1,1 @@
+"""Decoding of reports: the posterior of a rating through the exact channel."""
