@@ -11,7 +11,8 @@ import pytest
 
 from stream_app.cli import run
 from stream_app.cli.research.reproduce.figures import FIGURES, chosen
-from stream_app.errors import UsageError
+from stream_app.cli.research.reproduce.sources import Sources
+from stream_app.errors import UsageError, UserError
 from stream_app.evaluation.papers.systems import PAPERS
 
 ROOT = Path(__file__).parents[3]
@@ -52,6 +53,26 @@ def test_the_same_seed_gives_the_same_numbers(environment: Callable[..., None]) 
     for place in ("one", "two"):
         assert run(["reproduce", "F2", "--quick", "--seed", "3", "-o", place]) == 0
     assert Path("one/F2.json").read_bytes() == Path("two/F2.json").read_bytes()
+
+
+def test_descriptors_of_a_folder_are_read_or_refused(tmp_path: Path) -> None:
+    place = tmp_path / "sift" / "sift.npz"
+    place.parent.mkdir()
+    assert Sources(None).descriptors() is None
+    assert Sources(tmp_path).descriptors() is None
+    place.write_bytes(b"not an archive")
+    with pytest.raises(UserError, match="holds no arrays 'base' and 'query'"):
+        Sources(tmp_path).descriptors()
+    np.savez(place, base=np.zeros((3, 128), np.uint8), query=np.zeros((2, 12), np.uint8))
+    with pytest.raises(UserError, match=r"query \(2, 12\); give \(n, 128\) each"):
+        Sources(tmp_path).descriptors()
+    np.savez(place, base=np.ones((3, 128), np.uint8), query=np.ones((2, 128), np.uint8))
+    sources = Sources(tmp_path)
+    base, queries = sources.descriptors() or (None, None)
+    assert base is not None
+    assert queries is not None
+    assert (base.shape, queries.shape, base.dtype) == ((3, 128), (2, 128), np.float32)
+    assert sources.used == ["sift, 3 descriptors"]
 
 
 def test_without_a_name_every_figure_is_listed(capsys: pytest.CaptureFixture[str]) -> None:

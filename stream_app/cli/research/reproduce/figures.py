@@ -12,6 +12,7 @@ from stream_app.cli.output import Advance
 from stream_app.cli.research.reproduce.sources import Sources
 from stream_app.errors import UsageError
 from stream_app.evaluation.papers import (
+    balu_2016_codes,
     balu_2016_profiles,
     guerraoui_2017,
     park_2011,
@@ -114,6 +115,27 @@ def _of_profiles(figure: Callable[..., Figure], sources: Sources, advance: Advan
     )  # fmt: skip
 
 
+def _t5_1(sources: Sources, advance: Advance) -> Figure:
+    count, frames = (20_000, 1) if sources.quick else (1_000_000, 3)
+    sources.used.append(f"generated, {count:,} directions")
+    return balu_2016_codes.t5_1(count=count, frames=frames, seed=sources.seed, progress=advance)
+
+
+def _f5_1(sources: Sources, advance: Advance) -> Figure:
+    pairs = 200 if sources.quick else 2000
+    sources.used.append(f"generated, {pairs:,} pairs of directions")
+    return balu_2016_codes.f5_1(pairs=pairs, seed=sources.seed, progress=advance)
+
+
+def _f5_2(sources: Sources, advance: Advance) -> Figure:
+    count, queries = (50_000, 100) if sources.quick else (1_000_000, 300)
+    sources.used.append(f"generated, {count:,} directions")
+    return balu_2016_codes.f5_2(
+        count=count, queries=queries, seed=sources.seed, progress=advance,
+        descriptors=sources.descriptors(),
+    )  # fmt: skip
+
+
 def _f20(sources: Sources, advance: Advance) -> Figure:
     found = sources.two_domains()
     ratings = two_domains(found.users, found.items, found.stars, found.in_target)
@@ -135,6 +157,9 @@ FIGURES: tuple[Reproducible, ...] = (
     Reproducible("F9", "S004", "profiles reconstructed from one release", "ml-100k", _f9),
     Reproducible("F10", "S004", "the first ten items of a reconstruction", "ml-100k", _f10),
     Reproducible("F11", "S004", "neighbours against reconstruction", "ml-100k", _f11),
+    Reproducible("T5.1", "S004", "error, entropy and time of short codes", "generated", _t5_1),
+    Reproducible("F5.1", "S004", "error of a cosine estimated from a code", "generated", _f5_1),
+    Reproducible("F5.2", "S004", "the nearest vector, found by codes", "generated, sift", _f5_2),
 )
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from producers.datasets.load import Dataset, load
 from producers.datasets.synthetic import generate
@@ -24,6 +25,7 @@ PLACES: Mapping[str, tuple[str, ...]] = {
     "ml-1m": ("ml-1m/ratings.dat", "ml-1m/ml-1m.npz", "ml-1m.zip", "ml-1m.npz"),
 }
 _BOOKS, _MOVIES = (f"amazon-books-movies/{name}.npz" for name in ("books", "movies"))
+_DESCRIPTORS = "sift/sift.npz"
 _STARS = Scale(1.0, 5.0, 1.0)
 _SIZES = {"users": 600, "items": 400, "ratings": 40_000}
 _QUICK_SIZES = {"users": 200, "items": 150, "ratings": 8_000}
@@ -74,6 +76,28 @@ class Sources:
         ratings = of_two_files(*places)
         self.used.append(f"amazon-books-movies, {len(ratings.stars):,} ratings")
         return ratings
+
+    def descriptors(self) -> tuple[NDArray[np.float32], NDArray[np.float32]] | None:
+        """Return base and queries of real vectors, (n, 128) each, None without a folder of them."""
+        if self.folder is None or not (self.folder / _DESCRIPTORS).is_file():
+            return None
+        try:
+            with np.load(self.folder / _DESCRIPTORS, allow_pickle=False) as found:
+                base, queries = (np.asarray(found[name], np.float32) for name in ("base", "query"))
+        except (OSError, ValueError, KeyError) as error:
+            raise UserError(
+                f"{self.folder / _DESCRIPTORS}: holds no arrays 'base' and 'query' ({error}); give "
+                "an npz file with both, (n, 128) each"
+            ) from None
+        if not all(
+            each.ndim == 2 and each.shape[1] == 128 and len(each) for each in (base, queries)
+        ):
+            raise UserError(
+                f"{self.folder / _DESCRIPTORS}: base {base.shape}, query {queries.shape}; give "
+                "(n, 128) each"
+            )
+        self.used.append(f"sift, {len(base):,} descriptors")
+        return base, queries
 
     def _generated(self) -> Dataset:
         self.generated = True
