@@ -7,6 +7,7 @@ CPU time of the process (all its threads), unless said otherwise.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import statistics
 import time
@@ -79,9 +80,13 @@ def contest(
         turn = number % len(contenders)
         for contender in (*contenders[turn:], *contenders[:turn]):
             given = contender.prepare()
+            # What others keep in memory must not be traversed at the cost of whoever runs.
+            gc.collect()
+            gc.freeze()
             began = clock()
             contender.run(given)
             seconds = clock() - began
+            gc.unfreeze()
             if number:
                 taken[contender.name].append(seconds / contender.units)
     return {name: Seconds(name, tuple(rounds)) for name, rounds in taken.items()}
