@@ -37,6 +37,7 @@ from tests.fixtures.rating_files import rating_files
 
 SEED = 11
 CLEAN = "none:5:inf"
+SCOPE = 300  # items of which every device sends every cell, where likes are hidden
 EPSILONS = ("8", "4", "2", "1", "1/2")
 MODELS = ("dense", "hybrid", "sketch")
 HEADS = (128, 256, 512, 1024, 2048)
@@ -124,13 +125,18 @@ def lists_by_pairs(data: Dataset) -> Iterator[Figure]:
 
 
 def lists_by_epsilon(data: Dataset) -> Iterator[Figure]:
-    """Yield nDCG@10 of the lists that a server and that devices make, with the default sketch."""
+    """Yield nDCG@10 of the lists that a server and that devices make, with the default sketch; under
+    `like` whether an item was rated is hidden, too, and the order of a history is not used."""
     for id, epsilon in _ids("rr"):
         run = _learned(data, id, Size("", "sketch", 32))
         server = _ndcg(run, "blend", in_order=True)
         yield Figure(f"epsilon server, rr, by arrival, {epsilon}", server, "nDCG@10")
         device = run.device_row(in_order=True).ndcg
         yield Figure(f"epsilon device, rr, by recency, {epsilon}", device, "nDCG@10")
+    for epsilon in EPSILONS:
+        run = _learned(data, f"like:5:{epsilon}", Size("", "sketch", 32))
+        device = run.device_row(in_order=False).ndcg
+        yield Figure(f"epsilon device, like, {SCOPE} items, {epsilon}", device, "nDCG@10")
 
 
 def _ids(family: str) -> list[tuple[str, str]]:
@@ -171,7 +177,7 @@ def _learned(data: Dataset, id: str, size: Size, head: int | None = None) -> Ran
         split="user-time",
         model=size.model,
         seed=0,
-        options=RankingOptions(factors=size.factors),
+        options=RankingOptions(factors=size.factors, scope=SCOPE if "like" in id else None),
     )
     run.server = LearnedServer(registry.parse(id), size.model, size.spec)
     if head is not None:
