@@ -126,8 +126,8 @@ def t5_1(
             f"Means over {frames} frames; the thesis prints one, near the bad end for qoLSH.",
             f"The entropy is of the codes of {count:,} vectors; it grows with their number, and "
             f"the thesis takes {_ENTROPY_AT:,}.",
-            "Anti-sparse codes are of the exact solution, with a lower error and a higher entropy than "
-            "printed; the thesis does not say how near its solver comes.",
+            "Anti-sparse codes are of the exact solution: a lower error and a higher entropy than "
+            "printed. The thesis does not say how near its solver comes.",
             "Times are CPU times of one thread of this machine, and no part of what a seed repeats;"
             " the thesis prints one time, of a machine of 2016.",
         ),
