@@ -125,8 +125,8 @@ def lists_by_pairs(data: Dataset) -> Iterator[Figure]:
 
 
 def lists_by_epsilon(data: Dataset) -> Iterator[Figure]:
-    """Yield nDCG@10 of the lists that a server and that devices make, with the default sketch; under
-    `like` whether an item was rated is hidden, too, and the order of a history is not used."""
+    """Yield nDCG@10 of the lists of a server and of devices, with the default sketch; under `like`
+    whether an item was rated is hidden, too, and the order of a history is not used."""
     for id, epsilon in _ids("rr"):
         run = _learned(data, id, Size("", "sketch", 32))
         server = _ndcg(run, "blend", in_order=True)
