@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from tests.benchmarks import contest, learning_peers, mechanism_peers
+from stream_app.models.sketches.bloom import expected_false_positive_ratio
+from tests.benchmarks import contest, learning_peers, mechanism_peers, sketch_peers
 from tests.fixtures.movielens import Ratings
 
 
@@ -53,3 +54,21 @@ def test_without_opendp_mechanisms_are_measured_alone(monkeypatch: pytest.Monkey
     assert all(figure.value > 0 for figure in ours)
     assert absent.name == "the same of OpenDP (skipped: opendp is not installed)"
     assert math.isnan(absent.value)
+
+
+def test_without_peers_sketches_are_measured_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sketch_peers, "KEYS", 2000)
+    figures = {figure.name: figure for figure in sketch_peers.measure()}
+    assert [name for name, figure in figures.items() if math.isnan(figure.value)] == [
+        "the same of rbloom (skipped: rbloom is not installed)",
+        "the same of datasketches (skipped: datasketches is not installed)",
+    ]
+    assert figures["Bloom filter, add"].value > 0
+    assert figures["AMS add, 5 rows of 256"].value > 0
+    assert figures["false positives, ours"].value < 0.03
+
+
+def test_the_filter_is_the_smallest_that_keeps_the_ratio() -> None:
+    size = sketch_peers.filter_bytes(2000, 0.01)
+    assert expected_false_positive_ratio(2000, size) <= 0.01
+    assert expected_false_positive_ratio(2000, size - 32) > 0.01
