@@ -36,8 +36,8 @@ check: $(READY) ## Run the linter, the formatter's check and the type checker
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/mypy
 
-bench: $(READY) ## Run the benchmarks
-	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.benchmarks $(ARGS)
+bench: $(READY) ## Run the benchmarks, into bench.json and bench-report/
+	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.benchmarks --report bench-report $(ARGS)
 
 simulate: $(READY) ## Run 3,000,000 crash schedules of the checkpoint protocol
 	@$(BIN)/python -m tests.simulation $(ARGS)

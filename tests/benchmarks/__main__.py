@@ -1,11 +1,11 @@
 """Run the benchmarks (`make bench`): every module of this folder with a `measure()`, into a JSON
 file and a table.
 
-    python -m tests.benchmarks [NAME ...] [--output bench.json] [--splits 1]
+    python -m tests.benchmarks [NAME ...] [--output bench.json] [--report bench-report] [--splits 1]
 
 The file is written anew after every benchmark, so that a run that is stopped leaves what it has. A
 benchmark that fails is listed with its error, and the rest runs on; the command then ends with 1.
-`python -m tests.benchmarks.report` makes tables and plots of such files.
+`--report` makes tables and plots of it, in a folder (`report.py`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from tests.benchmarks import report
 from tests.benchmarks.figure import Figure, shown
 from tests.benchmarks.machine import conditions
 from tests.benchmarks.runs import Line, Measured, Run
@@ -37,6 +38,7 @@ def main(words: list[str] | None = None) -> int:
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="benchmarks (default: all)")
     parser.add_argument("--output", type=Path, default=Path("bench.json"))
+    parser.add_argument("--report", type=Path, metavar="FOLDER")
     parser.add_argument(
         "--splits", type=int, help="average over so many splits, where a benchmark has several"
     )
@@ -64,6 +66,9 @@ def main(words: list[str] | None = None) -> int:
         console.print(f"{step}: {state}, {last.seconds:.0f} s", markup=False, highlight=False)
     summarize(run, console)
     console.print(f"written to {given.output}")
+    if given.report:
+        drawn = report.write([run], given.report / "README.md")
+        console.print(f"tables and {drawn} plots in {given.report}")
     return int(any(measured.failed for measured in run.benchmarks))
 
 

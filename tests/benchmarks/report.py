@@ -23,11 +23,10 @@ FOLDER = Path(__file__).parent
 COMMITTED = FOLDER / "results"
 HEAD = """# Benchmarks
 
-    make bench                                # all of them
+    make bench                                # all: bench.json, and bench-report/ of it
     make bench ARGS="learning pipeline"       # some
     MURMUREC_DATA=FOLDER make bench           # with MovieLens files from FOLDER
     .venv/bin/python -m pip install 'murmurec[peers]'
-    .venv/bin/python -m tests.benchmarks.report bench.json    # tables and plots, into bench-report/
 
 This page is made of the runs in `tests/benchmarks/results/` by `python -m
 tests.benchmarks.report`. Ratios are of contenders that take turns in one process, by its CPU time:
@@ -54,22 +53,31 @@ def main(words: list[str] | None = None) -> int:
     except ValueError as error:
         print(error, file=sys.stderr)
         return 2
+    try:
+        drawn = write(runs, output)
+    except OSError as error:
+        print(f"--output {output}: {error.strerror}; give another file", file=sys.stderr)
+        return 2
+    print(f"written to {output}, with {drawn} plots")
+    return 0
+
+
+def write(runs: Sequence[Run], output: Path) -> int:
+    """Write the page, and its plots beside it; return how many plots.
+
+    Without matplotlib there are none, and a sentence on the standard error says so.
+    """
     drawn = plots_of(runs)
     if drawn and find_spec("matplotlib") is None:
         print("no plots: they need matplotlib (pip install 'murmurec[plot]')", file=sys.stderr)
         drawn = []
-    try:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(page(runs, drawn), encoding="utf-8")
-        if drawn:
-            (output.parent / "plots").mkdir(exist_ok=True)
-    except OSError as error:
-        print(f"--output {output}: {error.strerror}; give another file", file=sys.stderr)
-        return 2
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(page(runs, drawn), encoding="utf-8")
+    if drawn:
+        (output.parent / "plots").mkdir(exist_ok=True)
     for plot in drawn:
         draw(plot, output.parent / "plots")
-    print(f"written to {output}, with {len(drawn)} plots")
-    return 0
+    return len(drawn)
 
 
 def committed() -> list[Path]:
