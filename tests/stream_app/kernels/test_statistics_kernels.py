@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_app.kernels.machine.wide_integers import multiply_high, multiply_mod, popcount
+from stream_app.kernels.machine.wide_integers import popcount
 from stream_app.kernels.sketches import ams as second_moment
 from stream_app.kernels.sketches import bloom, count_min
 from stream_app.kernels.stream import high_water_marks as marks
@@ -29,14 +29,26 @@ def words(values: list[int]) -> np.ndarray:
 @settings(deadline=None)
 @given(a=FIELD, b=FIELD)
 def test_the_product_modulo_the_prime_is_that_of_whole_numbers(a, b):
-    assert int(multiply_mod(np.uint64(a), np.uint64(b))) == a * b % naive.PRIME
+    assert int(second_moment.product(np.uint64(a), np.uint64(b))) == a * b % naive.PRIME
 
 
 @settings(deadline=None)
-@given(a=WORDS, b=WORDS)
-def test_the_plain_versions_of_the_two_instructions_are_right(a, b):
+@given(coefficients=st.lists(FIELD, min_size=4, max_size=4), keys=st.lists(WORDS, max_size=6))
+def test_the_polynomial_is_that_of_whole_numbers(coefficients, keys):
+    powers = np.zeros((3, len(keys)), np.uint64)
+    second_moment.powers(words(keys), *powers)
+    for key, column in zip(keys, powers.T, strict=True):
+        x = key % naive.PRIME
+        assert column.tolist() == [x, x**2 % naive.PRIME, x**3 % naive.PRIME]
+        value = second_moment.polynomial(words(coefficients), *column)
+        expected = sum(a * x**n for n, a in enumerate(coefficients)) % naive.PRIME
+        assert int(value) == expected
+
+
+@settings(deadline=None)
+@given(a=WORDS)
+def test_the_plain_version_of_the_instruction_is_right(a):
     assert int(popcount(np.uint64(a))) == bin(a).count("1")
-    assert int(multiply_high(np.uint64(a), np.uint64(b))) == a * b >> 64
 
 
 @settings(deadline=None)
@@ -106,6 +118,30 @@ def test_the_second_moment_kernel_does_what_whole_numbers_do(keys, coefficients,
             slow.add(key)
     assert cells.tolist() == slow.cells
     assert moments.tolist() == slow.moments()
+
+
+@pytest.mark.parametrize("size", [255, 256, 257, 700])
+def test_many_keys_are_counted_as_one_by_one(size):
+    random = np.random.default_rng(size)
+    keys = random.integers(0, 2**64, size, dtype=np.uint64)
+    times = random.integers(0, 4, size)
+    seeds, coefficients = words([5, 6, 7]), random.integers(0, naive.PRIME, (3, 4), np.uint64)
+    width = 3 * 8192 + 2000  # rows of 64-bit words that share a page with the next row
+    whole, single = np.zeros((2, 3, width), np.int64)
+    pages, touched = np.zeros((2, 10), np.uint8)
+    cells, one = np.zeros((2, 3, 300), np.int64)
+    moments, moment = np.zeros((2, 3), np.int64)
+    for _ in range(2):  # the second time all pages are dirty
+        count_min.add(whole, pages, seeds, keys, times)
+        second_moment.add(cells, moments, coefficients, keys, times)
+    for i in [*range(size), *range(size)]:
+        count_min.add(single, touched, seeds, keys[i : i + 1], times[i : i + 1])
+        part = keys[i : i + 1], times[i : i + 1]
+        second_moment.add(one, moment, coefficients, *part)
+    assert whole.tobytes() == single.tobytes()
+    assert pages.tolist() == touched.tolist() == [1] * 10
+    assert cells.tobytes() == one.tobytes()
+    assert moments.tolist() == moment.tolist()
 
 
 DEVICE = st.one_of(st.tuples(st.integers(0, 2), st.integers(0, 2)), st.just((2**64 - 1, 2**64 - 1)))

@@ -224,7 +224,7 @@ def product_of_signs(draws, keys):
     for i in range(draws.shape[0]):
         odd = np.uint64(0)
         for key in keys:
-            odd ^= polynomial(draws[i], key) & np.uint64(1)
+            odd ^= polynomial(draws[i], key, key * key, key * key * key) & np.uint64(1)
         total += 1 - 2 * np.int64(odd)
     return total / draws.shape[0]
 
