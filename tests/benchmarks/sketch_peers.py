@@ -26,7 +26,7 @@ from tests.benchmarks.contest import Contender, Seconds, not_installed
 from tests.benchmarks.figure import Figure
 
 BATCH, KEYS, RATIO = 1000, 200_000, 0.01
-TIMES = 5  # passes of ours over the keys in a round
+TIMES = 20  # passes of ours over the keys in a round
 DEPTH, WIDTH = 4, 2**16
 RBLOOM, DATASKETCHES = "rbloom, {}", "datasketches count-min"
 

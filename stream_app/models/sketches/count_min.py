@@ -32,16 +32,22 @@ class CountMinSketch(FixedArrays):
         self._cells = self.keep("cells", np.zeros((depth, width), np.int64))
         self._total = self.keep("total", np.zeros(1, np.int64))
         self._pages, self._total_pages = self.maps()
+        self._ones = np.empty(0, np.int64)
         self._seed = seed
         # Rows of one sketch, and sketches of neighbouring seeds, never share a hash.
         self._seeds = np.array([seed * 64 + j for j in range(depth)], np.uint64)
 
     def add_many(self, keys: NDArray[np.uint64], counts: NDArray[np.int64] | None = None) -> None:
         """Count each key once, or `counts` times; both ways lead to the same state."""
-        counts = np.ones(len(keys), np.int64) if counts is None else counts
+        if counts is None:
+            if len(self._ones) < len(keys):
+                self._ones = np.ones(len(keys), np.int64)
+            counts, total = self._ones[: len(keys)], len(keys)
+        else:
+            total = counts.sum()
         count_min.add(self._cells, self._pages, self._seeds, keys, counts)
         mark_dirty(self._total_pages, 0, self._total.nbytes)
-        self._total += counts.sum()
+        self._total[0] += total
 
     def estimate_many(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return an upper bound of how often each key was counted, close to it by `error_bound`."""
