@@ -25,13 +25,22 @@ from stream_app.campaigns.planning import KINDS, Outline, plan
 from stream_app.campaigns.public_side import PublicSide
 from stream_app.campaigns.stars.side import StarsSide
 from stream_app.kernels.compilation import CompilationCount
+from stream_app.kernels.stream.event_text import scan_events
 from stream_app.monitoring.gauges import Gauges
 from stream_app.monitoring.metrics import Metrics
 from stream_app.replay.signature_check import SignatureCheck
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.recommender import Recommender
 from stream_app.state.replica import Replica, StateSpec
-from stream_app.wire import Batch, Event, RecordRun, decode_many, encode, partitions_of
+from stream_app.wire import (
+    Batch,
+    Event,
+    RecordRun,
+    decode_many,
+    encode,
+    encode_json,
+    partitions_of,
+)
 from stream_app.wire.signatures import Claim
 
 log = structlog.get_logger()
@@ -158,4 +167,6 @@ def _decoded(events: list[Event], partition: int, spec: StateSpec) -> Batch:
         partition, range(len(chosen)), [e.key for e in chosen], [encode(e) for e in chosen]
     )
     # Made here and not by a device, so it has no signature.
-    return decode_many(run, replace(spec, devices="open").intake)
+    intake = replace(spec, devices="open").intake
+    decode_many(replace(run, values=[encode_json(e) for e in chosen]), intake, scan_events)
+    return decode_many(run, intake)

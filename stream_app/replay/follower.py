@@ -28,6 +28,7 @@ from stream_app.checkpoints.cut_log_scan import CutLogScan
 from stream_app.deployment import Deployment
 from stream_app.errors import UserError
 from stream_app.kafka import clients
+from stream_app.kernels.stream.event_text import scan_events
 from stream_app.log.canonical_order import LogStep, OrderError, Rounds, Start, TailDiffers
 from stream_app.replay.log_bounds import RESTORE, WAYS_OUT, EndIsBefore, LogBounds
 from stream_app.replay.lost_tail import LeaderCheck, epoch_of, lost, tail_of, way_out
@@ -190,7 +191,7 @@ class Follower:
         while not self._unproven and (step := self._step()) is not None:
             if step.contract is not None:
                 self._set_contract(step.contract.version)
-            batch = decode_many(step.run, self.intake) if step.run else None
+            batch = decode_many(step.run, self.intake, scan_events) if step.run else None
             yield Decoded(
                 batch,
                 step.cut,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple
@@ -116,21 +116,107 @@ class _Decoded(NamedTuple):
     masks: NDArray[np.uint16]
 
 
-def decode_many(run: RecordRun, intake: Intake) -> Batch:
-    """Decode a run into columns; accepts and rejects the same records as `decode`."""
+Scan = Callable[[Any, Any, Any], int]
+"""Decodes a run of JSON events in the form of `encode_json` (`kernels/stream/event_text.py`, which
+says what it is given); -1 if one of them is not of this form or is to be refused."""
+
+
+def decode_many(run: RecordRun, intake: Intake, scan: Scan | None = None) -> Batch:
+    """Decode a run into columns; accepts and rejects the same records as `decode`.
+
+    With `scan`, a run in the form that it knows is decoded by it; a server has it compiled, a
+    device or a party has no compiler.
+    """
     n = len(run.offsets)
-    sizes = np.fromiter([len(value) if value else 0 for value in run.values], np.int64, n)
-    found = opened(run.keys, run.values, intake.signatures, MAX_EVENT_BYTES)
-    if found is None:
-        columns = _decode_run(run, sizes, intake)
-    else:
-        events, refused = found
-        columns = _decode_opened(run, events, refused, intake)
+    sizes = _sizes(run.values)
+    columns = None
+    if scan and not intake.signatures.required:
+        columns = _scanned(run, sizes, intake, scan)  # an envelope is not of its form
+    if columns is None:
+        found = opened(run.keys, run.values, intake.signatures, MAX_EVENT_BYTES)
+        if found is None:
+            columns = _decode_run(run, sizes, intake)
+        else:
+            columns = _decode_opened(run, *found, intake, scan)
     return Batch(run.partition, np.fromiter(run.offsets, np.int64, n), sizes, *columns, run.days)
 
 
+def _sizes(values: Sequence[bytes | None]) -> NDArray[np.int64]:
+    """Return the sizes of values in bytes, 0 for a missing one."""
+    try:
+        return np.fromiter(map(len, values), np.int64, len(values))  # type: ignore[arg-type]
+    except TypeError:
+        return np.fromiter([len(value or b"") for value in values], np.int64, len(values))
+
+
+# Of an event in the form of `encode_json`: its bytes besides 4 for each rating are at least as many
+_FRAME_BYTES = 106
+
+
+def _scanned(
+    run: RecordRun, sizes: NDArray[np.int64], intake: Intake, scan: Scan
+) -> _Decoded | None:
+    """Decode a run with `scan`; None if it is left to the parser."""
+    n = len(run.offsets)
+    if not n or sizes.min() <= _FRAME_BYTES or sizes.max() > MAX_EVENT_BYTES:
+        return None
+    try:
+        if set(map(len, run.keys)) != {32}:  # type: ignore[arg-type]
+            return None
+    except TypeError:
+        return None
+    values: Any = run.values
+    if values[0][0] != 0x7B:
+        return None
+    keys = np.frombuffer(b"".join(run.keys), np.uint8)  # type: ignore[arg-type]
+    text = np.frombuffer(b"".join(values), np.uint8)
+    most = (len(text) - _FRAME_BYTES * n) // 4 + n
+    devices = np.empty((n, 2), np.uint64)
+    seqs, epochs, counts = (np.empty(n, np.int64) for _ in range(3))
+    mechanisms = np.empty(n, np.uint8)
+    items, reports = np.empty(most, np.uint64), np.empty(most, np.uint8)
+    rules = (*_scan_rules(intake), run.partition, intake.partitions)
+    found = (devices, seqs, mechanisms, counts, epochs, items, reports)
+    ratings = scan((text, np.cumsum(sizes), keys), rules, found)
+    if ratings < 0:
+        return None
+    return _Decoded(
+        devices=devices,
+        seqs=seqs,
+        mechanisms=mechanisms,
+        counts=counts,
+        reasons=np.zeros(n, np.uint8),
+        epochs=epochs,
+        items=items[:ratings].copy(),
+        reports=reports[:ratings].copy(),
+        masks=np.zeros(ratings, np.uint16),
+    )
+
+
+def _scan_rules(intake: Intake) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
+    """Return names, their ends and alphabets for `scan`; a name that JSON might write in more than
+    one way, or that reports with masks, is empty there."""
+    names = [
+        name if name not in intake.masked and len(name) <= 64 and _is_plain(name) else ""
+        for name in intake.mechanisms
+    ]
+    return (
+        np.frombuffer("".join(names).encode(), np.uint8),
+        np.cumsum([len(name) for name in names], dtype=np.int64),
+        np.array(list(intake.mechanisms.values()), np.int64),
+    )
+
+
+def _is_plain(name: str) -> bool:
+    return name.isascii() and name.isprintable() and not set(name) & {'"', "\\"}
+
+
 def _decode_opened(
-    run: RecordRun, events: list[bytes | None], refused: NDArray[np.bool_], intake: Intake
+    run: RecordRun,
+    events: list[bytes | None],
+    refused: NDArray[np.bool_],
+    intake: Intake,
+    scan: Scan | None,
 ) -> _Decoded:
     """Decode the events that were not refused for their signature; the others have that reason."""
     n, places = len(events), np.flatnonzero(~refused)
@@ -141,8 +227,9 @@ def _decode_opened(
         [run.keys[i] for i in chosen],
         [events[i] for i in chosen],
     )
-    lengths = np.fromiter([len(value) if value else 0 for value in taken.values], np.int64)
-    columns = _decode_run(taken, lengths, intake)
+    lengths = _sizes(taken.values)
+    scanned = _scanned(taken, lengths, intake, scan) if scan else None
+    columns = _decode_run(taken, lengths, intake) if scanned is None else scanned
     if len(chosen) == n:
         return columns
     spread = [np.zeros((n, *column.shape[1:]), column.dtype) for column in columns[:6]]
@@ -208,7 +295,11 @@ def _decode_alike(run: RecordRun, sizes: NDArray[np.int64], intake: Intake) -> _
 def _json_fields(values: Sequence[bytes]) -> _Fields:
     """Parse a run of JSON records in one call; ValueError unless each is exactly one event."""
     n = len(values)
-    parsed = _json_run.decode(b"[" + _SEPARATOR_JSON.join(values) + b"]")
+    text = _SEPARATOR_JSON.join(values)
+    # `decode` takes for JSON what begins with `{`: between joined records a space would go unseen.
+    if text.count(_SEPARATOR_JSON + b"{") != n - 1:
+        raise ValueError("a record does not begin as JSON")
+    parsed = _json_run.decode(b"[" + text + b"]")
     events = parsed[::2]
     if (
         len(parsed) != 2 * n - 1

@@ -244,7 +244,14 @@ SOME_RECORDS = st.lists(
         ),
         st.sampled_from([value for _, value, _ in NOT_EVENTS if not value or len(value) < 1000]),
         st.sampled_from(
-            [GOLDEN_JSON + b",", b'"x"', b'"x",' + GOLDEN_JSON, GOLDEN_JSON[:60], GOLDEN_JSON[60:]]
+            [
+                GOLDEN_JSON + b",",
+                b" " + GOLDEN_JSON,
+                b'"x"',
+                b'"x",' + GOLDEN_JSON,
+                GOLDEN_JSON[:60],
+                GOLDEN_JSON[60:],
+            ]
         ),
     ),
     max_size=8,
@@ -254,6 +261,7 @@ SOME_RECORDS = st.lists(
 @settings(max_examples=400, deadline=None)
 @given(SOME_RECORDS)
 @example([GOLDEN_JSON, b'"x"'])
+@example([GOLDEN_JSON, b" " + GOLDEN_JSON])
 def test_a_batch_decodes_like_its_records_one_by_one(values: list[bytes | None]) -> None:
     batch = wire.decode_many(
         RecordRun(PARTITION, range(len(values)), [EVENT.key] * len(values), values), INTAKE
