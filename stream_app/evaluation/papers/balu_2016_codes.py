@@ -117,7 +117,7 @@ def t5_1(
         Series("error, thesis", thesis, tuple(row[0] for row in _PRINTED.values())),
         Series("entropy, thesis", thesis, tuple(row[1] for row in _PRINTED.values())),
     ]
-    methods = ", ".join(f"{i} {SHOWN[name]}" for i, name in enumerate(CODERS, 1))
+    methods = "; ".join(f"{i} {SHOWN[name]}" for i, name in enumerate(CODERS, 1))
     return Figure(
         "T5.1", PAPER, f"Codes of {_BITS} bits of {count:,} directions, d = {_FACTORS}", methods,
         "error, bits, us", log_x=False, log_y=True, series=tuple(series),

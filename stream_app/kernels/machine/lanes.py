@@ -3,12 +3,14 @@
     v = load(a, offset)          sixteen consecutive floats of a flat array
     store(a, offset, v)          and back
     spread(x)                    sixteen times the float32 x
-    add, subtract, multiply      lane by lane, with one rounding each
+    add, subtract, multiply, divide    lane by lane, with one rounding each
+    highest(v)                   the greatest of the sixteen, none of them NaN
     magnitude(v)                 |v|
     m = above(v, w)              where v > w;   m = equal(v, w)
     both(m, n)                   where m and n
     choose(m, v, w)              v where m, else w
     occurs(m)                    whether m holds in any lane
+    as_bits(m)                   a uint64, bit i whether m holds in lane i
     look_up(a, offset, v)        a[offset + v] for whole numbers v of 0 .. 15, lane by lane
 
 LLVM lowers them to SSE, AVX2, AVX-512 or NEON; every lane is IEEE arithmetic in a fixed order, so
@@ -149,6 +151,24 @@ def _magnitude(typingctx, v):
 
 
 @intrinsic
+def _highest(typingctx, v):
+    if not _is((v, Floats)):
+        return None
+
+    def codegen(context, builder, signature, args):
+        found, half = args[0], LANES // 2
+        while half:
+            # The upper half of what is left, over the lower.
+            places = [(lane + half) % LANES for lane in range(LANES)]
+            turned = builder.shuffle_vector(found, found, ir.Constant(_INTEGERS, places))
+            found = builder.select(builder.fcmp_ordered(">", turned, found), turned, found)
+            half //= 2
+        return builder.extract_element(found, ir.Constant(ir.IntType(32), 0))
+
+    return types.float32(v), codegen
+
+
+@intrinsic
 def _both(typingctx, m, n):
     if not _is((m, Mask), (n, Mask)):
         return None
@@ -180,6 +200,17 @@ def _occurs(typingctx, m):
         return builder.icmp_unsigned("!=", word, ir.Constant(ir.IntType(LANES), 0))
 
     return types.boolean(m), codegen
+
+
+@intrinsic
+def _as_bits(typingctx, m):
+    if not _is((m, Mask)):
+        return None
+
+    def codegen(context, builder, signature, args):
+        return builder.zext(builder.bitcast(args[0], ir.IntType(LANES)), ir.IntType(64))
+
+    return types.uint64(m), codegen
 
 
 @intrinsic
@@ -215,16 +246,23 @@ def _spread_plain(x):
     return np.full(LANES, x, np.float32)
 
 
+def _as_bits_plain(m):
+    return np.uint64(sum(1 << lane for lane in range(LANES) if m[lane]))
+
+
 def _look_up_plain(array, offset, v):
     return array[int(offset) + v.astype(np.int64)]
 
 
 if config.DISABLE_JIT:
     load, store, spread, look_up = _load_plain, _store_plain, _spread_plain, _look_up_plain
-    add, subtract, multiply, magnitude = np.add, np.subtract, np.multiply, np.abs
+    add, subtract, multiply, divide = np.add, np.subtract, np.multiply, np.divide
+    magnitude, highest = np.abs, np.max
     above, equal, both, choose, occurs = np.greater, np.equal, np.logical_and, np.where, np.any
+    as_bits = _as_bits_plain
 else:
     load, store, spread, look_up = _load, _store, _spread, _look_up
     add, subtract, multiply = _of_two("fadd"), _of_two("fsub"), _of_two("fmul")
+    divide, highest = _of_two("fdiv"), _highest
     above, equal = _comparison(">"), _comparison("==")
-    magnitude, both, choose, occurs = _magnitude, _both, _choose, _occurs
+    magnitude, both, choose, occurs, as_bits = _magnitude, _both, _choose, _occurs, _as_bits

@@ -24,10 +24,27 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from stream_app.kernels.machine.lanes import (
+    above,
+    add,
+    as_bits,
+    both,
+    choose,
+    divide,
+    equal,
+    highest,
+    load,
+    multiply,
+    spread,
+    store,
+    subtract,
+)
 from stream_app.kernels.machine.wide_integers import popcount
 
 _BLOCK = 512
-_TWO, _FOUR, _ZERO = np.float32(2), np.float32(4), np.float32(0)
+_GROUP = 4  # vectors that are encoded together
+_ZERO, _ONE, _TWO, _FOUR = np.float32(0), np.float32(1), np.float32(2), np.float32(4)
+_MINUS_ONE, _EIGHT, _NOTHING = np.float32(-1), np.float32(8), np.float32(-np.inf)
 _SIN_1, _SIN_3, _SIN_5 = np.float32(1.570320), np.float32(-0.642113), np.float32(0.071861)
 _SMALLEST = np.float32(1e-9)
 # A flip must gain more than a rounding error of float32, or two bits could flip back and forth.
@@ -35,29 +52,79 @@ _GAIN = np.float32(1 + 2e-6)
 
 
 @njit(cache=True, nogil=True)
-def _candidates(num, den, signs, A, Y, diagonal, out):
-    """Write L(b)^2 after each possible flip."""
-    for j in range(out.size):
-        n = num - _TWO * signs[j] * A[j]
-        e = den - _FOUR * signs[j] * Y[j] + _FOUR * diagonal[j]
-        out[j] = n * n / e if n > _ZERO and e > _SMALLEST else _ZERO
+def _candidates(num, den, T, U, out):
+    """Write L(b)^2 after each possible flip, and return the greatest."""
+    best, zero, smallest = spread(_ZERO), spread(_ZERO), spread(_SMALLEST)
+    nums, dens = spread(num), spread(den)
+    for j in range(0, out.size, 16):
+        n = subtract(nums, load(T, j))
+        e = add(dens, load(U, j))
+        valid = both(above(n, zero), above(e, smallest))
+        value = choose(valid, divide(multiply(n, n), choose(valid, e, smallest)), zero)
+        store(out, j, value)
+        best = choose(above(value, best), value, best)
+    return highest(best)
 
 
 @njit(cache=True, nogil=True)
-def _add_rows(out, factors, rows):
-    """Add sum_k factors[k] * rows[k] to `out`, four rows at a time."""
-    k = 0
-    while k + 4 <= factors.size:
-        f0, f1, f2, f3 = factors[k], factors[k + 1], factors[k + 2], factors[k + 3]
-        r0, r1, r2, r3 = rows[k], rows[k + 1], rows[k + 2], rows[k + 3]
-        for j in range(out.size):
-            out[j] += (f0 * r0[j] + f1 * r1[j]) + (f2 * r2[j] + f3 * r3[j])
-        k += 4
-    while k < factors.size:
-        f0, r0 = factors[k], rows[k]
-        for j in range(out.size):
-            out[j] += f0 * r0[j]
-        k += 1
+def _first(values, wanted):
+    """Return the first place of a value that is there."""
+    target = spread(wanted)
+    j = 0
+    while True:
+        bits = as_bits(equal(load(values, j), target))
+        if bits:
+            return j + np.int64(popcount((bits - np.uint64(1)) & ~bits))
+        j += 16
+
+
+@njit(cache=True, nogil=True)
+def _update(U, step, signs, row):
+    """Add step * signs * row to U."""
+    steps = spread(step)
+    for j in range(0, U.size, 16):
+        change = multiply(multiply(steps, load(signs, j)), load(row, j))
+        store(U, j, add(load(U, j), change))
+
+
+@njit(cache=True, nogil=True)
+def _products(rows, inner, stride, matrix, width, out):
+    """Write four rows times a matrix, each sum from first to last: rows (4, stride), of which
+    `inner` columns count; matrix (inner, width), out (4, width), flat; width a multiple of 16."""
+    second, third, fourth = stride, 2 * stride, 3 * stride
+    column = 0
+    while column + 32 <= width:
+        a0, a1, b0, b1 = spread(_ZERO), spread(_ZERO), spread(_ZERO), spread(_ZERO)
+        c0, c1, d0, d1 = spread(_ZERO), spread(_ZERO), spread(_ZERO), spread(_ZERO)
+        for k in range(inner):
+            left, right = load(matrix, k * width + column), load(matrix, k * width + column + 16)
+            a, b = spread(rows[k]), spread(rows[second + k])
+            c, d = spread(rows[third + k]), spread(rows[fourth + k])
+            a0, a1 = add(a0, multiply(a, left)), add(a1, multiply(a, right))
+            b0, b1 = add(b0, multiply(b, left)), add(b1, multiply(b, right))
+            c0, c1 = add(c0, multiply(c, left)), add(c1, multiply(c, right))
+            d0, d1 = add(d0, multiply(d, left)), add(d1, multiply(d, right))
+        store(out, column, a0)
+        store(out, column + 16, a1)
+        store(out, width + column, b0)
+        store(out, width + column + 16, b1)
+        store(out, 2 * width + column, c0)
+        store(out, 2 * width + column + 16, c1)
+        store(out, 3 * width + column, d0)
+        store(out, 3 * width + column + 16, d1)
+        column += 32
+    if column < width:
+        a0, b0, c0, d0 = spread(_ZERO), spread(_ZERO), spread(_ZERO), spread(_ZERO)
+        for k in range(inner):
+            left = load(matrix, k * width + column)
+            a0 = add(a0, multiply(spread(rows[k]), left))
+            b0 = add(b0, multiply(spread(rows[second + k]), left))
+            c0 = add(c0, multiply(spread(rows[third + k]), left))
+            d0 = add(d0, multiply(spread(rows[fourth + k]), left))
+        store(out, column, a0)
+        store(out, width + column, b0)
+        store(out, 2 * width + column, c0)
+        store(out, 3 * width + column, d0)
 
 
 @njit(cache=True, nogil=True)
@@ -67,8 +134,9 @@ def _normalize(vector, unit):
     for k in range(vector.size):
         square += np.float64(vector[k]) * np.float64(vector[k])
     norm = np.sqrt(square)
+    inverse = 1.0 / norm if norm > 0.0 else 0.0
     for k in range(vector.size):
-        unit[k] = vector[k] / norm if norm > 0.0 else 0.0
+        unit[k] = np.float64(vector[k]) * inverse
     return norm
 
 
@@ -88,79 +156,110 @@ def _least_certain(A, out):
 
 
 @njit(cache=True, nogil=True)
+def _begin(A, bits, signs):
+    """Write the signs of A, and zeros past the last bit."""
+    for j in range(0, signs.size, 16):
+        below = above(spread(_ZERO), load(A, j))
+        store(signs, j, choose(below, spread(_MINUS_ONE), spread(_ONE)))
+    signs[bits:] = _ZERO
+
+
+@njit(cache=True, nogil=True)
+def _prepare(A, bits, signs, diagonal, T, U):
+    """Write T and U of `_descend`; U holds Y before."""
+    for j in range(0, T.size, 16):
+        s = load(signs, j)
+        store(T, j, multiply(spread(_TWO), multiply(s, load(A, j))))
+        step = subtract(load(diagonal, j), multiply(s, load(U, j)))
+        store(U, j, multiply(spread(_FOUR), step))
+    U[bits:] = _NOTHING
+
+
+@njit(cache=True, nogil=True)
+def _descend(num, den, signs, T, U, gram, flips, after):
+    """Flip bits while that helps; return L(b)^2 and |Wb|^2. All of one vector, up to a multiple of
+    16 bits; past the last bit signs and G are 0 and U is -infinite.
+
+    T = 2 b_j A_j and U = 4 G_jj - 4 b_j Y_j: a flip of j makes them num -= T_j, den += U_j,
+    U_k += 8 b_j b_k G_jk, and T_j and U_j themselves change their signs.
+    """
+    now = num * num / den if num > _ZERO and den > _SMALLEST else _ZERO
+    for _ in range(flips):
+        most = _candidates(num, den, T, U, after)
+        if most <= now * _GAIN:
+            break
+        j = _first(after, most)
+        num -= T[j]
+        den += U[j]
+        own = -U[j]
+        _update(U, _EIGHT * signs[j], signs, gram[j])
+        T[j], U[j], signs[j] = -T[j], own, -signs[j]
+        now = most
+    return now, den
+
+
+@njit(cache=True, nogil=True)
 def encode(
     vectors, frame, columns, gram, diagonal, flips, starts, codes, norms, lengths, objectives
 ):
     """Write the code of each vector's direction, |vector|, |Wb| and L(b).
 
-    vectors: (n, d); frame W: (d, L); columns W': (L, d or more), zeros past d, so that SIMD
-    registers are full; gram G: (L, L) and its diagonal, all float32; codes: (n, words) uint64; the
-    rest (n,) float32. `starts` is at most 2^L.
+    vectors: (n, d); frame W: (d, L or more) and columns W': (L, d or more), zeros past their ends
+    up to a multiple of 16; gram G: (L, as wide as W) and its diagonal, as long, all float32;
+    codes: (n, words) uint64; the rest (n,) float32. `starts` is at most 2^L.
     """
-    factors, bits = frame.shape
-    A, Y = np.empty(bits, np.float32), np.empty(bits, np.float32)
-    signs, after = np.empty(bits, np.float32), np.empty(bits, np.float32)
-    after_bits = after.view(np.int32)
-    unit = np.empty(factors, np.float32)
-    image = np.empty(columns.shape[1], np.float32)
+    factors, bits = vectors.shape[1], gram.shape[0]
+    width, padded = frame.shape[1], columns.shape[1]
+    flat, flat_columns = frame.reshape(-1), columns.reshape(-1)
+    A, Y = np.empty((_GROUP, width), np.float32), np.empty((_GROUP, width), np.float32)
+    signs = np.zeros((_GROUP, width), np.float32)
+    T, after = np.zeros(width, np.float32), np.empty(width, np.float32)
+    units = np.empty((_GROUP, factors), np.float32)
+    image = np.empty((_GROUP, padded), np.float32)
     count = 0
     while 1 << count < starts:
         count += 1
-    uncertain = np.empty(count, np.int64)
-    for i in range(vectors.shape[0]):
-        norms[i] = _normalize(vectors[i], unit)
-        A[:] = _ZERO
-        _add_rows(A, unit, frame)
-        _least_certain(A, uncertain)
+    uncertain = np.empty((_GROUP, count), np.int64)
+    for first in range(0, vectors.shape[0], _GROUP):
+        size = min(_GROUP, vectors.shape[0] - first)
+        units[:] = _ZERO
+        for v in range(size):
+            norms[first + v] = _normalize(vectors[first + v], units[v])
+        _products(units.reshape(-1), factors, factors, flat, width, A.reshape(-1))
+        for v in range(size):
+            _least_certain(A[v, :bits], uncertain[v])
         for start in range(starts):
-            for j in range(bits):
-                signs[j] = np.float32(1) if A[j] >= _ZERO else np.float32(-1)
-            for place in range(count):
-                if (start >> place) & 1:
-                    signs[uncertain[place]] = -signs[uncertain[place]]
-            image[:] = _ZERO
-            _add_rows(image, signs, columns)
-            Y[:] = _ZERO
-            _add_rows(Y, image[:factors], frame)
-            num, den = _ZERO, _ZERO
-            for k in range(factors):
-                num += unit[k] * image[k]
-                den += image[k] * image[k]
-            now = num * num / den if num > _ZERO and den > _SMALLEST else _ZERO
-            for _ in range(flips):
-                _candidates(num, den, signs, A, Y, diagonal, after)
-                # Floats from zero up are ordered like their bits, and a maximum of integers
-                # vectorises.
-                most = np.int32(0)
-                for j in range(bits):
-                    most = max(most, after_bits[j])
-                j = 0
-                while after_bits[j] != most:
-                    j += 1
-                if after[j] <= now * _GAIN:
-                    break
-                num -= _TWO * signs[j] * A[j]
-                den += _FOUR * (diagonal[j] - signs[j] * Y[j])
-                step, row = -_TWO * signs[j], gram[j]
-                for k in range(bits):
-                    Y[k] += step * row[k]
-                signs[j] = -signs[j]
-                now = after[j]
-            if start == 0 or now > objectives[i]:
-                _pack(signs, codes[i])
-                lengths[i] = np.sqrt(max(den, _ZERO))
-                objectives[i] = now
-        objectives[i] = np.sqrt(objectives[i])
+            for v in range(size):
+                _begin(A[v], bits, signs[v])
+                for place in range(count):
+                    if (start >> place) & 1:
+                        signs[v, uncertain[v, place]] = -signs[v, uncertain[v, place]]
+            _products(signs.reshape(-1), bits, width, flat_columns, padded, image.reshape(-1))
+            _products(image.reshape(-1), factors, padded, flat, width, Y.reshape(-1))
+            for v in range(size):
+                i = first + v
+                num, den = _ZERO, _ZERO
+                for k in range(factors):
+                    num += units[v, k] * image[v, k]
+                    den += image[v, k] * image[v, k]
+                own, U = signs[v], Y[v]
+                _prepare(A[v], bits, own, diagonal, T, U)
+                now, den = _descend(num, den, own, T, U, gram, flips, after)
+                if start == 0 or now > objectives[i]:
+                    _pack(signs[v], codes[i])
+                    lengths[i] = np.sqrt(max(den, _ZERO))
+                    objectives[i] = now
+        for v in range(size):
+            objectives[first + v] = np.sqrt(objectives[first + v])
 
 
 @njit(cache=True, nogil=True)
 def _pack(signs, words):
-    """Write the words of a code."""
-    for w in range(words.size):
-        word = np.uint64(0)
-        for j in range(64 * w, min(64 * w + 64, signs.size)):
-            word |= np.uint64(signs[j] > _ZERO) << np.uint64(j - 64 * w)
-        words[w] = word
+    """Write the words of a code: bit j is whether signs[j] > 0; sizes are multiples of 16."""
+    words[:] = 0
+    for first in range(0, signs.size, 16):
+        bits = as_bits(above(load(signs, first), spread(_ZERO)))
+        words[first // 64] |= bits << np.uint64(first % 64)
 
 
 @njit(cache=True, nogil=True)

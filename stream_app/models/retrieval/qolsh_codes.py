@@ -38,10 +38,7 @@ class Encoder(FrameCoder):
     frame: Frame = "equal_norm"
     starts: int = 1
     _W: NDArray[np.float32] = field(init=False, repr=False)
-    _columns: NDArray[np.float32] = field(init=False, repr=False)
-    _gram: NDArray[np.float32] = field(init=False, repr=False)
-    _diagonal: NDArray[np.float32] = field(init=False, repr=False)
-    _flat: tuple[NDArray[np.float32], ...] = field(init=False, repr=False)
+    _tables: tuple[NDArray[np.float32], ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not 1 <= self.factors <= 4096:
@@ -55,17 +52,18 @@ class Encoder(FrameCoder):
         if self.frame not in ("equal_norm", "qr", "gaussian"):
             raise ValueError(f"frame {self.frame!r}: use equal_norm, qr or gaussian")
         frame = draw_frame(self.factors, self.bits, self.seed, self.frame)
-        gram = frame.T @ frame
+        exact = frame.T @ frame
+        gram, diagonal = _padded(exact), _padded(np.diag(exact)[None])[0]
         object.__setattr__(self, "_W", frame.astype(np.float32))
-        columns = np.zeros((self.bits, -(-self.factors // _LANES) * _LANES), np.float32)
-        columns[:, : self.factors] = frame.T
-        object.__setattr__(self, "_columns", columns)
-        object.__setattr__(self, "_gram", gram.astype(np.float32))
-        object.__setattr__(self, "_diagonal", np.ascontiguousarray(np.diag(gram), np.float32))
-        padded = np.zeros((self.bits, -(-self.bits // _LANES) * _LANES), np.float32)
-        padded[:, : self.bits] = gram
-        flat = (self._W.ravel(), padded.ravel(), 4 * self._diagonal)
-        object.__setattr__(self, "_flat", flat)
+        if self.bits <= short_codes.MOST_BITS:
+            tables: tuple[NDArray[np.float32], ...] = (
+                self._W.ravel(),
+                gram.ravel(),
+                4 * diagonal[: self.bits],
+            )
+        else:
+            tables = _padded(frame), _padded(frame.T), gram, diagonal
+        object.__setattr__(self, "_tables", tables)
 
     def encode(self, vectors: NDArray[np.float32]) -> Codes:
         """Return the codes of the directions of (n, factors) finite vectors of any length."""
@@ -77,10 +75,14 @@ class Encoder(FrameCoder):
         best = self.bits <= self.factors and self.frame != "gaussian"
         search = (0, 1) if best else (self.flips, self.starts)
         given = np.ascontiguousarray(vectors, np.float32)
-        results = (words, norms, lengths, objectives)
-        if self.bits <= short_codes.MOST_BITS:
-            short_codes.encode(given, *self._flat, *search, *results)
-        else:
-            tables = (self._W, self._columns, self._gram, self._diagonal)
-            qolsh.encode(given, *tables, *search, *results)
+        encode = short_codes.encode if self.bits <= short_codes.MOST_BITS else qolsh.encode
+        encode(given, *self._tables, *search, words, norms, lengths, objectives)
         return Codes(words, norms, lengths, objectives)
+
+
+def _padded(matrix: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Return a matrix as float32, with columns of zeros up to a multiple of 16: full registers."""
+    rows, columns = matrix.shape
+    wide = np.zeros((rows, -(-columns // _LANES) * _LANES), np.float32)
+    wide[:, :columns] = matrix
+    return wide

@@ -8,7 +8,7 @@ The kinds:
     step        read, dot product, move and write of the sketch, as the learners inline them
     arm64       machine code of the vector operations for 64-bit ARM; it is not run
     eigen       eigenvalues and vectors of symmetric matrices
-    codes       qoLSH codes of up to 64 bits
+    codes       qoLSH codes, by both kernels
     learners    `learn_many` and the look-up of factors of the sketch, literal and dense learners
 
 Prints a JSON object: "zmm", whether the machine code of the chosen kind uses a 512-bit register
@@ -36,7 +36,7 @@ from stream_app.kernels.algebra.symmetric_eigen import symmetric_eigen
 from stream_app.kernels.factorization import count_sketch_blocked as sketch
 from stream_app.kernels.factorization.kalman_update import dot, move
 from stream_app.kernels.machine.simd import add, flip, load, multiply, scale, store, total
-from stream_app.kernels.retrieval import short_codes
+from stream_app.kernels.retrieval import qolsh, short_codes
 from stream_app.models.factorization.count_sketch import SketchLearner
 from stream_app.models.factorization.dense import DenseLearner
 from stream_app.models.factorization.factory import build
@@ -133,15 +133,22 @@ def codes(n: int) -> tuple[str, bool]:
     random = np.random.default_rng(n)
     given = random.normal(size=(_ROWS, n)).astype(np.float32)
     bits = min(n + 9, short_codes.MOST_BITS)
-    frame = random.normal(size=(n, bits)).astype(np.float32)
-    gram = np.zeros((bits, -(-bits // 16) * 16), np.float32)
+    width, depth = (-(-size // 16) * 16 for size in (bits, n))
+    frame, columns = np.zeros((n, width), np.float32), np.zeros((bits, depth), np.float32)
+    frame[:, :bits] = random.normal(size=(n, bits))
+    columns[:, :n] = frame[:, :bits].T
+    gram, diagonal = np.zeros((bits, width), np.float32), np.zeros(width, np.float32)
     for j in range(bits):  # no matrix product: its order is the library's
-        gram[:, j] = (frame * frame[:, j : j + 1]).cumsum(axis=0, dtype=np.float32)[-1]
-    diagonal = 4 * gram.diagonal().copy()
-    found, rest = np.zeros((_ROWS, 1), np.uint64), np.zeros((3, _ROWS), np.float32)
-    flat = frame.ravel(), gram.ravel(), diagonal
-    _call(short_codes.encode, given, *flat, 5, 3, found, *rest)
-    return _digest(found, rest), _wide(short_codes.encode)
+        gram[:, j] = (frame[:, :bits] * frame[:, j : j + 1]).cumsum(axis=0, dtype=np.float32)[-1]
+        diagonal[j] = gram[j, j]
+    short = frame[:, :bits].ravel(), gram.ravel(), 4 * diagonal[:bits]
+    long = frame, columns, gram, diagonal
+    results = []
+    for kernel, tables in ((short_codes.encode, short), (qolsh.encode, long)):
+        found, rest = np.zeros((_ROWS, 1), np.uint64), np.zeros((3, _ROWS), np.float32)
+        _call(kernel, given, *tables, 5, 3, found, *rest)
+        results += [found, rest]
+    return _digest(*results), _wide(short_codes.encode) and _wide(qolsh.encode)
 
 
 def arm64(n: int) -> tuple[str, bool]:

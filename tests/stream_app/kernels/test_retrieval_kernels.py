@@ -93,20 +93,21 @@ def whole_vectors(draw):
 def encoded(vectors, frame, flips, starts, short):
     """Return codes, |x|, |Wb| and L(b) by one of the two kernels."""
     n, bits = len(vectors), frame.shape[1]
-    gram = frame.T @ frame
-    diagonal = np.diag(gram).copy()
+    gram = np.zeros((bits, -(-bits // 16) * 16), np.float32)
+    gram[:, :bits] = frame.T @ frame
+    wide = np.zeros((len(frame), gram.shape[1]), np.float32)
+    wide[:, :bits] = frame
+    columns = np.zeros((bits, 16), np.float32)
+    columns[:, : len(frame)] = frame.T
+    diagonal = np.zeros(gram.shape[1], np.float32)
+    diagonal[:bits] = np.diag(gram)
     codes = np.empty((n, -(-bits // 64)), np.uint64)
     rest = np.empty((3, n), np.float32)
     if short:
-        padded = np.zeros((bits, -(-bits // 16) * 16), np.float32)
-        padded[:, :bits] = gram
-        tables = frame.ravel(), padded.ravel(), 4 * diagonal
+        tables = frame.ravel(), gram.ravel(), 4 * diagonal[:bits]
         short_codes.encode(vectors, *tables, flips, starts, codes, *rest)
     else:
-        columns = np.zeros((bits, 16), np.float32)
-        columns[:, : len(frame)] = frame.T
-        tables = frame, columns, gram, diagonal
-        qolsh.encode(vectors, *tables, flips, starts, codes, *rest)
+        qolsh.encode(vectors, wide, columns, gram, diagonal, flips, starts, codes, *rest)
     return codes, *rest
 
 
