@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 
+import msgspec
 import numpy as np
 import pytest
 
 from stream_app.models.sketches.bloom import expected_false_positive_ratio
-from tests.benchmarks import contest, learning_peers, mechanism_peers, sketch_peers
+from stream_app.wire import decode_many
+from tests.benchmarks import contest, decoding, learning_peers, mechanism_peers, sketch_peers
 from tests.fixtures.movielens import Ratings
 
 
@@ -72,3 +74,23 @@ def test_the_filter_is_the_smallest_that_keeps_the_ratio() -> None:
     size = sketch_peers.filter_bytes(2000, 0.01)
     assert expected_false_positive_ratio(2000, size) <= 0.01
     assert expected_false_positive_ratio(2000, size - 32) > 0.01
+
+
+def test_without_peers_our_decoders_are_measured_and_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoding, "peer", lambda module: None)
+    monkeypatch.setattr(decoding, "SIZES", (2,))
+    monkeypatch.setattr(decoding, "RECORDS", 20)
+    monkeypatch.setattr(decoding, "REPEATS", 1)
+    figures = {figure.name: figure for figure in decoding.measure()}
+    absent = [name for name, figure in figures.items() if math.isnan(figure.value)]
+    assert absent == [
+        "decode by orjson (skipped: orjson is not installed)",
+        "decode by simdjson (skipped: simdjson is not installed)",
+    ]
+    assert figures["message decoded by own scanner, 2 ratings"].value > 0
+    run = decoding.run_of(2)
+    batch = decode_many(run, decoding.INTAKE)
+    checked = decoding.checked(run, msgspec.json.decode)
+    expected = (batch.devices, batch.seqs, batch.mechanisms, batch.epochs, batch.counts)
+    for theirs, ours in zip(checked, (*expected, batch.items, batch.reports), strict=True):
+        assert np.array_equal(theirs, ours)
