@@ -11,6 +11,7 @@ again. The reader hands each piece over once, so this channel keeps its queue.
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import faust
@@ -40,10 +41,13 @@ def attach(app: faust.App, runtime: Runtime) -> Any:
     @app.agent(channel, name="learn")
     @crash_guard(runtime.status)
     async def learn(stream: Any) -> None:
+        metrics, idle_from = runtime.metrics, time.perf_counter()
         async for pieces in stream:
+            metrics.learning_thread("waiting", time.perf_counter() - idle_from)
             if isinstance(pieces, Restored):
                 await runtime.restore(pieces)
                 pieces.done.set()
+                idle_from = time.perf_counter()
                 continue
             for piece in pieces:
                 if runtime.status.failure is not None:
@@ -62,6 +66,9 @@ def attach(app: faust.App, runtime: Runtime) -> Any:
                     runtime.forget(piece.forget)
                 if piece.digest_report is not None:
                     runtime.compare(piece.digest_report)
+                applied = time.perf_counter()
                 await asyncio.sleep(0)
+                metrics.learning_thread("serving", time.perf_counter() - applied)
+            idle_from = time.perf_counter()
 
     return channel

@@ -37,13 +37,15 @@ from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.log.canonical_order import Start
 from stream_app.log.cut_clock import Clock
-from stream_app.replay.follower import Decoded, Follower
+from stream_app.replay.follower import LARGE, SMALL, Decoded, Follower
 from stream_app.wire import EPOCH_SECONDS, Cut, encode_message
 from stream_app.wire.state_records import StateOrigin
 
 Progress = Callable[[int, int], None]
 log = structlog.get_logger()
 _PIECES = 8
+_LARGE_PIECES = 2
+_QUIET_SECONDS = 1.0  # without a query
 _ASK_SECONDS = 4.0
 # A broker whose disk fills up may refuse without a reason.
 _LOST = (KafkaError._MSG_TIMED_OUT, KafkaError.UNKNOWN)
@@ -172,7 +174,9 @@ class LogReader(Service):
                 return
             # With a cut pending, poll for a short time only: a batch ends when it is full or late.
             patience = 0.003 if self._clock.waits else 0.02
-            for pieces in _chunks(follower.poll(patience)):
+            quiet = time.monotonic() - self._runtime.status.last_query_time > _QUIET_SECONDS
+            piece, most = (LARGE, _LARGE_PIECES) if quiet else (SMALL, _PIECES)
+            for pieces in _chunks(follower.poll(patience, piece), most):
                 self._hand_over(pieces)
             self._beat(follower)
 
@@ -282,8 +286,9 @@ class LogReader(Service):
         )
 
 
-def _chunks(pieces: Iterable[Decoded]) -> Iterator[list[Decoded]]:
-    """Cut a stream of pieces into short lists, so that one hand-over carries several pieces."""
+def _chunks(pieces: Iterable[Decoded], most: int) -> Iterator[list[Decoded]]:
+    """Cut a stream of pieces into lists of at most `most`, so that one hand-over carries several
+    pieces."""
     stream = iter(pieces)
-    while chunk := list(islice(stream, _PIECES)):
+    while chunk := list(islice(stream, most)):
         yield chunk

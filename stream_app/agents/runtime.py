@@ -118,7 +118,9 @@ class Runtime:
         self.mid_round = True
         if self.ranking is not None:
             self.ranking.before(batch)
+        applying = time.perf_counter()
         outcome = self.replica.apply(batch)
+        applying = time.perf_counter() - applying
         self.gauges.watch(outcome)
         self.recommender.mark_stale(outcome.rows)
         if self.ranking is not None:
@@ -132,10 +134,14 @@ class Runtime:
                 partition=batch.partition,
                 offset=int(batch.offsets[outcome.reused.argmax()]),
             )
-        self._round_seconds += time.perf_counter() - started
+        taken = time.perf_counter() - started
+        self._round_seconds += taken
+        self.metrics.learning_thread("applying", applying)
+        self.metrics.learning_thread("measuring", taken - applying)
 
     def end_round(self, cut: Cut, cut_offset: int, tails: tuple[Tail | None, ...] = ()) -> None:
         """Close a round, and wake the coroutines that wait for a cut."""
+        started = time.perf_counter()
         replaced = self.replica.end_round(cut.number, cut.end_offsets, cut.accepted_days)
         self.gauges.replaced(replaced)
         self.recommender.replaced(replaced)
@@ -152,6 +158,7 @@ class Runtime:
             if not waiter.done():
                 waiter.set_result(None)
         self._cut_waiters.clear()
+        self.metrics.learning_thread("ending_rounds", time.perf_counter() - started)
 
     def forget(self, entry: Forget) -> None:
         """Forget a device from this cut on; with `rebuild`, replace the state by one without it."""

@@ -273,7 +273,8 @@ class Rounds:
         self.received[partition] = max(self.received[partition], position)
 
     def step(self, limit: int = 1024, size_limit: int = 1 << 17) -> LogStep | None:
-        """Return the next piece of the canonical order, or None until more is delivered."""
+        """Return the next piece of the canonical order, or None until more is delivered: at most
+        `limit` records, of about `size_limit` bytes."""
         while self._entries:
             offset, entry = self._entries[0]
             if isinstance(entry, Cut):

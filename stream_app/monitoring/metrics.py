@@ -263,6 +263,10 @@ class Metrics:
 
     # --- the process ----------------------------------------------------------------------
 
+    def learning_thread(self, activity: str, seconds: float) -> None:
+        """Add to the time that the learning thread has spent on an activity (`LEARNING`)."""
+        self._counters["learning_thread_seconds_total"].labels(activity).inc(seconds)
+
     def round_applied(self, cut: int, seconds: float, now: float) -> None:
         """Count a round that took `seconds` to apply; `now` is the time of day since 1970."""
         self._counters["rounds_total"].inc()

@@ -15,6 +15,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -62,6 +63,19 @@ _BUFFER_BYTES = 128 << 20
 _LEAST_BYTES = 1 << 20
 _TRUNCATED = "truncation detected"
 _TRUNCATED_SECONDS = 10.0
+
+
+class Piece(NamedTuple):
+    """The most that one piece holds: records, and about so many bytes. How the log is cut into
+    pieces changes no bit of the state."""
+
+    records: int
+    size: int
+
+
+# A large piece costs a fifth less for each rating: tables and counts that several ratings share are
+# read once. A small one holds a query up for less time.
+LARGE, SMALL = Piece(4096, 1 << 19), Piece(1024, 1 << 17)
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +192,7 @@ class Follower:
             ends.append(max(high, received))
         return tuple(ends)
 
-    def poll(self, seconds: float = 0.02) -> Iterator[Decoded]:
+    def poll(self, seconds: float = 0.02, piece: Piece = LARGE) -> Iterator[Decoded]:
         """Wait up to `seconds` for records and yield every piece that is complete in order."""
         if not self._places:
             self._assign()
@@ -188,7 +202,7 @@ class Follower:
             time.sleep(seconds)  # its consumer reads nothing meanwhile
         while self._arrived and self._continues(self._arrived[0]):
             self._take(self._arrived.popleft())
-        while not self._unproven and (step := self._step()) is not None:
+        while not self._unproven and (step := self._step(piece)) is not None:
             if step.contract is not None:
                 self._set_contract(step.contract.version)
             batch = decode_many(step.run, self.intake, scan_events) if step.run else None
@@ -242,9 +256,9 @@ class Follower:
         self._consumer.assign(places)
         self._places = places
 
-    def _step(self) -> LogStep | None:
+    def _step(self, piece: Piece) -> LogStep | None:
         try:
-            return self.rounds.step()
+            return self.rounds.step(piece.records, piece.size)
         except TailDiffers as error:
             raise self._lost(f"{self.topics.ratings}: {error}") from None
 

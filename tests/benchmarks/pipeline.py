@@ -37,6 +37,7 @@ from stream_app.replay.recompute import recompute
 from stream_app.settings import Settings, load
 from stream_app.wire import Event, Topics, decode_many
 from stream_app.wire.signatures import SigningKey
+from tests.benchmarks.echo import Echo, echoing
 from tests.benchmarks.figure import Figure
 
 DATA = Path(os.environ.get("MURMUREC_DATA", Path(__file__).parents[3] / "shared" / "data"))
@@ -85,7 +86,9 @@ def measure() -> list[Figure]:
         )
         for number, burden in enumerate(LOADS):
             figures += backlog(settings, broker.bootstrap, f"bench-{os.getpid()}-{number}", burden)
-        figures += movielens(settings, broker.bootstrap, f"bench-{os.getpid()}-ml")
+        with echoing(broker.bootstrap, f"bench-{os.getpid()}-echo") as echo:
+            figures += beside_ingest(settings, broker.bootstrap, f"bench-{os.getpid()}-busy", echo)
+            figures += movielens(settings, broker.bootstrap, f"bench-{os.getpid()}-ml", echo)
     return [*figures, *start_figures()]
 
 
@@ -171,8 +174,83 @@ def backlog(settings: Settings, bootstrap: str, prefix: str, burden: Load) -> li
     settings = settings.model_copy(update={"devices": "signed" if burden.signed else "open"})
     with worker_on(settings, bootstrap, prefix, burden.mechanism) as worker:
         samples = watch(worker, burden.ratings)
+        shares = list(learning_shares(worker, burden))
     (t0, n0), (t1, n1) = samples[0], samples[-1]
-    return [Figure(burden.name, (n1 - n0) / (t1 - t0) / 1e6, "M ratings/s", burden.target)]
+    rate = Figure(burden.name, (n1 - n0) / (t1 - t0) / 1e6, "M ratings/s", burden.target)
+    return [rate, *shares]
+
+
+def learning_shares(worker: WorkerProcess, burden: Load) -> Iterator[Figure]:
+    """Yield what the learning thread does with its time, of which applying is compiled code for the
+    most part; the time before the first piece counts as waiting."""
+    begin = "learning_thread_seconds_total{activity="
+    spent = {k[len(begin) : -1]: v for k, v in worker.metrics().items() if k.startswith(begin)}
+    busy = sum(spent.values()) or 1.0
+    for activity, seconds in spent.items():
+        target = ">= 0.6" if activity == "applying" and burden is LOADS[0] else ""
+        name = f"learning thread, {activity.replace('_', ' ')}: {burden.name}"
+        yield Figure(name, seconds / busy, "of its time", target)
+
+
+def beside_ingest(
+    settings: Settings, bootstrap: str, prefix: str, echo: Echo, ratings: int = 8_000_000
+) -> list[Figure]:
+    """Ask for lists while a backlog is learned, in turns with an echo through the same broker."""
+    burden, topics = Load(200, ratings, "none:5:inf", ""), Topics(prefix)
+    create(clients.admin(Connection(bootstrap)), topics.table())
+    sent = list(messages(burden))
+    publish(bootstrap, topics.ratings, iter(sent))
+    devices = [key.hex()[:32] for key, _ in sent[:1000]]
+    lists, echoes = [], []
+    with worker_on(settings, bootstrap, prefix, burden.mechanism) as worker:
+        worker_began(worker)
+        with Recommendations(bootstrap, prefix) as ask:
+            ask.best(devices[0], 10, seconds=30.0)
+            before = applied(worker)
+            for device in devices:
+                lists.append(ask.best(device, 10, seconds=30.0).seconds * 1e3)
+                echoes.append(echo.seconds() * 1e3)
+                if len(lists) % 50 == 0 and applied(worker) >= ratings:
+                    break
+            learned = applied(worker) - before
+    if learned <= 0:
+        raise RuntimeError("the backlog was learned before the first query: make it longer")
+    return against_echo("beside full ingest", lists, echoes, "<= 4")
+
+
+def applied(worker: WorkerProcess) -> float:
+    """Return how many ratings a worker has applied."""
+    found = worker.metrics()
+    return found["ratings_total{outcome=learned}"] + found["ratings_total{outcome=held_out}"]
+
+
+def worker_began(worker: WorkerProcess, seconds: float = 60.0) -> None:
+    """Wait until a worker has applied its first ratings."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        worker.check()
+        try:
+            if applied(worker):
+                return
+        except OSError:
+            pass
+        time.sleep(0.02)
+    raise RuntimeError(f"no rating was applied within {seconds} s")
+
+
+def against_echo(
+    when: str, lists: Sequence[float], echoes: Sequence[float], target: str
+) -> list[Figure]:
+    """Return the quantiles of queries and echoes (ms), and how many echoes a query takes."""
+    figures = []
+    for name, share in (("p50", 0.5), ("p99", 0.99)):
+        query, plain = quantile(lists, share), quantile(echoes, share)
+        figures += [
+            Figure(f"query {when}, {name}", query, "ms"),
+            Figure(f"plain Kafka echo {when}, {name}", plain, "ms"),
+            Figure(f"query {when} against the echo, {name}", query / plain, "x", target),
+        ]
+    return figures
 
 
 def watch(worker: WorkerProcess, ratings: int, seconds: float = 300.0) -> list[tuple[float, float]]:
@@ -195,7 +273,7 @@ def watch(worker: WorkerProcess, ratings: int, seconds: float = 300.0) -> list[t
     raise RuntimeError(f"{samples[-1:]} of {ratings} ratings within {seconds} s")
 
 
-def movielens(settings: Settings, bootstrap: str, prefix: str) -> list[Figure]:
+def movielens(settings: Settings, bootstrap: str, prefix: str, echo: Echo) -> list[Figure]:
     """Publish ML-1M (or a synthetic substitute) once; measure queries, memory and a rebuild."""
     topics = Topics(prefix)
     create(clients.admin(Connection(bootstrap)), topics.table())
@@ -225,7 +303,10 @@ def movielens(settings: Settings, bootstrap: str, prefix: str) -> list[Figure]:
                 ask.best(device.hex(), 10)
             beside = [ask.best(d.hex(), 10).seconds * 1e3 for d in devices[51:1051]]
             time.sleep(20)  # the thread derives once more 10 s after the last rating, then rests
-            seconds = [ask.best(d.hex(), 10).seconds * 1e3 for d in devices[51:1051]]
+            pairs = [(ask.best(d.hex(), 10).seconds, echo.seconds()) for d in devices[51:1051]]
+            seconds, echoes = (
+                [1e3 * value for value in column] for column in zip(*pairs, strict=True)
+            )
         resident = worker.metrics()["process_resident_memory_bytes"] / 1e6
         recall = [v for k, v in worker.metrics().items() if k.startswith("query_recall")]
     chosen = settings.model_copy(update={"mechanisms": ("rr:5:2",)})
@@ -236,6 +317,7 @@ def movielens(settings: Settings, bootstrap: str, prefix: str) -> list[Figure]:
     rebuilt = time.monotonic() - began
     same = replica.model_digest() == state["model_digest"]
     return [
+        *against_echo("of an idle worker", seconds, echoes, "<= 2.5"),
         Figure("query over Kafka, idle worker, p50", quantile(seconds, 0.5), "ms", "<= 4"),
         Figure("query over Kafka, idle worker, p99", quantile(seconds, 0.99), "ms", "<= 10"),
         Figure("query over Kafka beside a derivation, p50", quantile(beside, 0.5), "ms"),

@@ -49,6 +49,7 @@ class Answers:
 
     def offer(self, query: Query, arrived: float) -> bool:
         """Let the event loop answer a query; False where too many wait already."""
+        self._runtime.status.last_query_time = time.monotonic()
         if len(self._waiting) >= _MOST_WAITING:
             return False
         self._waiting.append((query, arrived))

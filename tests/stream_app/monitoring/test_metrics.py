@@ -25,6 +25,7 @@ SOURCES = {
     "process": "not computed from ratings",
 }
 LABELS = {
+    "activity",
     "adjacency",
     "campaigns",
     "kind",
@@ -255,6 +256,8 @@ def test_durations_fall_into_buckets_around_them() -> None:
     assert value(metrics, "apply_duration_seconds_bucket", le="0.01") == 0
     assert value(metrics, "apply_duration_seconds_bucket", le="0.025") == 1
     assert value(metrics, "rounds_total") == 1
+    assert value(metrics, "learning_thread_seconds_total", activity="applying") == 0.5
+    assert value(metrics, "learning_thread_seconds_total", activity="waiting") == 0
 
 
 def test_queries_count_by_outcome() -> None:
