@@ -327,8 +327,10 @@ def figures(found: Growth) -> list[Figure]:
 def tables(found: Growth) -> list[Table]:
     """Return the costs of ratings, of queries and of reads, side by side with bytes."""
     known = caches()
-    learn = Table("learner", "users", "items", "ns/rating", "touched MB", "in", "tracked MB",
-                  "resident MB", title="a rating")  # fmt: skip
+    learn = Table(
+        "learner", "users", "items", "ns", "touched", "in", "tracked", "resident",
+        title="a rating; MB",
+    )  # fmt: skip
     for learner in MODELS:
         learn.add_section()
         for cost in (cost for cost in found.costs if cost.learner == learner):
@@ -337,7 +339,7 @@ def tables(found: Growth) -> list[Table]:
             level = level_of(cost.touched, known)
             learn.add_row(learner, f"{cost.users:,}", f"{cost.items:,}", shown(cost.nanoseconds),
                           touched, level, tracked, grew)  # fmt: skip
-    query = Table("items", "users", *(f"top {c}, us" for c in COUNTS), "index MB", title="a query")
+    query = Table("items", "users", *(f"top {c}" for c in COUNTS), "index MB", title="a query; us")
     for users, items in dict.fromkeys((users, items) for users, items, _ in found.queries):
         times = (shown(found.queries[users, items, count]) for count in COUNTS)
         index = shown(found.indexes[items] / 1e6)
