@@ -325,7 +325,15 @@ class Settings(BaseSettings):
         "auto",
         min_length=1,
         max_length=100,
-        description="how candidates are found: exact, qolsh, or auto (exact while that is faster)",
+        description="how candidates are found: exact, pca, qolsh, or auto (exact while that is "
+        "faster, then pca)",
+    )
+    recall: float = Field(
+        0.99,
+        gt=0,
+        le=1,
+        description="share of the exact answer that a search must find, by sampled queries; 1: "
+        "always exact",
     )
     code_bits: int = Field(256, ge=64, le=4096, multiple_of=64, description="bits of a qoLSH code")
     cut_seconds: float = Field(

@@ -74,6 +74,10 @@ EXCEPTIONS = {
         {"secrets"},
         "a hash seed that no device can guess",
     ),
+    "stream_app.models.retrieval.faster_index": (
+        {"time"},
+        "which index is faster here; it decides how candidates are found, and no state",
+    ),
     "stream_app.kernels.machine.memory": ({"ctypes"}, "memory by address, uncompiled"),
     "stream_app.kernels.machine.huge_pages": (
         {"ctypes", "mmap"},

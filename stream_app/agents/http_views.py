@@ -83,6 +83,7 @@ async def state_of(runtime: Runtime) -> dict[str, Any]:
         "campaign": replica.campaigns.summary() if replica.campaigns else None,
         "model": replica.learner.name,
         "index": runtime.recommender.index.method,
+        "search": runtime.recommender.search_level(),
         "memory_bytes": runtime.gauges.memory(),
         "quality": runtime.gauges.quality(),
     }

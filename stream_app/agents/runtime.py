@@ -253,7 +253,10 @@ class Runtime:
         self.metrics.query_answered(answer.method, time.perf_counter() - arrived)
         self._answered += 1
         if self._answered % max(_SAMPLE, self.recommender.candidates // _SCORED) == 0:
-            self.gauges.recall(self.recommender.recall(device, 10))
+            recall = self.recommender.recall(device, 10)
+            self.gauges.recall(recall)
+            if self.recommender.level.observe(recall):
+                log.info("search.shortlist", **self.recommender.search_level())
         return answer
 
     def similar(self, item: Item, arrived: float) -> RankedItems | Refused:
@@ -294,6 +297,7 @@ def new_runtime(settings: Settings) -> Runtime:
         settings.code_bits,
         listed_by(settings),
         from_published=settings.similar_from == "published",
+        recall=settings.recall,
     )
     gauges = Gauges(metrics, replica, recommender)
     runtime = Runtime(

@@ -74,7 +74,15 @@ ModelOption = Annotated[
 ]
 IndexOption = Annotated[
     str | None,
-    typer.Option("--index", metavar="NAME", help="auto, exact or qolsh (env MURMUREC_INDEX)."),
+    typer.Option("--index", metavar="NAME", help="auto, exact, pca or qolsh (env MURMUREC_INDEX)."),
+]
+RecallOption = Annotated[
+    float | None,
+    typer.Option(
+        "--recall",
+        metavar="SHARE",
+        help="Share of the exact answer that a search finds; 1: all (env MURMUREC_RECALL).",
+    ),
 ]
 SnapshotOption = Annotated[
     Path | None,

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.models import retrieval
 from stream_app.models.retrieval import RowFilter
+from stream_app.models.retrieval.faster_index import new_index
 from stream_app.state.replica import Replica
 
 Rows = NDArray[np.int64]
@@ -24,7 +24,7 @@ class FactorIndex:
 
     def __init__(self, replica: Replica, method: str, code_bits: int) -> None:
         self._replica = replica
-        self.index = retrieval.build(method, replica.learner.factors, code_bits, replica.spec.seed)
+        self.index = new_index(method, replica.learner.factors, code_bits, replica.spec.seed)
         self.asked = not replica.spec.head_items
         self._stale = np.ones(len(replica.items) if self.asked else 0, np.bool_)
         self._next = 0

@@ -61,17 +61,20 @@ class Recommender:
         listed_by: str | None = None,
         *,
         from_published: bool = False,
+        recall: float = 0.99,
     ) -> None:
         self.listed_by, self.from_published = listed_by, from_published
         self.published: CoRated | None = None
         self.replica = replica
         self.catalogue = catalogue
         self.index_name, self.code_bits = method, code_bits
+        self.level = retrieval.ServiceLevel(recall)
         self.restart()
 
     def restart(self) -> None:
         """Start over, after the whole state of the replica was replaced."""
         self._factors = FactorIndex(self.replica, self.index_name, self.code_bits)
+        self._factors.index.level = self.level
         self._popular = PopularItems(self.replica.items)
         self.served: ServedSide | None = None
         self._head_rows: Rows = np.empty(0, np.int64)
@@ -117,6 +120,8 @@ class Recommender:
         if self.from_published:
             served.co_rated = self.published
         self.served = served
+        if served.index is not None:
+            served.index.level = self.level
         self._head_rows = self.replica.items.rows(served.side.keys)
 
     def take_published(self, table: CoRated) -> None:
@@ -124,6 +129,12 @@ class Recommender:
         self.published = table
         if self.served is not None:
             self.adopt(self.served.shared())  # lists that are being scored keep the table they had
+
+    def search_level(self) -> dict[str, float | str]:
+        """Return how candidates are found now: the method, the recall that is wanted, and how many
+        times its first length a shortlist has."""
+        level = self.level
+        return {"method": self.index.method, "recall": level.target, "factor": level.factor}
 
     def memory(self) -> dict[str, int]:
         """Return the bytes that each part holds besides the state."""

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.models import retrieval
+from stream_app.models.retrieval.faster_index import new_index
 from stream_app.ranking.histories import History
 from stream_app.ranking.item_side import ItemSide
 from stream_app.ranking.scores import Components, component_scores, posterior_likes, variance
@@ -64,7 +65,7 @@ class ServedSide:
         """Enter every item into a taste index; there is none without factors."""
         count, factors = self.side.factors.shape
         if factors and count:
-            self.index = retrieval.build(method, factors, code_bits, seed)
+            self.index = new_index(method, factors, code_bits, seed)
             self.index.update(np.arange(count), self.side.factors, self.side.rates)
 
     @property

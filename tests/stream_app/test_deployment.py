@@ -36,7 +36,7 @@ def test_every_name_of_the_tables_is_a_setting(model: str, index: str) -> None:
             {"model": "cosine"},
             "model = cosine: its lists are made from co-ratings; set co_ratings = true",
         ),
-        ({"index": "hnsw"}, "index 'hnsw': must be one of auto, exact, qolsh"),
+        ({"index": "hnsw"}, "index 'hnsw': must be one of auto, exact, pca, qolsh"),
         (
             {"co_ratings": True, "head_items": 0},
             "co_ratings with head_items 0: they are counted between items of the head; give it 1 "

@@ -17,6 +17,7 @@ from stream_app.cli.options import (
     KafkaOption,
     ModelOption,
     PrefixOption,
+    RecallOption,
     connection_from,
     settings_from,
 )
@@ -70,6 +71,7 @@ def worker(
     allow: AllowOption = None,
     model: ModelOption = None,
     index: IndexOption = None,
+    recall: RecallOption = None,
     admin_port: Annotated[
         int | None,
         typer.Option(
@@ -145,6 +147,7 @@ def worker(
         mechanisms=tuple(allow) if allow else None,
         model=model,
         index=index,
+        recall=recall,
         admin_port=admin_port,
         group=group,
         instance=instance,

@@ -19,7 +19,8 @@ _LOWEST = np.int32(-(2**31))
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _ordered(bits):
+def ordered(bits):
+    """Return a number that rises with the float32 of these bits (int32)."""
     # The bits of a float, as an integer, rise with it above zero and fall with it below; -0 is 0.
     if bits == _LOWEST:
         return np.uint64(2**31)
@@ -27,7 +28,8 @@ def _ordered(bits):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _tie(row, salt):
+def tie(row, salt):
+    """Return the keyed hash of a row, by which equal scores are ordered."""
     # murmur3's 32-bit finalizer: a bijection, so two rows never tie.
     x = (np.uint64(row) ^ salt) & np.uint64(0xFFFFFFFF)
     x = ((x ^ (x >> np.uint64(16))) * np.uint64(0x85EBCA6B)) & np.uint64(0xFFFFFFFF)
@@ -36,7 +38,7 @@ def _tie(row, salt):
 
 
 @njit(cache=True, nogil=True)
-def _partition(keys, places, size, rank):
+def partition(keys, places, size, rank):
     """Reorder both arrays so that the `rank` largest of `size` keys come first: Hoare's select."""
     low, high = 0, size - 1
     while low < high:
@@ -73,8 +75,8 @@ def _threshold(scores, bits, count, places, keys):
         return np.float32(-np.inf)
     for i in range(sample):
         places[i] = i * stride
-        keys[i] = _ordered(bits[i * stride])
-    _partition(keys, places, sample, rank)
+        keys[i] = ordered(bits[i * stride])
+    partition(keys, places, sample, rank)
     least = scores[places[0]]
     for i in range(rank):
         least = min(least, scores[places[i]])
@@ -119,7 +121,7 @@ def top_k(scores, bits, names, count, salt, places, keys, reached):
             places[i] = i
     for i in range(found):
         name = names[places[i]] if names.size else places[i]
-        keys[i] = (_ordered(bits[places[i]]) << np.uint64(32)) | _tie(name, salt)
+        keys[i] = (ordered(bits[places[i]]) << np.uint64(32)) | tie(name, salt)
     if count < found:
-        _partition(keys, places, found, count)
+        partition(keys, places, found, count)
     return count

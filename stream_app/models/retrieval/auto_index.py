@@ -1,27 +1,49 @@
-"""An index that is exact while the catalogue is small and qoLSH once it is large."""
+"""An index that is exact while that is faster, and scans bytes along principal axes afterwards.
+
+Which is faster depends on the machine and on the items: whenever the catalogue has doubled, from
+1,024 items on, both indexes hold the items, and a comparison, which a caller with a clock gives
+(`faster_index.py`), looks at both. The first time that it prefers the approximate one, that
+one stays. Without a comparison it is preferred from 8,192 items on.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.models.retrieval.exact_index import ExactIndex
 from stream_app.models.retrieval.index import Index, RowFilter, Rows
-from stream_app.models.retrieval.qolsh_index import QoLSHIndex
+from stream_app.models.retrieval.pca_index import PCAIndex
+from stream_app.models.retrieval.service_level import ServiceLevel
 
-EXACT_BELOW = 30_000
+FIRST_LOOK = 1024
+_QUERIES = 8
+_USUALLY_FASTER = 8192
+Comparison = Callable[[Index, Index, NDArray[np.float32]], bool]
 
 
 class AutoIndex:
-    """An exact index that becomes a qoLSH index once, when it reaches `exact_below` items."""
+    """An exact index that becomes a PCA index once; `is_faster` compares a candidate (second) with
+    the exact index (first) on some queries (n, factors)."""
 
-    def __init__(
-        self, factors: int, code_bits: int = 256, seed: int = 1, exact_below: int = EXACT_BELOW
-    ) -> None:
+    def __init__(self, factors: int, seed: int = 1, is_faster: Comparison | None = None) -> None:
         self._small: ExactIndex | None = ExactIndex(factors, seed)
         self._index: Index = self._small
-        self._large = QoLSHIndex(factors, code_bits, seed=seed)
-        self._exact_below = exact_below
+        self._factors, self._seed = factors, seed
+        self.is_faster = is_faster or _usually_faster
+        self._look_at = FIRST_LOOK
+        self._level = ServiceLevel()
+
+    @property
+    def level(self) -> ServiceLevel:
+        """The service level, which may be replaced."""
+        return self._level
+
+    @level.setter
+    def level(self, level: ServiceLevel) -> None:
+        self._level = self._index.level = level
 
     @property
     def method(self) -> str:
@@ -39,14 +61,25 @@ class AutoIndex:
         return self._index.memory_bytes
 
     def update(self, rows: Rows, vectors: NDArray[np.float32], biases: NDArray[np.float32]) -> None:
-        """Set or append rows; the update that reaches the limit encodes every item, 3 us each."""
+        """Set or append rows; an update that doubles the catalogue compares the methods, 1 us an
+        item."""
         self._index.update(rows, vectors, biases)
-        if self._small is not None and self.size >= self._exact_below:
-            self._large.update(np.arange(self.size), *self._small.contents())
-            self._index, self._small = self._large, None
+        if self._small is not None and self.size >= self._look_at and not self._level.exact:
+            self._look_at = 2 * self.size
+            large = PCAIndex(self._factors, seed=self._seed)
+            large.level = self._level
+            items, item_biases = self._small.contents()
+            large.update(np.arange(self.size), items, item_biases)
+            queries = items[:: max(1, self.size // _QUERIES)][:_QUERIES]
+            if self.is_faster(self._small, large, queries):
+                self._index, self._small = large, None
 
     def search(
         self, vector: NDArray[np.float32], count: int, keep: RowFilter
     ) -> tuple[Rows, NDArray[np.float32]]:
         """Return the best rows that `keep` lets through and their scores."""
         return self._index.search(vector, count, keep)
+
+
+def _usually_faster(first: Index, *_: object) -> bool:
+    return first.size >= _USUALLY_FASTER

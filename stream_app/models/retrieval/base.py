@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.models.retrieval.index import RowFilter, Rows, checked_update, checked_vector, grown
+from stream_app.models.retrieval.service_level import ServiceLevel
 from stream_app.models.retrieval.top_k import Ranker
 
 SearchResult = tuple[Rows, NDArray[np.float32]]
@@ -19,6 +20,7 @@ class StoredIndex(ABC):
     def __init__(self, factors: int, seed: int) -> None:
         self.factors = factors
         self.size = 0
+        self.level = ServiceLevel()
         self._ranker = Ranker(seed)
         self._biases = np.zeros(0, np.float32)
         self._scores = np.zeros(0, np.float32)

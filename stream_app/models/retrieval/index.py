@@ -8,6 +8,8 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_app.models.retrieval.service_level import ServiceLevel
+
 Rows = NDArray[np.int64]
 _Array = TypeVar("_Array", bound=NDArray[Any])
 RowFilter = Callable[[Rows], NDArray[np.bool_]]
@@ -17,12 +19,14 @@ class Index(Protocol):
     """Items in rows 0 .. size-1, searched for the largest bias[row] + q[row] . p.
 
     Derived from the model, never part of the state. One search or update at a time: scratch is
-    shared.
+    shared. `level` is the recall that is wanted, which approximate indexes follow.
     """
+
+    level: ServiceLevel
 
     @property
     def method(self) -> str:
-        """How candidates are found, such as "exact" or "qolsh"."""
+        """How candidates are found, such as "exact" or "pca"."""
 
     @property
     def size(self) -> int:

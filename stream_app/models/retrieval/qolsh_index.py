@@ -85,6 +85,7 @@ class QoLSHIndex(StoredIndex):
         )
         qolsh.byte_sums(self.encoder.project(p), self._sums)
         shortlist = max(min(self.shortlist, -(-self.size // _SHARE)), _A_COUNT * count)
+        shortlist = self.size if self.level.exact else shortlist * self.level.factor
         while True:
             rows, scores = self._ranked(p, estimates, shortlist)
             kept, stopped = walk_ranking(rows, 0, count, keep)

@@ -20,7 +20,9 @@ from stream_app.models.retrieval import (
     AutoIndex,
     ExactIndex,
     IndexSpec,
+    PCAIndex,
     QoLSHIndex,
+    ServiceLevel,
     build,
     recall,
 )
@@ -35,8 +37,15 @@ SPEC = IndexSpec(FACTORS, code_bits=64, seed=3)
 ROWS = INDEXES | {"sorted": SortedIndex}
 EVERY_INDEX = {name: lambda make=make: make(SPEC) for name, make in ROWS.items()} | {
     "qolsh, short": lambda: QoLSHIndex(FACTORS, code_bits=64, shortlist=12, seed=3),
-    "auto, large": lambda: AutoIndex(FACTORS, seed=3, exact_below=20),
+    "pca, short": lambda: PCAIndex(FACTORS, shortlist=12, seed=3),
+    "auto, large": lambda: AutoIndex(FACTORS, seed=3, is_faster=always),
 }
+
+
+def always(*_: object) -> bool:
+    return True
+
+
 every_index = pytest.mark.parametrize("make", EVERY_INDEX.values(), ids=EVERY_INDEX)
 
 
@@ -230,17 +239,104 @@ def test_the_memory_grows_with_the_items(make):
 
 
 def test_auto_names_the_method_in_use_and_switches_once():
-    index = AutoIndex(FACTORS, exact_below=100)
-    vectors, biases = catalogue(150)
-    assert index.method == "exact"
-    index.update(np.arange(99), vectors[:99], biases[:99])
-    assert index.method == "exact"
-    index.update(np.arange(99, 150), vectors[99:], biases[99:])
-    assert (index.method, index.size) == ("qolsh", 150)
-    fresh = build("qolsh", FACTORS)
-    fresh.update(np.arange(150), vectors, biases)
+    looks: list[int] = []
+
+    def is_faster(exact, pca, queries):
+        looks.append(pca.size)
+        assert exact.size == pca.size
+        assert queries.shape == (8, FACTORS)
+        return len(looks) == 2
+
+    index = AutoIndex(FACTORS, is_faster=is_faster)
+    vectors, biases = catalogue(5000)
+    for first, last, method in (
+        (0, 1023, "exact"), (1023, 1024, "exact"), (1024, 2047, "exact"), (2047, 2048, "pca"),
+        (2048, 5000, "pca"),
+    ):  # fmt: skip
+        index.update(np.arange(first, last), vectors[first:last], biases[first:last])
+        assert (index.method, index.size) == (method, last)
+    assert looks == [1024, 2048]
+    fresh = build("pca", FACTORS)
+    fresh.update(np.arange(5000), vectors, biases)
     p = users(1)[0]
     assert index.search(p, 9, everything)[0].tolist() == fresh.search(p, 9, everything)[0].tolist()
+
+
+def test_auto_without_a_clock_changes_at_a_size():
+    index = AutoIndex(FACTORS)
+    index.update(np.arange(8191), *catalogue(8191))
+    assert index.method == "exact"
+    index = AutoIndex(FACTORS)
+    index.update(np.arange(8192), *catalogue(8192))
+    assert index.method == "pca"
+
+
+def test_a_recall_of_one_stays_exact():
+    index = AutoIndex(FACTORS, is_faster=always)
+    index.level = ServiceLevel(1)
+    index.update(np.arange(2000), *catalogue(2000))
+    assert index.method == "exact"
+    for approximate in (PCAIndex(FACTORS, shortlist=12), QoLSHIndex(FACTORS, 64, shortlist=12)):
+        approximate.level = ServiceLevel(1)
+        approximate.update(np.arange(2000), *catalogue(2000))
+        exact = build("exact", FACTORS)
+        exact.update(np.arange(2000), *catalogue(2000))
+        for p in users(5):
+            found, true = (i.search(p, 10, everything)[0].tolist() for i in (approximate, exact))
+            assert found == true
+
+
+def test_a_longer_shortlist_finds_more():
+    """No axis is principal among directions that are all alike."""
+    rng = np.random.default_rng(8)
+    vectors = rng.standard_normal((8000, 64)).astype(np.float32)
+    queries = rng.standard_normal((40, 64)).astype(np.float32)
+    exact, short = build("exact", 64), PCAIndex(64, shortlist=12)
+    for index in (exact, short):
+        index.update(np.arange(8000), vectors, np.zeros(8000, np.float32))
+
+    def mean() -> float:
+        pairs = ([i.search(p, 20, everything)[0] for i in (short, exact)] for p in queries)
+        return float(np.mean([recall(found, true) for found, true in pairs]))
+
+    before = mean()
+    level = short.level = ServiceLevel(0.999)
+    while mean() < level.target:
+        assert any(level.observe(mean()) for _ in range(40))
+    assert before < level.target
+    assert level.factor > 1
+
+
+@pytest.mark.parametrize("target", [0, -0.5, 1.01, float("nan")])
+def test_a_recall_that_is_no_share_is_refused(target):
+    with pytest.raises(ValueError, match="must be above 0 and at most 1"):
+        ServiceLevel(target)
+
+
+def test_the_service_level_follows_windows_of_samples():
+    level = ServiceLevel(0.9)
+    assert not any(level.observe(r) for r in [float("nan")] * 100 + [0.5] * 39)
+    assert level.observe(0.5)
+    assert level.factor == 2
+    assert not any(level.observe(0.92) for _ in range(1000))
+    changed = [level.observe(1.0) for _ in range(400)]
+    assert changed == [False] * 399 + [True]
+    assert level.factor == 1
+    assert not any(level.observe(1.0) for _ in range(1000))
+
+
+def test_principal_axes_are_found_again_when_items_outgrow_their_bytes():
+    rng = np.random.default_rng(5)
+    index, exact = PCAIndex(32), ExactIndex(32)
+    vectors, biases = catalogue(9000, 32)
+    for step in range(4):
+        # Other directions and ten times the length each time.
+        moved = (vectors @ np.linalg.qr(rng.standard_normal((32, 32)))[0]) * 10**step
+        for each in (index, exact):
+            each.update(np.arange(9000), moved.astype(np.float32), biases)
+        for p in users(10, 32):
+            found, true = (i.search(p, 50, everything)[0] for i in (index, exact))
+            assert recall(found, true) >= 0.9, step
 
 
 def test_the_example_is_one_file_of_at_most_forty_lines():
@@ -248,9 +344,9 @@ def test_the_example_is_one_file_of_at_most_forty_lines():
 
 
 def test_build_knows_the_rows_of_the_table():
-    methods = [build(name, FACTORS).method for name in ("exact", "qolsh", "auto")]
-    assert methods == ["exact", "qolsh", "exact"]
-    with pytest.raises(ValueError, match="'hnsw': must be one of auto, exact, qolsh"):
+    methods = [build(name, FACTORS).method for name in ("exact", "pca", "qolsh", "auto")]
+    assert methods == ["exact", "pca", "qolsh", "exact"]
+    with pytest.raises(ValueError, match="'hnsw': must be one of auto, exact, pca, qolsh"):
         build("hnsw", FACTORS)
     with pytest.raises(ValueError, match="shortlist 0"):
         QoLSHIndex(FACTORS, shortlist=0)

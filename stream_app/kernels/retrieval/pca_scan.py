@@ -1,0 +1,254 @@
+"""A scan of item vectors in one byte a component, with the selection fused into it.
+
+Vectors are rotated such that the first components carry most of the scores (principal axes of the
+items). Rows come in groups of 32; of row r = 32 g + i,
+
+    coarse[g, c, i]         component c, or the bias for c = COARSE, as int8 in units of its own
+    fine[g, c, i]           component COARSE + c
+    estimate(r)             sum of weight * code, int16: sum |weight| <= 258, so nothing overflows
+
+    1  an estimate of every row from bias and COARSE components, 9 bytes a row
+    2  where a row reaches a threshold, the estimate of its group from the other components, too
+    3  of the rows that reach a second threshold, the best by their estimate (quickselect), if many
+    4  their exact scores, in the order of additions of `exact_scan.py`
+
+The thresholds come from a sample of groups. Whatever they are, the scores are exact: a threshold
+too high is found out and the search goes over all rows. Integers are the same on every machine.
+
+coarse: flat (groups, 1 + COARSE, 32) int8;  fine: flat (groups, FINE, 32) int8;  weights: (1 +
+COARSE + FINE,) int16;  vectors: (n, d) float32;  biases: (n,) float32;  vector p: (d,) float32.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from stream_app.kernels.machine.short_lanes import (
+    add,
+    load,
+    load_bytes,
+    multiply,
+    reaching,
+    spread,
+    store,
+)
+from stream_app.kernels.machine.wide_integers import popcount
+from stream_app.kernels.retrieval.top_k import ordered, partition, tie
+
+GROUP = 32
+COARSE, FINE = 8, 8
+COLUMNS = 1 + COARSE + FINE
+MOST_WEIGHT = 258  # 258 * 127 < 2^15
+SAMPLED_GROUPS = 256
+_LOWEST = -(2**15)
+_COARSE_BYTES, _FINE_BYTES = GROUP * (1 + COARSE), GROUP * FINE
+
+
+@njit(cache=True, nogil=True)
+def weigh(vector, axes, scales, weights):
+    """Write what a unit of each byte counts, in whole numbers of at most MOST_WEIGHT together, into
+    weights (COLUMNS,) int16; axes: (COARSE + FINE, d) float32, scales: (COLUMNS,) float32."""
+    units = np.zeros(COLUMNS)
+    total = 0.0
+    for c in range(COLUMNS):
+        if scales[c] > 0:
+            along = 1.0
+            if c != COARSE:
+                axis = axes[c - np.int64(c > COARSE)]
+                along = 0.0
+                for k in range(vector.size):
+                    along += np.float64(vector[k]) * np.float64(axis[k])
+            units[c] = along / np.float64(scales[c])
+            total += abs(units[c])
+    # Rounding to nearest may add half a unit a column.
+    scale = (MOST_WEIGHT - 0.5 * COLUMNS) / total if total > 0.0 else 0.0
+    for c in range(COLUMNS):
+        weights[c] = np.int16(np.rint(units[c] * scale)) if total < np.inf else np.int16(0)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _spread_weights(weights):
+    """Return every weight in all lanes."""
+    return (
+        (
+            spread(weights[0]), spread(weights[1]), spread(weights[2]), spread(weights[3]),
+            spread(weights[4]), spread(weights[5]), spread(weights[6]), spread(weights[7]),
+            spread(weights[8]),
+        ),
+        (
+            spread(weights[9]), spread(weights[10]), spread(weights[11]), spread(weights[12]),
+            spread(weights[13]), spread(weights[14]), spread(weights[15]), spread(weights[16]),
+        ),
+    )  # fmt: skip
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _estimate(codes, first, w):
+    """Return the sum of eight columns of a group, times their weights."""
+    a = add(multiply(load_bytes(codes, first), w[0]), multiply(load_bytes(codes, first + 32), w[1]))
+    b = add(
+        multiply(load_bytes(codes, first + 64), w[2]), multiply(load_bytes(codes, first + 96), w[3])
+    )
+    c = add(
+        multiply(load_bytes(codes, first + 128), w[4]),
+        multiply(load_bytes(codes, first + 160), w[5]),
+    )
+    d = add(
+        multiply(load_bytes(codes, first + 192), w[6]),
+        multiply(load_bytes(codes, first + 224), w[7]),
+    )
+    return add(add(a, b), add(c, d))
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _coarse_estimate(coarse, g, w):
+    """Return the estimate of group g by bias and the first components."""
+    first = g * _COARSE_BYTES
+    return add(_estimate(coarse, first, w), multiply(load_bytes(coarse, first + 256), w[8]))
+
+
+@njit(cache=True, nogil=True)
+def _threshold(estimates, groups, rank):
+    """Return the largest number that `rank` of the estimates (groups of 32) reach."""
+    low, high = np.int64(_LOWEST), np.int64(2**15)
+    while high - low > 1:
+        middle = (low + high) // 2
+        least = spread(np.int16(middle))
+        reached = 0
+        for g in range(groups):
+            reached += np.int64(popcount(reaching(load(estimates, g * GROUP), least)))
+        if reached >= rank:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@njit(cache=True, nogil=True)
+def thresholds(coarse, fine, weights, size, shortlist, sample):
+    """Return the thresholds of the coarse and of the full estimate for about `shortlist` rows.
+
+    sample: (2, 32 * SAMPLED_GROUPS) int16, for the estimates of the groups that are looked at.
+    """
+    groups = size // GROUP
+    taken = min(SAMPLED_GROUPS, max(groups // 4, min(groups, 32)))
+    w, v = _spread_weights(weights)
+    for t in range(taken):
+        g = t * groups // taken
+        estimate = _coarse_estimate(coarse, g, w)
+        store(sample[0], t * GROUP, estimate)
+        store(sample[1], t * GROUP, add(estimate, _estimate(fine, g * _FINE_BYTES, v)))
+    share = taken * GROUP / size
+    # A few more than the share of the rank, so that few samples do not decide.
+    coarse_rank = np.int64(8 * shortlist * share) + 16
+    rank = np.int64(1.25 * shortlist * share) + 12
+    if coarse_rank >= taken * GROUP:
+        return np.int64(_LOWEST), np.int64(_LOWEST)
+    return _threshold(sample[0], taken, coarse_rank), _threshold(sample[1], taken, rank)
+
+
+@njit(cache=True, nogil=True)
+def candidates(coarse, fine, weights, size, coarse_least, least, rows, estimates):
+    """Write the rows whose estimates reach the thresholds, and the estimates; return how many.
+
+    rows int64 and estimates uint64: (>= size,).
+    """
+    w, v = _spread_weights(weights)
+    coarse_bound, bound = spread(np.int16(coarse_least)), spread(np.int16(least))
+    full = np.empty(GROUP, np.int16)
+    found = 0
+    for g in range((size + GROUP - 1) // GROUP):
+        estimate = _coarse_estimate(coarse, g, w)
+        if reaching(estimate, coarse_bound) == 0:
+            continue
+        estimate = add(estimate, _estimate(fine, g * _FINE_BYTES, v))
+        hits = reaching(estimate, bound)
+        if hits == 0:
+            continue
+        store(full, 0, estimate)
+        base = g * GROUP
+        if size - base < GROUP:
+            hits &= (np.uint64(1) << np.uint64(size - base)) - np.uint64(1)
+        while hits != 0:
+            i = np.int64(popcount((hits & (~hits + np.uint64(1))) - np.uint64(1)))
+            rows[found] = base + i
+            estimates[found] = np.uint64(np.int64(full[i]) + 2**15)
+            found += 1
+            hits &= hits - np.uint64(1)
+    return found
+
+
+@njit(cache=True, nogil=True)
+def exact(vectors, biases, rows, many, vector, salt, scores, keys):
+    """Write the exact scores of rows[:many] and their keys (`top_k.py`), eight rows at a time:
+    the sum of one row waits for each of its additions."""
+    factors = vector.size
+    for first in range(0, many, 8):
+        last = many - 1
+        a, b = rows[first], rows[min(first + 1, last)]
+        c, d = rows[min(first + 2, last)], rows[min(first + 3, last)]
+        e, f = rows[min(first + 4, last)], rows[min(first + 5, last)]
+        g, h = rows[min(first + 6, last)], rows[min(first + 7, last)]
+        s0, s1, s2, s3 = biases[a], biases[b], biases[c], biases[d]
+        s4, s5, s6, s7 = biases[e], biases[f], biases[g], biases[h]
+        for k in range(factors):
+            p = vector[k]
+            s0 = np.float32(s0 + np.float32(p * vectors[a, k]))
+            s1 = np.float32(s1 + np.float32(p * vectors[b, k]))
+            s2 = np.float32(s2 + np.float32(p * vectors[c, k]))
+            s3 = np.float32(s3 + np.float32(p * vectors[d, k]))
+            s4 = np.float32(s4 + np.float32(p * vectors[e, k]))
+            s5 = np.float32(s5 + np.float32(p * vectors[f, k]))
+            s6 = np.float32(s6 + np.float32(p * vectors[g, k]))
+            s7 = np.float32(s7 + np.float32(p * vectors[h, k]))
+        out = (s0, s1, s2, s3, s4, s5, s6, s7)
+        for j in range(min(8, many - first)):
+            scores[first + j] = out[j]
+    bits = scores.view(np.int32)
+    for i in range(many):
+        keys[i] = (ordered(bits[i]) << np.uint64(32)) | tie(rows[i], salt)
+
+
+@njit(cache=True, nogil=True)
+def search(
+    coarse, fine, axes, scales, size, shortlist, count, vectors, biases, vector, salt, sample, rows,
+    keys, places, scores,
+):  # fmt: skip
+    """Write the shortlist into `rows`, its exact `scores` and into `places` where the best `count`
+    of it are, unordered, with their keys in front; return how many there are."""
+    weights = np.empty(COLUMNS, np.int16)
+    weigh(vector, axes, scales, weights)
+    coarse_least, least = thresholds(coarse, fine, weights, size, shortlist, sample)
+    many = candidates(coarse, fine, weights, size, coarse_least, least, rows, keys)
+    if many < min(shortlist, size):
+        many = candidates(coarse, fine, weights, size, _LOWEST, _LOWEST, rows, keys)
+    if many > 2 * shortlist:
+        partition(keys, rows, many, shortlist)
+        many = shortlist
+    exact(vectors, biases, rows, many, vector, salt, scores, keys)
+    for i in range(many):
+        places[i] = i
+    if count < many:
+        partition(keys, places, many, count)
+    return many
+
+
+@njit(cache=True, nogil=True)
+def encode(rotated, biases, rows, scales, coarse, fine):
+    """Set the codes of rows: rotated (n, COARSE + FINE) float32, scales (COLUMNS,) float32; return
+    how many numbers were outside the range of a byte."""
+    outside = 0
+    for n in range(rows.size):
+        g, i = rows[n] // GROUP, rows[n] % GROUP
+        for c in range(COLUMNS):
+            # The bias is the last of the coarse columns.
+            x = biases[n] if c == COARSE else rotated[n, c - np.int64(c > COARSE)]
+            x = np.rint(x * scales[c])
+            outside += np.int64(abs(x) > 127.0)
+            code = np.int8(min(max(x, np.float32(-127.0)), np.float32(127.0)))
+            if c <= COARSE:
+                coarse[g * _COARSE_BYTES + c * GROUP + i] = code
+            else:
+                fine[g * _FINE_BYTES + (c - 1 - COARSE) * GROUP + i] = code
+    return outside
