@@ -24,6 +24,7 @@ from stream_app.kernels.machine.prefetch import prefetch
 from stream_app.kernels.machine.simd import add, flip, load, scale, store
 
 LINE = 16  # floats in a cache line
+_HALF = np.uint64(32)
 
 
 def _odd_words(count):
@@ -42,34 +43,46 @@ MULTIPLIERS = _odd_words(MAX_DEPTH)
 
 
 @njit(cache=True, nogil=True, inline="always")
-def place(C, entities, many, D, K, blocks, at, words):
-    """Write where the blocks of entity hashes (m,) begin and their sign bits: at, words (m, K).
+def place(entities, D, K, blocks, at, words):
+    """Write where the blocks of entity hashes (m,) begin and their sign bits: at, words (K, m).
 
-    A pass of its own: hashing ahead of the reads hides its latency.
+    A pass of its own: it has no branch, so that LLVM hashes a register of entities at a time.
     """
-    for n in range(many):
-        for j in range(K):
+    for j in range(K):
+        for n in range(entities.size):
             h = entities[n] * MULTIPLIERS[j]
-            h ^= h >> np.uint64(32)
-            block = np.uint64(j) * blocks + ((h >> np.uint64(32)) * blocks >> np.uint64(32))
-            at[n, j] = np.int64(block * np.uint64(D))
-            for line in range(0, D, LINE):
-                prefetch(C, at[n, j] + line)
-            words[n, j] = h if D <= 32 else hash64(h + GOLDEN)
+            h ^= h >> _HALF
+            block = np.uint64(j) * blocks + ((h >> _HALF) * blocks >> _HALF)
+            at[j, n] = np.int64(block * np.uint64(D))
+            words[j, n] = h if D <= 32 else hash64(h + GOLDEN)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def fetch(C, at, n, D, K):
+    """Prefetch the blocks of entity n of those placed; changes nothing."""
+    for j in range(K):
+        for line in range(0, D, LINE):
+            prefetch(C, at[j, n] + line)
 
 
 @njit(cache=True, nogil=True, inline="always")
 def read(C, at, words, n, D, K):
     """Return the vector of entity n of those placed: the mean of its signed rows."""
-    v = flip(load(C, at[n, 0], D), words[n, 0])
+    v = flip(load(C, at[0, n], D), words[0, n])
     for j in range(1, K):
-        v = add(v, flip(load(C, at[n, j], D), words[n, j]))
+        v = add(v, flip(load(C, at[j, n], D), words[j, n]))
     return scale(v, np.float32(1.0 / K))
 
 
-@njit(cache=True, nogil=True, inline="always")
-def write(C, pages, at, words, n, D, K, delta):
-    """Add delta to the vector of entity n of those placed; mark the `pages` of C."""
+@njit(cache=True, nogil=True)
+def mark(pages, at, n, D, K):
+    """Mark the pages of the blocks of entity n of those placed, before they are written."""
     for j in range(K):
-        touch_floats(pages, at[n, j], D)
-        store(C, at[n, j], add(load(C, at[n, j], D), flip(delta, words[n, j])))
+        touch_floats(pages, at[j, n], D)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def write(C, at, words, n, D, K, delta):
+    """Add delta to the vector of entity n of those placed and marked."""
+    for j in range(K):
+        store(C, at[j, n], add(load(C, at[j, n], D), flip(delta, words[j, n])))

@@ -15,7 +15,10 @@ from numba import njit
 
 from stream_app.kernels.factorization.initialization import component
 from stream_app.kernels.machine.hashing import hash64
-from stream_app.kernels.stream.hash_index import slot_of
+from stream_app.kernels.machine.prefetch import prefetch
+from stream_app.kernels.stream.hash_index import home_of, slot_of
+
+LINE = 16  # floats in a cache line
 
 
 @njit(cache=True, nogil=True)
@@ -34,11 +37,34 @@ def row_of(slots, keys, seed, count, key, salt, scale, D, vectors, scalars):
     return row, np.int64(s)
 
 
-@njit(cache=True, nogil=True)
-def find_known(slots, keys, seed, wanted, first, many, rows):
-    """Write the rows of wanted[first : first + many] into `rows`, -1 for an unknown one."""
+@njit(cache=True, nogil=True, inline="always")
+def seek(slots, seed, wanted, first, homes):
+    """Write where the probes of the next keys from wanted[first] on start into `homes` (AHEAD,) and
+    prefetch these slots."""
+    last = np.uint64(slots.size - 1)
+    for n in range(min(homes.size, wanted.size - first)):
+        homes[n] = home_of(wanted[first + n], seed) & last
+        prefetch(slots, np.int64(homes[n]))
+
+
+@njit(cache=True, nogil=True, inline="always")
+def find_known(slots, keys, wanted, first, many, homes, vectors, scalars, D, rows):
+    """Write the rows of wanted[first : first + many], sought before, into `rows`, -1 for an unknown
+    one, and prefetch vectors and scalars."""
+    last = np.uint64(slots.size - 1)
     for n in range(many):
-        rows[n] = slots[slot_of(slots, keys, wanted[first + n], seed)]
+        row = slots[homes[n]]
+        rows[n] = row
+        at = max(np.int64(row), 0)
+        prefetch(keys, at)
+        prefetch(scalars, at)
+        for line in range(0, D, LINE):
+            prefetch(vectors, at * D + line)
+    for n in range(many):
+        s = homes[n]
+        while rows[n] >= 0 and keys[np.uint64(rows[n])] != wanted[first + n]:
+            s = (s + np.uint64(1)) & last
+            rows[n] = slots[s]
 
 
 @njit(cache=True, nogil=True)

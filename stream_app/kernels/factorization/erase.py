@@ -38,14 +38,14 @@ _SWEEPS = 4
 def places_blocked(C, entity, at, signs):
     """Write the cell and the sign of each (row, component) of the blocked layout: (K, D) each."""
     K, D = at.shape
-    entities, words = np.empty(1, np.uint64), np.empty((1, K), np.uint64)
-    begin = np.empty((1, K), np.int64)
+    entities, words = np.empty(1, np.uint64), np.empty((K, 1), np.uint64)
+    begin = np.empty((K, 1), np.int64)
     entities[0] = entity
-    place_blocked(C, entities, 1, D, K, np.uint64(C.size // (D * K)), begin, words)
+    place_blocked(entities, D, K, np.uint64(C.size // (D * K)), begin, words)
     for j in range(K):
         for c in range(D):
-            bit = (words[0, j] >> np.uint64(c % 64)) & np.uint64(1)
-            at[j, c] = begin[0, j] + c
+            bit = (words[j, 0] >> np.uint64(c % 64)) & np.uint64(1)
+            at[j, c] = begin[j, 0] + c
             signs[j, c] = np.float32(1 - 2 * np.int64(bit))
 
 

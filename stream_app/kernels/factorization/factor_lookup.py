@@ -25,11 +25,11 @@ def blocked_reader(D, K):
     def read_many(C, tags, scalars, salt, keys, out, biases):
         blocks = np.uint64(C.size // (D * K))
         entity = np.empty(1, np.uint64)
-        at, words = np.empty((1, K), np.int64), np.empty((1, K), np.uint64)
+        at, words = np.empty((K, 1), np.int64), np.empty((K, 1), np.uint64)
         flat = out.reshape(-1)
         for n in range(keys.size):
             entity[0] = hash64(keys[n] + salt)
-            place_blocked(C, entity, 1, D, K, blocks, at, words)
+            place_blocked(entity, D, K, blocks, at, words)
             store(flat, n * D, read_blocked(C, at, words, 0, D, K))
             biases[n] = scalars[slot_of(tags, entity[0]), BIAS]
 

@@ -50,9 +50,15 @@ def move(p, q, along, back):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def read_exactly(rhat, z, levels):
-    """Return the error of prediction rhat where report z is the level itself."""
-    x = LOWEST + z * ((HIGHEST - LOWEST) / (levels - 1))
+def distance(levels):
+    """Return the distance of neighbouring levels."""
+    return (HIGHEST - LOWEST) / (levels - 1)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def read_exactly(rhat, z, apart):
+    """Return the error of prediction rhat where report z is the level itself, of levels `apart`."""
+    x = LOWEST + z * apart
     return x - min(max(rhat, INSIDE_LOW), INSIDE_HIGH)
 
 
@@ -77,8 +83,7 @@ def step_scalars(scalars, s, e, rho, per_S, other, k, bias_variance, variance, d
 
 
 @njit(cache=True, nogil=True, inline="always")
-def step_mean(overall, e, rho, S):
-    """Move the overall mean in place."""
-    gain = overall[MEAN_VARIANCE] / (S + overall[MEAN_VARIANCE])
-    overall[MEAN] = within(overall[MEAN] + gain * e, LOWEST, HIGHEST)
-    overall[MEAN_VARIANCE] = max(overall[MEAN_VARIANCE] * (1.0 - gain * rho), 0.0)
+def step_mean(mean, variance, e, rho, S):
+    """Return the overall mean and its variance after a step."""
+    gain = variance / (S + variance)
+    return within(mean + gain * e, LOWEST, HIGHEST), max(variance * (1.0 - gain * rho), 0.0)

@@ -130,6 +130,22 @@ def touch_triple(pages, row, shift):
 
 
 @njit(cache=True, nogil=True)
+def all_dirty(pages, many):
+    """Return whether the first `many` pages are DIRTY: no mark would do anything until the next
+    cut."""
+    clear = np.uint8(0)
+    for n in range(many):
+        clear |= pages[n] ^ _DIRTY
+    return clear == 0
+
+
+@njit(cache=True, nogil=True, inline="always")
+def pages_of(floats):
+    """Return how many pages so many floats take."""
+    return (np.int64(floats) + (1 << FLOATS) - 1) >> FLOATS
+
+
+@njit(cache=True, nogil=True)
 def touch_range(pages, first, stop):
     """Mark bytes first .. stop-1, any number of pages."""
     keep_if(stop > first, pages, np.int64(first), np.int64(stop))

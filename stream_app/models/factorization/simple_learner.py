@@ -22,7 +22,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.kernels.factorization.kalman_update import MEAN, read_exactly
+from stream_app.kernels.factorization.kalman_update import MEAN, distance, read_exactly
 from stream_app.kernels.factorization.posterior.channel_posterior import (
     HIGHEST,
     LOWEST,
@@ -114,7 +114,7 @@ class SimpleLearner(FixedArrays, ABC):
         if report >= alphabet:
             return 0.0, math.nan, True
         if exact:
-            error, probability = read_exactly(rhat, report, levels), math.nan
+            error, probability = read_exactly(rhat, report, distance(levels)), math.nan
         else:
             spread, row = self.spec.parameters.prior_variance, start + report
             error, _, probability = update_posterior(

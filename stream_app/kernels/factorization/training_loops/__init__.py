@@ -15,3 +15,5 @@ pass through an inlined branch, which costs more than the arithmetic.
 """
 
 AHEAD = 16  # events hashed and prefetched in one pass: few enough for the first cache
+COLUMNS_AHEAD = 128  # events whose keys are asked for before they are hashed
+MARKS_CHECKED = 4096  # events between two looks at whether there is still anything to mark

@@ -15,11 +15,15 @@ from stream_app.kernels.factorization.bias_table import (
     slot_of,
     tag_of,
 )
+from stream_app.kernels.factorization.count_sketch_blocked import fetch as fetch_blocks
+from stream_app.kernels.factorization.count_sketch_blocked import mark
 from stream_app.kernels.factorization.count_sketch_blocked import place as place_blocked
 from stream_app.kernels.factorization.count_sketch_blocked import read as read_blocked
 from stream_app.kernels.factorization.count_sketch_blocked import write as write_blocked
 from stream_app.kernels.factorization.kalman_update import (
     MEAN,
+    MEAN_VARIANCE,
+    distance,
     dot,
     move,
     read_exactly,
@@ -34,9 +38,10 @@ from stream_app.kernels.factorization.posterior.channel_posterior import (
     START,
     update_posterior,
 )
-from stream_app.kernels.factorization.training_loops import AHEAD
-from stream_app.kernels.machine.dirty_pages import FLOATS, touch_float, touch_triple
+from stream_app.kernels.factorization.training_loops import AHEAD, COLUMNS_AHEAD, MARKS_CHECKED
+from stream_app.kernels.machine.dirty_pages import FLOATS, all_dirty, touch_float, touch_triple
 from stream_app.kernels.machine.hashing import hash64
+from stream_app.kernels.machine.prefetch import prefetch
 
 
 @cache
@@ -50,21 +55,32 @@ def blocked_loop(D, K):
         probability,
     ):  # fmt: skip
         blocks = np.uint64(C.size // (D * K))
-        known = facts.shape[0]
-        hus, his = np.empty(AHEAD, np.uint64), np.empty(AHEAD, np.uint64)
-        at_u, at_i = np.empty((AHEAD, K), np.int64), np.empty((AHEAD, K), np.int64)
-        words_u, words_i = np.empty((AHEAD, K), np.uint64), np.empty((AHEAD, K), np.uint64)
+        hus, his = np.zeros(AHEAD, np.uint64), np.zeros(AHEAD, np.uint64)
+        at_u, at_i = np.empty((K, AHEAD), np.int64), np.empty((K, AHEAD), np.int64)
+        words_u, words_i = np.empty((K, AHEAD), np.uint64), np.empty((K, AHEAD), np.uint64)
+        mean, mean_variance = overall[MEAN], overall[MEAN_VARIANCE]
+        channel, alphabet, exact, apart = np.int64(-1), np.int64(0), False, 0.0
+        marked = learned = False
         for n in range(users.size):
             x = n % AHEAD
             if x == 0:
                 many = min(AHEAD, users.size - n)
+                prefetch(users, n + COLUMNS_AHEAD)
+                prefetch(items, n + COLUMNS_AHEAD)
                 for y in range(many):
                     hus[y] = hash64(users[n + y] + salts[0])
                     his[y] = hash64(items[n + y] + salts[1])
+                place_blocked(hus, D, K, blocks, at_u, words_u)
+                place_blocked(his, D, K, blocks, at_i, words_i)
+                for y in range(many):
                     fetch_bucket(tags, scalars, hus[y])
                     fetch_bucket(tags, scalars, his[y])
-                place_blocked(C, hus, many, D, K, blocks, at_u, words_u)
-                place_blocked(C, his, many, D, K, blocks, at_i, words_i)
+                    fetch_blocks(C, at_u, y, D, K)
+                    fetch_blocks(C, at_i, y, D, K)
+                if n % MARKS_CHECKED == 0 and not marked:
+                    marked = all_dirty(C_pages, C_pages.size) and all_dirty(
+                        scalars_pages, scalars_pages.size
+                    )
             su = slot_of(tags, hus[x])
             si = slot_of(tags, his[x])
             p = read_blocked(C, at_u, words_u, x, D, K)
@@ -79,16 +95,21 @@ def blocked_loop(D, K):
                 + (vu * qq + vi * pp + k.coupling * D * vu * vi)
             )
             bias = np.float64(scalars[su, BIAS]) + np.float64(scalars[si, BIAS])
-            rhat = overall[MEAN] + (bias + dot(p, q))
-            c = channels[n]
+            rhat = mean + (bias + dot(p, q))
+            c = np.int64(channels[n])
             z = reports[n]
+            if c != channel:
+                channel = c
+                alphabet = facts[c, ALPHABET] if c < facts.shape[0] else 0
+                exact = alphabet > 0 and facts[c, EXACT] != 0
+                apart = distance(facts[c, LEVELS]) if exact else 0.0
             e = 0.0
             rho = 1.0
             rated = 1.0
-            rejected = c >= known or z >= facts[c, ALPHABET]
+            rejected = z >= alphabet
             if not rejected:
-                if facts[c, EXACT]:
-                    e = read_exactly(rhat, z, facts[c, LEVELS])
+                if exact:
+                    e = read_exactly(rhat, z, apart)
                 else:
                     V = k.prior_variance + k.prior_slope * T
                     row = facts[c, START] + z
@@ -103,20 +124,24 @@ def blocked_loop(D, K):
             refused[n] = rejected
             if rejected or not learn[n]:
                 continue
+            learned = True
             S = k.noise + T
             per_S = 1.0 / S
             along = per_S * e
             back = per_S * rho
+            if not marked:
+                mark(C_pages, at_u, x, D, K)
+                mark(C_pages, at_i, x, D, K)
+                touch_triple(scalars_pages, su, FLOATS)
             step_p = move(p, q, vu * along, vu * back * k.user_shrink)
             step_q = move(q, p, vi * along, vi * back * k.item_shrink)
-            write_blocked(C, C_pages, at_u, words_u, x, D, K, step_p)
-            write_blocked(C, C_pages, at_i, words_i, x, D, K, step_q)
-            step_mean(overall, e, rho, S)
+            write_blocked(C, at_u, words_u, x, D, K, step_p)
+            write_blocked(C, at_i, words_i, x, D, K, step_q)
+            mean, mean_variance = step_mean(mean, mean_variance, e, rho, S)
             fresh = tags[si] == 0
             if tags[su] == 0:
                 touch_float(tags_pages, su)
                 tags[su] = tag_of(hus[x])
-            touch_triple(scalars_pages, su, FLOATS)
             step_scalars(
                 scalars, su, e, rho, per_S, qq, k, k.user_bias_variance, k.user_variance,
                 k.user_drift * rated,
@@ -126,10 +151,13 @@ def blocked_loop(D, K):
                 if tags[si] == 0:
                     touch_float(tags_pages, si)
                     tags[si] = tag_of(his[x])
-            touch_triple(scalars_pages, si, FLOATS)
+            if not marked:
+                touch_triple(scalars_pages, si, FLOATS)
             step_scalars(
                 scalars, si, e, rho, per_S, pp, k, k.item_bias_variance, k.item_variance,
                 k.item_drift * rated,
             )  # fmt: skip
+        if learned:
+            overall[MEAN], overall[MEAN_VARIANCE] = mean, mean_variance
 
     return learn_blocked

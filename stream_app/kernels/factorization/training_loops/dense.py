@@ -8,9 +8,11 @@ import numpy as np
 from numba import njit
 
 from stream_app.kernels.factorization.bias_table import BIAS, BIAS_SHARE, SHARE
-from stream_app.kernels.factorization.dense_rows import find_known, row_of
+from stream_app.kernels.factorization.dense_rows import find_known, row_of, seek
 from stream_app.kernels.factorization.kalman_update import (
     MEAN,
+    MEAN_VARIANCE,
+    distance,
     dot,
     move,
     read_exactly,
@@ -25,8 +27,15 @@ from stream_app.kernels.factorization.posterior.channel_posterior import (
     START,
     update_posterior,
 )
-from stream_app.kernels.factorization.training_loops import AHEAD
-from stream_app.kernels.machine.dirty_pages import FLOATS, touch_floats, touch_triple
+from stream_app.kernels.factorization.training_loops import AHEAD, COLUMNS_AHEAD, MARKS_CHECKED
+from stream_app.kernels.machine.dirty_pages import (
+    FLOATS,
+    all_dirty,
+    pages_of,
+    touch_floats,
+    touch_triple,
+)
+from stream_app.kernels.machine.prefetch import prefetch
 from stream_app.kernels.machine.simd import add, load, store
 
 
@@ -44,15 +53,30 @@ def dense_loop(D):
         seed, overall, salts, scales, k, likelihood, facts, table,
         users, items, reports, channels, learn, priors, predicted, error, refused, probability,
     ):  # fmt: skip
-        known = facts.shape[0]
+        mean, mean_variance = overall[MEAN], overall[MEAN_VARIANCE]
+        channel, alphabet, exact, apart = np.int64(-1), np.int64(0), False, 0.0
+        marked = learned = False
         us, its = np.empty(AHEAD, np.int64), np.empty(AHEAD, np.int64)
+        homes_u, homes_i = np.empty(AHEAD, np.uint64), np.empty(AHEAD, np.uint64)
+        seek(slots_u, seed, users, 0, homes_u)
+        seek(slots_i, seed, items, 0, homes_i)
         slot_u = slot_i = np.int64(-1)
         for n in range(users.size):
             x = n % AHEAD
             if x == 0:
                 many = min(AHEAD, users.size - n)
-                find_known(slots_u, keys_u, seed, users, n, many, us)
-                find_known(slots_i, keys_i, seed, items, n, many, its)
+                prefetch(users, n + COLUMNS_AHEAD)
+                prefetch(items, n + COLUMNS_AHEAD)
+                find_known(slots_u, keys_u, users, n, many, homes_u, vectors_u, scalars_u, D, us)
+                find_known(slots_i, keys_i, items, n, many, homes_i, vectors_i, scalars_i, D, its)
+                seek(slots_u, seed, users, n + AHEAD, homes_u)
+                seek(slots_i, seed, items, n + AHEAD, homes_i)
+                if n % MARKS_CHECKED == 0 and not marked:
+                    rows_u, rows_i = counts[0], counts[1]
+                    marked = all_dirty(vectors_u_pages, pages_of(rows_u * D))
+                    marked = marked and all_dirty(vectors_i_pages, pages_of(rows_i * D))
+                    marked = marked and all_dirty(scalars_u_pages, pages_of(rows_u * 3))
+                    marked = marked and all_dirty(scalars_i_pages, pages_of(rows_i * 3))
             u = us[x]
             i = its[x]
             if u < 0:
@@ -77,16 +101,21 @@ def dense_loop(D):
                 + (vu * qq + vi * pp + k.coupling * D * vu * vi)
             )
             bias = np.float64(scalars_u[u, BIAS]) + np.float64(scalars_i[i, BIAS])
-            rhat = overall[MEAN] + (bias + dot(p, q))
-            c = channels[n]
+            rhat = mean + (bias + dot(p, q))
+            c = np.int64(channels[n])
             z = reports[n]
+            if c != channel:
+                channel = c
+                alphabet = facts[c, ALPHABET] if c < facts.shape[0] else 0
+                exact = alphabet > 0 and facts[c, EXACT] != 0
+                apart = distance(facts[c, LEVELS]) if exact else 0.0
             e = 0.0
             rho = 1.0
             rated = 1.0
-            rejected = c >= known or z >= facts[c, ALPHABET]
+            rejected = z >= alphabet
             if not rejected:
-                if facts[c, EXACT]:
-                    e = read_exactly(rhat, z, facts[c, LEVELS])
+                if exact:
+                    e = read_exactly(rhat, z, apart)
                 else:
                     V = k.prior_variance + k.prior_slope * T
                     row = facts[c, START] + z
@@ -101,17 +130,19 @@ def dense_loop(D):
             refused[n] = rejected
             if rejected or not learn[n]:
                 continue
+            learned = True
             S = k.noise + T
             per_S = 1.0 / S
             along = per_S * e
             back = per_S * rho
-            touch_floats(vectors_u_pages, u * D, D)
-            touch_floats(vectors_i_pages, i * D, D)
-            touch_triple(scalars_u_pages, u, FLOATS)
-            touch_triple(scalars_i_pages, i, FLOATS)
+            if not marked or u == counts[0] or i == counts[1]:
+                touch_floats(vectors_u_pages, u * D, D)
+                touch_floats(vectors_i_pages, i * D, D)
+                touch_triple(scalars_u_pages, u, FLOATS)
+                touch_triple(scalars_i_pages, i, FLOATS)
             store(vectors_u, u * D, add(p, move(p, q, vu * along, vu * back * k.user_shrink)))
             store(vectors_i, i * D, add(q, move(q, p, vi * along, vi * back * k.item_shrink)))
-            step_mean(overall, e, rho, S)
+            mean, mean_variance = step_mean(mean, mean_variance, e, rho, S)
             step_scalars(
                 scalars_u, u, e, rho, per_S, qq, k, k.user_bias_variance, k.user_variance,
                 k.user_drift * rated,
@@ -128,5 +159,7 @@ def dense_loop(D):
                 slots_i[slot_i] = i
                 keys_i[i] = items[n]
                 counts[1] += 1
+        if learned:
+            overall[MEAN], overall[MEAN_VARIANCE] = mean, mean_variance
 
     return learn_dense

@@ -17,6 +17,8 @@ from stream_app.kernels.factorization.bias_table import (
 from stream_app.kernels.factorization.hybrid_rows import claim, prepare, row_of, write
 from stream_app.kernels.factorization.kalman_update import (
     MEAN,
+    MEAN_VARIANCE,
+    distance,
     dot,
     move,
     read_exactly,
@@ -31,7 +33,7 @@ from stream_app.kernels.factorization.posterior.channel_posterior import (
     START,
     update_posterior,
 )
-from stream_app.kernels.factorization.training_loops import AHEAD
+from stream_app.kernels.factorization.training_loops import AHEAD, COLUMNS_AHEAD
 from stream_app.kernels.machine.dirty_pages import FLOATS, touch_triple
 from stream_app.kernels.machine.hashing import hash64
 from stream_app.kernels.machine.prefetch import prefetch
@@ -62,6 +64,8 @@ def hybrid_loop(D):
             x = n % AHEAD
             if x == 0:
                 many = min(AHEAD, users.size - n)
+                prefetch(users, n + COLUMNS_AHEAD)
+                prefetch(items, n + COLUMNS_AHEAD)
                 for y in range(many):
                     hus[y] = hash64(users[n + y] + salts[0])
                     his[y] = hash64(items[n + y] + salts[1])
@@ -108,7 +112,7 @@ def hybrid_loop(D):
             rejected = c >= known or z >= facts[c, ALPHABET]
             if not rejected:
                 if facts[c, EXACT]:
-                    e = read_exactly(rhat, z, facts[c, LEVELS])
+                    e = read_exactly(rhat, z, distance(facts[c, LEVELS]))
                 else:
                     V = k.prior_variance + k.prior_slope * T
                     row = facts[c, START] + z
@@ -129,7 +133,9 @@ def hybrid_loop(D):
             back = per_S * rho
             step_p = move(p, q, vu * along, vu * back * k.user_shrink)
             step_q = move(q, p, vi * along, vi * back * k.item_shrink)
-            step_mean(overall, e, rho, S)
+            overall[MEAN], overall[MEAN_VARIANCE] = step_mean(
+                overall[MEAN], overall[MEAN_VARIANCE], e, rho, S
+            )
             if at_u < 0 or at_i < 0:
                 claim(
                     C, tags, owners, given, C_pages, tags_pages, owners_pages, su, hu, scales[0],

@@ -19,6 +19,8 @@ from stream_app.kernels.factorization.count_sketch_literal import read as read_l
 from stream_app.kernels.factorization.count_sketch_literal import write as write_literal
 from stream_app.kernels.factorization.kalman_update import (
     MEAN,
+    MEAN_VARIANCE,
+    distance,
     dot,
     move,
     read_exactly,
@@ -83,7 +85,7 @@ def literal_loop(D, K):
             rejected = c >= known or z >= facts[c, ALPHABET]
             if not rejected:
                 if facts[c, EXACT]:
-                    e = read_exactly(rhat, z, facts[c, LEVELS])
+                    e = read_exactly(rhat, z, distance(facts[c, LEVELS]))
                 else:
                     V = k.prior_variance + k.prior_slope * T
                     row = facts[c, START] + z
@@ -106,7 +108,9 @@ def literal_loop(D, K):
             store(b, 0, move(q, p, vi * along, vi * back * k.item_shrink))
             write_literal(C, C_pages, D, K, at_u, signs_u, a)
             write_literal(C, C_pages, D, K, at_i, signs_i, b)
-            step_mean(overall, e, rho, S)
+            overall[MEAN], overall[MEAN_VARIANCE] = step_mean(
+                overall[MEAN], overall[MEAN_VARIANCE], e, rho, S
+            )
             fresh = tags[si] == 0
             if tags[su] == 0:
                 touch_float(tags_pages, su)
