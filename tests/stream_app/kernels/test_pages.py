@@ -9,8 +9,11 @@ from hypothesis import strategies as st
 
 from stream_app.kernels.machine.dirty_pages import (
     FLOATS,
+    FROZEN,
     PAGE_BYTES,
     WORDS,
+    all_dirty,
+    blank_map,
     touch_float,
     touch_floats,
     touch_triple,
@@ -57,3 +60,14 @@ def test_a_number_lies_in_one_page(page: int, off: int) -> None:
     pages = np.zeros(_PAGES, np.uint8)
     touch_float(pages, np.uint64(at))
     assert marked(pages) == obvious(4 * at, 4 * at + 4)
+
+
+def test_all_pages_are_dirty_only_once_each_of_those_asked_for_was_marked():
+    pages = blank_map(3)
+    assert not all_dirty(pages, 3)
+    touch_float(pages, 0)
+    touch_float(pages, PAGE_BYTES // 4)
+    assert all_dirty(pages, 2)
+    assert not all_dirty(pages, 3)
+    pages[1] = FROZEN
+    assert not all_dirty(pages, 2)
