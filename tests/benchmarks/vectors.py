@@ -43,10 +43,10 @@ def plain_move(p, q, along, back, step):
 @njit(inline="always")
 def plain_read(C, at, words, n, out):
     # All rows in one pass: a pass a row would wait for its own stores.
-    a0, a1 = np.uint64(at[n, 0]), np.uint64(at[n, 1])
-    a2, a3 = np.uint64(at[n, 2]), np.uint64(at[n, 3])
-    w0, w1 = np.uint32(words[n, 0]), np.uint32(words[n, 1])
-    w2, w3 = np.uint32(words[n, 2]), np.uint32(words[n, 3])
+    a0, a1 = np.uint64(at[0, n]), np.uint64(at[1, n])
+    a2, a3 = np.uint64(at[2, n]), np.uint64(at[3, n])
+    w0, w1 = np.uint32(words[0, n]), np.uint32(words[1, n])
+    w2, w3 = np.uint32(words[2, n]), np.uint32(words[3, n])
     for m in range(D):
         c, bit, first = np.uint64(m), np.uint32(m), np.uint32(1)
         v0 = -C[a0 + c] if (w0 >> bit) & first else C[a0 + c]
@@ -59,7 +59,7 @@ def plain_read(C, at, words, n, out):
 @njit(inline="always")
 def plain_write(C, at, words, n, step):
     for j in range(K):
-        a, w = np.uint64(at[n, j]), np.uint32(words[n, j])
+        a, w = np.uint64(at[j, n]), np.uint32(words[j, n])
         for m in range(D):
             c = np.uint64(m)
             C[a + c] += -step[c] if (w >> np.uint32(m)) & np.uint32(1) else step[c]
@@ -67,20 +67,22 @@ def plain_write(C, at, words, n, step):
 
 @njit
 def sketch_simd(C, pages, at, words, out):
-    for n in range(0, at.shape[0], 2):
+    for n in range(0, at.shape[1], 2):
         p = sketch.read(C, at, words, n, D, K)
         q = sketch.read(C, at, words, n + 1, D, K)
         out[n] = dot(p, p) + dot(q, q)
         e = dot(p, q)
-        sketch.write(C, pages, at, words, n, D, K, move(p, q, ALONG * e, BACK))
-        sketch.write(C, pages, at, words, n + 1, D, K, move(q, p, ALONG * e, BACK))
+        for side in range(2):
+            sketch.mark(pages, at, n + side, D, K)
+        sketch.write(C, at, words, n, D, K, move(p, q, ALONG * e, BACK))
+        sketch.write(C, at, words, n + 1, D, K, move(q, p, ALONG * e, BACK))
 
 
 @njit
 def sketch_plain(C, pages, at, words, out):
     p, q, products = np.empty(D, np.float32), np.empty(D, np.float32), np.empty(D, np.float32)
     steps = np.empty((2, D), np.float32)
-    for n in range(0, at.shape[0], 2):
+    for n in range(0, at.shape[1], 2):
         plain_read(C, at, words, n, p)
         plain_read(C, at, words, n + 1, q)
         out[n] = plain_dot(p, p, products) + plain_dot(q, q, products)
@@ -89,28 +91,28 @@ def sketch_plain(C, pages, at, words, out):
         plain_move(q, p, ALONG * e, BACK, steps[1])
         for side in range(2):
             for j in range(K):
-                sketch.touch_floats(pages, at[n + side, j], D)
+                sketch.touch_floats(pages, at[j, n + side], D)
             plain_write(C, at, words, n + side, steps[side])
 
 
 @njit
 def dense_simd(C, pages, at, _words, out):
-    for n in range(0, at.shape[0], 2):
-        p, q = load(C, at[n, 0], D), load(C, at[n + 1, 0], D)
+    for n in range(0, at.shape[1], 2):
+        p, q = load(C, at[0, n], D), load(C, at[0, n + 1], D)
         out[n] = dot(p, p) + dot(q, q)
         e = dot(p, q)
         for side in range(2):
-            sketch.touch_floats(pages, at[n + side, 0], D)
-        store(C, at[n, 0], add(p, move(p, q, ALONG * e, BACK)))
-        store(C, at[n + 1, 0], add(q, move(q, p, ALONG * e, BACK)))
+            sketch.touch_floats(pages, at[0, n + side], D)
+        store(C, at[0, n], add(p, move(p, q, ALONG * e, BACK)))
+        store(C, at[0, n + 1], add(q, move(q, p, ALONG * e, BACK)))
 
 
 @njit
 def dense_plain(C, pages, at, _words, out):
     p, q, products = np.empty(D, np.float32), np.empty(D, np.float32), np.empty(D, np.float32)
     steps = np.empty((2, D), np.float32)
-    for n in range(0, at.shape[0], 2):
-        a, b = np.uint64(at[n, 0]), np.uint64(at[n + 1, 0])
+    for n in range(0, at.shape[1], 2):
+        a, b = np.uint64(at[0, n]), np.uint64(at[0, n + 1])
         for m in range(D):
             p[np.uint64(m)] = C[a + np.uint64(m)]
             q[np.uint64(m)] = C[b + np.uint64(m)]
@@ -119,7 +121,7 @@ def dense_plain(C, pages, at, _words, out):
         plain_move(p, q, ALONG * e, BACK, steps[0])
         plain_move(q, p, ALONG * e, BACK, steps[1])
         for side in range(2):
-            sketch.touch_floats(pages, at[n + side, 0], D)
+            sketch.touch_floats(pages, at[0, n + side], D)
         for m in range(D):
             C[a + np.uint64(m)] = p[np.uint64(m)] + steps[0, m]
         for m in range(D):
@@ -131,10 +133,10 @@ def _timed(kernel: Callable[..., None]) -> tuple[float, bytes]:
     C = (0.3 * random.standard_normal(BLOCKS * D)).astype(np.float32)
     # Users in the lower half, items in the upper: no step moves one block twice as two vectors.
     half = BLOCKS // 2
-    at = random.integers(0, half, (2 * STEPS, K)) * D
-    at[1::2] += half * D
+    at = random.integers(0, half, (K, 2 * STEPS)) * D
+    at[:, 1::2] += half * D
     words = random.integers(0, 2**64, at.shape, np.uint64)
-    pages, out = np.zeros(1 + C.nbytes // 2**16, np.uint8), np.zeros(len(at))
+    pages, out = np.zeros(1 + C.nbytes // 2**16, np.uint8), np.zeros(2 * STEPS)
     began = process_time()
     kernel(C, pages, at, words, out)
     return process_time() - began, C.tobytes() + pages.tobytes() + out.tobytes()

@@ -66,12 +66,13 @@ def step_kernel(n: int) -> Callable[..., None]:
 
     @njit
     def steps(C, pages, at, words, out):
-        for row in range(1, words.shape[0]):
+        for row in range(1, words.shape[1]):
             p = sketch.read(C, at, words, row - 1, n, _DEPTH)
             q = sketch.read(C, at, words, row, n, _DEPTH)
             out[row] = dot(p, q)
             along = out[row] / (1.0 + out[row] * out[row])  # bounded: NaNs have no defined bits
-            sketch.write(C, pages, at, words, row, n, _DEPTH, move(p, q, along, 0.125))
+            sketch.mark(pages, at, row, n, _DEPTH)
+            sketch.write(C, at, words, row, n, _DEPTH, move(p, q, along, 0.125))
 
     return steps
 
@@ -110,8 +111,8 @@ def step(n: int) -> tuple[str, bool]:
     """Return the digest of a sketch of n factors after some steps, and whether zmm occurs."""
     random, kernel = np.random.default_rng(n), step_kernel(n)
     C = random.normal(size=_ROWS * n).astype(np.float32)
-    at = random.integers(0, _ROWS, (_ROWS, _DEPTH)) * n
-    words = random.integers(0, 2**64, (_ROWS, _DEPTH), np.uint64)
+    at = random.integers(0, _ROWS, (_DEPTH, _ROWS)) * n
+    words = random.integers(0, 2**64, (_DEPTH, _ROWS), np.uint64)
     pages, out = np.zeros(1, np.uint8), np.zeros(_ROWS)
     _call(kernel, C, pages, at, words, out)
     assert np.isfinite(C).all()
