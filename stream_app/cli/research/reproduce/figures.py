@@ -13,6 +13,7 @@ from stream_app.cli.research.reproduce.sources import Sources
 from stream_app.errors import UsageError
 from stream_app.evaluation.papers import (
     balu_2016_codes,
+    balu_2016_factorization,
     balu_2016_profiles,
     guerraoui_2017,
     park_2011,
@@ -115,6 +116,41 @@ def _of_profiles(figure: Callable[..., Figure], sources: Sources, advance: Advan
     )  # fmt: skip
 
 
+def _t4_2(sources: Sources, advance: Advance) -> Figure:
+    folds, epochs = (1, 3) if sources.quick else (3, 20)
+    return balu_2016_factorization.t4_2(
+        _stars(sources.ratings("ml-1m")), folds, epochs, not sources.quick, sources.seed, advance
+    )
+
+
+def _f4_1(sources: Sources, advance: Advance) -> Figure:
+    return _by_epochs(balu_2016_factorization.f4_1, sources, advance)
+
+
+def _f4_3(sources: Sources, advance: Advance) -> Figure:
+    return _by_epochs(balu_2016_factorization.f4_3, sources, advance)
+
+
+def _f4_4(sources: Sources, advance: Advance) -> Figure:
+    ratings = _stars(sources.ratings("ml-1m"))
+    return balu_2016_factorization.f4_4(ratings, seed=sources.seed, progress=advance)
+
+
+def _f4_5(sources: Sources, advance: Advance) -> Figure:
+    return _by_epochs(balu_2016_factorization.f4_5, sources, advance)
+
+
+def _f4_7(sources: Sources, advance: Advance) -> Figure:
+    return _by_epochs(balu_2016_factorization.f4_7, sources, advance)
+
+
+def _by_epochs(figure: Callable[..., Figure], sources: Sources, advance: Advance) -> Figure:
+    return figure(
+        _stars(sources.ratings("ml-1m")),
+        epochs=3 if sources.quick else 20, seed=sources.seed, progress=advance,
+    )  # fmt: skip
+
+
 def _t5_1(sources: Sources, advance: Advance) -> Figure:
     count, frames = (20_000, 1) if sources.quick else (1_000_000, 3)
     sources.used.append(f"generated, {count:,} directions")
@@ -157,6 +193,12 @@ FIGURES: tuple[Reproducible, ...] = (
     Reproducible("F9", "S004", "profiles reconstructed from one release", "ml-100k", _f9),
     Reproducible("F10", "S004", "the first ten items of a reconstruction", "ml-100k", _f10),
     Reproducible("F11", "S004", "neighbours against reconstruction", "ml-100k", _f11),
+    Reproducible("T4.2", "S004", "error of factorization in a sketch", "ml-1m", _t4_2),
+    Reproducible("F4.1", "S004", "error by components and compression", "ml-1m", _f4_1),
+    Reproducible("F4.3", "S004", "error by epoch", "ml-1m", _f4_3),
+    Reproducible("F4.4", "S004", "error after one pass", "ml-1m", _f4_4),
+    Reproducible("F4.5", "S004", "error by the pull lambda", "ml-1m", _f4_5),
+    Reproducible("F4.7", "S004", "error where large errors are skipped", "ml-1m", _f4_7),
     Reproducible("T5.1", "S004", "error, entropy and time of short codes", "generated", _t5_1),
     Reproducible("F5.1", "S004", "error of a cosine estimated from a code", "generated", _f5_1),
     Reproducible("F5.2", "S004", "the nearest vector, found by codes", "generated, sift", _f5_2),
