@@ -10,7 +10,14 @@ import pytest
 
 from stream_app.models.sketches.bloom import expected_false_positive_ratio
 from stream_app.wire import decode_many
-from tests.benchmarks import contest, decoding, learning_peers, mechanism_peers, sketch_peers
+from tests.benchmarks import (
+    contest,
+    decoding,
+    learning_peers,
+    mechanism_peers,
+    search_peers,
+    sketch_peers,
+)
 from tests.fixtures.movielens import Ratings
 
 
@@ -94,3 +101,15 @@ def test_without_peers_our_decoders_are_measured_and_agree(monkeypatch: pytest.M
     expected = (batch.devices, batch.seqs, batch.mechanisms, batch.epochs, batch.counts)
     for theirs, ours in zip(checked, (*expected, batch.items, batch.reports), strict=True):
         assert np.array_equal(theirs, ours)
+
+
+def test_without_peers_searches_measure_ours_and_name_them() -> None:
+    figures = search_peers.measure((300,))
+    rates = {figure.name for figure in figures if figure.unit == "queries/s"}
+    assert rates == {f"search {name}, 300 items" for name in ("exact", "pca", "qoLSH")}
+    assert [figure.value for figure in figures if figure.unit == "recall@100"] == [1.0] * 3
+    absent = [figure.name for figure in figures if math.isnan(figure.value)]
+    assert absent == [
+        f"search {module}, 300 items (skipped: {module} is not installed)"
+        for module in ("faiss", "hnswlib")
+    ]

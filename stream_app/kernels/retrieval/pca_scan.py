@@ -24,6 +24,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from stream_app.kernels.machine.prefetch import prefetch
 from stream_app.kernels.machine.short_lanes import (
     add,
     load,
@@ -41,6 +42,8 @@ COARSE, FINE = 8, 8
 COLUMNS = 1 + COARSE + FINE
 MOST_WEIGHT = 258  # 258 * 127 < 2^15
 SAMPLED_GROUPS = 256
+_AHEAD = 64  # groups whose second estimates are asked for before they are read
+_COARSE_TIMES = 3  # so many times the shortlist pass by the first estimate
 _LOWEST = -(2**15)
 _COARSE_BYTES, _FINE_BYTES = GROUP * (1 + COARSE), GROUP * FINE
 
@@ -141,7 +144,7 @@ def thresholds(coarse, fine, weights, size, shortlist, sample):
         store(sample[1], t * GROUP, add(estimate, _estimate(fine, g * _FINE_BYTES, v)))
     share = taken * GROUP / size
     # A few more than the share of the rank, so that few samples do not decide.
-    coarse_rank = np.int64(8 * shortlist * share) + 16
+    coarse_rank = np.int64(_COARSE_TIMES * shortlist * share) + 16
     rank = np.int64(1.25 * shortlist * share) + 12
     if coarse_rank >= taken * GROUP:
         return np.int64(_LOWEST), np.int64(_LOWEST)
@@ -156,26 +159,34 @@ def candidates(coarse, fine, weights, size, coarse_least, least, rows, estimates
     """
     w, v = _spread_weights(weights)
     coarse_bound, bound = spread(np.int16(coarse_least)), spread(np.int16(least))
-    full = np.empty(GROUP, np.int16)
+    estimates_of = np.empty((_AHEAD + 1) * GROUP, np.int16)
+    hit = np.empty(_AHEAD + 1, np.int64)
+    groups = (size + GROUP - 1) // GROUP
     found = 0
-    for g in range((size + GROUP - 1) // GROUP):
-        estimate = _coarse_estimate(coarse, g, w)
-        if reaching(estimate, coarse_bound) == 0:
-            continue
-        estimate = add(estimate, _estimate(fine, g * _FINE_BYTES, v))
-        hits = reaching(estimate, bound)
-        if hits == 0:
-            continue
-        store(full, 0, estimate)
-        base = g * GROUP
-        if size - base < GROUP:
-            hits &= (np.uint64(1) << np.uint64(size - base)) - np.uint64(1)
-        while hits != 0:
-            i = np.int64(popcount((hits & (~hits + np.uint64(1))) - np.uint64(1)))
-            rows[found] = base + i
-            estimates[found] = np.uint64(np.int64(full[i]) + 2**15)
-            found += 1
-            hits &= hits - np.uint64(1)
+    for begin in range(0, groups, _AHEAD):
+        hits = 0
+        for g in range(begin, min(begin + _AHEAD, groups)):
+            estimate = _coarse_estimate(coarse, g, w)
+            store(estimates_of, hits * GROUP, estimate)
+            hit[hits] = g
+            hits += np.int64(reaching(estimate, coarse_bound) != 0)  # a branch would be guessed
+        for x in range(hits):
+            for line in range(0, _FINE_BYTES, 64):
+                prefetch(fine, hit[x] * _FINE_BYTES + line)
+        for x in range(hits):
+            g = hit[x]
+            estimate = add(load(estimates_of, x * GROUP), _estimate(fine, g * _FINE_BYTES, v))
+            reached = reaching(estimate, bound)
+            store(estimates_of, x * GROUP, estimate)
+            base = g * GROUP
+            if size - base < GROUP:
+                reached &= (np.uint64(1) << np.uint64(size - base)) - np.uint64(1)
+            while reached != 0:
+                i = np.int64(popcount((reached & (~reached + np.uint64(1))) - np.uint64(1)))
+                rows[found] = base + i
+                estimates[found] = np.uint64(np.int64(estimates_of[x * GROUP + i]) + 2**15)
+                found += 1
+                reached &= reached - np.uint64(1)
     return found
 
 
