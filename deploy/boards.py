@@ -334,6 +334,20 @@ OVERVIEW = Board(
         ),
         Panel(
             STREAM,
+            "The learning thread's time",
+            "percentunit",
+            (
+                Curve(
+                    "sum by (activity) "
+                    f"(rate(murmurec_learning_thread_seconds_total{ME}[$__rate_interval]))",
+                    "{{activity}}",
+                ),
+            ),
+            "Share of a second spent waiting, applying and measuring. A worker that catches up "
+            "should hardly wait.",
+        ),
+        Panel(
+            STREAM,
             "Rounds",
             "ops",
             (Curve(f"rate(murmurec_rounds_total{ME}[$__rate_interval])", "{{instance}}"),),

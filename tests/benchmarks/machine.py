@@ -17,7 +17,7 @@ FLAGS = {"avx2": "avx2", "avx512": "avx512f", "neon": "neon"}  # ours: LLVM's
 OURS = ("numpy", "numba", "msgspec")
 PEERS = (
     "river", "scikit-surprise", "implicit", "faiss-cpu", "hnswlib", "rbloom", "datasketches",
-    "opendp",
+    "opendp", "orjson", "pysimdjson",
 )  # fmt: skip
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
 

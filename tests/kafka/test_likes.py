@@ -57,7 +57,7 @@ def test_an_epoch_of_likes_is_learned_and_recomputed(
     replay += ["--scope", "scope.txt", "--scale", "1", "5", "1", "--journal", "device.journal"]
     assert run([*replay, *where, "--json"]) == 0
     output = capsys.readouterr()
-    row = json.loads(output.out)
+    row = json.loads(output.out.splitlines()[-1])
     assert (row["reports"], row["events_accepted"]) == (USERS * SCOPE, USERS)
     assert "whether it is a like" in output.err
     state = worker.wait_for(ends_of(kafka, topics))

@@ -6,7 +6,7 @@
     like        = the lowest level of the upper three tenths of the scale: 4 and 5 of 1 .. 5
 
 z is the report, through its exact channel; t the predicted rating, rounded to a fifth of a star;
-c is such that the prior has the mean t, as in `kernels/factorization/channel_posterior.py`. Half a
+c is such that the prior has the mean t, as in `channel_posterior.py` of the kernels. Half a
 weight is for the rating itself, because what a device has rated says more about its taste than how
 it has rated it: nDCG@10 of a device's lists, on splits inside the training part, at epsilon 1, with
 15 P and with the above: ML-1M .143 and .150, ML-100K .172 and .185, amazon movies .123 and .130.
