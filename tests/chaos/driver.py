@@ -96,6 +96,8 @@ class Siege:
             life.running.wait_until_ready()
         for life in self._lives:
             life.applies_beyond(0, _AGAIN_SECONDS)
+        # A query counts as unanswered only where the readers of the queries had formed their group.
+        self._answer_beyond(0)
 
     # --- killing --------------------------------------------------------------------------
 
