@@ -1,7 +1,10 @@
 """Matrix factorization over many epochs: ordinary, in a count sketch, by feature hashing.
 
     eta_t = eta / (1 + t / T),    t = 0 .. T - 1                                  (Balu 2016, 4.1.5)
-    cells w k = ceil(n d / gamma) of n users and items; k = 1 is feature hashing
+    cells w k = ceil(n d / gamma) of n users and items
+
+With k = 1, feature hashing, every component has a cell of its own, as in the thesis; with more rows
+a whole vector lies at one address a row, which is as accurate and faster.
 
 Mean and biases are learned in the model, exactly, by all three methods: the thesis subtracts means
 beforehand. Orders of ratings and first values come from the seed: equal seeds, equal models.
@@ -19,6 +22,11 @@ from stream_app.kernels.factorization.count_sketch_blocked import place
 from stream_app.kernels.factorization.initialization import UNIT, fill
 from stream_app.kernels.machine.hashing import hash64
 from stream_app.kernels.trainers.epochs import epoch_of, predictions_of
+from stream_app.kernels.trainers.hashed_epochs import (
+    hashed_epoch_of,
+    hashed_predictions_of,
+    place_cells,
+)
 from stream_app.models.seeds import CELLS, ITEMS, USERS, derive_seed
 
 _FIRST_SD = 0.1
@@ -26,8 +34,8 @@ _FIRST_SD = 0.1
 
 @dataclass(frozen=True)
 class Method:
-    """How vectors are kept: `depth` blocks a vector in 1 / `gamma` of the cells of the ordinary
-    model, or, with depth 0, in a row of their own."""
+    """How vectors are kept: in `depth` rows of 1 / `gamma` of the cells of the ordinary model, or,
+    with depth 0, in a row of their own."""
 
     name: str
     depth: int = 0
@@ -78,6 +86,11 @@ class EpochModel:
         self.method, self.factors = method, factors
         depth = max(method.depth, 1)
         self._depth = depth
+        hashed = method.depth == 1
+        self._epoch = hashed_epoch_of(factors) if hashed else epoch_of(factors, depth)
+        self._predictions = (
+            hashed_predictions_of(factors) if hashed else predictions_of(factors, depth)
+        )
         entities = users + items
         blocks = entities if not method.depth else math.ceil(entities / (method.gamma * depth))
         self._cells = np.zeros(blocks * depth * factors, np.float32)
@@ -95,13 +108,18 @@ class EpochModel:
 
     def _placed(
         self, many: int, first: int, salt: np.uint64, blocks: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    ) -> tuple[NDArray[np.int64], NDArray[np.generic]]:
+        hashes = np.array([hash64(np.uint64(n) + salt) for n in range(many)], np.uint64)
+        if self.method.depth == 1:
+            cells = np.empty((many, self.factors), np.int64)
+            signs = np.empty((many, self.factors), np.float32)
+            place_cells(hashes, np.uint64(self._cells.size), cells, signs)
+            return cells, signs
         at = np.empty((self._depth, many), np.int64)
         words = np.zeros((self._depth, many), np.uint64)
         if not self.method.depth:
             at[0] = (first + np.arange(many)) * self.factors
             return at, words
-        hashes = np.array([hash64(np.uint64(n) + salt) for n in range(many)], np.uint64)
         place(hashes, self.factors, self._depth, np.uint64(blocks), at, words)
         return at, words
 
@@ -115,7 +133,7 @@ class EpochModel:
         if not epoch:
             self._mean = math.fsum(part.stars) / max(len(part), 1)
         order = np.random.default_rng((self._seed, epoch)).permutation(len(part))
-        self.skipped = epoch_of(self.factors, self._depth)(
+        self.skipped = self._epoch(
             self._cells, *self._places, *self._biases, self._mean,
             part.users, part.items, part.stars, order,
             steps.eta / (1 + epoch / steps.epochs), steps.lam, steps.clip,
@@ -124,7 +142,7 @@ class EpochModel:
     def predict(self, part: Part) -> NDArray[np.float64]:
         """Return the predicted stars, within 1 .. 5."""
         out = np.empty(len(part))
-        predictions_of(self.factors, self._depth)(
+        self._predictions(
             self._cells, *self._places, *self._biases, self._mean, part.users, part.items, out
         )
         return out
