@@ -19,7 +19,20 @@ import numpy as np
 from numba import njit
 
 from stream_app.kernels.factorization.count_sketch_blocked import read, write
+from stream_app.kernels.machine.prefetch import prefetch
 from stream_app.kernels.machine.simd import add, multiply, scale, total
+
+FAR, NEAR = 48, 12  # ratings ahead: columns are asked for, then blocks
+LINE = 16  # floats in a cache line
+
+
+@njit(cache=True, nogil=True, inline="always")
+def fetch_columns(users, items, stars, order, n):
+    """Prefetch the columns of the rating FAR places behind place n of the order."""
+    far = order[min(n + FAR, order.size - 1)]
+    prefetch(users, far)
+    prefetch(items, far)
+    prefetch(stars, far)
 
 
 @cache
@@ -34,6 +47,12 @@ def epoch_of(D, K):
         """Learn every rating once in the given order; return how many were skipped."""
         skipped = 0
         for n in range(order.size):
+            fetch_columns(users, items, stars, order, n)
+            near = order[min(n + NEAR, order.size - 1)]
+            for j in range(K):
+                for line in range(0, D, LINE):
+                    prefetch(C, at_u[j, users[near]] + line)
+                    prefetch(C, at_i[j, items[near]] + line)
             u, i = users[order[n]], items[order[n]]
             p = read(C, at_u, words_u, u, D, K)
             q = read(C, at_i, words_i, i, D, K)

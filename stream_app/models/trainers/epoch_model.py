@@ -128,11 +128,15 @@ class EpochModel:
         """Bytes of cells and biases."""
         return self._cells.nbytes + sum(biases.nbytes for biases in self._biases)
 
-    def learn(self, part: Part, steps: Steps, epoch: int) -> None:
-        """Learn every rating of a part once; `epoch` counts from 0."""
+    def learn(self, part: Part, steps: Steps, epoch: int, shuffled: bool = True) -> None:
+        """Learn every rating of a part once, in a new random order or in the order given; `epoch`
+        counts from 0."""
         if not epoch:
             self._mean = math.fsum(part.stars) / max(len(part), 1)
-        order = np.random.default_rng((self._seed, epoch)).permutation(len(part))
+        if shuffled:
+            order = np.random.default_rng((self._seed, epoch)).permutation(len(part))
+        else:
+            order = np.arange(len(part))
         self.skipped = self._epoch(
             self._cells, *self._places, *self._biases, self._mean,
             part.users, part.items, part.stars, order,
