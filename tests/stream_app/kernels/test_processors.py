@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import subprocess
@@ -16,7 +17,9 @@ ROOT = Path(__file__).parents[3]
 # SSE4 alone, AVX2 twice, AVX-512.
 PROCESSORS = ("x86-64-v2", "haswell", "znver3", "skylake-avx512")
 WIDTHS = (1, 2, 7, 8, 31, 32, 33, 40, 63, 64, 65, 100, 130)
-SOME_WIDTHS = (33, 40, 63)
+FEW_WIDTHS = (7, 33, 63, 100)  # of further processors
+SOME_WIDTHS = (33, 63)
+A_WIDTH = (33,)  # of whole learners, each of which compiles for seconds
 EVERY_WIDTH = range(1, 131)
 # What this processor must have in order to run what is compiled for another.
 NEEDED = {
@@ -60,10 +63,16 @@ def check(kind: str, widths: Any, processor: str, cache: Path) -> None:
         check_compiles("step" if kind == "learners" else kind, widths, processor, cache)
         return
     compiled = run_program(kind, *widths, cache=cache, **set_to(processor))
-    plain = run_program(kind, *widths, cache=cache, disable_jit="1")
+    plain = uncompiled(kind, tuple(widths))
     assert compiled["digests"] == plain["digests"]
     assert compiled["zmm"] == (processor in WITH_AVX512)
     assert plain["zmm"] is None
+
+
+@functools.cache
+def uncompiled(kind: str, widths: tuple[int, ...]) -> dict[str, Any]:
+    """Return what plain numpy finds, the same for every processor; it reads no cache."""
+    return run_program(kind, *widths, cache=ROOT, disable_jit="1")
 
 
 def check_compiles(kind: str, widths: Any, processor: str, cache: Path) -> None:
@@ -81,7 +90,7 @@ def set_to(processor: str) -> dict[str, str]:
 @x86_only
 @pytest.mark.parametrize("processor", [*PROCESSORS, "sapphirerapids"])
 def test_vectors_have_the_same_bits_on_every_processor(processor: str, tmp_path: Path) -> None:
-    check("vectors", WIDTHS, processor, tmp_path)
+    check("vectors", WIDTHS if processor == PROCESSORS[0] else FEW_WIDTHS, processor, tmp_path)
 
 
 @x86_only
@@ -91,7 +100,7 @@ def test_a_step_of_the_sketch_has_the_same_bits_without_avx512(tmp_path: Path) -
 
 @x86_only
 def test_learners_have_the_same_bits_without_avx512(tmp_path: Path) -> None:
-    check("learners", SOME_WIDTHS, "haswell", tmp_path)
+    check("learners", A_WIDTH, "haswell", tmp_path)
 
 
 @x86_only
@@ -102,7 +111,7 @@ def test_eigenvectors_have_the_same_bits_without_avx512(tmp_path: Path) -> None:
 @x86_only
 @pytest.mark.parametrize("processor", ["x86-64-v2", "haswell", "skylake-avx512"])
 def test_codes_have_the_same_bits_on_every_processor(processor: str, tmp_path: Path) -> None:
-    check("codes", (3, 8, 33), processor, tmp_path)
+    check("codes", (3, 33), processor, tmp_path)
 
 
 @x86_only
@@ -117,7 +126,7 @@ def test_kernels_compile_for_a_processor_that_this_machine_cannot_run(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(NEEDED, "haswell", ("a feature that no machine has",))
-    check(kind, SOME_WIDTHS, "haswell", tmp_path)
+    check(kind, A_WIDTH, "haswell", tmp_path)
 
 
 def check_arm64(widths: Any, cache: Path) -> None:

@@ -270,7 +270,8 @@ def test_dense_keeps_rows_in_the_order_of_first_learning() -> None:
     assert len(learner.arrays()["user_vectors"]) == 2 * SIZES["factors"]
 
 
-@pytest.mark.parametrize("factors", [1, 3, 8, 13, 32, 33, 64, 100])
+# Each compiles for seconds; every width of vectors is checked for every processor elsewhere.
+@pytest.mark.parametrize("factors", [1, 13, 33, 100])
 @pytest.mark.parametrize("model", ["sketch"])
 def test_any_number_of_factors_works(model: str, factors: int) -> None:
     sizes = {
