@@ -2,7 +2,7 @@
 
 Figures with names of these forms are also points of a plot (`plots.py`):
 
-    search METHOD, N items[, SETTING]     "queries/s" and "recall@100", one figure each
+    search METHOD, N items[, SETTING]     "queries/s", "recall@100" and others, one figure each
     memory MODEL, N bytes[ (NOTE)]        "stars" (RMSE) or "nDCG@10"
     epsilon MODEL, E                      "stars" or "nDCG@10"; E may be "no noise"
     message PATH, N ratings               "M ratings/s" by ratings in one message

@@ -106,8 +106,9 @@ def test_without_peers_our_decoders_are_measured_and_agree(monkeypatch: pytest.M
 def test_without_peers_searches_measure_ours_and_name_them() -> None:
     figures = search_peers.measure((300,))
     rates = {figure.name for figure in figures if figure.unit == "queries/s"}
-    assert rates == {f"search {name}, 300 items" for name in ("exact", "pca", "qoLSH")}
-    assert [figure.value for figure in figures if figure.unit == "recall@100"] == [1.0] * 3
+    assert rates == {f"search {name}, 300 items" for name in ("exact", "pca", "qoLSH", "numpy")}
+    for unit in ("recall@10", "recall@100"):
+        assert [figure.value for figure in figures if figure.unit == unit] == [1.0] * 4
     absent = [figure.name for figure in figures if math.isnan(figure.value)]
     assert absent == [
         f"search {module}, 300 items (skipped: {module} is not installed)"
