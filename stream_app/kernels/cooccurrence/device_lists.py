@@ -129,25 +129,67 @@ def append(
 ):  # fmt: skip
     """Add an entry to an opened list; return the new number of blocks."""
     touch_triple(ends_pages, device, FLOATS)
-    last, entries, ring = ends[device, LAST], ends[device, ENTRIES], ends[device, RING]
-    fresh = entries & (BLOCK - 1) == 0
-    if fresh:
-        if entries >> BLOCK_BITS < ring:
-            last = links[last]
-        elif ring < most:
-            block, block_count = _allotted(links, free, links_pages, free_pages, block_count)
-            touch_float(links_pages, last)
-            links[block] = links[last]
-            links[last] = block
-            last = block
-            ends[device, RING] = ring + 1
-        else:
-            last = links[last]
-            entries -= BLOCK
+    entries = ends[device, ENTRIES]
+    if entries & (BLOCK - 1) == 0:
+        entries, block_count = _next_block(
+            ends, blocks, links, free, blocks_pages, links_pages, free_pages, block_count, most,
+            device,
+        )  # fmt: skip
+    last = ends[device, LAST]
     _touch_block(blocks_pages, blocks, last)
-    if fresh:
-        blocks[last, :] = 0
-        ends[device, LAST] = last
     blocks[last, entries & (BLOCK - 1)] = entry
     ends[device, ENTRIES] = entries + 1
     return block_count
+
+
+@njit(cache=True, nogil=True)
+def append_many(
+    ends, blocks, links, free, ends_pages, blocks_pages, links_pages, free_pages, block_count, most,
+    device, window, first, stop,
+):  # fmt: skip
+    """Add the entries window[first:stop] to an opened list, as `append` one after another would;
+    return the new number of blocks."""
+    if first < stop:
+        touch_triple(ends_pages, device, FLOATS)
+    while first < stop:
+        entries = ends[device, ENTRIES]
+        if entries & (BLOCK - 1) == 0:
+            entries, block_count = _next_block(
+                ends, blocks, links, free, blocks_pages, links_pages, free_pages, block_count, most,
+                device,
+            )  # fmt: skip
+        last, place = ends[device, LAST], entries & (BLOCK - 1)
+        many = min(BLOCK - place, stop - first)
+        _touch_block(blocks_pages, blocks, last)
+        for k in range(many):
+            blocks[last, place + k] = window[first + k]
+        first += many
+        ends[device, ENTRIES] = entries + many
+    return block_count
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _next_block(
+    ends, blocks, links, free, blocks_pages, links_pages, free_pages, block_count, most, device
+):  # fmt: skip
+    """Begin the next block of a list whose last one is full, or that is empty, and clear it; return
+    the number of entries, less those of the oldest block where that one is taken, and the new
+    number of blocks. The caller marks `ends`."""
+    last, entries, ring = ends[device, LAST], ends[device, ENTRIES], ends[device, RING]
+    if entries >> BLOCK_BITS < ring:
+        last = links[last]
+    elif ring < most:
+        block, block_count = _allotted(links, free, links_pages, free_pages, block_count)
+        touch_float(links_pages, last)
+        links[block] = links[last]
+        links[last] = block
+        last = block
+        ends[device, RING] = ring + 1
+    else:
+        last = links[last]
+        entries -= BLOCK
+    _touch_block(blocks_pages, blocks, last)
+    for k in range(BLOCK):
+        blocks[last, k] = 0
+    ends[device, LAST] = last
+    return entries, block_count

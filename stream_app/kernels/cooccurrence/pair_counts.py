@@ -22,7 +22,7 @@ items without a slot are counted in `counts` alone.
 head_rows (H,) int64, the item of each slot;  slots (n,) int16, the slot of each item or -1;
 counts (n,) int64;  totals (2,) int64;  numbers (2,) int64, opened lists and ratings in arrival
 order;  moments (H, 3) int64;  tables: the arguments of `add_waiting` up to the pages;  window (at
-least 48 most,) uint16, waiting (n, 4), tally (H + 1,) and order (n,) int32, scratch.
+least 48 most,) uint16, waiting (n, 4) int32 and `scratch`, the last arguments of `add_waiting`.
 """
 
 from __future__ import annotations
@@ -32,11 +32,10 @@ from numba import njit
 
 from stream_app.kernels.cooccurrence.device_lists import (
     BLOCK,
-    ENTRIES,
     RING,
     WEIGHT_BITS,
     WEIGHT_MASK,
-    append,
+    append_many,
     gather,
     opened,
     replace_entry,
@@ -84,7 +83,7 @@ def count_records(
     head_rows, slots, counts, totals, used,
     ends, blocks, links, free, block_count, most,
     moments, numbers, tables, counts_pages, ends_pages, blocks_pages, links_pages, free_pages,
-    window, waiting, tally, order,
+    window, waiting, scratch,
     devices, sizes, rows, channels, reports, predicted, skipped, starts, alphabets, weights,
 ):  # fmt: skip
     """Count records, each of one device, in order; return the new (used slots, blocks).
@@ -102,10 +101,11 @@ def count_records(
             ends, links, free, ends_pages, links_pages, free_pages, block_count, device
         )  # fmt: skip
         if stop + 2 * BLOCK * most >= window.size:
-            add_waiting(*tables, window, waiting, queued, tally, order)
+            add_waiting(*tables, window, waiting, queued, *scratch)
             stop, queued = 0, 0
         start = stop
         stop = gather(ends, blocks, links, device, window, start)
+        kept = stop  # what follows in the window is not in the list yet
         for n in range(first_rating, stop_record):
             c = channels[n]
             if skipped[n] or reports[n] >= alphabets[c]:
@@ -132,16 +132,24 @@ def count_records(
             place = _place(window, start, stop, first)
             if place >= 0 and window[place] == entry:
                 continue
-            if queued == order.size or 2 * stop - start >= window.size:
-                add_waiting(*tables, window, waiting, queued, tally, order)
+            if place >= 0 or queued == len(waiting) or 2 * stop - start >= window.size:
+                block_count = append_many(
+                    ends, blocks, links, free, ends_pages, blocks_pages, links_pages, free_pages,
+                    block_count, most, device, window, kept, stop,
+                )  # fmt: skip
+                kept = stop
+            if queued == len(waiting) or 2 * stop - start >= window.size:
+                add_waiting(*tables, window, waiting, queued, *scratch)
                 place -= start if place >= 0 else 0
-                stop, start, queued = _copied(window, start, stop, 0), 0, 0
+                kept, start, queued = _copied(window, start, stop, 0), 0, 0
+                stop = kept
             if place >= 0:
                 old = np.int64(window[place]) & WEIGHT_MASK
                 moments[slot, WEIGHTS] += weight - old
                 moments[slot, SQUARES] += weight * weight - old * old
                 place -= start
-                stop, start = _copied(window, start, stop, stop), stop
+                kept, start = _copied(window, start, stop, stop), stop
+                stop = kept
                 window[start + place] = entry
                 replace_entry(ends, blocks, links, blocks_pages, device, place, entry)
                 continue
@@ -155,14 +163,13 @@ def count_records(
                 waiting[queued, KIND] |= ALONE
                 numbers[IN_ORDER] += 1
             queued += 1
-            entries = ends[device, ENTRIES]
-            block_count = append(
-                ends, blocks, links, free, ends_pages, blocks_pages, links_pages, free_pages,
-                block_count, most, device, entry,
-            )  # fmt: skip
-            if ends[device, ENTRIES] <= entries:
+            if stop - start == BLOCK * most:
                 start += BLOCK
             window[stop] = entry
             stop += 1
-    add_waiting(*tables, window, waiting, queued, tally, order)
+        block_count = append_many(
+            ends, blocks, links, free, ends_pages, blocks_pages, links_pages, free_pages,
+            block_count, most, device, window, kept, stop,
+        )  # fmt: skip
+    add_waiting(*tables, window, waiting, queued, *scratch)
     return used, block_count

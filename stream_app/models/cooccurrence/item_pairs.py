@@ -110,8 +110,11 @@ class ItemPairs:
         self._scratch = (
             np.empty(_WINDOW, np.uint16),
             np.empty((_WAITING, 4), np.int32),
-            np.empty(size + 1, np.int32),
-            np.empty(_WAITING, np.int32),
+            (
+                np.empty(size + 1, np.int32),
+                np.empty(_WAITING, np.uint64),
+                np.zeros(size, np.uint16),
+            ),
         )
 
     def parts(self) -> dict[str, StatePart]:
