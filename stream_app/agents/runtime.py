@@ -253,7 +253,7 @@ class Runtime:
         self.metrics.query_answered(answer.method, time.perf_counter() - arrived)
         self._answered += 1
         if self._answered % max(_SAMPLE, self.recommender.candidates // _SCORED) == 0:
-            recall = self.recommender.recall(device, 10)
+            recall = self.recommender.recall(device, LIST_LENGTH)
             self.gauges.recall(recall)
             if self.recommender.level.observe(recall):
                 log.info("search.shortlist", **self.recommender.search_level())

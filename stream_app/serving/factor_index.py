@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.models.retrieval import RowFilter
+from stream_app.models.retrieval import RowFilter, recall
 from stream_app.models.retrieval.faster_index import new_index
 from stream_app.state.replica import Replica
 
@@ -77,6 +77,11 @@ class FactorIndex:
         rows = np.arange(len(self._replica.items))
         rows = rows[allowed(rows)]
         return rows[np.argsort(-self._scores(user, rows), kind="stable")[:count]]
+
+    def recall(self, user: int, count: int, listed: int, allowed: RowFilter) -> float:
+        """Return the share of the exact best `count` that a search for `listed` items found."""
+        rows, best = self.best(user, listed, allowed)[:count], self.exact_best(user, count, allowed)
+        return recall(self._scores(user, rows), self._scores(user, best))
 
     def _vector(self, user: int) -> NDArray[np.float32]:
         vectors, _ = self._replica.learner.users(np.array([user], np.uint64))

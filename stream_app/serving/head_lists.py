@@ -73,5 +73,5 @@ def index_recall(found: HeadScores, index: Index, count: int, listed: int) -> fl
     """Return the share of the exact best `count` by taste that a search for a list of `listed`
     items found."""
     scores, chosen = found.components.low_rank, candidates(found, "low_rank", index, listed)
-    best = top_slots(scores, count, found.allowed).astype(np.int64)
-    return recall(top_slots(scores, count, chosen).astype(np.int64), best)
+    best, listed_slots = top_slots(scores, count, found.allowed), top_slots(scores, count, chosen)
+    return recall(scores[listed_slots], scores[best])

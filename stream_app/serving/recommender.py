@@ -174,9 +174,7 @@ class Recommender:
         if self.served is None or self.served.index is None:
             if not self._factors.asked:
                 return float("nan")
-            allowed = self._filter(user)
-            best = self._factors.exact_best(user, count, allowed)
-            return retrieval.recall(self._factors.best(user, LIST_LENGTH, allowed)[:count], best)
+            return self._factors.recall(user, count, LIST_LENGTH, self._filter(user))
         return index_recall(
             self.head_scores(device, self.served), self.served.index, count, LIST_LENGTH
         )

@@ -85,7 +85,7 @@ def recalls(fast: Index, exact: Index, users: np.ndarray) -> tuple[float, float]
     """Return mean recall@10 and recall@100, of searches for as many."""
 
     def mean(count: int) -> float:
-        answers = ([i.search(p, count, everything)[0] for i in (fast, exact)] for p in users)
+        answers = ([i.search(p, count, everything)[1] for i in (fast, exact)] for p in users)
         return float(np.mean([recall(found, true) for found, true in answers]))
 
     return mean(10), mean(100)

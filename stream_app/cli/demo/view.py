@@ -73,7 +73,7 @@ def _rows(figures: Figures) -> list[tuple[str, str]]:
         "leakage": f"KL {n(f.kl_nats, '.5f')} nats, learned : held out; a measurement, no bound",
         "privacy": _protection(f),
         "queries": f"p50 {n(f.query_p50_ms, '.1f')} ms   p99 {n(f.query_p99_ms, '.1f')} ms   "
-        f"{f.index}, recall@10 {n(f.recall)}   unanswered {f.query_unanswered}",
+        f"{f.index}, recall@100 {n(f.recall)}   unanswered {f.query_unanswered}",
         "worker": f"{n(f.worker_rss_mb, '.0f')} MB resident",
         "lists": f"nDCG@10 {n(f.ndcg)} by {f.list_method or '-'}   popular {n(f.ndcg_popular)}   "
         "before each rating is learned",

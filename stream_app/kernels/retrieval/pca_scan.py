@@ -10,7 +10,8 @@ items). Rows come in groups of 32; of row r = 32 g + i,
     1  an estimate of every row from bias and COARSE components, 9 bytes a row
     2  where a row reaches a threshold, the estimate of its group from the other components, too
     3  of the rows that reach a second threshold, the best by their estimate (quickselect), if many
-    4  their exact scores, in the order of additions of `exact_scan.py`
+    4  their exact scores, in the order of additions of `exact_scan.py`, and those of every row with
+       a number that no byte holds
 
 The thresholds come from a sample of groups. Whatever they are, the scores are exact: a threshold
 too high is found out and the search goes over all rows. Integers are the same on every machine.
@@ -51,17 +52,17 @@ _COARSE_BYTES, _FINE_BYTES = GROUP * (1 + COARSE), GROUP * FINE
 @njit(cache=True, nogil=True)
 def weigh(vector, axes, scales, weights):
     """Write what a unit of each byte counts, in whole numbers of at most MOST_WEIGHT together, into
-    weights (COLUMNS,) int16; axes: (COARSE + FINE, d) float32, scales: (COLUMNS,) float32."""
+    weights (COLUMNS,) int16; axes: flat (d, COARSE + FINE) float32, scales: (COLUMNS,) float32."""
     units = np.zeros(COLUMNS)
     total = 0.0
     for c in range(COLUMNS):
         if scales[c] > 0:
             along = 1.0
             if c != COARSE:
-                axis = axes[c - np.int64(c > COARSE)]
+                axis = c - np.int64(c > COARSE)
                 along = 0.0
                 for k in range(vector.size):
-                    along += np.float64(vector[k]) * np.float64(axis[k])
+                    along += np.float64(vector[k]) * np.float64(axes[k * (COARSE + FINE) + axis])
             units[c] = along / np.float64(scales[c])
             total += abs(units[c])
     # Rounding to nearest may add half a unit a column.
@@ -222,12 +223,27 @@ def exact(vectors, biases, rows, many, vector, salt, scores, keys):
 
 
 @njit(cache=True, nogil=True)
+def _with_outliers(rows, many, beyond, outliers):
+    """Put all outliers behind those of rows[:many] that are none; return how many there are."""
+    kept = 0
+    for n in range(many):
+        rows[kept] = rows[n]
+        kept += np.int64(beyond[rows[n]] == 0)
+    for n in range(outliers.size):
+        rows[kept + n] = outliers[n]
+    return kept + outliers.size
+
+
+@njit(cache=True, nogil=True)
 def search(
-    coarse, fine, axes, scales, size, shortlist, count, vectors, biases, vector, salt, sample, rows,
-    keys, places, scores,
+    coarse, fine, axes, scales, beyond, outliers, size, shortlist, count, vectors, biases, vector,
+    salt, sample, rows, keys, places, scores,
 ):  # fmt: skip
     """Write the shortlist into `rows`, its exact `scores` and into `places` where the best `count`
-    of it are, unordered, with their keys in front; return how many there are."""
+    of it are, unordered, with their keys in front; return how many there are.
+
+    outliers: (o,) int64, the rows that are scored whatever their estimate is, marked in `beyond`.
+    """
     weights = np.empty(COLUMNS, np.int16)
     weigh(vector, axes, scales, weights)
     coarse_least, least = thresholds(coarse, fine, weights, size, shortlist, sample)
@@ -237,29 +253,11 @@ def search(
     if many > 2 * shortlist:
         partition(keys, rows, many, shortlist)
         many = shortlist
+    if outliers.size:
+        many = _with_outliers(rows, many, beyond, outliers)
     exact(vectors, biases, rows, many, vector, salt, scores, keys)
     for i in range(many):
         places[i] = i
     if count < many:
         partition(keys, places, many, count)
     return many
-
-
-@njit(cache=True, nogil=True)
-def encode(rotated, biases, rows, scales, coarse, fine):
-    """Set the codes of rows: rotated (n, COARSE + FINE) float32, scales (COLUMNS,) float32; return
-    how many numbers were outside the range of a byte."""
-    outside = 0
-    for n in range(rows.size):
-        g, i = rows[n] // GROUP, rows[n] % GROUP
-        for c in range(COLUMNS):
-            # The bias is the last of the coarse columns.
-            x = biases[n] if c == COARSE else rotated[n, c - np.int64(c > COARSE)]
-            x = np.rint(x * scales[c])
-            outside += np.int64(abs(x) > 127.0)
-            code = np.int8(min(max(x, np.float32(-127.0)), np.float32(127.0)))
-            if c <= COARSE:
-                coarse[g * _COARSE_BYTES + c * GROUP + i] = code
-            else:
-                fine[g * _FINE_BYTES + (c - 1 - COARSE) * GROUP + i] = code
-    return outside

@@ -2,8 +2,9 @@
 
 Which is faster depends on the machine and on the items: whenever the catalogue has doubled, from
 1,024 items on, both indexes hold the items, and a comparison, which a caller with a clock gives
-(`faster_index.py`), looks at both. The first time that it prefers the approximate one, that
-one stays. Without a comparison it is preferred from 8,192 items on.
+(`faster_index.py`), looks at both. The approximate one that it prefers stays until the service
+level has lengthened its shortlist; then both are compared again. Without a comparison it is
+preferred from 8,192 items on.
 """
 
 from __future__ import annotations
@@ -25,15 +26,14 @@ Comparison = Callable[[Index, Index, NDArray[np.float32]], bool]
 
 
 class AutoIndex:
-    """An exact index that becomes a PCA index once; `is_faster` compares a candidate (second) with
-    the exact index (first) on some queries (n, factors)."""
+    """An exact index that becomes a PCA index where that is faster; `is_faster` compares the PCA
+    index (second) with the exact index (first) on some queries (n, factors)."""
 
     def __init__(self, factors: int, seed: int = 1, is_faster: Comparison | None = None) -> None:
-        self._small: ExactIndex | None = ExactIndex(factors, seed)
-        self._index: Index = self._small
+        self._index: ExactIndex | PCAIndex = ExactIndex(factors, seed)
         self._factors, self._seed = factors, seed
         self.is_faster = is_faster or _usually_faster
-        self._look_at = FIRST_LOOK
+        self._look_at, self._looked_factor = FIRST_LOOK, 1
         self._level = ServiceLevel()
 
     @property
@@ -61,18 +61,38 @@ class AutoIndex:
         return self._index.memory_bytes
 
     def update(self, rows: Rows, vectors: NDArray[np.float32], biases: NDArray[np.float32]) -> None:
-        """Set or append rows; an update that doubles the catalogue compares the methods, 1 us an
-        item."""
+        """Set or append rows; an update that doubles the catalogue, or comes after a longer
+        shortlist, compares the methods, 1 us an item."""
         self._index.update(rows, vectors, biases)
-        if self._small is not None and self.size >= self._look_at and not self._level.exact:
-            self._look_at = 2 * self.size
-            large = PCAIndex(self._factors, seed=self._seed)
-            large.level = self._level
-            items, item_biases = self._small.contents()
-            large.update(np.arange(self.size), items, item_biases)
-            queries = items[:: max(1, self.size // _QUERIES)][:_QUERIES]
-            if self.is_faster(self._small, large, queries):
-                self._index, self._small = large, None
+        if self._level.exact:
+            return
+        if isinstance(self._index, PCAIndex):
+            due = self._level.factor > self._looked_factor
+        else:
+            due = self.size >= self._look_at
+        if due:
+            self._look_at, self._looked_factor = 2 * self.size, self._level.factor
+            self._choose()
+
+    def _choose(self) -> None:
+        items, biases = self._index.contents()
+        exact, pca = (
+            self._index if isinstance(self._index, kind) else self._filled(kind, items, biases)
+            for kind in (ExactIndex, PCAIndex)
+        )
+        queries = items[:: max(1, self.size // _QUERIES)][:_QUERIES]
+        self._index = pca if self.is_faster(exact, pca, queries) else exact
+
+    def _filled(
+        self,
+        kind: type[ExactIndex | PCAIndex],
+        items: NDArray[np.float32],
+        biases: NDArray[np.float32],
+    ) -> ExactIndex | PCAIndex:
+        index = kind(self._factors, seed=self._seed)
+        index.level = self._level
+        index.update(np.arange(len(items)), items, biases)
+        return index
 
     def search(
         self, vector: NDArray[np.float32], count: int, keep: RowFilter

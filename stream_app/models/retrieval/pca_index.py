@@ -4,10 +4,12 @@
     2  some of them    8 further components
     3  the shortlist   b + q . p, exact, from the stored vectors
 
-The axes are the eigenvectors of the items' second moments. They and the units of the bytes are
-found again when the catalogue has doubled since, when every item has been set four times on
-average, or when one number in a hundred no longer fits its byte. Steps 1 and 2 may lose an item;
-the returned rows are scored and ordered exactly.
+The axes are the eigenvectors of the items' second moments, from at most 32,768 of the items and
+none that is four times as long as 99 of 100 others. A byte reaches to four times the number that
+one item in a hundred exceeds; an item that does not fit its bytes belongs to every shortlist. Axes
+and units are found again when the catalogue has doubled since, when every item has been set four
+times on average, or when many items no longer fit. Steps 1 and 2 may lose an item; the returned
+rows are scored and ordered exactly.
 
 A search most of whose candidates `keep` refuses is repeated with four times the shortlist.
 """
@@ -19,16 +21,18 @@ from numpy.typing import NDArray
 
 from stream_app.kernels.algebra.symmetric_eigen import symmetric_eigen
 from stream_app.kernels.retrieval import pca_scan as scan
+from stream_app.kernels.retrieval import principal_axes
 from stream_app.models.retrieval.base import SearchResult, StoredIndex
 from stream_app.models.retrieval.index import RowFilter, Rows, grown, walk_ranking
 
 SHORTLIST = 400
 _AXES = scan.COARSE + scan.FINE
-_ROOM = 1.25  # units reach so far beyond the largest number
+_ROOM = 1.25  # units reach so far beyond the largest number, where it is not extreme
+_USUAL, _TIMES = 0.99, 4.0  # nor further than so many times the number at this quantile
 _A_COUNT = 3
-_OUTSIDE = 0.01
+_OUTSIDE = 0.02  # share of items that do not fit, from which the units are found again
 _TURNS = 4
-_PART = 65_536  # rows encoded at a time
+_LOOKED_AT, _PRODUCTS = 32_768, 1 << 25  # items, and products of two numbers, that axes come from
 
 
 class PCAIndex(StoredIndex):
@@ -46,12 +50,15 @@ class PCAIndex(StoredIndex):
         self._salt = np.uint64(seed & (2**64 - 1))
         self._vectors = np.zeros((0, factors), np.float32)
         self._coarse, self._fine = np.zeros((2, 0), np.int8)
-        self._axes = np.zeros((_AXES, factors), np.float32)
+        self._axes = np.zeros(factors * _AXES, np.float32)
         self._scales = np.zeros(scan.COLUMNS, np.float32)
         self._sample = np.empty((2, scan.GROUP * scan.SAMPLED_GROUPS), np.int16)
         self._rows, self._places = np.empty((2, 0), np.int64)
         self._keys = np.empty(0, np.uint64)
+        self._beyond = np.zeros(0, np.uint8)
+        self._outliers = np.empty(0, np.int64)
         self._fitted = self._outside = self._encoded = 0
+        self._most_outside = _OUTSIDE
 
     def _store(self, rows: Rows, vectors: NDArray[np.float32], size: int) -> None:
         self._vectors = grown(self._vectors, 0, size)
@@ -59,54 +66,63 @@ class PCAIndex(StoredIndex):
         self._coarse = grown(self._coarse, 0, groups * (1 + scan.COARSE))
         self._fine = grown(self._fine, 0, groups * scan.FINE)
         self._vectors[rows] = vectors
+        self._beyond = grown(self._beyond, 0, size)
         room = len(self._biases) + scan.GROUP
         if len(self._rows) < room:
             self._rows, self._places = np.empty((2, room), np.int64)
             self._keys = np.empty(room, np.uint64)
 
     def update(self, rows: Rows, vectors: NDArray[np.float32], biases: NDArray[np.float32]) -> None:
-        """Set or append rows; now and then every item is encoded along new axes, .3 us each."""
+        """Set or append rows; now and then every item is encoded along new axes, .03 us each."""
         super().update(rows, vectors, biases)
         if not len(rows):
             return
         if self.size < 2 * self._fitted and self._encoded < _TURNS * self._fitted:
             self._encode(np.asarray(rows, np.int64))
-            if self._outside <= _OUTSIDE * self._encoded * scan.COLUMNS:
+            if self._outside <= self._most_outside * self._encoded:
                 return
         self._fit()
         self._encode(np.arange(self.size))
+        # However many do not fit now, these axes stay until there are twice as many.
+        self._most_outside = max(_OUTSIDE, 2 * self._outside / self.size)
+
+    def contents(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return copies of the vectors (size, factors) and the biases (size,)."""
+        return self._vectors[: self.size].copy(), self._biases[: self.size].copy()
 
     def _fit(self) -> None:
         """Find axes and units for the items as they are now."""
-        vectors, biases = self._vectors[: self.size], self._biases[: self.size]
-        moments = np.zeros((self.factors, self.factors))
-        for first in range(0, self.size, _PART):
-            part = vectors[first : first + _PART].astype(np.float64)
-            moments += part.T @ part
+        most = min(_LOOKED_AT, max(_PRODUCTS // self.factors**2, 1024))
+        step = -(-self.size // most)
+        vectors, biases = self._vectors[: self.size], self._biases[: self.size : step]
+        lengths, moments = np.empty(len(biases)), np.empty((self.factors, self.factors))
+        principal_axes.squared_lengths(vectors, step, lengths)
+        place = int(_USUAL * (len(lengths) - 1))
+        most = _TIMES**2 * np.partition(lengths, place)[place]
+        principal_axes.moments(vectors, step, lengths, most or np.inf, moments)
         values, axes = np.zeros(self.factors), np.zeros((self.factors, self.factors))
         symmetric_eigen(moments, values, axes)
         kept = min(_AXES, self.factors)
-        self._axes[:] = 0
-        self._axes[:kept] = axes[:kept]
-        largest = np.zeros(scan.COLUMNS, np.float32)
-        axis = np.delete(np.arange(scan.COLUMNS), scan.COARSE)
-        largest[scan.COARSE] = np.abs(biases).max()
-        for first in range(0, self.size, _PART):
-            rotated = vectors[first : first + _PART] @ self._axes.T
-            largest[axis] = np.maximum(largest[axis], np.abs(rotated).max(axis=0))
-        with np.errstate(divide="ignore"):
-            scales = 127 / (_ROOM * largest)
-        self._scales[:] = np.where(np.isfinite(scales), scales, 0)
+        table = np.zeros((self.factors, _AXES), np.float32)
+        table[:, :kept] = axes[:kept].T
+        self._axes = table.reshape(-1)
+        found = np.empty((len(biases), scan.COLUMNS), np.float32)
+        found[:, scan.COARSE] = biases
+        rotated = np.empty((len(biases), _AXES), np.float32)
+        principal_axes.rotated(vectors, step, self._axes, rotated)
+        found[:, np.delete(np.arange(scan.COLUMNS), scan.COARSE)] = rotated
+        self._scales = _scales(found)
         self._fitted, self._outside, self._encoded = self.size, 0, 0
 
     def _encode(self, rows: Rows) -> None:
-        for first in range(0, len(rows), _PART):
-            part = rows[first : first + _PART]
-            rotated = self._vectors[part] @ self._axes.T
-            self._outside += scan.encode(
-                rotated, self._biases[part], part, self._scales, self._coarse, self._fine
-            )
-            self._encoded += len(part)
+        outside = principal_axes.encode(
+            self._vectors, self._biases, rows, self._axes, self._scales, self._coarse, self._fine,
+            self._beyond,
+        )  # fmt: skip
+        self._outside += outside
+        self._encoded += len(rows)
+        if outside or len(self._outliers):
+            self._outliers = np.flatnonzero(self._beyond[: self.size])
 
     def _found(self, p: NDArray[np.float32], count: int, keep: RowFilter) -> SearchResult:
         shortlist = max(self.shortlist, _A_COUNT * count) * self.level.factor
@@ -125,10 +141,23 @@ class PCAIndex(StoredIndex):
     def _ranked(self, p: NDArray[np.float32], shortlist: int, best: int) -> SearchResult:
         """Return the `best` of the shortlist, in their order, with exact scores."""
         many = scan.search(
-            self._coarse, self._fine, self._axes, self._scales, self.size, shortlist, best,
-            self._vectors, self._biases, p, self._salt, self._sample,
+            self._coarse, self._fine, self._axes, self._scales, self._beyond, self._outliers,
+            self.size, shortlist, best, self._vectors, self._biases, p, self._salt, self._sample,
             self._rows, self._keys, self._places, self._scores,
         )  # fmt: skip
         best = min(best, many)
         order = self._places[:best][np.argsort(self._keys[:best])[::-1]]
         return self._rows[order], self._scores[order]
+
+
+def _scales(found: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the units of bytes for columns of numbers (n, COLUMNS)."""
+    sizes = np.abs(found.astype(np.float64))
+    sizes[~np.isfinite(sizes)] = 0.0  # of a sum beyond float32; its item is an outlier
+    place = int(_USUAL * (len(sizes) - 1))
+    largest = sizes.max(axis=0)
+    usual = np.partition(sizes, place, axis=0)[place]
+    reach = np.where(usual > 0, np.minimum(_ROOM * largest, _TIMES * usual), _ROOM * largest)
+    with np.errstate(divide="ignore", over="ignore"):
+        scales = (127 / reach).astype(np.float32)
+    return np.where(np.isfinite(scales), scales, np.float32(0))

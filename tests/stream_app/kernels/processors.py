@@ -9,6 +9,7 @@ The kinds:
     arm64       machine code of the vector operations for 64-bit ARM; it is not run
     eigen       eigenvalues and vectors of symmetric matrices
     codes       qoLSH codes, by both kernels
+    scan        axes, bytes and answers of the PCA index, and the axes' update
     learners    `learn_many` and the look-up of factors of the sketch, literal and dense learners
 
 Prints a JSON object: "zmm", whether the machine code of the chosen kind uses a 512-bit register
@@ -16,8 +17,8 @@ Prints a JSON object: "zmm", whether the machine code of the chosen kind uses a 
 whether the code adds four floats at once; null with `--compile-only`).
 
 `--compile-only` compiles the kernels of `vectors`, `step`, `eigen` or `codes` and runs none, for a
-processor whose instructions this one lacks. A learner runs kernels while it is built, so it has no
-such mode.
+processor whose instructions this one lacks. A learner and an index run kernels while they are
+built, so they have no such mode.
 """
 
 from __future__ import annotations
@@ -36,15 +37,16 @@ from stream_app.kernels.algebra.symmetric_eigen import symmetric_eigen
 from stream_app.kernels.factorization import count_sketch_blocked as sketch
 from stream_app.kernels.factorization.kalman_update import dot, move
 from stream_app.kernels.machine.simd import add, flip, load, multiply, scale, store, total
-from stream_app.kernels.retrieval import qolsh, short_codes
+from stream_app.kernels.retrieval import pca_scan, qolsh, short_codes
 from stream_app.models.factorization.count_sketch import SketchLearner
 from stream_app.models.factorization.dense import DenseLearner
 from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.hybrid import HybridLearner
 from stream_app.models.factorization.learner import LearnerSpec
+from stream_app.models.retrieval import PCAIndex
 from tests.stream_app.models.learners import CHANNELS, CLEAN, NOISY
 
-_ROWS, _DEPTH, _EVENTS, _KEYS = 20, 3, 60, 12
+_ROWS, _DEPTH, _EVENTS, _KEYS, _ITEMS = 20, 3, 60, 12, 500
 
 
 def vectors_kernel(n: int) -> Callable[..., None]:
@@ -152,6 +154,21 @@ def codes(n: int) -> tuple[str, bool]:
     return _digest(*results), _wide(short_codes.encode) and _wide(qolsh.encode)
 
 
+def scan(n: int) -> tuple[str, bool]:
+    """Return the digest of an index of vectors of n floats and of its answers, and whether zmm
+    occurs."""
+    random = np.random.default_rng(n)
+    vectors = random.normal(size=(_ITEMS, n)).astype(np.float32)
+    vectors[7] *= np.float32(1e6)
+    biases = random.normal(size=_ITEMS).astype(np.float32)
+    index = PCAIndex(n, shortlist=_EVENTS)
+    index.update(np.arange(_ITEMS), vectors, biases)
+    found = [index._coarse, index._fine, index._beyond, index._axes, index._scales]
+    for query in vectors[:_ROWS]:
+        found += index.search(query, _KEYS, lambda rows: rows % 3 > 0)
+    return _digest(*found), _wide(pca_scan.search)
+
+
 def arm64(n: int) -> tuple[str, bool]:
     """Return whether the vector operations on n floats become NEON additions."""
     kernel = vectors_kernel(n)
@@ -193,7 +210,8 @@ def main() -> None:
     name, *widths = [argument for argument in sys.argv[1:] if argument != "--compile-only"]
     executed = len(widths) + 2 == len(sys.argv)
     kinds = {"vectors": vectors, "step": step, "eigen": eigen, "codes": codes}
-    kind = (kinds | {"arm64": arm64, "learners": learners} if executed else kinds)[name]
+    more = {"arm64": arm64, "learners": learners, "scan": scan} if executed else {}
+    kind = (kinds | more)[name]
     if kind is arm64:
         binding.initialize_all_targets()
         binding.initialize_all_asmprinters()

@@ -56,11 +56,13 @@ def run_program(*arguments: Any, cache: Path, **numba: str) -> dict[str, Any]:
 def check(kind: str, widths: Any, processor: str, cache: Path) -> None:
     """Compare the digests of compiled code for `processor` with those of plain numpy.
 
-    What this machine cannot run is only compiled; the vectors of a learner are those of a step.
+    What this machine cannot run is only compiled; the vectors of a learner are those of a step, and
+    the lanes of an index those of codes.
     """
     features = binding.get_host_cpu_features()
     if not all(features.get(name) for name in NEEDED[processor]):
-        check_compiles("step" if kind == "learners" else kind, widths, processor, cache)
+        kind = {"learners": "step", "scan": "codes"}.get(kind, kind)
+        check_compiles(kind, widths, processor, cache)
         return
     compiled = run_program(kind, *widths, cache=cache, **set_to(processor))
     plain = uncompiled(kind, tuple(widths))
@@ -112,6 +114,12 @@ def test_eigenvectors_have_the_same_bits_without_avx512(tmp_path: Path) -> None:
 @pytest.mark.parametrize("processor", ["x86-64-v2", "haswell", "skylake-avx512"])
 def test_codes_have_the_same_bits_on_every_processor(processor: str, tmp_path: Path) -> None:
     check("codes", (3, 33), processor, tmp_path)
+
+
+@x86_only
+@pytest.mark.parametrize("processor", ["x86-64-v2", "haswell"])
+def test_an_index_has_the_same_bits_without_avx512(processor: str, tmp_path: Path) -> None:
+    check("scan", A_WIDTH, processor, tmp_path)
 
 
 @x86_only

@@ -296,7 +296,7 @@ def test_a_longer_shortlist_finds_more():
         index.update(np.arange(8000), vectors, np.zeros(8000, np.float32))
 
     def mean() -> float:
-        pairs = ([i.search(p, 20, everything)[0] for i in (short, exact)] for p in queries)
+        pairs = ([i.search(p, 20, everything)[1] for i in (short, exact)] for p in queries)
         return float(np.mean([recall(found, true) for found, true in pairs]))
 
     before = mean()
@@ -335,7 +335,7 @@ def test_principal_axes_are_found_again_when_items_outgrow_their_bytes():
         for each in (index, exact):
             each.update(np.arange(9000), moved.astype(np.float32), biases)
         for p in users(10, 32):
-            found, true = (i.search(p, 50, everything)[0] for i in (index, exact))
+            found, true = (i.search(p, 50, everything)[1] for i in (index, exact))
             assert recall(found, true) >= 0.9, step
 
 
@@ -355,9 +355,93 @@ def test_build_knows_the_rows_of_the_table():
 
 
 def test_recall_is_the_share_of_the_exact_answer():
-    assert recall(np.array([1, 2, 3]), np.array([3, 9])) == 0.5
-    assert recall(np.array([1]), np.array([], np.int64)) == 1
-    assert recall(np.array([], np.int64), np.array([1])) == 0
+    assert recall(np.array([9.0, 3.0, 2.0]), np.array([9.0, 8.0])) == 0.5
+    assert recall(np.array([1.0]), np.array([])) == 1
+    assert recall(np.array([]), np.array([1.0])) == 0
+
+
+def test_of_equal_items_any_one_is_found():
+    assert recall(np.array([5.0, 2.0, 2.0]), np.array([5.0, 2.0])) == 1
+    assert recall(np.array([2.0, 2.0, 2.0]), np.array([5.0, 2.0])) == 1
+    assert recall(np.array([2.0, 1.0]), np.array([2.0, 2.0])) == 0.5
+
+
+@pytest.mark.parametrize("times", [100.0, 1e6, 1e37])
+def test_items_of_a_length_of_their_own_cost_no_recall(times):
+    """Their number would leave no digit of a byte for the others; products overflow at 1e37."""
+    exact, pca = ExactIndex(32), PCAIndex(32, shortlist=100)
+    vectors, biases = catalogue(4000, 32)
+    vectors[[5, 900]] *= np.float32(times)
+    biases[7] = 1e30
+    for index in (exact, pca):
+        index.update(np.arange(4000), vectors, biases)
+    queries = 1e-3 * users(30, 32)
+    pairs = [[i.search(p, 50, everything) for i in (pca, exact)] for p in queries]
+    assert np.mean([recall(found[1], true[1]) for found, true in pairs]) >= 0.995
+    assert all(7 in true[0][:3] and 7 in found[0][:3] for found, true in pairs)
+    # They become ordinary again, and one more becomes extreme, without new axes.
+    vectors[[5, 900]] /= np.float32(times)
+    biases[7], vectors[11] = 0, vectors[11] * np.float32(times)
+    for index in (exact, pca):
+        index.update(np.array([5, 7, 11, 900]), vectors[[5, 7, 11, 900]], biases[[5, 7, 11, 900]])
+    pairs = [[i.search(p, 50, everything) for i in (pca, exact)] for p in queries]
+    assert np.mean([recall(found[1], true[1]) for found, true in pairs]) >= 0.995
+
+
+def test_axes_are_those_of_the_usual_items():
+    """Forty items 10,000 times longer, in as many directions, take no axis from the others."""
+    exact, pca = ExactIndex(64), PCAIndex(64, shortlist=100)
+    vectors, biases = catalogue(6000, 64)
+    vectors[:40] = 1e4 * np.random.default_rng(4).standard_normal((40, 64))
+    for index in (exact, pca):
+        index.update(np.arange(6000), vectors, biases)
+    queries = 1e-3 * users(30, 64)
+    pairs = [[i.search(p, 50, lambda rows: rows >= 40)[1] for i in (pca, exact)] for p in queries]
+    assert np.mean([recall(found, true) for found, true in pairs]) >= 0.98
+
+
+def test_axes_stay_where_many_items_are_extreme(monkeypatch):
+    fits = []
+    fit = PCAIndex._fit
+    monkeypatch.setattr(PCAIndex, "_fit", lambda self: fits.append(fit(self)))
+    rng = np.random.default_rng(1)
+    vectors, biases = catalogue(3000, 32)
+    vectors *= np.exp(4 * rng.standard_normal((3000, 1))).astype(np.float32)
+    index, exact = PCAIndex(32, shortlist=100), ExactIndex(32)
+    for each in (index, exact):
+        each.update(np.arange(3000), vectors, biases)
+    for rows in np.array_split(np.arange(3000), 30):
+        index.update(rows, vectors[rows], biases[rows])
+    assert len(fits) == 1
+    pairs = [[i.search(p, 50, everything)[1] for i in (index, exact)] for p in users(30, 32)]
+    assert np.mean([recall(found, true) for found, true in pairs]) >= 0.995
+
+
+def test_auto_goes_back_where_a_longer_shortlist_is_slower():
+    answers = [True, False, True]
+    looks: list[tuple[int, int]] = []
+
+    def is_faster(exact, pca, queries):
+        looks.append((exact.size, pca.level.factor))
+        assert exact.search(queries[0], 5, everything)[0].tolist() == (
+            pca.search(queries[0], 5, everything)[0].tolist()
+        )
+        return answers[len(looks) - 1]
+
+    index = AutoIndex(FACTORS, is_faster=is_faster)
+    level = index.level = ServiceLevel(0.9)
+    vectors, biases = catalogue(6000)
+    index.update(np.arange(2000), vectors[:2000], biases[:2000])
+    assert index.method == "pca"
+    index.update(np.arange(5), vectors[:5], biases[:5])
+    assert looks == [(2000, 1)]
+    assert any(level.observe(0.5) for _ in range(40))
+    index.update(np.arange(5), vectors[:5], biases[:5])
+    assert (index.method, index.size) == ("exact", 2000)
+    index.update(np.arange(5), vectors[:5], biases[:5])
+    assert looks == [(2000, 1), (2000, 2)]
+    index.update(np.arange(2000, 6000), vectors[2000:], biases[2000:])
+    assert (index.method, looks[2]) == ("pca", (6000, 2))
 
 
 @pytest.mark.statistical
@@ -371,7 +455,7 @@ def test_256_bits_find_the_best_of_a_realistic_catalogue(n, hidden):
         index.update(np.arange(n), vectors, biases)
     at_10, at_100 = [], []
     for p in users(60, 32):
-        true, found = (i.search(p, 100, lambda rows: shown[rows])[0] for i in (exact, fast))
+        true, found = (i.search(p, 100, lambda rows: shown[rows])[1] for i in (exact, fast))
         at_10.append(recall(found[:10], true[:10]))
         at_100.append(recall(found, true))
     assert np.mean(at_10) >= 0.99
@@ -443,5 +527,5 @@ def test_256_bits_find_the_best_of_a_small_learned_catalogue(n, count, weight):
     exact, fast = ExactIndex(vectors.shape[1]), QoLSHIndex(vectors.shape[1])
     for index in (exact, fast):
         index.update(np.arange(n), vectors[:n], weight * biases[:n])
-    shares = [recall(*(i.search(p, count, everything)[0] for i in (fast, exact))) for p in people]
+    shares = [recall(*(i.search(p, count, everything)[1] for i in (fast, exact))) for p in people]
     assert np.mean(shares) >= 0.99
