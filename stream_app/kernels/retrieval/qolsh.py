@@ -12,11 +12,6 @@
 
 Bit l of a code is bit l mod 64 of word l // 64, 1 for +1. L(b)^2 = num^2 / den is compared, so no
 root is taken; a flip that leaves den <= 1e-9 or num <= 0 is no candidate; ties go to the first bit.
-
-Two estimates of a score b + |q| |p| cos, from the code of q with its length and bias beside it:
-
-    from two codes     cos = cos(pi * Hamming / L)                            (2.19)
-    from p and a code  cos = p'Wb / (|p| |Wb| L(b)): (5.14), freed of the shrinkage L(b) of the code
 """
 
 from __future__ import annotations
@@ -41,11 +36,9 @@ from stream_app.kernels.machine.lanes import (
 )
 from stream_app.kernels.machine.wide_integers import popcount
 
-_BLOCK = 512
 _GROUP = 4  # vectors that are encoded together
 _ZERO, _ONE, _TWO, _FOUR = np.float32(0), np.float32(1), np.float32(2), np.float32(4)
 _MINUS_ONE, _EIGHT, _NOTHING = np.float32(-1), np.float32(8), np.float32(-np.inf)
-_SIN_1, _SIN_3, _SIN_5 = np.float32(1.570320), np.float32(-0.642113), np.float32(0.071861)
 _SMALLEST = np.float32(1e-9)
 # A flip must gain more than a rounding error of float32, or two bits could flip back and forth.
 _GAIN = np.float32(1 + 2e-6)
@@ -260,84 +253,3 @@ def _pack(signs, words):
     for first in range(0, signs.size, 16):
         bits = as_bits(above(load(signs, first), spread(_ZERO)))
         words[first // 64] |= bits << np.uint64(first % 64)
-
-
-@njit(cache=True, nogil=True)
-def _distances(codes, query, start, out):
-    """Write the Hamming distances to `query` of the codes from `start` on, four words at a time."""
-    stop = start + out.size
-    out[:] = 0
-    w = 0
-    while w + 4 <= query.size:
-        q0, q1, q2, q3 = query[w], query[w + 1], query[w + 2], query[w + 3]
-        c0, c1 = codes[w, start:stop], codes[w + 1, start:stop]
-        c2, c3 = codes[w + 2, start:stop], codes[w + 3, start:stop]
-        for i in range(out.size):
-            first = popcount(c0[i] ^ q0) + popcount(c1[i] ^ q1)
-            out[i] += np.int32(first + popcount(c2[i] ^ q2) + popcount(c3[i] ^ q3))
-        w += 4
-    while w < query.size:
-        q0, c0 = query[w], codes[w, start:stop]
-        for i in range(out.size):
-            out[i] += np.int32(popcount(c0[i] ^ q0))
-        w += 1
-
-
-@njit(cache=True, nogil=True)
-def from_codes(codes, query, bits, norms, biases, length, out):
-    """Write bias + length * norm * cos(pi * Hamming / bits) of the first `out.size` rows.
-
-    codes: (words, capacity) uint64, so that the loop runs over rows; query: (words,) uint64;
-    norms, biases: float32. The cosine is a polynomial, off by at most 1e-4: a look-up would not
-    vectorise.
-    """
-    scratch = np.empty(_BLOCK, np.int32)
-    step = np.float32(2.0 / bits)
-    for start in range(0, out.size, _BLOCK):
-        part = out[start : min(start + _BLOCK, out.size)]
-        stop = start + part.size
-        distances, norm, bias = scratch[: part.size], norms[start:stop], biases[start:stop]
-        _distances(codes, query, start, distances)
-        for i in range(part.size):
-            # cos(pi h / L) = sin(pi x / 2) with x = 1 - 2 h / L
-            x = np.float32(1) - np.float32(distances[i]) * step
-            y = x * x
-            cosine = x * (_SIN_1 + y * (_SIN_3 + y * _SIN_5))
-            part[i] = bias[i] + length * norm[i] * cosine
-
-
-@njit(cache=True, nogil=True)
-def byte_sums(projection, sums):
-    """Write the sum of +-projection over the bits of each byte of a code, for all its 256 values.
-
-    projection W'p: (L,) float32, read as zero past its end; sums: (8 * words, 256) float32.
-    """
-    for byte in range(sums.shape[0]):
-        total = np.float32(0)
-        for j in range(8 * byte, min(8 * byte + 8, projection.size)):
-            total -= projection[j]
-        sums[byte, 0] = total
-        size = 1
-        for bit in range(8):
-            j = 8 * byte + bit
-            step = _TWO * projection[j] if j < projection.size else _ZERO
-            for value in range(size):
-                sums[byte, size + value] = sums[byte, value] + step
-            size *= 2
-
-
-@njit(cache=True, nogil=True)
-def from_projection(codes, rows, sums, scales, biases, out):
-    """Write bias + scale * p'Wb of `rows`, p'Wb being one looked-up sum per byte of the code."""
-    for i in range(rows.size):
-        row = rows[i]
-        even, odd = _ZERO, _ZERO
-        for w in range(codes.shape[0]):
-            word = codes[w, row]
-            # Two chains of additions: one would wait for itself.
-            for byte in range(0, 8, 2):
-                low = (word >> np.uint64(8 * byte)) & np.uint64(255)
-                high = (word >> np.uint64(8 * byte + 8)) & np.uint64(255)
-                even += sums[8 * w + byte, low]
-                odd += sums[8 * w + byte + 1, high]
-        out[i] = biases[row] + scales[row] * (even + odd)

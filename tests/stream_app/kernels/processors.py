@@ -9,7 +9,7 @@ The kinds:
     arm64       machine code of the vector operations for 64-bit ARM; it is not run
     eigen       eigenvalues and vectors of symmetric matrices
     codes       qoLSH codes, by both kernels
-    scan        axes, bytes and answers of the PCA index, and the axes' update
+    scan        axes, bytes and answers of the PCA index, and the axes' update; answers of qoLSH
     learners    `learn_many` and the look-up of factors of the sketch, literal and dense learners
 
 Prints a JSON object: "zmm", whether the machine code of the chosen kind uses a 512-bit register
@@ -37,16 +37,16 @@ from stream_app.kernels.algebra.symmetric_eigen import symmetric_eigen
 from stream_app.kernels.factorization import count_sketch_blocked as sketch
 from stream_app.kernels.factorization.kalman_update import dot, move
 from stream_app.kernels.machine.simd import add, flip, load, multiply, scale, store, total
-from stream_app.kernels.retrieval import pca_scan, qolsh, short_codes
+from stream_app.kernels.retrieval import code_scan, pca_scan, qolsh, short_codes
 from stream_app.models.factorization.count_sketch import SketchLearner
 from stream_app.models.factorization.dense import DenseLearner
 from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.hybrid import HybridLearner
 from stream_app.models.factorization.learner import LearnerSpec
-from stream_app.models.retrieval import PCAIndex
+from stream_app.models.retrieval import PCAIndex, QoLSHIndex
 from tests.stream_app.models.learners import CHANNELS, CLEAN, NOISY
 
-_ROWS, _DEPTH, _EVENTS, _KEYS, _ITEMS = 20, 3, 60, 12, 500
+_ROWS, _DEPTH, _EVENTS, _KEYS, _ITEMS, _BITS = 20, 3, 60, 12, 500, 100
 
 
 def vectors_kernel(n: int) -> Callable[..., None]:
@@ -155,18 +155,21 @@ def codes(n: int) -> tuple[str, bool]:
 
 
 def scan(n: int) -> tuple[str, bool]:
-    """Return the digest of an index of vectors of n floats and of its answers, and whether zmm
+    """Return the digest of indexes of vectors of n floats and of their answers, and whether zmm
     occurs."""
     random = np.random.default_rng(n)
     vectors = random.normal(size=(_ITEMS, n)).astype(np.float32)
     vectors[7] *= np.float32(1e6)
     biases = random.normal(size=_ITEMS).astype(np.float32)
     index = PCAIndex(n, shortlist=_EVENTS)
-    index.update(np.arange(_ITEMS), vectors, biases)
+    by_codes = [QoLSHIndex(n, _BITS, 1, _KEYS, narrow=narrow) for narrow in (False, True)]
+    for each in (index, *by_codes):
+        each.update(np.arange(_ITEMS), vectors, biases)
     found = [index._coarse, index._fine, index._beyond, index._axes, index._scales]
     for query in vectors[:_ROWS]:
-        found += index.search(query, _KEYS, lambda rows: rows % 3 > 0)
-    return _digest(*found), _wide(pca_scan.search)
+        for each in (index, *by_codes):
+            found += each.search(query, _KEYS, lambda rows: rows % 3 > 0)
+    return _digest(*found), _wide(pca_scan.search) and _wide(code_scan.search)
 
 
 def arm64(n: int) -> tuple[str, bool]:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stream_app.kernels.retrieval import code_scan, qolsh, short_codes
 from stream_app.kernels.retrieval import exact_scan as scan
-from stream_app.kernels.retrieval import qolsh, short_codes
 from stream_app.kernels.retrieval import top_k as selection
 from stream_app.models.retrieval.top_k import Ranker
 from tests.naive import retrieval as naive
@@ -162,7 +162,15 @@ def test_the_estimate_from_two_codes_is_the_cosine_of_their_distance(seed, n, bi
     norms, biases = rng.random((2, n)).astype(np.float32)
     out = np.empty(n, np.float32)
     codes = np.ascontiguousarray(packed[:n].T)
-    qolsh.from_codes(codes, packed[n], bits, norms, biases, np.float32(2), out)
+    first = n // 3
+    code_scan.from_codes(
+        codes, packed[n], bits, norms, biases, np.float32(2), first, np.empty(n, np.int32)[first:],
+        out[first:],
+    )  # fmt: skip
+    code_scan.from_codes(
+        codes, packed[n], bits, norms, biases, np.float32(2), 0, np.empty(first, np.int32),
+        out[:first],
+    )  # fmt: skip
     distances = (signs[:n] != signs[n]).sum(axis=1)
     expected = biases + 2 * norms * np.cos(np.pi * distances / bits)
     np.testing.assert_allclose(out, expected, atol=3e-4)
@@ -180,7 +188,68 @@ def test_the_estimate_from_a_projection_is_a_signed_sum(seed, n, bits):
     projection = rng.standard_normal(bits).astype(np.float32)
     scales, biases = rng.random((2, n)).astype(np.float32)
     sums, out = np.empty((8 * words, 256), np.float32), np.empty(n, np.float32)
-    qolsh.byte_sums(projection, sums)
+    code_scan.byte_sums(projection, sums)
     rows = rng.permutation(n)
-    qolsh.from_projection(codes, rows, sums, scales, biases, out)
+    code_scan.from_projection(codes, rows, sums, scales, biases, out)
     np.testing.assert_allclose(out, (biases + scales * (signs @ projection))[rows], atol=1e-4)
+
+
+@settings(deadline=None)
+@given(
+    scores=st.lists(st.one_of(SCORES, st.sampled_from([np.nan, np.inf, -np.inf])), max_size=80),
+    rank=st.integers(1, 90),
+    salt=st.integers(0, 2**64 - 1),
+)
+def test_the_highest_are_those_of_a_full_sort_with_ties_up_to_as_many_again(scores, rank, salt):
+    many = len(scores)
+    values = np.full(many + code_scan.ROOM, 7, np.float32)
+    values[:many] = scores
+    places, rows = np.empty(many, np.int64), np.arange(many) + 5
+    found = code_scan.highest(values, many, rank, rows, np.uint64(salt), places)
+    assert values[:many].tobytes() == np.array(scores, np.float32).tobytes()
+    seen = np.where(np.isnan(values[:many]), np.float32(np.inf), values[:many])
+    expected = naive.top(seen, rank, salt, rows.tolist())
+    assert places[:found].tolist() == sorted(places[:found].tolist())
+    assert set(expected) <= set(places[:found].tolist())
+    if found > rank:
+        assert found <= 2 * rank
+        assert (seen[places[:found]] >= seen[expected].min()).all()
+
+
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+@settings(deadline=None, max_examples=40)
+@given(
+    seed=SEEDS,
+    n=st.integers(1, 9000),
+    bits=st.sampled_from([3, 64, 100, 256]),
+    shortlist=st.sampled_from([1, 30, 400]),
+    shape=st.sampled_from(["smooth", "equal", "misleading sample", "overflow"]),
+)
+def test_the_shortlist_is_that_of_all_estimates(seed, n, bits, shortlist, shape):
+    rng = np.random.default_rng(seed)
+    words = -(-bits // 64)
+    codes = rng.integers(0, 2**63, (words, n), np.uint64)
+    codes[-1] &= np.uint64(2 ** (bits - 64 * (words - 1)) - 1)
+    norms, biases = rng.random((2, n)).astype(np.float32)
+    if shape == "equal":
+        codes[:], norms[:], biases[:] = codes[:, :1], 1, 0
+    elif shape == "misleading sample":
+        biases[: n // 2] += 100
+    elif shape == "overflow":
+        norms[:: n // 7 + 1], biases[:: n // 7 + 1] = np.inf, -np.inf
+    query, length = codes[:, n // 2].copy(), np.float32(2)
+    every, scratch = np.empty(n, np.float32), np.empty(n, np.int32)
+    given = codes, query, bits, norms, biases, length
+    code_scan.from_codes(*given, 0, scratch, every)
+    rows, places = np.empty((2, n + code_scan.ROOM), np.int64)
+    values, sample = (
+        np.empty(n + code_scan.ROOM, np.float32),
+        np.empty(code_scan.SAMPLE, np.float32),
+    )
+    found = code_scan.shortlisted(*given, n, shortlist, np.uint64(7), sample, rows, places, values)
+    every[np.isnan(every)] = np.inf
+    order = np.lexsort((-np.array([naive.tie(i, 7) for i in range(n)]), -every.astype(float)))
+    best = order[:shortlist]
+    assert set(best) <= set(rows[:found])
+    assert len(set(rows[:found])) == found <= max(2 * shortlist, len(best))
+    assert (every[rows[:found]] >= every[best].min()).all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from functools import cache
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from producers.datasets.synthetic import generate
-from stream_app.kernels.retrieval import exact_scan as scan
+from stream_app.kernels.retrieval import code_scan as scan
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.factory import build as learner_of
 from stream_app.models.factorization.learner import LearnerSpec
@@ -37,6 +38,7 @@ SPEC = IndexSpec(FACTORS, code_bits=64, seed=3)
 ROWS = INDEXES | {"sorted": SortedIndex}
 EVERY_INDEX = {name: lambda make=make: make(SPEC) for name, make in ROWS.items()} | {
     "qolsh, short": lambda: QoLSHIndex(FACTORS, code_bits=64, shortlist=12, seed=3),
+    "qolsh, narrowed": lambda: QoLSHIndex(FACTORS, 64, shortlist=12, seed=3, narrow=True),
     "pca, short": lambda: PCAIndex(FACTORS, shortlist=12, seed=3),
     "auto, large": lambda: AutoIndex(FACTORS, seed=3, is_faster=always),
 }
@@ -276,13 +278,17 @@ def test_a_recall_of_one_stays_exact():
     index.level = ServiceLevel(1)
     index.update(np.arange(2000), *catalogue(2000))
     assert index.method == "exact"
-    for approximate in (PCAIndex(FACTORS, shortlist=12), QoLSHIndex(FACTORS, 64, shortlist=12)):
+    for approximate in (
+        PCAIndex(FACTORS, shortlist=12),
+        QoLSHIndex(FACTORS, 64, shortlist=12),
+        QoLSHIndex(FACTORS, 16, shortlist=12, narrow=True),
+    ):
         approximate.level = ServiceLevel(1)
         approximate.update(np.arange(2000), *catalogue(2000))
         exact = build("exact", FACTORS)
         exact.update(np.arange(2000), *catalogue(2000))
-        for p in users(5):
-            found, true = (i.search(p, 10, everything)[0].tolist() for i in (approximate, exact))
+        for p, count in itertools.product(users(5), (10, 300)):
+            found, true = (i.search(p, count, everything)[0].tolist() for i in (approximate, exact))
             assert found == true
 
 
@@ -475,17 +481,18 @@ def learned() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 class Counted:
-    """The exact scoring of chosen rows, counting them."""
+    """Searches by code, counting the rows that they score exactly."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.rows = 0
-        score = scan.chosen
+        search = scan.search
 
-        def counting(vectors, biases, rows, vector, out):
-            self.rows += len(rows)
-            score(vectors, biases, rows, vector, out)
+        def counting(*arguments):
+            many, found = search(*arguments)
+            self.rows += many
+            return many, found
 
-        monkeypatch.setattr(scan, "chosen", counting)
+        monkeypatch.setattr(scan, "search", counting)
 
 
 @pytest.mark.parametrize(
@@ -495,7 +502,7 @@ class Counted:
 )  # fmt: skip
 def test_a_plain_search_scores_only_the_shortlist_of_its_codes(monkeypatch, n, count, most):
     vectors, biases = catalogue(n)
-    index = QoLSHIndex(FACTORS, seed=3)
+    index = QoLSHIndex(FACTORS, seed=3, narrow=True)
     index.update(np.arange(n), vectors, biases)
     exactly = Counted(monkeypatch)
     rows, _ = index.search(users(1)[0], count, everything)
@@ -505,7 +512,7 @@ def test_a_plain_search_scores_only_the_shortlist_of_its_codes(monkeypatch, n, c
 
 def test_a_search_that_is_refused_most_rows_widens_step_by_step(monkeypatch):
     vectors, biases = catalogue(2000)
-    index = QoLSHIndex(FACTORS, seed=3)
+    index = QoLSHIndex(FACTORS, seed=3, narrow=True)
     index.update(np.arange(2000), vectors, biases)
     exactly = Counted(monkeypatch)
     rows, _ = index.search(users(1)[0], 10, lambda rows: rows % 10 == 3)
