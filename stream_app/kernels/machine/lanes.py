@@ -12,6 +12,8 @@
     occurs(m)                    whether m holds in any lane
     as_bits(m)                   a uint64, bit i whether m holds in lane i
     look_up(a, offset, v)        a[offset + v] for whole numbers v of 0 .. 15, lane by lane
+    columns(a, starts, first)    sixteen vectors: of the rows that begin at a[starts[first + lane]],
+                                 the floats 0 .. 15, one row a lane
 
 LLVM lowers them to SSE, AVX2, AVX-512 or NEON; every lane is IEEE arithmetic in a fixed order, so
 all machines agree in every bit. There is no bounds check. With NUMBA_DISABLE_JIT the same names are
@@ -234,6 +236,44 @@ def _look_up(typingctx, array, offset, v):
     return _floats(array, types.intp, v), codegen
 
 
+@intrinsic
+def _columns(typingctx, array, starts, first):
+    if array.dtype != types.float32 or starts.dtype != types.int64:
+        return None
+
+    def codegen(context, builder, signature, args):
+        table = context.make_array(signature.args[1])(context, builder, args[1]).data
+        rows = []
+        for lane in range(LANES):
+            number = builder.add(args[2], ir.Constant(args[2].type, lane))
+            start = builder.load(builder.gep(table, [number]))
+            row = builder.load(_address(context, builder, signature.args[0], args[0], start))
+            row.align = 4
+            rows.append(row)
+        # A transposition: halves, quarters, eighths and neighbours change places in turn.
+        width = LANES // 2
+        while width:
+            swapped = list(rows)
+            for i in range(LANES):
+                if not i & width:
+                    low = [c if not c & width else LANES + c - width for c in range(LANES)]
+                    high = [c + width if not c & width else LANES + c for c in range(LANES)]
+                    for place, order in ((i, low), (i + width, high)):
+                        swapped[place] = builder.shuffle_vector(
+                            rows[i], rows[i + width], ir.Constant(_INTEGERS, order)
+                        )
+            rows = swapped
+            width //= 2
+        return context.make_tuple(builder, signature.return_type, rows)
+
+    return types.UniTuple(_floats, LANES)(array, starts, types.intp), codegen
+
+
+def _columns_plain(array, starts, first):
+    rows = [array[start : start + LANES] for start in starts[int(first) : int(first) + LANES]]
+    return tuple(np.array(rows).T.copy())
+
+
 def _load_plain(array, offset):
     return array[int(offset) : int(offset) + LANES].copy()
 
@@ -259,10 +299,11 @@ if config.DISABLE_JIT:
     add, subtract, multiply, divide = np.add, np.subtract, np.multiply, np.divide
     magnitude, highest = np.abs, np.max
     above, equal, both, choose, occurs = np.greater, np.equal, np.logical_and, np.where, np.any
-    as_bits = _as_bits_plain
+    as_bits, columns = _as_bits_plain, _columns_plain
 else:
     load, store, spread, look_up = _load, _store, _spread, _look_up
     add, subtract, multiply = _of_two("fadd"), _of_two("fsub"), _of_two("fmul")
     divide, highest = _of_two("fdiv"), _highest
     above, equal = _comparison(">"), _comparison("==")
     magnitude, both, choose, occurs, as_bits = _magnitude, _both, _choose, _occurs, _as_bits
+    columns = _columns

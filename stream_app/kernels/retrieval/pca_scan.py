@@ -1,30 +1,35 @@
 """A scan of item vectors in one byte a component, with the selection fused into it.
 
 Vectors are rotated such that the first components carry most of the scores (principal axes of the
-items). Rows come in groups of 32; of row r = 32 g + i,
+items). Items lie in slots, in groups of 32; of slot s = 32 g + i,
 
     coarse[g, c, i]         component c, or the bias for c = COARSE, as int8 in units of its own
     fine[g, c, i]           component COARSE + c
-    estimate(r)             sum of weight * code, int16: sum |weight| <= 258, so nothing overflows
+    estimate(s)             sum of weight * code, int16: sum |weight| <= 258, so nothing overflows
 
-    1  an estimate of every row from bias and COARSE components, 9 bytes a row
-    2  where a row reaches a threshold, the estimate of its group from the other components, too
-    3  of the rows that reach a second threshold, the best by their estimate (quickselect), if many
-    4  their exact scores, in the order of additions of `exact_scan.py`, and those of every row with
+    1  the groups that can hold a coarse estimate of at least a threshold, by the largest bias b and
+       the largest length |x| in each: w_b b + |w| |x| (Cauchy, Schwarz), 8 bytes a group
+    2  an estimate of their items from bias and COARSE components, 9 bytes an item
+    3  where an item reaches the threshold, the estimate of its group from the other components, too
+    4  of the items that reach a second threshold, the best by their estimate, if there are many
+    5  their exact scores, in the order of additions of `exact_scan.py`, and those of each item with
        a number that no byte holds
 
 The thresholds come from a sample of groups. Whatever they are, the scores are exact: a threshold
-too high is found out and the search goes over all rows. Integers are the same on every machine.
+too high is found out and the search goes over all items. Integers are the same on every machine.
 
-coarse: flat (groups, 1 + COARSE, 32) int8;  fine: flat (groups, FINE, 32) int8;  weights: (1 +
-COARSE + FINE,) int16;  vectors: (n, d) float32;  biases: (n,) float32;  vector p: (d,) float32.
+coarse: flat (groups, 1 + COARSE, 32) int8;  fine: flat (groups, FINE, 32) int8;  top_biases,
+top_lengths: (>= groups, a multiple of 16) float32;  names: (slots,) int32, the row in each slot;
+weights: (1 + COARSE + FINE,) int16;  vectors: flat (n, d) float32;  biases: (n,) float32;  vector
+p: (d,) float32.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+from numba import literal_unroll, njit
 
+from stream_app.kernels.machine import lanes
 from stream_app.kernels.machine.prefetch import prefetch
 from stream_app.kernels.machine.short_lanes import (
     add,
@@ -36,6 +41,7 @@ from stream_app.kernels.machine.short_lanes import (
     store,
 )
 from stream_app.kernels.machine.wide_integers import popcount
+from stream_app.kernels.retrieval.selection import shortened
 from stream_app.kernels.retrieval.top_k import ordered, partition, tie
 
 GROUP = 32
@@ -44,8 +50,13 @@ COLUMNS = 1 + COARSE + FINE
 MOST_WEIGHT = 258  # 258 * 127 < 2^15
 SAMPLED_GROUPS = 256
 _AHEAD = 64  # groups whose second estimates are asked for before they are read
+_ROWS_AHEAD, _LINE = 48, 16  # rows whose vectors are asked for, floats in a cache line
+_LANE_NUMBERS = tuple(range(lanes.LANES))
+_MANY_TIMES = 4  # so many times too many rows are worth a selection before they are sorted
+_BOUNDED = 1024  # groups that are bounded before any of them is read; a multiple of 16
 _COARSE_TIMES = 3  # so many times the shortlist pass by the first estimate
 _LOWEST = -(2**15)
+_NEARLY = 16
 _COARSE_BYTES, _FINE_BYTES = GROUP * (1 + COARSE), GROUP * FINE
 
 
@@ -114,9 +125,10 @@ def _coarse_estimate(coarse, g, w):
 
 @njit(cache=True, nogil=True)
 def _threshold(estimates, groups, rank):
-    """Return the largest number that `rank` of the estimates (groups of 32) reach."""
+    """Return a number that `rank` of the estimates (groups of 32) reach, within _NEARLY of the
+    largest."""
     low, high = np.int64(_LOWEST), np.int64(2**15)
-    while high - low > 1:
+    while high - low > _NEARLY:
         middle = (low + high) // 2
         least = spread(np.int16(middle))
         reached = 0
@@ -153,70 +165,110 @@ def thresholds(coarse, fine, weights, size, shortlist, sample):
 
 
 @njit(cache=True, nogil=True)
-def candidates(coarse, fine, weights, size, coarse_least, least, rows, estimates):
+def _reachable(top_biases, top_lengths, begin, end, of_bias, of_length, bound, near):
+    """Write the groups of begin .. end-1 whose items may have estimates above `bound` into `near`;
+    return how many."""
+    by_bias, by_length = lanes.spread(of_bias), lanes.spread(of_length)
+    least = lanes.spread(bound)
+    found = 0
+    for first in range(begin, end, lanes.LANES):
+        most = lanes.add(
+            lanes.multiply(lanes.load(top_biases, first), by_bias),
+            lanes.multiply(lanes.load(top_lengths, first), by_length),
+        )
+        reached = lanes.as_bits(lanes.above(most, least))
+        if end - first < lanes.LANES:
+            reached &= (np.uint64(1) << np.uint64(end - first)) - np.uint64(1)
+        while reached != 0:
+            near[found] = first + np.int64(
+                popcount((reached & (~reached + np.uint64(1))) - np.uint64(1))
+            )
+            found += 1
+            reached &= reached - np.uint64(1)
+    return found
+
+
+@njit(cache=True, nogil=True)
+def candidates(
+    coarse, fine, top_biases, top_lengths, names, weights, scales, size, coarse_least, least, rows,
+    estimates,
+):  # fmt: skip
     """Write the rows whose estimates reach the thresholds, and the estimates; return how many.
 
     rows int64 and estimates uint64: (>= size,).
     """
     w, v = _spread_weights(weights)
     coarse_bound, bound = spread(np.int16(coarse_least)), spread(np.int16(least))
+    length = 0.0
+    for c in range(COARSE):
+        length += (np.float64(weights[c]) * np.float64(scales[c])) ** 2
+    of_bias, of_length = np.float32(weights[COARSE]), np.float32(min(np.sqrt(length), 3e38))
+    # One less than the threshold is more than sums of float32 this small are rounded by.
+    above = np.float32(coarse_least - 1) if coarse_least > _LOWEST else np.float32(-np.inf)
     estimates_of = np.empty((_AHEAD + 1) * GROUP, np.int16)
-    hit = np.empty(_AHEAD + 1, np.int64)
+    near, hit = np.empty(_BOUNDED, np.int64), np.empty(_AHEAD + 1, np.int64)
     groups = (size + GROUP - 1) // GROUP
     found = 0
-    for begin in range(0, groups, _AHEAD):
-        hits = 0
-        for g in range(begin, min(begin + _AHEAD, groups)):
-            estimate = _coarse_estimate(coarse, g, w)
-            store(estimates_of, hits * GROUP, estimate)
-            hit[hits] = g
-            hits += np.int64(reaching(estimate, coarse_bound) != 0)  # a branch would be guessed
-        for x in range(hits):
-            for line in range(0, _FINE_BYTES, 64):
-                prefetch(fine, hit[x] * _FINE_BYTES + line)
-        for x in range(hits):
-            g = hit[x]
-            estimate = add(load(estimates_of, x * GROUP), _estimate(fine, g * _FINE_BYTES, v))
-            reached = reaching(estimate, bound)
-            store(estimates_of, x * GROUP, estimate)
-            base = g * GROUP
-            if size - base < GROUP:
-                reached &= (np.uint64(1) << np.uint64(size - base)) - np.uint64(1)
-            while reached != 0:
-                i = np.int64(popcount((reached & (~reached + np.uint64(1))) - np.uint64(1)))
-                rows[found] = base + i
-                estimates[found] = np.uint64(np.int64(estimates_of[x * GROUP + i]) + 2**15)
-                found += 1
-                reached &= reached - np.uint64(1)
+    for begin in range(0, groups, _BOUNDED):
+        end = min(begin + _BOUNDED, groups)
+        many = _reachable(top_biases, top_lengths, begin, end, of_bias, of_length, above, near)
+        for first in range(0, many, _AHEAD):
+            hits = 0
+            for y in range(first, min(first + _AHEAD, many)):
+                estimate = _coarse_estimate(coarse, near[y], w)
+                store(estimates_of, hits * GROUP, estimate)
+                hit[hits] = near[y]
+                hits += np.int64(reaching(estimate, coarse_bound) != 0)  # a branch would be guessed
+            for x in range(hits):
+                for line in range(0, _FINE_BYTES, 64):
+                    prefetch(fine, hit[x] * _FINE_BYTES + line)
+            for x in range(hits):
+                g = hit[x]
+                estimate = add(load(estimates_of, x * GROUP), _estimate(fine, g * _FINE_BYTES, v))
+                reached = reaching(estimate, bound)
+                store(estimates_of, x * GROUP, estimate)
+                base = g * GROUP
+                if size - base < GROUP:
+                    reached &= (np.uint64(1) << np.uint64(size - base)) - np.uint64(1)
+                while reached != 0:
+                    i = np.int64(popcount((reached & (~reached + np.uint64(1))) - np.uint64(1)))
+                    rows[found] = names[base + i]
+                    estimates[found] = np.uint64(np.int64(estimates_of[x * GROUP + i]) + 2**15)
+                    found += 1
+                    reached &= reached - np.uint64(1)
     return found
 
 
 @njit(cache=True, nogil=True)
-def exact(vectors, biases, rows, many, vector, salt, scores, keys):
-    """Write the exact scores of rows[:many] and their keys (`top_k.py`), eight rows at a time:
-    the sum of one row waits for each of its additions."""
-    factors = vector.size
-    for first in range(0, many, 8):
-        last = many - 1
-        a, b = rows[first], rows[min(first + 1, last)]
-        c, d = rows[min(first + 2, last)], rows[min(first + 3, last)]
-        e, f = rows[min(first + 4, last)], rows[min(first + 5, last)]
-        g, h = rows[min(first + 6, last)], rows[min(first + 7, last)]
-        s0, s1, s2, s3 = biases[a], biases[b], biases[c], biases[d]
-        s4, s5, s6, s7 = biases[e], biases[f], biases[g], biases[h]
-        for k in range(factors):
-            p = vector[k]
-            s0 = np.float32(s0 + np.float32(p * vectors[a, k]))
-            s1 = np.float32(s1 + np.float32(p * vectors[b, k]))
-            s2 = np.float32(s2 + np.float32(p * vectors[c, k]))
-            s3 = np.float32(s3 + np.float32(p * vectors[d, k]))
-            s4 = np.float32(s4 + np.float32(p * vectors[e, k]))
-            s5 = np.float32(s5 + np.float32(p * vectors[f, k]))
-            s6 = np.float32(s6 + np.float32(p * vectors[g, k]))
-            s7 = np.float32(s7 + np.float32(p * vectors[h, k]))
-        out = (s0, s1, s2, s3, s4, s5, s6, s7)
-        for j in range(min(8, many - first)):
-            scores[first + j] = out[j]
+def exact(vectors, factors, biases, rows, many, vector, salt, scores, keys):
+    """Write the exact scores of rows[:many] and their keys (`top_k.py`), sixteen rows at a time, a
+    row a lane, each summed in the order of its components.
+
+    vectors: flat, LANES floats longer than its rows;  rows, scores: room for LANES more than many.
+    """
+    starts, some = np.empty(lanes.LANES, np.int64), np.empty(lanes.LANES, np.float32)
+    for first in range(0, many, lanes.LANES):
+        for lane in range(lanes.LANES):
+            row = rows[min(first + lane, many - 1)]
+            starts[lane] = row * factors
+            some[lane] = biases[row]
+            ahead = rows[min(first + lane + _ROWS_AHEAD, many - 1)]
+            prefetch(biases, ahead)
+            for line in range(0, factors, _LINE):
+                prefetch(vectors, ahead * factors + line)
+        s = lanes.load(some, 0)
+        for begin in range(0, factors, lanes.LANES):
+            block = lanes.columns(vectors, starts, 0)
+            if factors - begin >= lanes.LANES:
+                for c in literal_unroll(_LANE_NUMBERS):
+                    s = lanes.add(s, lanes.multiply(lanes.spread(vector[begin + c]), block[c]))
+            else:
+                for c in literal_unroll(_LANE_NUMBERS):
+                    if begin + c < factors:
+                        s = lanes.add(s, lanes.multiply(lanes.spread(vector[begin + c]), block[c]))
+            for lane in range(lanes.LANES):
+                starts[lane] += lanes.LANES
+        lanes.store(scores, first, s)
     bits = scores.view(np.int32)
     for i in range(many):
         keys[i] = (ordered(bits[i]) << np.uint64(32)) | tie(rows[i], salt)
@@ -236,28 +288,35 @@ def _with_outliers(rows, many, beyond, outliers):
 
 @njit(cache=True, nogil=True)
 def search(
-    coarse, fine, axes, scales, beyond, outliers, size, shortlist, count, vectors, biases, vector,
-    salt, sample, rows, keys, places, scores,
+    coarse, fine, top_biases, top_lengths, names, axes, scales, beyond, outliers, size, shortlist,
+    count, vectors, biases, vector, salt, sample, rows, keys, places, scores,
 ):  # fmt: skip
-    """Write the shortlist into `rows`, its exact `scores` and into `places` where the best `count`
-    of it are, unordered, with their keys in front; return how many there are.
+    """Write the shortlist into `rows`, its exact `scores`, their keys, and into `places` where each
+    is; return how many. Where these are many times `count`, keys and places are of the best.
 
-    outliers: (o,) int64, the rows that are scored whatever their estimate is, marked in `beyond`.
+    outliers: (o,) int64, the rows that are scored whatever their estimate is, marked in `beyond`;
+    vectors: flat;  sample: (2, 32 * SAMPLED_GROUPS) int16, scratch.
     """
     weights = np.empty(COLUMNS, np.int16)
     weigh(vector, axes, scales, weights)
     coarse_least, least = thresholds(coarse, fine, weights, size, shortlist, sample)
-    many = candidates(coarse, fine, weights, size, coarse_least, least, rows, keys)
+    many = candidates(
+        coarse, fine, top_biases, top_lengths, names, weights, scales, size, coarse_least, least,
+        rows, keys,
+    )  # fmt: skip
     if many < min(shortlist, size):
-        many = candidates(coarse, fine, weights, size, _LOWEST, _LOWEST, rows, keys)
-    if many > 2 * shortlist:
-        partition(keys, rows, many, shortlist)
-        many = shortlist
+        many = candidates(
+            coarse, fine, top_biases, top_lengths, names, weights, scales, size, _LOWEST, _LOWEST,
+            rows, keys,
+        )  # fmt: skip
+    if many > shortlist + shortlist // 4:
+        many = shortened(keys, rows, many, shortlist)
     if outliers.size:
         many = _with_outliers(rows, many, beyond, outliers)
-    exact(vectors, biases, rows, many, vector, salt, scores, keys)
+    exact(vectors, vector.size, biases, rows, many, vector, salt, scores, keys)
     for i in range(many):
         places[i] = i
-    if count < many:
+    if count < many // _MANY_TIMES:
         partition(keys, places, many, count)
+        return count
     return many

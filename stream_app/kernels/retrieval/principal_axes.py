@@ -15,6 +15,8 @@ from stream_app.kernels.machine.lanes import add, load, multiply, spread, store
 
 AXES = 16
 _GROUP = 32
+_UP = 1.0 + 2.0**-20  # more than a float32 is rounded down by
+_LONGEST = 3e38  # infinity times a weight of zero would be no number
 
 
 @njit(cache=True, nogil=True)
@@ -66,20 +68,37 @@ def rotated(vectors, step, axes, out):
 
 
 @njit(cache=True, nogil=True)
-def encode(vectors, biases, rows, axes, scales, coarse, fine, beyond):
-    """Set the codes of rows, and in `beyond` (n,) uint8 whether a number of a row is outside the
-    range of its byte; return how many of these rows are.
+def leading_lengths(vectors, axes, out):
+    """Write the length of every row's components along the first axes, those of the coarse bytes,
+    into out (n,) float32."""
+    flat = np.empty(AXES, np.float32)
+    for n in range(out.size):
+        _rotate(vectors, n, axes, flat)
+        found = np.float32(0.0)
+        for c in range(AXES // 2):
+            found += flat[c] * flat[c]
+        out[n] = np.sqrt(found)
 
-    scales: (1 + AXES,) float32, that of the bias in the middle, behind those of the coarse columns;
-    coarse, fine: the layout of `pca_scan.py`.
+
+@njit(cache=True, nogil=True)
+def encode(
+    vectors, biases, rows, slots, axes, scales, coarse, fine, top_biases, top_lengths, beyond
+):  # fmt: skip
+    """Set the codes of rows in their slots, and in `beyond` (n,) uint8 whether a number of a row is
+    outside the range of its byte; return how many of these rows are.
+
+    slots: (n,) int32, of each row;  scales: (1 + AXES,) float32, that of the bias in the middle,
+    behind those of the coarse columns;  coarse, fine: the layout of `pca_scan.py`;  top_biases,
+    top_lengths: (groups,) float32, the largest code of a bias in each group and the largest length
+    along the coarse axes, never made smaller here.
     """
     flat = np.empty(AXES, np.float32)
     columns = AXES // 2
     outside = 0
     for row in rows:
-        g, i = row // _GROUP, row % _GROUP
+        g, i = np.int64(slots[row]) // _GROUP, np.int64(slots[row]) % _GROUP
         _rotate(vectors, row, axes, flat)
-        whole = True
+        whole, length = True, 0.0
         for c in range(AXES + 1):
             x = biases[row] if c == columns else flat[c - np.int64(c > columns)]
             x = np.rint(x * scales[c])
@@ -92,6 +111,12 @@ def encode(vectors, biases, rows, axes, scales, coarse, fine, beyond):
                 coarse[(g * (columns + 1) + c) * _GROUP + i] = code
             else:
                 fine[(g * columns + c - 1 - columns) * _GROUP + i] = code
+            if c < columns and scales[c] > 0:
+                length += (np.float64(code) / np.float64(scales[c])) ** 2
+            if c == columns:
+                top_biases[g] = max(top_biases[g], np.float32(code))
+        length = min(np.sqrt(length) * _UP, _LONGEST)
+        top_lengths[g] = max(top_lengths[g], np.float32(length))
         beyond[row] = np.uint8(not whole)
         outside += np.int64(not whole)
     return outside

@@ -1,25 +1,32 @@
 """The PCA index: a scan of a byte a component along the principal axes, then exact scores.
 
-    1  every item      bias and 8 components along the leading axes of the items, 9 bytes an item
-    2  some of them    8 further components
-    3  the shortlist   b + q . p, exact, from the stored vectors
+    1  groups of items   whether the largest bias and length in them can reach the shortlist
+    2  the items there   bias and 8 components along the leading axes of the items, 9 bytes an item
+    3  some of them      8 further components
+    4  the shortlist     b + q . p, exact, from the stored vectors
+
+Items of like length and bias share a group: the long ones are found first, and most groups of a
+large catalogue are never read.
 
 The axes are the eigenvectors of the items' second moments, from at most 32,768 of the items and
 none that is four times as long as 99 of 100 others. A byte reaches to four times the number that
 one item in a hundred exceeds; an item that does not fit its bytes belongs to every shortlist. Axes
 and units are found again when the catalogue has doubled since, when every item has been set four
-times on average, or when many items no longer fit. Steps 1 and 2 may lose an item; the returned
-rows are scored and ordered exactly.
+times on average, or when many items no longer fit; groups are made anew then. Steps 2 and 3 may
+lose an item; the returned rows are scored and ordered exactly.
 
 A search most of whose candidates `keep` refuses is repeated with four times the shortlist.
 """
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.kernels.algebra.symmetric_eigen import symmetric_eigen
+from stream_app.kernels.machine import lanes
 from stream_app.kernels.retrieval import pca_scan as scan
 from stream_app.kernels.retrieval import principal_axes
 from stream_app.models.retrieval.base import SearchResult, StoredIndex
@@ -50,6 +57,8 @@ class PCAIndex(StoredIndex):
         self._salt = np.uint64(seed & (2**64 - 1))
         self._vectors = np.zeros((0, factors), np.float32)
         self._coarse, self._fine = np.zeros((2, 0), np.int8)
+        self._top_biases, self._top_lengths = np.zeros((2, 0), np.float32)
+        self._slots, self._names = np.zeros((2, 0), np.int32)
         self._axes = np.zeros(factors * _AXES, np.float32)
         self._scales = np.zeros(scan.COLUMNS, np.float32)
         self._sample = np.empty((2, scan.GROUP * scan.SAMPLED_GROUPS), np.int16)
@@ -61,12 +70,20 @@ class PCAIndex(StoredIndex):
         self._most_outside = _OUTSIDE
 
     def _store(self, rows: Rows, vectors: NDArray[np.float32], size: int) -> None:
-        self._vectors = grown(self._vectors, 0, size)
+        # Rows are read, and their scores written, in blocks that may end behind the last one.
+        self._vectors = grown(self._vectors, 0, size + lanes.LANES)
+        self._scores = grown(self._scores, 0, size + lanes.LANES)
         groups = -(-size // scan.GROUP) * scan.GROUP
         self._coarse = grown(self._coarse, 0, groups * (1 + scan.COARSE))
         self._fine = grown(self._fine, 0, groups * scan.FINE)
+        bounded = -(-groups // (scan.GROUP * lanes.LANES)) * lanes.LANES
+        self._top_biases = grown(self._top_biases, 0, bounded)
+        self._top_lengths = grown(self._top_lengths, 0, bounded)
         self._vectors[rows] = vectors
         self._beyond = grown(self._beyond, 0, size)
+        self._slots, self._names = grown(self._slots, 0, size), grown(self._names, 0, size)
+        # New rows follow in new slots.
+        self._slots[self.size : size] = self._names[self.size : size] = np.arange(self.size, size)
         room = len(self._biases) + scan.GROUP
         if len(self._rows) < room:
             self._rows, self._places = np.empty((2, room), np.int64)
@@ -112,12 +129,28 @@ class PCAIndex(StoredIndex):
         principal_axes.rotated(vectors, step, self._axes, rotated)
         found[:, np.delete(np.arange(scan.COLUMNS), scan.COARSE)] = rotated
         self._scales = _scales(found)
+        self._group(np.sort(_lengths(rotated[:, : scan.COARSE])))
         self._fitted, self._outside, self._encoded = self.size, 0, 0
+
+    def _group(self, sample: NDArray[np.float32]) -> None:
+        """Put items of like length and bias into groups; sample (m,): lengths, rising."""
+        lengths = np.empty(self.size, np.float32)
+        principal_axes.leading_lengths(self._vectors, self._axes, lengths)
+        strata = math.isqrt(-(-self.size // scan.GROUP))
+        edges = sample[np.arange(1, strata) * len(sample) // strata]
+        # The longest items first; in a stratum of lengths, the largest biases first.
+        bits = (-self._biases[: self.size]).view(np.int32).astype(np.int64)
+        rising = np.where(bits < 0, ~bits & (2**32 - 1), bits + 2**31)
+        strata_of = (strata - np.searchsorted(edges, lengths)) << 32
+        order = np.argsort(strata_of + rising, kind="stable")
+        self._names[: self.size] = order
+        self._slots[order] = np.arange(self.size)
+        self._top_biases[:], self._top_lengths[:] = -127, 0
 
     def _encode(self, rows: Rows) -> None:
         outside = principal_axes.encode(
-            self._vectors, self._biases, rows, self._axes, self._scales, self._coarse, self._fine,
-            self._beyond,
+            self._vectors, self._biases, rows, self._slots, self._axes, self._scales, self._coarse,
+            self._fine, self._top_biases, self._top_lengths, self._beyond,
         )  # fmt: skip
         self._outside += outside
         self._encoded += len(rows)
@@ -141,12 +174,12 @@ class PCAIndex(StoredIndex):
     def _ranked(self, p: NDArray[np.float32], shortlist: int, best: int) -> SearchResult:
         """Return the `best` of the shortlist, in their order, with exact scores."""
         many = scan.search(
-            self._coarse, self._fine, self._axes, self._scales, self._beyond, self._outliers,
-            self.size, shortlist, best, self._vectors, self._biases, p, self._salt, self._sample,
-            self._rows, self._keys, self._places, self._scores,
+            self._coarse, self._fine, self._top_biases, self._top_lengths, self._names, self._axes,
+            self._scales, self._beyond, self._outliers, self.size, shortlist, best,
+            self._vectors.reshape(-1), self._biases, p, self._salt, self._sample, self._rows,
+            self._keys, self._places, self._scores,
         )  # fmt: skip
-        best = min(best, many)
-        order = self._places[:best][np.argsort(self._keys[:best])[::-1]]
+        order = self._places[np.argsort(self._keys[:many])[::-1][:best]]
         return self._rows[order], self._scores[order]
 
 
@@ -161,3 +194,12 @@ def _scales(found: NDArray[np.float32]) -> NDArray[np.float32]:
     with np.errstate(divide="ignore", over="ignore"):
         scales = (127 / reach).astype(np.float32)
     return np.where(np.isfinite(scales), scales, np.float32(0))
+
+
+def _lengths(rotated: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the lengths of rows, added up in the order of their components."""
+    total = np.zeros(len(rotated), np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for column in rotated.T:
+            total += column * column
+    return np.sqrt(total)
