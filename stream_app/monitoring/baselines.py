@@ -13,7 +13,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from stream_app.kernels.factorization import error_scores
 from stream_app.monitoring.prequential_error import Floats, PrequentialError
+
+_EVEN = np.empty(0)  # weights of 1 each
 
 
 class ItemMeanBaseline:
@@ -45,11 +48,11 @@ class ItemMeanBaseline:
         mean = total / weights
         variance = self._squares @ (1, -2 * mean, mean**2) / weights
         pseudo = max(float(variance), 1e-9) / self.spread**2
-        inside = rows >= 0
-        counts, sums = self._counts[rows] * inside, self._sums[rows] * inside
-        # The formula of the module; noise can make a sum of weights negative, which counts as 0.
-        means = mean + (sums - mean * counts) / (np.maximum(counts, 0) + pseudo)
-        return np.clip(means, self.low, self.high)
+        means = np.empty(len(rows))
+        error_scores.item_means(
+            self._sums, self._counts, rows, mean, pseudo, self.low, self.high, means
+        )
+        return means
 
     def add(
         self, rows: NDArray[np.int64], stars: ArrayLike, values: ArrayLike, squares: ArrayLike
@@ -64,17 +67,11 @@ class ItemMeanBaseline:
         """Learn unbiased values (n,) of items; a NaN is unknown and left out, and a row below 0
         counts among all items alone."""
         self._grow(rows)
-        known = np.asarray(values, np.float64)
-        weighed = np.broadcast_to(1.0, len(known)) if weights is None else np.asarray(weights)
-        unknown = np.isnan(known)
-        if unknown.any():
-            rows, known, weighed = rows[~unknown], known[~unknown], weighed[~unknown]
-        inside = rows >= 0
-        np.add.at(self._sums, rows[inside], known[inside])
-        np.add.at(self._counts, rows[inside], weighed[inside])
-        self._total += weighed.sum(), known.sum()
-        # Not a dot product: its threads would keep spinning while the next batch is learned.
-        self._squares += (known * known).sum(), (known * weighed).sum(), (weighed * weighed).sum()
+        given = (values, _EVEN if weights is None else weights)
+        columns = (np.require(each, np.float64, ["C", "W"]) for each in given)
+        error_scores.learn_means(
+            self._sums, self._counts, rows, *columns, self._total, self._squares
+        )
 
     @property
     def memory_bytes(self) -> int:

@@ -14,7 +14,8 @@ costs a copy of the list: a report that repeats its weight changes nothing but `
 of weight 0 (one that means "missing") counts among the reports and nowhere else.
 
 The list of the record's device is copied into a window and grows there; the sums are added later,
-many ratings at a time (`pair_tables.py`). So what lies in a window does not change before.
+many ratings at a time (`pair_tables.py`). So what lies in a window does not change before. Ratings
+wait from call to call, until there are many or the caller adds them.
 
 An item takes a free slot of the head with its first report, in the order of the log. Reports of
 items without a slot are counted in `counts` alone.
@@ -22,7 +23,8 @@ items without a slot are counted in `counts` alone.
 head_rows (H,) int64, the item of each slot;  slots (n,) int16, the slot of each item or -1;
 counts (n,) int64;  totals (2,) int64;  numbers (2,) int64, opened lists and ratings in arrival
 order;  moments (H, 3) int64;  tables: the arguments of `add_waiting` up to the pages;  window (at
-least 48 most,) uint16, waiting (n, 4) int32 and `scratch`, the last arguments of `add_waiting`.
+least 48 most,) uint16, waiting (n, 4) int32 and `scratch`, the last arguments of `add_waiting`;
+pending (2,) int64: how much of the window is in use, and how many ratings wait.
 """
 
 from __future__ import annotations
@@ -53,6 +55,7 @@ from stream_app.kernels.machine.dirty_pages import touch_word
 
 REPORTS, WEIGHTS, SQUARES = range(3)
 DEVICES, IN_ORDER = range(2)
+ENTRIES_USED, RATINGS = range(2)  # of what is pending
 BINS_PER_STAR = 5  # predictions are rounded to fifths of a star
 
 
@@ -83,7 +86,7 @@ def count_records(
     head_rows, slots, counts, totals, used,
     ends, blocks, links, free, block_count, most,
     moments, numbers, tables, counts_pages, ends_pages, blocks_pages, links_pages, free_pages,
-    window, waiting, scratch,
+    window, waiting, pending, scratch,
     devices, sizes, rows, channels, reports, predicted, skipped, starts, alphabets, weights,
 ):  # fmt: skip
     """Count records, each of one device, in order; return the new (used slots, blocks).
@@ -92,7 +95,7 @@ def count_records(
     ratings; one that is `skipped` changes nothing. weights (R, bins) uint8: of a report's row, at
     the predicted rating.
     """
-    stop_record, stop, queued = 0, 0, 0
+    stop_record, stop, queued = 0, pending[ENTRIES_USED], pending[RATINGS]
     for r in range(devices.size):
         device = devices[r]
         first_rating, stop_record = stop_record, stop_record + sizes[r]
@@ -171,5 +174,5 @@ def count_records(
             ends, blocks, links, free, ends_pages, blocks_pages, links_pages, free_pages,
             block_count, most, device, window, kept, stop,
         )  # fmt: skip
-    add_waiting(*tables, window, waiting, queued, *scratch)
+    pending[ENTRIES_USED], pending[RATINGS] = stop, queued
     return used, block_count

@@ -35,6 +35,7 @@ ALONE = 16
 SLOT, START, STOP, KIND = range(4)
 MOST_SUMMED = (HALF - 1) // WEIGHT_MASK**2  # ratings
 _WEIGHT, _HALF = np.uint64(WEIGHT_MASK), np.uint64(HALF)
+_TOGETHER = np.uint64(64)  # cells
 _START_BITS, _KIND_BITS = np.uint64(32), np.uint64(8)
 _LENGTH_MASK, _KIND_MASK = np.uint64((1 << 24) - 1), np.uint64((1 << 8) - 1)
 ORDERED = 2  # place of `ordered` among the arguments of `add_waiting`
@@ -91,17 +92,22 @@ def _summed(sums, window, start, stop, weight):
 
 @njit(cache=True, nogil=True, inline="always")
 def _take_sums(low, high, pages, slot, sums):
-    """Add the sums to the row of a slot, and clear them."""
-    row = low[slot]
-    carries = np.uint16(0)
-    for j in range(np.uint64(sums.size)):
-        total = np.uint16(row[j] + sums[j])
-        carries |= np.uint16(total < sums[j])
-        row[j] = total
-    if carries:
-        for j in range(np.uint64(sums.size)):
-            if row[j] < sums[j]:
-                row[j] = np.uint16(_carried(high, pages, slot, j, np.uint64(row[j]) + _HALF))
+    """Add the sums to the row of a slot, and clear them; carries are looked for in the few cells
+    where one was seen."""
+    row, size = low[slot], np.uint64(sums.size)
+    first = np.uint64(0)
+    while first < size:
+        last = min(first + _TOGETHER, size)
+        carries = np.uint16(0)
+        for j in range(first, last):
+            total = np.uint16(row[j] + sums[j])
+            carries |= np.uint16(total < sums[j])
+            row[j] = total
+        if carries:
+            for j in range(first, last):
+                if row[j] < sums[j]:
+                    row[j] = np.uint16(_carried(high, pages, slot, j, np.uint64(row[j]) + _HALF))
+        first = last
     sums[:] = 0
 
 

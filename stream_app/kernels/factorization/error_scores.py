@@ -32,6 +32,37 @@ def score(t, u, channels, reports, starts, stars, value, square, weight, out):
         out[WEIGHT, i] = w
 
 
+@njit(cache=True, nogil=True, error_model="numpy")
+def item_means(sums, counts, rows, mean, pseudo, low, high, out):
+    """Write into `out` (m,) mean + (sum - mean n) / (n + pseudo) of the items at `rows`, within
+    low .. high; n below 0 counts as 0 in the divisor, and a row below 0 has no events."""
+    for i in range(rows.shape[0]):
+        row = rows[i]
+        n, total = (counts[row], sums[row]) if row >= 0 else (0.0, 0.0)
+        found = mean + (total - mean * n) / (max(n, 0.0) + pseudo)
+        out[i] = min(max(found, low), high)
+
+
+@njit(cache=True, nogil=True)
+def learn_means(sums, counts, rows, values, weights, totals, squares):
+    """Add values and weights, 1 each where there are none, to the items at `rows`, to the totals
+    (weights, values) and to the squares (value^2, value weight, weight^2). A NaN is left out; a row
+    below 0 is in the totals alone."""
+    for i in range(rows.shape[0]):
+        row, value = rows[i], values[i]
+        if np.isnan(value):
+            continue
+        weight = weights[i] if weights.size else 1.0
+        if row >= 0:
+            sums[row] += value
+            counts[row] += weight
+        totals[0] += weight
+        totals[1] += value
+        squares[0] += value * value
+        squares[1] += value * weight
+        squares[2] += weight * weight
+
+
 @njit(cache=True, nogil=True)
 def pair(held_out, owed, learned):
     """Write to learned[i] whether event i pays for a held-out one before it; return what is owed.

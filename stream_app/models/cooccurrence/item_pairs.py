@@ -8,24 +8,31 @@ order and of the ends of rounds, at which the head is elected; everything is an 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.kernels.cooccurrence.device_lists import BLOCK
-from stream_app.kernels.cooccurrence.pair_counts import DEVICES, IN_ORDER, count_records
+from stream_app.kernels.cooccurrence.pair_counts import (
+    DEVICES,
+    IN_ORDER,
+    RATINGS,
+    count_records,
+)
+from stream_app.kernels.cooccurrence.pair_tables import add_waiting
 from stream_app.models.cooccurrence.item_head import MOST_ITEMS, ItemHead
 from stream_app.models.cooccurrence.pair_snapshot import PairSnapshot
 from stream_app.models.cooccurrence.recent_items import RecentItems
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.paged_arrays import FixedArrays, StatePart, mark_dirty
+from stream_app.models.paged_arrays import Arrays, FixedArrays, StatePart, mark_dirty
 
 ORDER_ONE = 64  # the integer weight of an ordered pair without decay
 ORDER_WINDOW, ORDER_DECAY = 50, 20.0  # entries
 MOST_RECENT = 1024
 TABLES = ("pairs", "pairs_high", "ordered", "ordered_high")
-_WINDOW, _WAITING = 1 << 17, 1 << 15  # entries and ratings: a quarter and half a MiB of scratch
+_WINDOW, _WAITING = 1 << 18, 1 << 16  # entries and ratings: 2 MiB of scratch
 
 # round(ORDER_ONE exp(-distance / ORDER_DECAY)) for distances 1 .. ORDER_WINDOW: no product lies so
 # near to a half that the last bit of `exp` decides.
@@ -56,10 +63,14 @@ class RecordColumns(NamedTuple):
 
 class Moments(FixedArrays):
     """pairs, ordered (size, size): sums in two halves, uint16 each; moments (size, 3) int64;
-    numbers (2,) int64."""
+    numbers (2,) int64. complete: adds to the tables what waits; called before they are read or
+    replaced."""
 
-    def __init__(self, size: int, *, in_order: bool) -> None:
+    def __init__(
+        self, size: int, *, in_order: bool, complete: Callable[[], None] = lambda: None
+    ) -> None:
         super().__init__()
+        self._complete = complete
         self.moments = self.keep("moments", np.zeros((size, 3), np.int64))
         self.numbers = self.keep("numbers", np.zeros(2, np.int64))
         self.pairs = self._halves("pairs", size)
@@ -71,6 +82,17 @@ class Moments(FixedArrays):
             self.keep(name, low)
             self.keep(f"{name}_high", high)
         return low, high
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the state itself, not a copy; it is whole until ratings are counted."""
+        self._complete()
+        return super().arrays()
+
+    def load(self, arrays: Arrays) -> None:
+        """Replace the state by what `arrays()` returned; raises ValueError where it does not
+        fit."""
+        self._complete()
+        super().load(arrays)
 
     def clear(self, slots: NDArray[np.int64]) -> None:
         """Clear all that is known of slots, and mark everything."""
@@ -104,12 +126,14 @@ class ItemPairs:
     ) -> None:
         self.head = ItemHead(size)
         self.lists = RecentItems(-(-recent // BLOCK))
-        self._moments = Moments(size, in_order=in_order)
+        self._moments = Moments(size, in_order=in_order, complete=self._add_waiting)
         self._starts, self._alphabets = channels.starts, channels.alphabets
         self._weights, self._one = np.ascontiguousarray(weights), one
+        self._pending = np.zeros(2, np.int64)
         self._scratch = (
             np.empty(_WINDOW, np.uint16),
             np.empty((_WAITING, 4), np.int32),
+            self._pending,
             (
                 np.empty(size + 1, np.int32),
                 np.empty(_WAITING, np.uint64),
@@ -133,7 +157,7 @@ class ItemPairs:
         most = blocks + len(columns.rows) // BLOCK + 2 * len(columns.devices)
         lists.reserve("blocks", most)
         lists.reserve("links", most)
-        pages, none = moments.dirty_pages(), np.empty(0, np.uint8)
+        pages = moments.dirty_pages()
         head.mark_slots()
         mark_dirty(pages["moments"], 0, moments.moments.nbytes)
         mark_dirty(pages["numbers"], 0, moments.numbers.nbytes)
@@ -142,7 +166,7 @@ class ItemPairs:
             lists.room("ends"), lists.room("blocks"), lists.room("links"), lists.room("free"),
             blocks, lists.most,
             moments.moments, moments.numbers,
-            (*moments.pairs, *moments.ordered, DECAY, *(pages.get(name, none) for name in TABLES)),
+            self._tables(),
             head.pages("counts"), lists.pages("ends"), lists.pages("blocks"), lists.pages("links"),
             lists.pages("free"), *self._scratch, *columns, self._starts, self._alphabets,
             self._weights,
@@ -150,9 +174,24 @@ class ItemPairs:
         lists.extend("blocks", blocks)
         lists.extend("links", blocks)
 
+    def _tables(self) -> tuple[NDArray[Any], ...]:
+        """Return the first arguments of `add_waiting`."""
+        moments, none = self._moments, np.empty(0, np.uint8)
+        pages = moments.dirty_pages()
+        maps = (pages.get(name, none) for name in TABLES)
+        return (*moments.pairs, *moments.ordered, DECAY, *maps)
+
+    def _add_waiting(self) -> None:
+        """Add the ratings that wait to the tables."""
+        window, waiting, pending, scratch = self._scratch
+        if pending[RATINGS]:
+            add_waiting(*self._tables(), window, waiting, int(pending[RATINGS]), *scratch)
+        pending[:] = 0
+
     def elect(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """End a round: give slots to the items that are reported most, where that is due; return
-        the slots that have changed hands."""
+        """End a round: add what waits, and give slots to the items that are reported most, where
+        that is due; return the slots that have changed hands."""
+        self._add_waiting()
         slots = self.head.elect(keys)
         if len(slots):
             self._moments.clear(slots)
@@ -192,6 +231,7 @@ class ItemPairs:
         channel: tuple[float, float] | None,
     ) -> PairSnapshot:
         """Return a copy of the moments, with the keys of all items (n,)."""
+        self._add_waiting()
         used, moments = self.head.used, self._moments
         in_order = moments.ordered[0].size and moments.numbers[IN_ORDER]
         return PairSnapshot(

@@ -131,6 +131,40 @@ def test_sums_carry_into_their_upper_half_and_stay_at_their_limit(first: int) ->
         assert sums_of(tables, name).max() == naive.MOST if first else tables[f"{name}_high"].any()
 
 
+@pytest.mark.parametrize("weight", [14, 15])
+def test_an_item_rated_more_often_than_16_bits_can_sum_up(weight: int) -> None:
+    """1,000 devices rate item 0, then item 1 at a weight whose sums pass 2^16 several times."""
+    fast, slow = made(4, 16)
+    fast.extend(60, DEVICES)
+    for n in range(1000):
+        device = n % DEVICES
+        records = [(device, [(0, 15), (1, weight)])]
+        fast.count(columns(records))
+        slow.count(*records[0], alone=False)
+        fast.clear(device)
+        slow.clear(device)
+    equal(fast, slow, 60)
+    assert sums_of(fast.parts()["moments"].arrays(), "pairs")[1, 0] == 1000 * 15 * weight
+
+
+def test_ratings_that_wait_are_in_the_state_that_is_read_and_in_none_that_is_loaded(
+    rng: np.random.Generator,
+) -> None:
+    feed, other = made(24, 32)[0], made(24, 32)[0]
+    for each in (feed, other):
+        each.extend(60, DEVICES)
+    feed.count(columns(stream(rng, 50, 60)))
+    before = {
+        name: {key: array.copy() for key, array in part.arrays().items()}
+        for name, part in feed.parts().items()
+    }
+    other.count(columns(stream(rng, 50, 60)))
+    for name, part in other.parts().items():
+        part.load(before[name])
+    assert state(other) == state(feed)
+    assert sums_of(before["moments"], "pairs").any()
+
+
 def state(feed: ItemPairs) -> dict[str, bytes]:
     return {
         f"{part}.{name}": array.tobytes()
@@ -192,6 +226,7 @@ def test_a_carry_marks_the_page_of_the_upper_half() -> None:
         bits[:] = 0
     feed.clear(0)
     feed.count(columns([(0, [(599, 15)]), (0, [(0, 15)]), (0, [(598, 15)])]))
+    part.arrays()  # nothing waits any more
     for name in ("pairs_high", "ordered_high"):
         changed = np.flatnonzero(arrays[name].reshape(-1)) * 2 // 2**16
         assert set(changed.tolist()) == set(np.flatnonzero(pages[name]).tolist()) == {0, 10}
