@@ -343,8 +343,9 @@ OVERVIEW = Board(
                     "{{activity}}",
                 ),
             ),
-            "Share of a second spent waiting, applying and measuring. A worker that catches up "
-            "should hardly wait.",
+            "Share of a second spent waiting, inside compiled kernels (learning, pairs, counts) "
+            "and around them. A worker that catches up should hardly wait, and be in kernels for "
+            "most of the time.",
         ),
         Panel(
             STREAM,

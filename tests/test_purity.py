@@ -78,6 +78,10 @@ EXCEPTIONS = {
         {"time"},
         "which index is faster here; it decides how candidates are found, and no state",
     ),
+    "stream_app.kernels.kernel_time": (
+        {"threading", "time"},
+        "how long kernels take, for a metric alone",
+    ),
     "stream_app.kernels.machine.memory": ({"ctypes"}, "memory by address, uncompiled"),
     "stream_app.kernels.machine.huge_pages": (
         {"ctypes", "mmap"},

@@ -36,6 +36,7 @@ from stream_app.deployment import (
     seal_from_settings,
     spec_from_settings,
 )
+from stream_app.kernels.kernel_time import seconds_in_kernels
 from stream_app.monitoring.gauges import Gauges
 from stream_app.monitoring.metrics import Metrics
 from stream_app.privacy.exact.report_information import report_information_nats
@@ -118,9 +119,9 @@ class Runtime:
         self.mid_round = True
         if self.ranking is not None:
             self.ranking.before(batch)
-        applying = time.perf_counter()
+        compiled, applying = seconds_in_kernels(), time.perf_counter()
         outcome = self.replica.apply(batch)
-        applying = time.perf_counter() - applying
+        applying, inside = time.perf_counter() - applying, seconds_in_kernels() - compiled
         self.gauges.watch(outcome)
         self.recommender.mark_stale(outcome.rows)
         if self.ranking is not None:
@@ -136,12 +137,14 @@ class Runtime:
             )
         taken = time.perf_counter() - started
         self._round_seconds += taken
-        self.metrics.learning_thread("applying", applying)
-        self.metrics.learning_thread("measuring", taken - applying)
+        compiled = seconds_in_kernels() - compiled
+        self.metrics.learning_thread("kernels", compiled)
+        self.metrics.learning_thread("applying", applying - inside)
+        self.metrics.learning_thread("measuring", taken - applying - (compiled - inside))
 
     def end_round(self, cut: Cut, cut_offset: int, tails: tuple[Tail | None, ...] = ()) -> None:
         """Close a round, and wake the coroutines that wait for a cut."""
-        started = time.perf_counter()
+        started, compiled = time.perf_counter(), seconds_in_kernels()
         replaced = self.replica.end_round(cut.number, cut.end_offsets, cut.accepted_days)
         self.gauges.replaced(replaced)
         self.recommender.replaced(replaced)
@@ -158,7 +161,10 @@ class Runtime:
             if not waiter.done():
                 waiter.set_result(None)
         self._cut_waiters.clear()
-        self.metrics.learning_thread("ending_rounds", time.perf_counter() - started)
+        compiled = seconds_in_kernels() - compiled
+        self.metrics.learning_thread("kernels", compiled)
+        taken = time.perf_counter() - started
+        self.metrics.learning_thread("ending_rounds", taken - compiled)
 
     def forget(self, entry: Forget) -> None:
         """Forget a device from this cut on; with `rebuild`, replace the state by one without it."""

@@ -116,6 +116,7 @@ def warm_up(spec: StateSpec, index: str = "exact", code_bits: int = 256) -> None
         gauges.watch(outcome)
         recommender.mark_stale(outcome.rows)
     recommender.replaced(replica.end_round(1, (1,) * spec.partitions))
+    replica.learner.items(replica.items.keys[:1])
     replica.ledger_digest()
     if spec.signed:
         _check_signature()

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stream_app.kernels.factorization import error_scores
+from stream_app.kernels.kernel_time import timed
 from stream_app.monitoring.prequential_error import Floats, PrequentialError
 
 _EVEN = np.empty(0)  # weights of 1 each
@@ -49,8 +50,16 @@ class ItemMeanBaseline:
         variance = self._squares @ (1, -2 * mean, mean**2) / weights
         pseudo = max(float(variance), 1e-9) / self.spread**2
         means = np.empty(len(rows))
-        error_scores.item_means(
-            self._sums, self._counts, rows, mean, pseudo, self.low, self.high, means
+        timed(
+            error_scores.item_means,
+            self._sums,
+            self._counts,
+            rows,
+            mean,
+            pseudo,
+            self.low,
+            self.high,
+            means,
         )
         return means
 
@@ -69,8 +78,14 @@ class ItemMeanBaseline:
         self._grow(rows)
         given = (values, _EVEN if weights is None else weights)
         columns = (np.require(each, np.float64, ["C", "W"]) for each in given)
-        error_scores.learn_means(
-            self._sums, self._counts, rows, *columns, self._total, self._squares
+        timed(
+            error_scores.learn_means,
+            self._sums,
+            self._counts,
+            rows,
+            *columns,
+            self._total,
+            self._squares,
         )
 
     @property

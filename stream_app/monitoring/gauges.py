@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.kernels.factorization import error_scores
+from stream_app.kernels.kernel_time import timed
 from stream_app.log.ledger import APPLIED, DUPLICATE
 from stream_app.monitoring.baselines import ItemMeanBaseline
 from stream_app.monitoring.generalization_gap import GeneralizationGap
@@ -140,7 +141,8 @@ class Gauges:
         table, m = self._replica.channels, len(rows)
         if m > self._scratch.shape[1]:
             self._scratch = np.empty((6, 2 * m))
-        error_scores.score(
+        timed(
+            error_scores.score,
             predicted, self.baseline.predict(rows), channels, reports, table.starts,
             table.face_value, table.value, table.square, table.weight, self._scratch,
         )  # fmt: skip

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.kernels.factorization import error_scores
+from stream_app.kernels.kernel_time import timed
 from stream_app.monitoring.prequential_error import Floats
 from stream_app.monitoring.ring_buffer import RingBuffer
 
@@ -69,7 +70,7 @@ class GeneralizationGap:
         if not len(held_out):
             return
         chosen = np.empty(len(held_out), np.bool_)
-        self._unpaired = int(error_scores.pair(held_out, self._unpaired, chosen))
+        self._unpaired = int(timed(error_scores.pair, held_out, self._unpaired, chosen))
         held_out_rows, learned_rows = np.flatnonzero(held_out), np.flatnonzero(chosen)
         columns: tuple[NDArray[Any], ...] = (users, items, reports, channels, priors)
         for kept, learned, column in zip(self._held_out, self._learned, columns, strict=True):

@@ -86,7 +86,9 @@ QUERY_OUTCOME = Label("outcome", ("answered", "expired", "refused", "busy"))
 LISTED_BY = (*METHODS, *BY_CO_RATINGS)
 RANKING = Label("method", LISTED_BY)
 MECHANISM, ADJACENCY = Label("mechanism"), Label("adjacency")
-LEARNING = Label("activity", ("waiting", "applying", "measuring", "ending_rounds", "serving"))
+LEARNING = Label(
+    "activity", ("waiting", "kernels", "applying", "measuring", "ending_rounds", "serving")
+)
 METHOD, TABLE, PART = Label("method"), Label("table"), Label("part")
 
 # From an in-cache answer to the longest time that a reader waits.
@@ -211,8 +213,9 @@ METRICS: tuple[Metric, ...] = (
     Metric("apply_duration_seconds", "histogram", PROCESS, (),
            "Time to apply one round.", ROUND_BUCKETS),
     Metric("learning_thread_seconds_total", "counter", PROCESS, (LEARNING,),
-           "Time of the thread that learns: waiting for ratings, applying them to the state, "
-           "measuring errors and lists, ending rounds, serving queries and pages."),
+           "Time of the thread that learns: waiting for ratings, inside compiled kernels, else "
+           "applying ratings to the state, measuring errors and lists, ending rounds, serving "
+           "queries and pages."),
     Metric("state_cut_timestamp_seconds", "gauge", PROCESS, (),
            "When the newest cut was applied, seconds since 1970."),
     Metric("consumer_lag_records", "gauge", PROCESS, (),

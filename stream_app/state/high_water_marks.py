@@ -39,6 +39,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_app.kernels.kernel_time import timed
 from stream_app.kernels.stream import high_water_marks as kernels
 from stream_app.models.growing_arrays import GrowingArrays
 from stream_app.models.paged_arrays import Arrays, mark_dirty
@@ -160,7 +161,8 @@ class HighWaterMarks(GrowingArrays):
         outcomes, gaps, reused = np.empty(n, np.uint8), np.empty(n, np.int64), np.empty(n, np.bool_)
         row = 0
         while True:
-            row, count = kernels.advance(
+            row, count = timed(
+                kernels.advance,
                 *self._tables(), len(self), devices, seqs, epochs, contents, accepted, row,
                 MAX_SEQ_GAP, outcomes, gaps, reused,
             )  # fmt: skip
@@ -202,7 +204,7 @@ class HighWaterMarks(GrowingArrays):
     def rows(self, devices: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return the row of each of (n, 2) devices; -1 for an unknown one."""
         rows = np.empty(len(devices), np.int64)
-        kernels.find(self._slots, self.room("devices"), self._seed, devices, rows)
+        timed(kernels.find, self._slots, self.room("devices"), self._seed, devices, rows)
         return rows
 
     def check(self, arrays: Arrays) -> None:

@@ -19,6 +19,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_app.kernels.kernel_time import timed
 from stream_app.kernels.stream import known_items as kernels
 from stream_app.kernels.stream.hash_index import rehash, rows_of
 from stream_app.models.growing_arrays import GrowingArrays
@@ -90,7 +91,7 @@ class KnownItems(GrowingArrays):
         """Return the row of each key (m,), -1 for an item without a row."""
         keys = np.ascontiguousarray(keys, np.uint64)
         rows = np.empty(len(keys), np.int64)
-        rows_of(self._slots, self.room("keys"), self._seed, keys, rows)
+        timed(rows_of, self._slots, self.room("keys"), self._seed, keys, rows)
         return rows
 
     def enter(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
@@ -100,8 +101,8 @@ class KnownItems(GrowingArrays):
         rows = np.empty(len(keys), np.int64)
         count, rule = len(self), self._admission
         self._reserve(min(self.most, count + len(keys)))
-        count, self._waits = kernels.enter(
-            self._slots, self.room("keys"), self.room("credit"), self.pages("keys"),
+        count, self._waits = timed(
+            kernels.enter, self._slots, self.room("keys"), self.room("credit"), self.pages("keys"),
             self.pages("credit"), self._seed, count, self.most,
             self._outside, self.pages("outside"), self._numbers, self.pages("numbers"),
             self._salts, rule.width, rule.threshold, self._waiting, self._waiting_slots,
@@ -113,7 +114,7 @@ class KnownItems(GrowingArrays):
 
     def count(self, rows: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
         """Add counts (m,) to the reports of distinct rows (m,)."""
-        kernels.add_reports(self.room("reports"), self.pages("reports"), rows, counts)
+        timed(kernels.add_reports, self.room("reports"), self.pages("reports"), rows, counts)
 
     def end_round(self, pinned: NDArray[np.int16]) -> NDArray[np.int64]:
         """Give rows to the items that wait; return the rows that have another item now.

@@ -35,6 +35,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_app.kernels.kernel_time import timed
 from stream_app.kernels.sketches.item_counts import count_items
 from stream_app.kernels.stream.event_contents import digest_events
 from stream_app.kernels.stream.holdout import held_out
@@ -141,8 +142,8 @@ class Replica:
             rows = self._count(cells.items)
             self.pairs.count_rated(records, cells, update, rows, self.marks)
         self.pairs.extend(self.items, self.marks)
-        offset_sum, chain = extend_chain(
-            batch.offsets, outcomes, batch.partition, self.ledger.chain[0]
+        offset_sum, chain = timed(
+            extend_chain, batch.offsets, outcomes, batch.partition, self.ledger.chain[0]
         )
         held = int(reported.held_out.sum())
         counts = {
@@ -172,7 +173,7 @@ class Replica:
         # Decoded columns are read-only views, for which every kernel would be compiled once more.
         items, reports = batch.items.copy(), batch.reports.copy()
         held, missing = np.zeros((2, len(users)), np.bool_)
-        held_out(users, items, self._salt, self._threshold, held)
+        timed(held_out, users, items, self._salt, self._threshold, held)
         if self._protects(batch):
             missing = (reports == self.channels.missing[channels]) & ~self.channels.likes[channels]
         priors = np.broadcast_to(np.float32(1), len(users))
@@ -182,7 +183,7 @@ class Replica:
         """Return the digests of the contents of a batch's records, (n,)."""
         digests = np.empty(len(batch.counts), np.uint32)
         columns = cells.items, cells.reports, cells.channels
-        digest_events(batch.epochs, batch.counts, *columns, self._salt, digests)
+        timed(digest_events, batch.epochs, batch.counts, *columns, self._salt, digests)
         return digests
 
     def _apply_protected(
@@ -228,7 +229,7 @@ class Replica:
             self.frequencies.add_many(others)
             self.second_moment.add_many(others)
         distinct = np.empty(len(counted), np.int64)
-        distinct = distinct[: count_items(counted, self._item_counts, distinct)]
+        distinct = distinct[: timed(count_items, counted, self._item_counts, distinct)]
         keys, counts = self.items.keys[distinct], self._item_counts[distinct].astype(np.int64)
         self._item_counts[distinct] = 0
         self.items.count(distinct, counts)

@@ -29,6 +29,7 @@ from stream_app.kernels.cooccurrence.co_ratings import (
     take_out_lists,
 )
 from stream_app.kernels.cooccurrence.device_lists import BLOCK
+from stream_app.kernels.kernel_time import timed
 from stream_app.models.cooccurrence.co_rating_snapshot import CoRatingSnapshot
 from stream_app.models.cooccurrence.item_pairs import RecordColumns
 from stream_app.models.cooccurrence.recent_items import RecentItems
@@ -98,8 +99,8 @@ class CoRatings:
         lists.reserve("blocks", most)
         lists.reserve("links", most)
         self._mark_moments()
-        blocks = count_co_ratings(
-            slots, *map(lists.room, _ARRAYS), lists.length("blocks"), lists.most,
+        blocks = timed(
+            count_co_ratings, slots, *map(lists.room, _ARRAYS), lists.length("blocks"), lists.most,
             self.most_devices, sums.cells, sums.moments, self._values.fixed,
             *map(lists.pages, _ARRAYS), sums.dirty_pages()["cells"], self._window,
             columns.devices, columns.sizes, columns.rows, columns.channels, columns.reports,

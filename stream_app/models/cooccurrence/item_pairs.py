@@ -22,6 +22,7 @@ from stream_app.kernels.cooccurrence.pair_counts import (
     count_records,
 )
 from stream_app.kernels.cooccurrence.pair_tables import add_waiting
+from stream_app.kernels.kernel_time import timed
 from stream_app.models.cooccurrence.item_head import MOST_ITEMS, ItemHead
 from stream_app.models.cooccurrence.pair_snapshot import PairSnapshot
 from stream_app.models.cooccurrence.recent_items import RecentItems
@@ -161,8 +162,8 @@ class ItemPairs:
         head.mark_slots()
         mark_dirty(pages["moments"], 0, moments.moments.nbytes)
         mark_dirty(pages["numbers"], 0, moments.numbers.nbytes)
-        head.used, blocks = count_records(
-            head.rows, head.slots, head.room("counts"), head.totals, head.used,
+        head.used, blocks = timed(
+            count_records, head.rows, head.slots, head.room("counts"), head.totals, head.used,
             lists.room("ends"), lists.room("blocks"), lists.room("links"), lists.room("free"),
             blocks, lists.most,
             moments.moments, moments.numbers,
@@ -185,7 +186,7 @@ class ItemPairs:
         """Add the ratings that wait to the tables."""
         window, waiting, pending, scratch = self._scratch
         if pending[RATINGS]:
-            add_waiting(*self._tables(), window, waiting, int(pending[RATINGS]), *scratch)
+            timed(add_waiting, *self._tables(), window, waiting, int(pending[RATINGS]), *scratch)
         pending[:] = 0
 
     def elect(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:

@@ -19,6 +19,7 @@ from stream_app.kernels.factorization.erase import forget_scalars, forget_vector
 from stream_app.kernels.factorization.initialization import UNIT, fill
 from stream_app.kernels.factorization.training_loops.blocked import blocked_loop
 from stream_app.kernels.factorization.training_loops.literal import literal_loop
+from stream_app.kernels.kernel_time import timed
 from stream_app.models.factorization.base import USER, Factorization
 from stream_app.models.factorization.batch_columns import batch_columns, keys_of
 from stream_app.models.factorization.channels import Channels
@@ -76,7 +77,8 @@ class SketchLearner(FixedArrays, Factorization):
         update = UpdateResult.empty(len(users))
         if batch.learn.any():
             mark_dirty(self._pages[3], 0, self._overall.nbytes)
-        self._learn(
+        timed(
+            self._learn,
             self._cells, self._tags, self._scalars, self._overall, *self._pages[:3],
             self._seeds, self._constants, *self._tables,
             *batch, *update,

@@ -17,6 +17,7 @@ from stream_app.kernels.factorization.dense_rows import read_many
 from stream_app.kernels.factorization.erase import forget_row
 from stream_app.kernels.factorization.initialization import UNIT
 from stream_app.kernels.factorization.training_loops.dense import dense_loop
+from stream_app.kernels.kernel_time import timed
 from stream_app.kernels.stream.hash_index import rehash
 from stream_app.models.factorization.base import USER, Factorization
 from stream_app.models.factorization.batch_columns import batch_columns, keys_of
@@ -142,7 +143,8 @@ class DenseLearner(Factorization):
                 side.reserve(int(count) + _SLICE + 1, int(count))
             u, i = self._sides
             before = self._counts.tolist()
-            self._learn(
+            timed(
+                self._learn,
                 u.slots, u.keys, u.vectors, u.scalars, i.slots, i.keys, i.vectors, i.scalars,
                 self._counts, *u.pages[1:], *i.pages[1:],
                 self._place_seed, self._overall, self._seeds, self._scales, self._constants,

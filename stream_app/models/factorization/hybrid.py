@@ -16,6 +16,7 @@ from stream_app.kernels.factorization.factor_lookup import hybrid_reader
 from stream_app.kernels.factorization.hybrid_rows import forget
 from stream_app.kernels.factorization.initialization import UNIT
 from stream_app.kernels.factorization.training_loops.hybrid import SCRATCH, hybrid_loop
+from stream_app.kernels.kernel_time import timed
 from stream_app.models.factorization.base import USER, Factorization
 from stream_app.models.factorization.batch_columns import batch_columns, keys_of
 from stream_app.models.factorization.channels import Channels
@@ -78,7 +79,8 @@ class HybridLearner(FixedArrays, Factorization):
         if batch.learn.any():
             for pages, array in zip(self._pages[4:], (self._given, self._overall), strict=True):
                 mark_dirty(pages, 0, array.nbytes)
-        self._learn(
+        timed(
+            self._learn,
             self._room, self._tags, self._scalars, self._owners, self._given, self._overall,
             *self._pages[:4], self.rows, self._seeds, self._scales, self._constants, *self._tables,
             *batch, *update,

@@ -14,6 +14,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_app.kernels.kernel_time import timed
 from stream_app.kernels.machine.wide_integers import PRIME
 from stream_app.kernels.sketches import ams as second_moment
 from stream_app.models.paged_arrays import FixedArrays
@@ -49,7 +50,7 @@ class AmsSketch(FixedArrays):
         """Count each key once, or `counts` times; both ways lead to the same state."""
         counts = np.ones(len(keys), np.int64) if counts is None else counts
         self.mark_all_dirty()  # a few pages, and a batch of keys writes to most of them
-        second_moment.add(self._cells, self._moments, self._coefficients, keys, counts)
+        timed(second_moment.add, self._cells, self._moments, self._coefficients, keys, counts)
 
     def estimate(self) -> float:
         """Return the median of the rows' second moments."""

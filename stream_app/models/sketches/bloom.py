@@ -14,6 +14,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_app.kernels.kernel_time import timed
 from stream_app.kernels.sketches import bloom
 from stream_app.models.paged_arrays import FixedArrays
 
@@ -51,14 +52,16 @@ class SeenFilter(FixedArrays):
         """Add the pairs (users[i], items[i])."""
         if len(users) != len(items):
             raise ValueError(f"{len(users)} users and {len(items)} items: a pair has one of each")
-        bloom.add(self._blocks, self._pages, users, items, self._seed)
+        timed(bloom.add, self._blocks, self._pages, users, items, self._seed)
 
     def test_many(self, users: NDArray[np.uint64], items: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Return for each pair whether it was, or seems to have been, added."""
         if len(users) != len(items):
             raise ValueError(f"{len(users)} users and {len(items)} items: a pair has one of each")
         found = np.empty(len(users), np.bool_)
-        bloom.test(self._blocks, users, items, self._seed, found)
+        # Writeable, as a batch's columns are not: for these it would be compiled once more.
+        pairs = (np.require(each, np.uint64, ["C", "W"]) for each in (users, items))
+        bloom.test(self._blocks, *pairs, self._seed, found)
         return found
 
     def merge(self, other: SeenFilter) -> None:

@@ -14,6 +14,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_app.kernels.kernel_time import timed
 from stream_app.kernels.sketches import count_min
 from stream_app.models.paged_arrays import FixedArrays, mark_dirty
 
@@ -45,7 +46,7 @@ class CountMinSketch(FixedArrays):
             counts, total = self._ones[: len(keys)], len(keys)
         else:
             total = counts.sum()
-        count_min.add(self._cells, self._pages, self._seeds, keys, counts)
+        timed(count_min.add, self._cells, self._pages, self._seeds, keys, counts)
         mark_dirty(self._total_pages, 0, self._total.nbytes)
         self._total[0] += total
 
