@@ -17,7 +17,8 @@ guesses half its branches wrong. Rows that tie with the last one are kept, too, 
 many again. A score that overflows counts as the highest.
 
 codes: (words, capacity) uint64, so that loops run over rows;  query: (words,) uint64;  norms |q|,
-biases, scales |q| / (|Wb| L(b)): float32;  length |p|;  vectors: (n, d) float32;  vector p: (d,).
+biases, scales |q| / (|Wb| L(b)): float32;  length |p|;  vectors: (n * d + ROOM,) float32, flat;
+vector p: (d,) float32.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ _BLOCK = 512
 _RUN, _MOST_RUNS = 64, 128
 SAMPLE = _RUN * _MOST_RUNS
 ROOM = _LANES = 16
+_GROUPS = _BLOCK // _LANES
+_USUAL = 3
 _ALL = np.uint64(2**_LANES - 1)
 _INFINITE = 0x7F800000  # the bits of infinity
 _NEAR = 1 << 12  # 2^-11 of a number
@@ -163,23 +166,37 @@ def highest(values, many, rank, rows, salt, places):
 
 @njit(cache=True, nogil=True)
 def candidates(codes, query, bits, norms, biases, length, size, least, rows, values):
-    """Write the rows whose estimates reach `least`, and the estimates; return how many."""
-    distances, estimates = np.empty(_BLOCK, np.int32), np.empty(_BLOCK, np.float32)
+    """Write the rows whose estimates reach `least`, and the estimates; return how many.
+
+    rows, values: (>= size + ROOM,), written up to ROOM places beyond what is returned.
+    """
+    # A word without a bit left names lane 64.
+    distances, estimates = np.empty(_BLOCK, np.int32), np.empty(_BLOCK + 64, np.float32)
+    groups, words = np.empty(_GROUPS + 1, np.int64), np.empty(_GROUPS + 1, np.uint64)
     found = 0
     for start in range(0, size, _BLOCK):
         n = min(_BLOCK, size - start)
         out = estimates[:n]
         from_codes(codes, query, bits, norms, biases, length, start, distances[:n], out)
+        estimates[n:] = -np.inf
+        hits = 0
         for first in range(0, n, _LANES):
             reached = _reaching(estimates, first, least)
             if n - first < _LANES:
                 reached &= (np.uint64(1) << np.uint64(n - first)) - np.uint64(1)
-            while reached != 0:
+            groups[hits], words[hits] = first, reached
+            hits += np.int64(reached != 0)  # a branch would be guessed
+        for h in range(hits):
+            first, reached = groups[h], words[h]
+            many = np.int64(popcount(reached))
+            k = 0
+            # Mostly at most three: written without a branch, whether they are there or not.
+            while k < _USUAL or k < many:
                 i = first + np.int64(popcount((reached & (~reached + np.uint64(1))) - np.uint64(1)))
-                rows[found] = start + i
-                values[found] = estimates[i]
-                found += 1
+                rows[found + k], values[found + k] = start + i, estimates[i]
                 reached &= reached - np.uint64(1)
+                k += 1
+            found += many
     return found
 
 
@@ -273,7 +290,7 @@ def search(
         from_projection(codes, rows[:many], sums, scales, biases, scores)
         many = highest(scores, many, narrowed, rows, salt, places)
         _keep(rows, places, many)
-    exact(vectors, biases, rows, many, vector, salt, scores, keys)
+    exact(vectors, vector.size, biases, rows, many, vector, salt, scores, keys)
     found = highest(scores, many, count, rows, salt, places)
     bits_of = scores.view(np.int32)
     for i in range(found):

@@ -69,7 +69,7 @@ class QoLSHIndex(StoredIndex):
 
     def _store(self, rows: Rows, vectors: NDArray[np.float32], size: int) -> None:
         self._codes = grown(self._codes, 1, size)
-        self._vectors = grown(self._vectors, 0, size)
+        self._vectors = grown(self._vectors, 0, size + scan.ROOM)
         self._norms = grown(self._norms, 0, size)
         self._scales = grown(self._scales, 0, size)
         if len(self._rows) < size + scan.ROOM:
@@ -107,7 +107,7 @@ class QoLSHIndex(StoredIndex):
         _, found = scan.search(
             self._codes, query.words[0], self.encoder.bits, self._norms, self._biases,
             query.norms[0], self._scales, self._sums, self.size, min(shortlist, self.size),
-            narrowed, best, self._vectors, p, self._salt, self._sample,
+            narrowed, best, self._vectors.reshape(-1), p, self._salt, self._sample,
             self._rows, self._places, self._keys, self._values,
         )  # fmt: skip
         order = self._places[np.argsort(self._keys[:found])[::-1][:best]]
