@@ -1,8 +1,9 @@
 """The learn agent: the one place where the state changes, one piece of the log at a time.
 
-It runs on the event loop, so a query is answered between two pieces and sees a whole state; a piece
-takes a few milliseconds. An error in this agent is a defect or a broken log and ends the process:
-no event is skipped.
+It runs on the event loop, so a query is answered between two pieces and sees a whole state. While
+there are queries, a piece is applied in parts of about a millisecond, those too that were cut and
+queued before the first of them; where the log is cut changes no bit of the state. An error in this
+agent is a defect or a broken log and ends the process: no event is skipped.
 
 Faust empties the queue of a plain channel after a rebalance, because it fetches its own messages
 again. The reader hands each piece over once, so this channel keeps its queue.
@@ -21,6 +22,10 @@ from mode.utils.queues import ThrowableQueue
 from stream_app.agents.checkpointing.restore import Restored
 from stream_app.agents.crash_guard import crash_guard
 from stream_app.agents.runtime import Runtime
+from stream_app.wire import Batch
+
+# Half of it costs a seventh more for each rating, and a fourth of it a third more.
+_PART_RATINGS = 4000
 
 
 class LogChannel(Channel[Any]):
@@ -55,7 +60,7 @@ def attach(app: faust.App, runtime: Runtime) -> Any:
                 if runtime.replacement.reload is not None:
                     break  # the queued pieces continue a state that is to be replaced
                 if piece.batch is not None:
-                    runtime.apply(piece.batch)
+                    await _apply(runtime, piece.batch)
                 if piece.cut is not None:
                     runtime.end_round(piece.cut, piece.cut_offset, piece.tails)
                 if piece.contract is not None:
@@ -66,9 +71,24 @@ def attach(app: faust.App, runtime: Runtime) -> Any:
                     runtime.forget(piece.forget)
                 if piece.digest_report is not None:
                     runtime.compare(piece.digest_report)
-                applied = time.perf_counter()
-                await asyncio.sleep(0)
-                metrics.learning_thread("serving", time.perf_counter() - applied)
+                await _serve(runtime)
             idle_from = time.perf_counter()
 
     return channel
+
+
+async def _apply(runtime: Runtime, batch: Batch) -> None:
+    """Apply a batch, in parts while there are queries, which are answered between two of them."""
+    rest: Batch | None = batch
+    while rest is not None:
+        part, rest = (rest, None) if runtime.status.quiet else rest.split(_PART_RATINGS)
+        runtime.apply(part)
+        if rest is not None:
+            await _serve(runtime)
+
+
+async def _serve(runtime: Runtime) -> None:
+    """Let the event loop answer the queries that wait."""
+    began = time.perf_counter()
+    await asyncio.sleep(0)
+    runtime.metrics.learning_thread("serving", time.perf_counter() - began)

@@ -45,7 +45,6 @@ Progress = Callable[[int, int], None]
 log = structlog.get_logger()
 _PIECES = 8
 _LARGE_PIECES = 2
-_QUIET_SECONDS = 1.0  # without a query
 _ASK_SECONDS = 4.0
 # A broker whose disk fills up may refuse without a reason.
 _LOST = (KafkaError._MSG_TIMED_OUT, KafkaError.UNKNOWN)
@@ -174,7 +173,7 @@ class LogReader(Service):
                 return
             # With a cut pending, poll for a short time only: a batch ends when it is full or late.
             patience = 0.003 if self._clock.waits else 0.02
-            quiet = time.monotonic() - self._runtime.status.last_query_time > _QUIET_SECONDS
+            quiet = self._runtime.status.quiet
             piece, most = (LARGE, _LARGE_PIECES) if quiet else (SMALL, _PIECES)
             for pieces in _chunks(follower.poll(patience, piece), most):
                 self._hand_over(pieces)

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from stream_app.agents.warmup import KernelWarmUp
 
 _SILENCE_SECONDS = 12.0
+_QUIET_SECONDS = 1.0  # without a query
 _SAMPLE_SECONDS = 1.0
 ASKING_FOR_ENDS = "asking the broker where the log ends"
 
@@ -100,6 +101,13 @@ class WorkerStatus:
     def fail_from_thread(self, reason: BaseException) -> None:
         """End the process from another thread."""
         self._loop.call_soon_threadsafe(self.fail, reason)
+
+    # --- queries --------------------------------------------------------------------------
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nobody has asked for a while: no query then waits for a long piece."""
+        return time.monotonic() - self.last_query_time > _QUIET_SECONDS
 
     # --- the broker -----------------------------------------------------------------------
 
