@@ -99,6 +99,11 @@ class Recommender:
 
     def mark_stale(self, rows: Rows) -> None:
         """Note rows of items that were just reported, -1 for an item without a row."""
+        items = len(self.replica.items)
+        if len(rows) > items:
+            reported = np.zeros(items + 1, np.bool_)  # the last one: those without a row
+            reported[rows] = True
+            rows = np.flatnonzero(reported[:-1])
         self._factors.mark_stale(rows)
         self._popular.note(rows)
 
