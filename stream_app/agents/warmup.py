@@ -26,10 +26,12 @@ from stream_app.campaigns.public_side import PublicSide
 from stream_app.campaigns.stars.side import StarsSide
 from stream_app.kernels.compilation import CompilationCount
 from stream_app.kernels.stream.event_text import scan_events
+from stream_app.models.retrieval.faster_index import new_index
 from stream_app.monitoring.gauges import Gauges
 from stream_app.monitoring.metrics import Metrics
 from stream_app.replay.signature_check import SignatureCheck
 from stream_app.serving.catalogue import Catalogue
+from stream_app.serving.ingredients import Ingredients
 from stream_app.serving.recommender import Recommender
 from stream_app.state.replica import Replica, StateSpec
 from stream_app.wire import (
@@ -127,9 +129,30 @@ def warm_up(spec: StateSpec, index: str = "exact", code_bits: int = 256) -> None
     for device in (events[0].device, bytes(16)):
         recommender.answer(device, 2)
         recommender.recall(device, 2)
+    _serve_side(recommender, events[0].device)
     replica.forget(events[0].device)
     replica.apply(_decoded(events, 0, spec))  # again: duplicates, and a forgotten device
     replica.end_round(2, (2,) * spec.partitions, (1, 1))  # the events are of day 0: all are evicted
+
+
+def _serve_side(recommender: Recommender, device: bytes) -> None:
+    """Derive an item side and answer by it, and search among more items than it has here."""
+    ingredients = Ingredients.taken_from(recommender.replica)
+    if ingredients is None:
+        return
+    design = recommender.index_name, recommender.code_bits, recommender.replica.spec.seed
+    served = ingredients.derived(None, *design)
+    recommender.adopt(served)
+    for known in (device, bytes(16)):
+        recommender.answer(known, 2)
+        recommender.recall(known, 2)
+    random = np.random.default_rng(0)
+    vectors = random.standard_normal((_ITEMS, 8)).astype(np.float32)
+    method, code_bits, seed = design
+    index = new_index(method, vectors.shape[1], code_bits, seed)
+    index.level = recommender.level
+    index.update(np.arange(_ITEMS), vectors, vectors[:, 0].copy())
+    index.search(vectors[0].copy(), 100, lambda slots: np.ones(len(slots), np.bool_))
 
 
 def _learn_campaign() -> None:

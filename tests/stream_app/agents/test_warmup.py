@@ -22,6 +22,7 @@ from stream_app.monitoring.gauges import Gauges
 from stream_app.monitoring.metrics import Metrics
 from stream_app.replay.signature_check import SignatureCheck
 from stream_app.serving.catalogue import Catalogue
+from stream_app.serving.ingredients import Ingredients
 from stream_app.serving.recommender import Recommender
 from stream_app.state.campaigns.part import CampaignPart
 from stream_app.state.replica import Replica, StateSpec
@@ -47,7 +48,7 @@ def compiled() -> dict[str, int]:
 def test_nothing_is_compiled_after_the_warm_up(
     model: str, design: StateSpec, index: str, rng: np.random.Generator
 ) -> None:
-    design = replace(design, model=model)
+    design = replace(design, model=model, head_items=1500)
     warm_up(design, index)
     before = compiled()
     replica = Replica(design)
@@ -67,6 +68,14 @@ def test_nothing_is_compiled_after_the_warm_up(
     replica.end_round(1, [len(part) for part in log(records)])
     gauges.publish()
     gauges.publish_fill()
+    for device in (made[0].device, bytes(16)):
+        recommender.answer(device, 100)
+        recommender.recall(device, 10)
+    ingredients = Ingredients.taken_from(replica)
+    assert ingredients is not None
+    recommender.adopt(ingredients.derived(None, index, 256, 1))
+    assert recommender.side is not None
+    assert len(recommender.side) > 1000
     for device in (made[0].device, bytes(16)):
         recommender.answer(device, 100)
         recommender.recall(device, 10)
