@@ -188,6 +188,7 @@ def f5_1(*, pairs: int = 2000, seed: int = 0, progress: Progress = silent) -> Fi
     makers = {
         "LSH": coder("lsh", factors, bits, seed=seed + 1),
         "LSH + frame": coder("lsh_frame", factors, bits, seed=seed + 1, frame="qr"),
+        "anti-sparse": coder("anti_sparse", factors, bits, seed=seed + 1, frame="qr"),
         "qoLSH": coder("qolsh", factors, bits, 10, seed + 1, "qr"),
         "qoLSH, M = 50": coder("qolsh", factors, bits, 50, seed + 1, "qr"),
     }
@@ -198,7 +199,7 @@ def f5_1(*, pairs: int = 2000, seed: int = 0, progress: Progress = silent) -> Fi
         for cosine in _COSINES:
             y = cosine * x + np.sqrt(1 - cosine * cosine) * z
             errors.append((y * decoded).sum(axis=1) - cosine)
-            if cosine == _COSINES[-2]:
+            if cosine == _COSINES[-2] and name.startswith("qoLSH"):
                 turned = made.encode(np.ascontiguousarray(y, np.float32))
                 apart = np.bitwise_count(codes.words ^ turned.words).sum(axis=1, dtype=np.int64)
                 symmetric[name] = float((np.cos(np.pi * apart / bits) - cosine).mean())

@@ -141,13 +141,15 @@ def _f4_5(sources: Sources, advance: Advance) -> Figure:
 
 
 def _f4_7(sources: Sources, advance: Advance) -> Figure:
-    return _by_epochs(balu_2016_factorization.f4_7, sources, advance)
+    return _by_epochs(balu_2016_factorization.f4_7, sources, advance, 100)
 
 
-def _by_epochs(figure: Callable[..., Figure], sources: Sources, advance: Advance) -> Figure:
+def _by_epochs(
+    figure: Callable[..., Figure], sources: Sources, advance: Advance, epochs: int = 20
+) -> Figure:
     return figure(
         _stars(sources.ratings("ml-1m")),
-        epochs=3 if sources.quick else 20, seed=sources.seed, progress=advance,
+        epochs=3 if sources.quick else epochs, seed=sources.seed, progress=advance,
     )  # fmt: skip
 
 
