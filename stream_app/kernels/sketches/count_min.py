@@ -7,7 +7,7 @@ Places of TOGETHER keys are hashed first, row by row, in a loop that becomes vec
 sums of integers do not depend on that order.
 
 cells C: (k, w) int64;  seeds: (k,) uint64, one independent-looking hash a row;  keys: (m,) uint64;
-counts: (m,) int64, how often each key came.
+counts: (m,) int64, how often each key came, or empty;  total: (1,) int64, the sum of all counts.
 """
 
 from __future__ import annotations
@@ -34,10 +34,14 @@ def _all_dirty(pages, first, stop, most):
 
 
 @njit(cache=True, nogil=True)
-def add(cells, pages, seeds, keys, counts):
-    """Add its count to the cell of every row for each key; mark the `pages` of the cells."""
+def add(cells, pages, total, total_pages, seeds, keys, counts):
+    """Add its count to the cell of every row for each key, and to total (1,); mark the `pages` of
+    both. Empty counts: every key came once."""
     width, flat = np.uint64(cells.shape[1]), cells.reshape(-1)
     at = np.empty(TOGETHER, np.uint64)
+    if keys.size:
+        touch_word(total_pages, 0)
+    total[0] += counts.sum() if counts.size else keys.size
     for begin in range(0, keys.size, TOGETHER):
         some, times = keys[begin : begin + TOGETHER], counts[begin : begin + TOGETHER]
         for j in range(cells.shape[0]):
@@ -47,8 +51,12 @@ def add(cells, pages, seeds, keys, counts):
             if not _all_dirty(pages, first, first + width, some.size):
                 for i in range(some.size):
                     touch_word(pages, at[i])
-            for i in range(some.size):
-                flat[at[i]] += times[i]
+            if counts.size:
+                for i in range(some.size):
+                    flat[at[i]] += times[i]
+            else:
+                for i in range(some.size):
+                    flat[at[i]] += 1
 
 
 @njit(cache=True, nogil=True)

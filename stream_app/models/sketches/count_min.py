@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 
 from stream_app.kernels.kernel_time import timed
 from stream_app.kernels.sketches import count_min
-from stream_app.models.paged_arrays import FixedArrays, mark_dirty
+from stream_app.models.paged_arrays import FixedArrays
+
+_ONCE = np.empty(0, np.int64)
 
 
 class CountMinSketch(FixedArrays):
@@ -33,7 +35,6 @@ class CountMinSketch(FixedArrays):
         self._cells = self.keep("cells", np.zeros((depth, width), np.int64))
         self._total = self.keep("total", np.zeros(1, np.int64))
         self._pages, self._total_pages = self.maps()
-        self._ones = np.empty(0, np.int64)
         self._seed = seed
         # Rows of one sketch, and sketches of neighbouring seeds, never share a hash.
         self._seeds = np.array([seed * 64 + j for j in range(depth)], np.uint64)
@@ -41,14 +42,19 @@ class CountMinSketch(FixedArrays):
     def add_many(self, keys: NDArray[np.uint64], counts: NDArray[np.int64] | None = None) -> None:
         """Count each key once, or `counts` times; both ways lead to the same state."""
         if counts is None:
-            if len(self._ones) < len(keys):
-                self._ones = np.ones(len(keys), np.int64)
-            counts, total = self._ones[: len(keys)], len(keys)
-        else:
-            total = counts.sum()
-        timed(count_min.add, self._cells, self._pages, self._seeds, keys, counts)
-        mark_dirty(self._total_pages, 0, self._total.nbytes)
-        self._total[0] += total
+            counts = _ONCE
+        elif len(counts) != len(keys):
+            raise ValueError(f"{len(counts)} counts of {len(keys)} keys: give one each")
+        timed(
+            count_min.add,
+            self._cells,
+            self._pages,
+            self._total,
+            self._total_pages,
+            self._seeds,
+            keys,
+            counts,
+        )
 
     def estimate_many(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return an upper bound of how often each key was counted, close to it by `error_bound`."""

@@ -92,8 +92,10 @@ def test_the_count_min_kernels_do_what_lists_of_counters_do(keys, depth, width, 
     fast, counts = np.zeros((depth, width), np.int64), np.empty(len(keys), np.int64)
     seeds = words(slow.seeds)
     times = often(keys)
-    count_min.add(fast, np.zeros(1, np.uint8), seeds, words(keys), times)
+    total, pages = np.zeros(1, np.int64), np.zeros(1, np.uint8)
+    count_min.add(fast, pages, total, pages, seeds, words(keys), times)
     count_min.estimate(fast, seeds, words(keys), counts)
+    assert total[0] == times.sum()
     for key, n in zip(keys, times, strict=True):
         for _ in range(n):
             slow.add(key)
@@ -129,19 +131,27 @@ def test_many_keys_are_counted_as_one_by_one(size):
     width = 3 * 8192 + 2000  # rows of 64-bit words that share a page with the next row
     whole, single = np.zeros((2, 3, width), np.int64)
     pages, touched = np.zeros((2, 10), np.uint8)
+    total, sum_of, marks = np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.uint8)
     cells, one = np.zeros((2, 3, 300), np.int64)
     moments, moment = np.zeros((2, 3), np.int64)
     for _ in range(2):  # the second time all pages are dirty
-        count_min.add(whole, pages, seeds, keys, times)
+        count_min.add(whole, pages, total, marks, seeds, keys, times)
         second_moment.add(cells, moments, coefficients, keys, times)
     for i in [*range(size), *range(size)]:
-        count_min.add(single, touched, seeds, keys[i : i + 1], times[i : i + 1])
+        count_min.add(single, touched, sum_of, marks, seeds, keys[i : i + 1], times[i : i + 1])
         part = keys[i : i + 1], times[i : i + 1]
         second_moment.add(one, moment, coefficients, *part)
     assert whole.tobytes() == single.tobytes()
     assert pages.tolist() == touched.tolist() == [1] * 10
+    assert total[0] == sum_of[0] == 2 * times.sum()
     assert cells.tobytes() == one.tobytes()
     assert moments.tolist() == moment.tolist()
+    once, twice = np.zeros((2, 3, width), np.int64)
+    ones = np.ones(size, np.int64)
+    count_min.add(once, pages, total, marks, seeds, keys, ones[:0])
+    count_min.add(twice, pages, sum_of, marks, seeds, keys, ones)
+    assert once.tobytes() == twice.tobytes()
+    assert total[0] == sum_of[0] == 2 * times.sum() + size
 
 
 DEVICE = st.one_of(st.tuples(st.integers(0, 2), st.integers(0, 2)), st.just((2**64 - 1, 2**64 - 1)))
