@@ -27,7 +27,7 @@ from stream_app.models.cooccurrence.item_head import MOST_ITEMS, ItemHead
 from stream_app.models.cooccurrence.pair_snapshot import PairSnapshot
 from stream_app.models.cooccurrence.recent_items import RecentItems
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.paged_arrays import Arrays, FixedArrays, StatePart, mark_dirty
+from stream_app.models.paged_arrays import Arrays, DirtyMap, FixedArrays, StatePart, mark_dirty
 
 ORDER_ONE = 64  # the integer weight of an ordered pair without decay
 ORDER_WINDOW, ORDER_DECAY = 50, 20.0  # entries
@@ -88,6 +88,15 @@ class Moments(FixedArrays):
         """Return the state itself, not a copy; it is whole until ratings are counted."""
         self._complete()
         return super().arrays()
+
+    def dirty_pages(self) -> dict[str, DirtyMap]:
+        """Return the dirty-page map of each array, with the marks of what waited."""
+        self._complete()
+        return super().dirty_pages()
+
+    def own_maps(self) -> dict[str, DirtyMap]:
+        """Return the dirty-page maps as they are, for what counts and adds."""
+        return super().dirty_pages()
 
     def load(self, arrays: Arrays) -> None:
         """Replace the state by what `arrays()` returned; raises ValueError where it does not
@@ -158,7 +167,7 @@ class ItemPairs:
         most = blocks + len(columns.rows) // BLOCK + 2 * len(columns.devices)
         lists.reserve("blocks", most)
         lists.reserve("links", most)
-        pages = moments.dirty_pages()
+        pages = moments.own_maps()
         head.mark_slots()
         mark_dirty(pages["moments"], 0, moments.moments.nbytes)
         mark_dirty(pages["numbers"], 0, moments.numbers.nbytes)
@@ -178,7 +187,7 @@ class ItemPairs:
     def _tables(self) -> tuple[NDArray[Any], ...]:
         """Return the first arguments of `add_waiting`."""
         moments, none = self._moments, np.empty(0, np.uint8)
-        pages = moments.dirty_pages()
+        pages = moments.own_maps()
         maps = (pages.get(name, none) for name in TABLES)
         return (*moments.pairs, *moments.ordered, DECAY, *maps)
 
