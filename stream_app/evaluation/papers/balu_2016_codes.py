@@ -177,6 +177,9 @@ def _table(found: _Found, count: int) -> tuple[Published, ...]:
     )  # fmt: skip
 
 
+_NO_NUMBERS = "The curves of the thesis are printed without numbers."
+
+
 def f5_1(*, pairs: int = 2000, seed: int = 0, progress: Progress = silent) -> Figure:
     """Return mean, 5 % and 95 % of the error of the estimated cosine, by the cosine."""
     factors, bits = 128, 256
@@ -193,8 +196,7 @@ def f5_1(*, pairs: int = 2000, seed: int = 0, progress: Progress = silent) -> Fi
         "qoLSH, M = 50": coder("qolsh", factors, bits, 50, seed + 1, "qr"),
     }
     for step, (name, made) in enumerate(makers.items()):
-        codes = made.encode(x)
-        decoded = made.reconstruct(codes)
+        decoded = made.reconstruct(codes := made.encode(x))
         errors = []
         for cosine in _COSINES:
             y = cosine * x + np.sqrt(1 - cosine * cosine) * z
@@ -235,7 +237,7 @@ def f5_1(*, pairs: int = 2000, seed: int = 0, progress: Progress = silent) -> Fi
         notes=(
             f"{pairs:,} pairs a point, at cosines of exactly .05, .15, ..; uniform directions "
             "take the place of the vectors of the thesis, which are not described.",
-            "The curves of the thesis are printed without numbers.",
+            _NO_NUMBERS,
         ),
     )  # fmt: skip
 
