@@ -12,7 +12,7 @@ recall; ranking by Hamming distance alone loses a quarter of the answer. So an i
 likes is found by its bias, and a zero vector by its bias alone. Steps 1 and 2 may lose an
 item; the returned rows are scored and ordered exactly.
 
-Step 2 costs as much as the exact scores of 36 factors, and is left out up to 64: the whole
+Step 2 takes the time of exact scores of 130 to 250 factors, and is left out up to 128: the whole
 shortlist is scored. A search most of whose candidates `keep` refuses is repeated with four times
 the shortlist; where that is the whole catalogue step 1 is left out, and where its third is, step 2
 as well.
@@ -31,7 +31,7 @@ from stream_app.models.retrieval.qolsh_codes import Codes, Encoder, Frame
 _SHARE = 4
 _A_COUNT = 8
 _NARROW = 3
-_SCORED_ALONE = 64  # so many factors need no second estimate
+_SCORED_ALONE = 128  # so many factors need no second estimate
 _TAIL = 6
 
 
