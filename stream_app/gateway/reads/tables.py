@@ -132,7 +132,8 @@ class PublicTables:
             self.look(asking)
         except UserError as error:
             problem = str(error)
-        if problem and problem != self._problem:
+        # A look that waits for Kafka may outlast the gateway; its topics may be gone by then.
+        if problem and problem != self._problem and not self._ended.is_set():
             log.warning("gateway.tables_not_read", problem=problem)
         self._problem = problem
 

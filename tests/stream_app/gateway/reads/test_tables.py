@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 
 import pytest
+from structlog.testing import capture_logs
 
+from stream_app.errors import UserError
 from stream_app.gateway.reads.tables import PublicTables
+from stream_app.kafka.clients import Connection
+from stream_app.wire import Topics
 from tests.fixtures.gateways import Running, running
-from tests.fixtures.waiting import PATIENCE_SECONDS
+from tests.fixtures.waiting import PATIENCE_SECONDS, until
 
 
 def test_without_kafka_both_are_empty_and_readyz_says_so() -> None:
@@ -50,3 +55,29 @@ def test_a_defect_of_the_thread_is_no_empty_catalogue(monkeypatch: pytest.Monkey
             assert (await at.get("/livez"))[0] == 200
 
     asyncio.run(check())
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["while it runs", "after the end"])
+def test_a_look_that_outlasts_the_gateway_says_nothing(
+    late: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looking, failing = threading.Event(), threading.Event()
+
+    def look(*_: object) -> None:
+        looking.set()
+        failing.wait(PATIENCE_SECONDS)
+        raise UserError("the topic is gone")
+
+    monkeypatch.setattr(PublicTables, "look", look)
+    tables = PublicTables(Connection("127.0.0.1:1"), Topics("t"))
+    with capture_logs() as lines:
+        tables.start()
+        assert looking.wait(PATIENCE_SECONDS)
+        if late:
+            tables.end()
+        failing.set()
+        if not late:
+            until(lambda: lines, "the problem in the log")
+        tables.end()
+        tables._thread.join(PATIENCE_SECONDS)
+    assert [line["event"] for line in lines] == ([] if late else ["gateway.tables_not_read"])
