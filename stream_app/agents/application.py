@@ -62,7 +62,6 @@ log = structlog.get_logger()
 _STOP_SECONDS = 4.5
 _LAST_SECONDS = 2.5
 _LOOK_SECONDS = 2.0
-_SWITCH_SECONDS = 0.0005
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,10 +250,6 @@ async def run(settings: Settings, connection: Connection, admin_port: int) -> No
     # modules, and runs every 50,000 objects instead of every 700.
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
-    # How long a thread that waits for the interpreter lets another go on. By default (5 ms) a query
-    # would wait for the decoding of ratings where it is read and where it is answered, and the
-    # learner after each kernel.
-    sys.setswitchinterval(_SWITCH_SECONDS)
     folder = settings.cache_dir / "worker"
     folder.mkdir(parents=True, exist_ok=True)
     # The lock lasts while the file is open: as long as the process lives.
