@@ -228,10 +228,13 @@ def sentence(worker: WorkerProcess, seconds: float = PATIENCE_SECONDS) -> str:
 
 
 def durable_cut(worker: WorkerProcess) -> int:
-    """Return the cut of the newest checkpoint that this worker has written, -1 where it has
-    none."""
+    """Return the cut of the newest checkpoint that this worker has written, -1 where it has none or
+    does not answer, as one that is about to end."""
     worker.check()
-    checkpoint = worker.state()["checkpoint"] or {}
+    try:
+        checkpoint = worker.state().get("checkpoint") or {}
+    except OSError:
+        return -1
     found = checkpoint.get("durable_cut")
     return -1 if found is None else int(found)
 

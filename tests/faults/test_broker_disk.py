@@ -99,7 +99,7 @@ class TestBrokerDisk:
         kafka: Kafka,
     ) -> None:
         """A broker that fails in the middle of a write may drop what was written after it and read:
-        then the worker refuses to go on, and is right."""
+        then the worker refuses to go on, at once or after a checkpoint, and is right."""
         records = [publish(event) for event in events(rng, 900)]
         worker = start()
         with flow(records[:200]):
@@ -115,7 +115,12 @@ class TestBrokerDisk:
             except UserError as refusal:
                 check_loss(str(refusal), kafka)
                 return
-        proof(worker.wait_for(ends_of(records)))
+        try:
+            state = worker.wait_for(ends_of(records))
+        except UserError as refusal:
+            check_loss(str(refusal), kafka)
+            return
+        proof(state)
 
 
 def test_a_full_data_directory_stops_no_worker(
