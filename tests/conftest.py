@@ -24,7 +24,7 @@ from tests.fixtures.browser import browser, page
 __all__ = ["browser", "page"]  # fixtures
 
 # The first example of a compiled kernel takes seconds: a deadline would measure the compiler.
-hypothesis.settings.register_profile("murmurec", deadline=None, print_blob=True)
+hypothesis.settings.register_profile("murmurec", max_examples=50, deadline=None, print_blob=True)
 hypothesis.settings.load_profile("murmurec")
 
 

@@ -17,9 +17,9 @@ pytestmark = pytest.mark.kafka
 @pytest.mark.parametrize(
     ("setup", "kills"),
     [
-        (Setup(1), 4),
-        (Setup(2, hurried_compaction=True), 3),
-        (Setup(1, static=False, co_ratings=True), 2),
+        (Setup(1), 3),
+        (Setup(2, hurried_compaction=True), 2),
+        (Setup(1, static=False, co_ratings=True), 1),
     ],
     ids=str,
 )

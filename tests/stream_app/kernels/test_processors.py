@@ -111,13 +111,15 @@ def test_eigenvectors_have_the_same_bits_without_avx512(tmp_path: Path) -> None:
 
 
 @x86_only
-@pytest.mark.parametrize("processor", ["x86-64-v2", "haswell", "skylake-avx512"])
+@pytest.mark.parametrize("processor", ["x86-64-v2", "skylake-avx512"])
 def test_codes_have_the_same_bits_on_every_processor(processor: str, tmp_path: Path) -> None:
     check("codes", (3, 33), processor, tmp_path)
 
 
 @x86_only
-@pytest.mark.parametrize("processor", ["x86-64-v2", "haswell"])
+@pytest.mark.parametrize(
+    "processor", ["x86-64-v2", pytest.param("haswell", marks=pytest.mark.slow)]
+)
 def test_an_index_has_the_same_bits_without_avx512(processor: str, tmp_path: Path) -> None:
     check("scan", A_WIDTH, processor, tmp_path)
 

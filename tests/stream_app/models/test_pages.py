@@ -26,7 +26,7 @@ from tests.fixtures.campaigns import plan, planned, released
 from tests.stream_app.models.learners import CHANNELS, CLEAN, DURABLE, EVERY_LEARNER, stream
 
 # A vector of 13 floats lies across the border of two pages, one of 32 does not.
-LEARNERS = [(model, factors) for model in DURABLE for factors in (13, 32)]
+LEARNERS = [(model, 13) for model in DURABLE] + [("sketch", 32), ("hybrid", 32)]
 BIG = {"depth": 3, "sketch_bytes": 900_000, "scalars_bytes": 400_000}
 
 
