@@ -35,6 +35,15 @@ def fetch_columns(users, items, stars, order, n):
     prefetch(stars, far)
 
 
+@njit(cache=True, nogil=True)
+def mean_of(stars):
+    """Return the mean of stars (m,), summed in their order; 0 of none."""
+    total_of = 0.0
+    for n in range(stars.size):
+        total_of += stars[n]
+    return total_of / max(stars.size, 1)
+
+
 @cache
 def epoch_of(D, K):
     """Return the kernel for vectors of D components in K blocks."""

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from stream_app.kernels.factorization.count_sketch_blocked import place
 from stream_app.kernels.factorization.initialization import UNIT, fill
 from stream_app.kernels.machine.hashing import hash64
-from stream_app.kernels.trainers.epochs import epoch_of, predictions_of
+from stream_app.kernels.trainers.epochs import epoch_of, mean_of, predictions_of
 from stream_app.kernels.trainers.hashed_epochs import (
     hashed_epoch_of,
     hashed_predictions_of,
@@ -109,8 +109,8 @@ class EpochModel:
     def _placed(
         self, many: int, first: int, salt: np.uint64, blocks: int
     ) -> tuple[NDArray[np.int64], NDArray[np.generic]]:
-        hashes = np.array([hash64(np.uint64(n) + salt) for n in range(many)], np.uint64)
         if self.method.depth == 1:
+            hashes = _hashes(many, salt)
             cells = np.empty((many, self.factors), np.int64)
             signs = np.empty((many, self.factors), np.float32)
             place_cells(hashes, np.uint64(self._cells.size), cells, signs)
@@ -120,7 +120,7 @@ class EpochModel:
         if not self.method.depth:
             at[0] = (first + np.arange(many)) * self.factors
             return at, words
-        place(hashes, self.factors, self._depth, np.uint64(blocks), at, words)
+        place(_hashes(many, salt), self.factors, self._depth, np.uint64(blocks), at, words)
         return at, words
 
     @property
@@ -132,7 +132,7 @@ class EpochModel:
         """Learn every rating of a part once, in a new random order or in the order given; `epoch`
         counts from 0."""
         if not epoch:
-            self._mean = math.fsum(part.stars) / max(len(part), 1)
+            self._mean = mean_of(part.stars)
         if shuffled:
             order = np.random.default_rng((self._seed, epoch)).permutation(len(part))
         else:
@@ -155,3 +155,7 @@ class EpochModel:
         """Return the root mean squared error."""
         missed = self.predict(part) - part.stars
         return math.sqrt(math.fsum(missed * missed) / len(part))
+
+
+def _hashes(many: int, salt: np.uint64) -> NDArray[np.uint64]:
+    return np.array([hash64(np.uint64(n) + salt) for n in range(many)], np.uint64)
