@@ -84,11 +84,11 @@ def attach(app: faust.App, runtime: Runtime) -> Any:
 
 async def _apply(runtime: Runtime, batch: Batch) -> None:
     """Apply a batch, in parts while there are queries, which are answered between two of them."""
-    quiet = runtime.status.quiet
-    sys.setswitchinterval(_QUIET_SWITCH_SECONDS if quiet else _SWITCH_SECONDS)
     rest: Batch | None = batch
     while rest is not None:
-        part, rest = (rest, None) if runtime.status.quiet else rest.split(_PART_RATINGS)
+        quiet = runtime.status.quiet
+        sys.setswitchinterval(_QUIET_SWITCH_SECONDS if quiet else _SWITCH_SECONDS)
+        part, rest = (rest, None) if quiet else rest.split(_PART_RATINGS)
         runtime.apply(part)
         if rest is not None:
             await _serve(runtime)

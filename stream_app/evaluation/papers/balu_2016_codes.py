@@ -177,9 +177,6 @@ def _table(found: _Found, count: int) -> tuple[Published, ...]:
     )  # fmt: skip
 
 
-_NO_NUMBERS = "The curves of the thesis are printed without numbers."
-
-
 def f5_1(*, pairs: int = 2000, seed: int = 0, progress: Progress = silent) -> Figure:
     """Return mean, 5 % and 95 % of the error of the estimated cosine, by the cosine."""
     factors, bits = 128, 256
@@ -237,7 +234,7 @@ def f5_1(*, pairs: int = 2000, seed: int = 0, progress: Progress = silent) -> Fi
         notes=(
             f"{pairs:,} pairs a point, at cosines of exactly .05, .15, ..; uniform directions "
             "take the place of the vectors of the thesis, which are not described.",
-            _NO_NUMBERS,
+            "The curves of the thesis are printed without numbers.",
         ),
     )  # fmt: skip
 

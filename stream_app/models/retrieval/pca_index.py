@@ -90,7 +90,7 @@ class PCAIndex(StoredIndex):
             self._keys = np.empty(room, np.uint64)
 
     def update(self, rows: Rows, vectors: NDArray[np.float32], biases: NDArray[np.float32]) -> None:
-        """Set or append rows; now and then every item is encoded along new axes, .03 us each."""
+        """Set or append rows; now and then every item is encoded along new axes, .3 us each."""
         super().update(rows, vectors, biases)
         if not len(rows):
             return
@@ -115,8 +115,8 @@ class PCAIndex(StoredIndex):
         lengths, moments = np.empty(len(biases)), np.empty((self.factors, self.factors))
         principal_axes.squared_lengths(vectors, step, lengths)
         place = int(_USUAL * (len(lengths) - 1))
-        most = _TIMES**2 * np.partition(lengths, place)[place]
-        principal_axes.moments(vectors, step, lengths, most or np.inf, moments)
+        usual = _TIMES**2 * np.partition(lengths, place)[place]
+        principal_axes.moments(vectors, step, lengths, usual or np.inf, moments)
         values, axes = np.zeros(self.factors), np.zeros((self.factors, self.factors))
         symmetric_eigen(moments, values, axes)
         kept = min(_AXES, self.factors)
@@ -129,14 +129,14 @@ class PCAIndex(StoredIndex):
         principal_axes.rotated(vectors, step, self._axes, rotated)
         found[:, np.delete(np.arange(scan.COLUMNS), scan.COARSE)] = rotated
         self._scales = _scales(found)
-        self._group(np.sort(_lengths(rotated[:, : scan.COARSE])))
+        self._group(step)
         self._fitted, self._outside, self._encoded = self.size, 0, 0
 
-    def _group(self, sample: NDArray[np.float32]) -> None:
-        """Put items of like length and bias into groups; sample (m,): lengths, rising."""
+    def _group(self, step: int) -> None:
+        """Put items of like length and bias into groups; strata come from every `step`-th item."""
         lengths = np.empty(self.size, np.float32)
         principal_axes.leading_lengths(self._vectors, self._axes, lengths)
-        strata = math.isqrt(-(-self.size // scan.GROUP))
+        sample, strata = np.sort(lengths[::step]), math.isqrt(-(-self.size // scan.GROUP))
         edges = sample[np.arange(1, strata) * len(sample) // strata]
         # The longest items first; in a stratum of lengths, the largest biases first.
         bits = (-self._biases[: self.size]).view(np.int32).astype(np.int64)
@@ -194,12 +194,3 @@ def _scales(found: NDArray[np.float32]) -> NDArray[np.float32]:
     with np.errstate(divide="ignore", over="ignore"):
         scales = (127 / reach).astype(np.float32)
     return np.where(np.isfinite(scales), scales, np.float32(0))
-
-
-def _lengths(rotated: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the lengths of rows, added up in the order of their components."""
-    total = np.zeros(len(rotated), np.float32)
-    with np.errstate(over="ignore", invalid="ignore"):
-        for column in rotated.T:
-            total += column * column
-    return np.sqrt(total)
