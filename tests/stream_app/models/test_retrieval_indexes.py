@@ -396,14 +396,15 @@ def test_items_of_a_length_of_their_own_cost_no_recall(times):
 
 def test_axes_are_those_of_the_usual_items():
     """Forty items 10,000 times longer, in as many directions, take no axis from the others."""
-    exact, pca = ExactIndex(64), PCAIndex(64, shortlist=100)
     vectors, biases = catalogue(6000, 64)
     vectors[:40] = 1e4 * np.random.default_rng(4).standard_normal((40, 64))
-    for index in (exact, pca):
-        index.update(np.arange(6000), vectors, biases)
-    queries = 1e-3 * users(30, 64)
-    pairs = [[i.search(p, 50, lambda rows: rows >= 40)[1] for i in (pca, exact)] for p in queries]
-    assert np.mean([recall(found, true) for found, true in pairs]) >= 0.98
+    axes = []
+    for first in (0, 40):
+        index = PCAIndex(64)
+        index.update(np.arange(6000 - first), vectors[first:], biases[first:])
+        axes.append(index._axes.reshape(64, -1).astype(float))
+    # The share of one space that lies in the other; of two unrelated ones it is a quarter.
+    assert np.sum((axes[0].T @ axes[1]) ** 2) / 16 > 0.95
 
 
 def test_axes_stay_where_many_items_are_extreme(monkeypatch):
