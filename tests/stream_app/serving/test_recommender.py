@@ -101,6 +101,21 @@ def test_the_index_is_brought_up_to_date_piece_by_piece(rng: np.random.Generator
     assert scores == pytest.approx((vectors @ vectors[0] + biases)[rows], abs=1e-4)
 
 
+@pytest.mark.parametrize("times", [1, 50], ids=["few reports", "more reports than items"])
+def test_every_reported_item_is_refreshed_first_and_those_without_a_row_are_not(
+    times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = recommender("exact", rated(ANN, 1, dict.fromkeys(range(6), 4)))
+    found.refresh(10)
+    noted: list[np.ndarray] = []
+    monkeypatch.setattr(found._popular, "note", noted.append)
+    found.mark_stale(np.tile(np.array([5, 0, -1, 3]), times))
+    assert np.flatnonzero(found._factors._stale[:6]).tolist() == [0, 3, 5]
+    assert sorted({row for row in noted[0].tolist() if row >= 0}) == [0, 3, 5]
+    found.mark_stale(np.full(7 * times, -1))
+    assert np.flatnonzero(found._factors._stale[:6]).tolist() == [0, 3, 5]
+
+
 def test_recall_is_that_of_the_exact_best(rng: np.random.Generator) -> None:
     ratings = {int(i): int(rng.integers(1, 6)) for i in range(200)}
     found = recommender("exact", rated(BEA, 1, ratings), rated(ANN, 1, {0: 5}))
