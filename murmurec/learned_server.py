@@ -119,9 +119,10 @@ class LearnedServer:
         """Derive the item side and serve by what was measured."""
         found = Ingredients.taken_from(self.replica)
         if found is not None:
-            before = self.recommender.served
-            previous = before.side if before else None
-            self.recommender.adopt(found.derived(previous, "exact", 256, self.replica.spec.seed))
+            recommender, seed = self.recommender, self.replica.spec.seed
+            recommender.adopt(
+                found.derived(recommender.side, "exact", 256, seed, recommender.level)
+            )
         self.choices[0].start = start_of(self.recommender.side)
         self.recommender.standing = Standing.of_choice(self.choices[0])
 

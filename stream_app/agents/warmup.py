@@ -141,7 +141,7 @@ def _serve_side(recommender: Recommender, device: bytes) -> None:
     if ingredients is None:
         return
     design = recommender.index_name, recommender.code_bits, recommender.replica.spec.seed
-    served = ingredients.derived(None, *design)
+    served = ingredients.derived(None, *design, recommender.level)
     recommender.adopt(served)
     for known in (device, bytes(16)):
         recommender.answer(known, 2)

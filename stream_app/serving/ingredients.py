@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from stream_app.models.cooccurrence.co_rating_snapshot import CoRatingSnapshot
 from stream_app.models.cooccurrence.pair_snapshot import PairSnapshot
+from stream_app.models.retrieval import ServiceLevel
 from stream_app.ranking.derivation import derive
 from stream_app.ranking.item_side import ItemSide
 from stream_app.ranking.similarity import COSINE
@@ -49,14 +50,17 @@ class Ingredients:
         )
 
     def derived(
-        self, previous: ItemSide | None, index: str, code_bits: int, seed: int
+        self, previous: ItemSide | None, index: str, code_bits: int, seed: int, level: ServiceLevel
     ) -> ServedSide:
-        """Return the item side, ready for queries; `previous` makes the factors cheaper to find."""
+        """Return the item side, ready for queries; `previous` makes the factors cheaper to find.
+
+        The index has a level of its own, which begins with the target and the factor of `level`.
+        """
         counts = self.snapshot.counts()
         ratings = np.clip(self.mean + self.biases, 1, 5).astype(np.float32)
         side = derive(counts, ratings, previous=previous)
         served = ServedSide(side, self.vectors, self.biases, self.mean, counts.channel)
-        served.build_index(index, code_bits, seed)
+        served.build_index(index, code_bits, seed, level.copy())
         if self.co_ratings is not None:
             served.co_rated = CoRated(self.co_ratings.table(), self.method)
         return served

@@ -126,6 +126,8 @@ class Recommender:
             served.co_rated = self.published
         self.served = served
         if served.index is not None:
+            # The shortlist that was measured when the index was built, or what samples ask since.
+            self.level.factor = max(self.level.factor, served.index.level.factor)
             served.index.level = self.level
         self._head_rows = self.replica.items.rows(served.side.keys)
 

@@ -61,11 +61,14 @@ class ServedSide:
         found.__dict__.update(self.__dict__)
         return found
 
-    def build_index(self, method: str, code_bits: int, seed: int) -> None:
-        """Enter every item into a taste index; there is none without factors."""
+    def build_index(
+        self, method: str, code_bits: int, seed: int, level: retrieval.ServiceLevel
+    ) -> None:
+        """Enter every item into a taste index of this level; there is none without factors."""
         count, factors = self.side.factors.shape
         if factors and count:
             self.index = new_index(method, factors, code_bits, seed)
+            self.index.level = level
             self.index.update(np.arange(count), self.side.factors, self.side.rates)
 
     @property

@@ -70,9 +70,12 @@ class Work:
         started, served, recommender = time.perf_counter(), None, self.recommender
         if self.ingredients is not None:
             # Read once: the event loop may replace the state, and with it the item side, now.
-            previous, seed = recommender.side, recommender.replica.spec.seed
             served = self.ingredients.derived(
-                previous, recommender.index_name, recommender.code_bits, seed
+                recommender.side,
+                recommender.index_name,
+                recommender.code_bits,
+                recommender.replica.spec.seed,
+                recommender.level,
             )
             if served is not None:
                 self.choice.start = start_of(served.side)

@@ -1,28 +1,37 @@
 """An index that is exact while that is faster, and scans bytes along principal axes afterwards.
 
-Which is faster depends on the machine and on the items: whenever the catalogue has doubled, from
-1,024 items on, both indexes hold the items, and a comparison, which a caller with a clock gives
-(`faster_index.py`), looks at both. The approximate one that it prefers stays until the service
-level has lengthened its shortlist; then both are compared again. Without a comparison it is
-preferred from 8,192 items on.
+How long the shortlist of the scan must be depends on the items, and which index is faster then on
+the machine, too. Whenever the catalogue has doubled, from 1,024 items on, both indexes hold it:
+
+    1  recall       some items are queries; the shortlist doubles until half of the loss that the
+                    service level allows is left for the users. Where it would hold half of the
+                    items, the search stays exact.
+    2  comparison   which a caller with a clock gives (`faster_index.py`); without one the scan is
+                    preferred from 8,192 items on
+
+The scan that is preferred stays until a longer shortlist is needed, by these queries or by the
+sampled ones of the service level; then both are compared again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.models.retrieval.exact_index import ExactIndex
-from stream_app.models.retrieval.index import Index, RowFilter, Rows
+from stream_app.models.retrieval.index import Index, RowFilter, Rows, recall
 from stream_app.models.retrieval.pca_index import PCAIndex
 from stream_app.models.retrieval.service_level import ServiceLevel
 
 FIRST_LOOK = 1024
-_QUERIES = 8
+COUNT = 100  # the recall of so many items is measured
+_RECALL_QUERIES, _QUERIES = 16, 8
 _USUALLY_FASTER = 8192
 Comparison = Callable[[Index, Index, NDArray[np.float32]], bool]
+_Kind = TypeVar("_Kind", ExactIndex, PCAIndex)
 
 
 class AutoIndex:
@@ -62,33 +71,34 @@ class AutoIndex:
 
     def update(self, rows: Rows, vectors: NDArray[np.float32], biases: NDArray[np.float32]) -> None:
         """Set or append rows; an update that doubles the catalogue, or comes after a longer
-        shortlist, compares the methods, 1 us an item."""
+        shortlist, measures the methods, 2 us an item."""
         self._index.update(rows, vectors, biases)
         if self._level.exact:
             return
-        if isinstance(self._index, PCAIndex):
-            due = self._level.factor > self._looked_factor
-        else:
-            due = self.size >= self._look_at
-        if due:
-            self._look_at, self._looked_factor = 2 * self.size, self._level.factor
+        lengthened = self._level.factor > self._looked_factor
+        if self.size >= self._look_at or (lengthened and isinstance(self._index, PCAIndex)):
             self._choose()
+            self._look_at, self._looked_factor = 2 * self.size, self._level.factor
 
     def _choose(self) -> None:
         items, biases = self._index.contents()
-        exact, pca = (
-            self._index if isinstance(self._index, kind) else self._filled(kind, items, biases)
-            for kind in (ExactIndex, PCAIndex)
-        )
-        queries = items[:: max(1, self.size // _QUERIES)][:_QUERIES]
-        self._index = pca if self.is_faster(exact, pca, queries) else exact
+        exact = self._as(ExactIndex, items, biases)
+        pca = self._as(PCAIndex, items, biases)
+        level = pca.level = self._level.copy()
+        if not _reached(level, exact, pca, _some(items, _RECALL_QUERIES)):
+            self._index = exact
+        elif self._index is not pca or level.factor > self._looked_factor:
+            self._index = pca if self.is_faster(exact, pca, _some(items, _QUERIES)) else exact
+        if self._index is pca:
+            self._level.factor = level.factor
+        self._index.level = self._level
 
-    def _filled(
-        self,
-        kind: type[ExactIndex | PCAIndex],
-        items: NDArray[np.float32],
-        biases: NDArray[np.float32],
-    ) -> ExactIndex | PCAIndex:
+    def _as(
+        self, kind: type[_Kind], items: NDArray[np.float32], biases: NDArray[np.float32]
+    ) -> _Kind:
+        """Return the index in use, or one of the other kind that holds the same items."""
+        if isinstance(self._index, kind):
+            return self._index
         index = kind(self._factors, seed=self._seed)
         index.level = self._level
         index.update(np.arange(len(items)), items, biases)
@@ -99,6 +109,35 @@ class AutoIndex:
     ) -> tuple[Rows, NDArray[np.float32]]:
         """Return the best rows that `keep` lets through and their scores."""
         return self._index.search(vector, count, keep)
+
+
+def _some(items: NDArray[np.float32], count: int) -> NDArray[np.float32]:
+    """Return at most `count` of the items (n, factors), from first to last."""
+    return items[:: max(1, len(items) // count)][:count]
+
+
+def _reached(
+    level: ServiceLevel, exact: ExactIndex, pca: PCAIndex, queries: NDArray[np.float32]
+) -> bool:
+    """Lengthen the shortlist of the PCA index, whose level this is, until it loses half of what is
+    allowed; return whether one that is shorter than half of the catalogue does."""
+    best = [exact.search(query, COUNT, everything)[1] for query in queries]
+    allowed = (1 - level.target) / 2 * len(queries)
+    while 2 * level.factor * pca.shortlist < pca.size:
+        lost = 0.0
+        for query, scores in zip(queries, best, strict=True):
+            lost += 1 - recall(pca.search(query, COUNT, everything)[1], scores)
+            if lost > allowed:
+                break
+        else:
+            return True
+        level.factor *= 2
+    return False
+
+
+def everything(rows: Rows) -> NDArray[np.bool_]:
+    """Let every row through."""
+    return np.ones(len(rows), np.bool_)
 
 
 def _usually_faster(first: Index, *_: object) -> bool:

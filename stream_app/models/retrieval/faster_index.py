@@ -1,4 +1,4 @@
-"""Indexes whose method is chosen by measuring both on the items that they hold."""
+"""Indexes whose method is chosen by the time that both take for the items that they hold."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.models.retrieval.auto_index import AutoIndex
+from stream_app.models.retrieval.auto_index import COUNT, AutoIndex, everything
 from stream_app.models.retrieval.factory import build
 from stream_app.models.retrieval.index import Index
 
-_ROUNDS, _COUNT = 3, 100
+_ROUNDS = 3
 _CLEARLY = 0.8
 
 
@@ -31,11 +31,7 @@ def is_clearly_faster(first: Index, second: Index, queries: NDArray[np.float32])
         for place, index in enumerate((first, second)):
             began = time.perf_counter()
             for query in queries:
-                index.search(query, _COUNT, _all)
+                index.search(query, COUNT, everything)
             if number:
                 best[place] = min(best[place], time.perf_counter() - began)
     return bool(best[1] < _CLEARLY * best[0])
-
-
-def _all(rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-    return np.ones(len(rows), np.bool_)

@@ -28,6 +28,12 @@ class ServiceLevel:
         self._samples: list[float] = []
         self._relaxed = 0
 
+    def copy(self) -> ServiceLevel:
+        """Return a level of its own with this target and factor, before its first sample."""
+        found = ServiceLevel(self.target)
+        found.factor = self.factor
+        return found
+
     @property
     def exact(self) -> bool:
         """Whether only exact search reaches the target."""

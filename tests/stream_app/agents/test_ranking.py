@@ -230,6 +230,16 @@ def test_the_thread_looks_once_at_an_item_side_that_may_be_replaced_meanwhile() 
     assert finished.served.side.keys.tolist() == served.side.keys.tolist()
 
 
+def test_the_thread_builds_an_index_of_the_recall_that_is_asked_for() -> None:
+    recommender = trained()
+    recommender.level.target = 0.9
+    ingredients = Ingredients.taken_from(recommender.replica)
+    finished = Work(ingredients, 1, [], OnlineChoice(), Measured(), recommender).done()
+    assert finished.served is not None
+    assert finished.served.index is not None
+    assert finished.served.index.level.target == 0.9
+
+
 def test_a_failure_of_the_thread_ends_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(_: object) -> None:
         raise RuntimeError("a defect")

@@ -73,7 +73,7 @@ def test_nothing_is_compiled_after_the_warm_up(
         recommender.recall(device, 10)
     ingredients = Ingredients.taken_from(replica)
     assert ingredients is not None
-    recommender.adopt(ingredients.derived(None, index, 256, 1))
+    recommender.adopt(ingredients.derived(None, index, 256, 1, recommender.level))
     assert recommender.side is not None
     assert len(recommender.side) > 1000
     for device in (made[0].device, bytes(16)):

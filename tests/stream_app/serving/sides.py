@@ -36,7 +36,7 @@ def derived(recommender: Recommender) -> ServedSide:
     """Derive the item side of the state as it is now, and adopt it."""
     ingredients = Ingredients.taken_from(recommender.replica, recommender.listed_by)
     assert ingredients is not None
-    served = ingredients.derived(recommender.side, recommender.index_name, 64, 1)
+    served = ingredients.derived(recommender.side, recommender.index_name, 64, 1, recommender.level)
     recommender.adopt(served)
     return served
 

@@ -11,6 +11,7 @@ from stream_app.privacy import registry
 from stream_app.ranking.histories import History
 from stream_app.ranking.scores import Components, component_scores, posterior_likes, taste_vector
 from stream_app.serving.catalogue import Catalogue
+from stream_app.serving.ingredients import Ingredients
 from stream_app.serving.recommender import Recommender
 from stream_app.serving.served_side import ServedSide
 from stream_app.serving.standing import Standing
@@ -123,6 +124,26 @@ def test_the_recall_is_that_of_the_index_in_use(index: str) -> None:
     assert recommender.index.size == 2 * HALF
     assert recommender.recall(device_of(3), 5) == 1.0
     assert np.isnan(recommender.recall(bytes(16), 5))
+
+
+def test_an_item_side_is_built_for_the_recall_that_the_recommender_wants() -> None:
+    recommender = trained()
+    recommender.level.target, recommender.level.factor = 0.9, 2
+    served = derived(recommender)
+    assert served.index is not None
+    assert served.index.level is recommender.level
+    ingredients = Ingredients.taken_from(recommender.replica)
+    assert ingredients is not None
+    built = ingredients.derived(None, "auto", 64, 1, recommender.level)
+    assert built.index is not None
+    own = built.index.level
+    assert (own.target, own.factor, own is recommender.level) == (0.9, 2, False)
+    own.factor = 4  # measured on the items
+    assert recommender.level.factor == 2, "lists are still made by the side before"
+    recommender.adopt(built)
+    assert recommender.level.factor == 4
+    recommender.adopt(served)
+    assert recommender.level.factor == 4
 
 
 def served_with(channel: tuple[float, float] | None) -> ServedSide:
