@@ -13,6 +13,7 @@ import re
 import shutil
 import sys
 import textwrap
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TextIO
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 Advance = Callable[[int, int], None]
+LINE_SECONDS = 10.0  # between two lines of progress
 _LABEL = re.compile(r"\s*\S+\s{2,}|\s*")
 
 
@@ -135,17 +137,32 @@ def _fits(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> 
 
 
 @contextmanager
-def progress(what: str) -> Iterator[Advance]:
-    """Give a function that takes (done, total) and moves a bar on stderr; no bar in a pipe."""
+def progress(what: str, now: Callable[[], float] = time.monotonic) -> Iterator[Advance]:
+    """Give a function that takes (done, total) and moves a bar on stderr; in a pipe it prints a
+    line where 10 s have passed since the beginning or the last line."""
+    shown = console(stderr=True)
+    if not shown.is_terminal:
+        yield _in_lines(what, now)
+        return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
     from rich.progress import TimeRemainingColumn as Remaining
 
-    shown = console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Remaining())
-    hidden = not shown.is_terminal
-    with Progress(*columns, console=shown, disable=hidden, transient=True) as bar:
+    with Progress(*columns, console=shown, transient=True) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _in_lines(what: str, now: Callable[[], float]) -> Advance:
+    printed = now()
+
+    def advance(done: int, total: int) -> None:
+        nonlocal printed
+        if (seconds := now()) - printed >= LINE_SECONDS:
+            printed = seconds
+            notice(f"{what}: {done:,} of {total:,}")
+
+    return advance
 
 
 @contextmanager

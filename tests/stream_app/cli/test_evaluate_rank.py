@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from producers.datasets.synthetic import generate
-from stream_app.cli import run
+from stream_app.cli import output, run
 
 KEYS = {"ndcg", "recall", "hit_rate", "coverage", "overlap", "ndcg_popular", "where", "rows"}
 
@@ -59,6 +62,17 @@ def test_a_file_without_times_is_ranked_in_a_random_order_and_says_so(file, caps
     file.write_text("\n".join(rows) + "\n")
     assert run(["evaluate", str(file), "--rank", "--factors", "2"]) == 0
     assert "has no times, so its ratings are ranked in a random order" in capsys.readouterr().err
+
+
+def test_a_long_run_shows_its_progress_in_a_pipe(file, capsys, monkeypatch):
+    slowly = itertools.count(0, 11).__next__
+    monkeypatch.setattr(output, "progress", functools.partial(output.progress, now=slowly))
+    assert run(["evaluate", str(file), "--rank", "--factors", "2"]) == 0
+    shown = capsys.readouterr()
+    assert "learning and ranking: " not in shown.out
+    lines = re.findall(r"learning and ranking: ([\d,]+) of ([\d,]+)\n", shown.err)
+    assert len(lines) > 5
+    assert lines[-1][0] == lines[-1][1]
 
 
 @pytest.mark.parametrize(

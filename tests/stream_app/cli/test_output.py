@@ -117,6 +117,32 @@ def test_a_table_never_breaks_a_name(columns: str) -> None:
         assert topic.name in shown
 
 
+def test_progress_in_a_pipe_is_a_line_every_ten_seconds(capsys: pytest.CaptureFixture[str]) -> None:
+    seconds = iter([100.0, 100.5, 109.9, 110.0, 119.9, 120.1, 150.0])
+    with output.progress("learning", now=lambda: next(seconds)) as advance:
+        for done in range(1, 7):
+            advance(done * 1000, 6000)
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.splitlines() == [
+        "learning: 3,000 of 6,000",
+        "learning: 5,000 of 6,000",
+        "learning: 6,000 of 6,000",
+    ]
+
+
+def test_progress_on_a_terminal_is_a_bar_and_no_line() -> None:
+    program = """
+from itertools import count
+from stream_app.cli import output
+with output.progress("learning", now=count(0, 60).__next__) as advance:
+    advance(1000, 6000)
+"""
+    shown = on_a_terminal(program)
+    assert "1000/6000" in shown
+    assert "1,000 of" not in shown
+
+
 class Full(io.StringIO):
     """A stream into a file on a full disk."""
 
