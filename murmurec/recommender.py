@@ -16,7 +16,7 @@ from the server.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Self
 
 import numpy as np
@@ -34,8 +34,13 @@ from stream_app.privacy import registry
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.randomness import SeededSource
 
+Progress = Callable[[int, int], object]
 _BATCH = 8192
 _LOWEST, _HIGHEST = 1.0, 5.0  # the internal scale of every learner
+
+
+def _silent(done: int, total: int) -> None:
+    """Show nothing."""
 
 
 class Recommender:
@@ -82,18 +87,19 @@ class Recommender:
         self._start(self._given_scale or Scale(1, levels, 1))
         self._scale = self._given_scale
 
-    def fit(self, ratings: Ratings) -> Self:
+    def fit(self, ratings: Ratings, *, progress: Progress = _silent) -> Self:
         """Reset the model and learn these ratings, in time order where times are given.
 
         Without times the order of the rows is taken, unless they are sorted by user: then users are
-        mixed at random by a fixed seed, or the model would meet one after the other.
+        mixed at random by a fixed seed, or the model would meet one after the other. `progress` is
+        called with the ratings learned and their total, every 8,192; nothing is printed.
         """
         self._scale = self._given_scale
         data = columns_of(ratings, self._scale)  # raises before the model is reset
         self._start(data.scale)
-        return self._learn(data)
+        return self._learn(data, progress)
 
-    def partial_fit(self, ratings: Ratings) -> Self:
+    def partial_fit(self, ratings: Ratings, *, progress: Progress = _silent) -> Self:
         """Learn more ratings: a data frame, a mapping of columns, a tuple of arrays or a file.
 
         Rows without times are learned in their order. Raises ValueError for invalid ratings or
@@ -102,9 +108,9 @@ class Recommender:
         data = columns_of(ratings, self._scale, seed=None)
         if self._scale is None:
             self._start(data.scale)
-        return self._learn(data)
+        return self._learn(data, progress)
 
-    def _learn(self, data: Dataset) -> Self:
+    def _learn(self, data: Dataset, progress: Progress) -> Self:
         users, items = user_keys(data.users), item_keys(data.items)
         reports = self._mechanism.release(data.levels, self._source)
         predicted = np.empty(len(users))
@@ -117,6 +123,7 @@ class Recommender:
                 users[part], items[part], reports[part], channels[:n], learn[:n]
             )
             predicted[part] = update.predicted
+            progress(first + n, len(users))
         in_time = is_timed(data.timestamps)
         rows = self._lists.learned(users, items, reports, predicted, in_time=in_time)
         known, at = np.unique(rows, return_index=True)

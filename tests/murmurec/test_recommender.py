@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from murmurec import Recommender
+from murmurec import Recommender, recommender
 from producers.datasets import synthetic
 
 
@@ -53,6 +53,20 @@ def test_fit_forgets_what_was_learned_before(ratings: dict[str, Any]) -> None:
     once = Recommender(**SMALL).fit(ratings)
     twice = Recommender(**SMALL).fit(part(ratings, slice(0, 100))).fit(ratings)
     np.testing.assert_array_equal(once.predict([0, 1], [0, 1]), twice.predict([0, 1], [0, 1]))
+
+
+def test_progress_is_given_where_it_is_asked_for_and_nothing_is_printed(
+    ratings: dict[str, Any], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recommender, "_BATCH", 1400)
+    steps: list[tuple[int, int]] = []
+    model = Recommender(**SMALL).fit(ratings, progress=lambda *step: steps.append(step))
+    assert steps == [(1400, 3000), (2800, 3000), (3000, 3000)]
+    model.partial_fit(part(ratings, slice(5)), progress=lambda *step: steps.append(step))
+    assert steps[3:] == [(5, 5)]
+    model.fit(ratings).partial_fit(part(ratings, slice(5)))
+    assert len(steps) == 4
+    assert capfd.readouterr() == ("", "")
 
 
 def test_it_learns(ratings: dict[str, Any]) -> None:
