@@ -224,7 +224,12 @@ class Runtime:
     # --- requests -------------------------------------------------------------------------
 
     def ready_reason(self) -> str:
-        """Return why the worker is not ready, empty when it is."""
+        """Return why the worker does not answer queries from a state that is caught up, empty when
+        it does."""
+        return self.state_reason() or self.status.queries
+
+    def state_reason(self) -> str:
+        """Return why the state is not caught up, empty when it is."""
         reload = self.replacement.reload
         return self.status.waiting_for(self.replica.end_offsets, reload.reason if reload else "")
 

@@ -3,7 +3,7 @@
     reader thread      start_end_offsets, lag, missing, step, last_answer_time, last_cut,
                        other_spec, cuts_ignored, intake_fault
     warm-up thread     kernels (compilation)
-    query thread       last_query_time
+    query thread       last_query_time, queries
     event loop         clock_owned, stopping, durable_end_offsets, failure, ending
 
 Each field has one writing thread; readers in other threads see a reference that is replaced whole.
@@ -74,6 +74,8 @@ class WorkerStatus:
     last_answer_time: float = field(default_factory=time.monotonic)
     last_query_time: float = float("-inf")
     """When the newest query came (monotonic): pieces are small while there are some."""
+    queries: str = ""
+    """What the reader of the queries waits for before it has its partitions, else empty."""
     last_cut: int | None = None
     """The newest cut in the log once the clock rests."""
     other_spec: str = ""

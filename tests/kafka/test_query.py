@@ -8,6 +8,7 @@ import signal
 import time
 import urllib.error
 import urllib.request
+from contextlib import closing
 
 import msgspec
 import numpy as np
@@ -18,8 +19,17 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from consumers.recommendations import Recommendations
 from stream_app.cli.demo.worker import WorkerProcess
 from stream_app.errors import UserError
-from stream_app.kafka import clients
-from stream_app.wire import LIST_LENGTH, CatalogueEntry, Query, Topics, encode_message
+from stream_app.kafka import answers, clients
+from stream_app.wire import (
+    LIST_LENGTH,
+    CatalogueEntry,
+    Query,
+    Recommendation,
+    Status,
+    Topics,
+    decode_message,
+    encode_message,
+)
 from tests.conftest import Kafka
 from tests.fixtures.gateway_beside import served
 from tests.fixtures.given_worker import given_worker
@@ -144,27 +154,69 @@ def test_bad_and_late_questions_are_counted_and_not_answered(
     until(lambda: outcomes() == counted, f"{counted} in the metrics")
 
 
-def test_a_flood_of_questions_is_answered_busy_and_survived(
-    start: Start, kafka: Kafka, topics: str
+@pytest.mark.parametrize("lost", [False, True], ids=["in time", "beyond its session"])
+def test_every_question_of_a_flood_has_an_answer_or_a_refusal_although_the_worker_was_frozen(
+    start: Start, kafka: Kafka, topics: str, lost: bool
 ) -> None:
-    """Everything that was asked is answered, refused as busy, or expired; none of it stops the
-    worker."""
-    worker = start()
-    answer_one(kafka, topics)
-    before = sum(outcomes(worker).values())
-    producer = clients.producer(kafka.connection, linger_ms=50)
-    deadline = int((time.time() + PATIENCE_SECONDS) * 1000)
+    """Also where the worker was taken for dead meanwhile, right after it was ready: it goes on
+    with the first question that nobody has read."""
+    worker = start(session_seconds=1.0 if lost else 6.0)
     os.kill(worker.process.pid, signal.SIGSTOP)
-    for i in range(3000):
-        question = Query(f"{i:016x}", "0" * 32, 10, deadline)
+    asked = {f"{i:016x}" for i in range(3000)}
+    deadline = int((time.time() + PATIENCE_SECONDS) * 1000)
+    producer = clients.producer(kafka.connection, linger_ms=50)
+    for name in sorted(asked):
+        question = Query(name, "0" * 32, 10, deadline)
         producer.produce(Topics(topics).queries, key=b"k", value=encode_message(question))
     assert producer.flush(PATIENCE_SECONDS) == 0
-    os.kill(worker.process.pid, signal.SIGCONT)
-    until(lambda: sum(outcomes(worker).values()) == before + 3000, "every question has its outcome")
-    assert outcomes(worker)["busy"] > 0
-    assert outcomes(worker)["answered"] > before
+    if lost:
+        until(lambda: members(kafka, topics) == 0, "the broker takes the worker for dead")
+    with closing(Replies(kafka, topics)) as replies:
+        os.kill(worker.process.pid, signal.SIGCONT)
+        until(lambda: asked <= replies.statuses().keys(), "a reply to every question")
+    assert set(replies.found.values()) == {Status.OK, Status.BUSY}
     with Recommendations(kafka.bootstrap, topics) as ask:
         assert ask.best("0" * 32, 5, 10).method == "popular"
+
+
+def test_a_worker_that_is_ready_answers_the_next_question(
+    start: Start, kafka: Kafka, topics: str
+) -> None:
+    """On every partition, and so does the worker that follows one that was killed."""
+    with given_worker(kafka.connection, topics) as client:
+        for _ in range(2):
+            worker = start(session_seconds=1.0)
+            for partition in client.partitions:
+                assert client.on(partition, PATIENCE_SECONDS) is not None
+            worker.process.kill()
+
+
+class Replies:
+    """The status of every reply from now on, by the id of its question."""
+
+    def __init__(self, kafka: Kafka, topics: str) -> None:
+        self._consumer = clients.consumer(kafka.connection)
+        self._consumer.assign(answers.ends(self._consumer, Topics(topics).recommendations))
+        self.found: dict[str, Status] = {}
+
+    def statuses(self) -> dict[str, Status]:
+        """Return what has come by now."""
+        for message in self._consumer.consume(1000, 0.2):
+            reply = decode_message(Recommendation, message.value())
+            self.found[reply.id] = reply.status
+        return self.found
+
+    def close(self) -> None:
+        """Leave the broker."""
+        self._consumer.close()
+
+
+def members(kafka: Kafka, topics: str) -> int:
+    """Return how many workers the group of the queries has."""
+    group = f"{topics}-queries"
+    admin = clients.admin(kafka.connection)  # kept: what it was asked ends with it
+    found = admin.describe_consumer_groups([group])
+    return len(found[group].result(timeout=PATIENCE_SECONDS).members)
 
 
 def test_expired_questions_of_an_outage_cost_no_answer(
@@ -172,7 +224,6 @@ def test_expired_questions_of_an_outage_cost_no_answer(
 ) -> None:
     """One that is not expired is answered, behind 3,000 that are."""
     worker = start()
-    answer_one(kafka, topics)
     before = outcomes(worker)
     producer = clients.producer(kafka.connection, linger_ms=50)
     os.kill(worker.process.pid, signal.SIGSTOP)
@@ -186,15 +237,6 @@ def test_expired_questions_of_an_outage_cost_no_answer(
     wanted = before | {"expired": before["expired"] + 3000, "answered": before["answered"] + 1}
     until(lambda: outcomes(worker) == wanted, f"{wanted} in the metrics")
     until(lambda: replies(kafka, topics) == wanted["answered"], "one more reply")
-
-
-def answer_one(kafka: Kafka, topics: str) -> None:
-    """Return when every partition was answered: then the reader of the queries has its places."""
-    with given_worker(kafka.connection, topics) as client:
-        for partition in client.partitions:
-            until(
-                lambda p=partition: client.on(p) is not None, f"an answer on partition {partition}"
-            )
 
 
 def outcomes(worker: WorkerProcess) -> dict[str, float]:

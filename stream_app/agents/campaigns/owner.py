@@ -137,7 +137,7 @@ def attach(app: faust.App, runtime: Runtime, connection: Connection) -> None:
         owned, loop = runtime.status.clock_owned, asyncio.get_running_loop()
         if not owned:
             await loop.run_in_executor(None, running.leave)
-        if not owned or runtime.ready_reason():
+        if not owned or runtime.state_reason():
             return
         try:
             await loop.run_in_executor(None, running.turn)

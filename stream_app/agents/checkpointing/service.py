@@ -105,7 +105,7 @@ class CheckpointService:
         self._cost.applied(seconds, time.monotonic())
         if self._job is not None:
             return
-        marked = cut.checkpoint and not self._runtime.ready_reason()
+        marked = cut.checkpoint and not self._runtime.state_reason()
         write = (marked or self._overdue) and self._may_write
         if write or marked or self._digest_requests:
             self._freeze(write, cut_offset)

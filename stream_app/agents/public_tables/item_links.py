@@ -56,7 +56,7 @@ def attach(
             versions = Versions(lambda: published(connection, topic))
             owned, newest = status.clock_owned, None
         side = newest_side()
-        wanted = owned and time.monotonic() >= due_time and not runtime.ready_reason()
+        wanted = owned and time.monotonic() >= due_time and not runtime.state_reason()
         if wanted and side is not None and len(side) and newest is not side:
             due_time = time.monotonic() + seconds
             try:

@@ -34,7 +34,7 @@ def attach(app: faust.App, runtime: Runtime, producer: Producer) -> None:
         if runtime.status.clock_owned != owned:
             pages, owned = ItemTablePages(), runtime.status.clock_owned
         replica = runtime.replica
-        if owned and len(replica.items) and not runtime.ready_reason():
+        if owned and len(replica.items) and not runtime.state_reason():
             for page in pages.due(replica.items.keys, replica.learner, replica.cut, _PAGES):
                 writer.send(key=str(page.page).encode(), value=encode_message(page))
         writer.poll()

@@ -1,8 +1,12 @@
 """Answers queries on the event loop, a few at a time, and writes the replies.
 
-At most `_MOST_WAITING` queries wait; one more is refused as busy. Every reply has `LIST_LENGTH`
-entries, one size in bytes (`replies`), and is keyed by the correlation id, so its length reveals
-neither k nor the list.
+Every query that was read has one outcome: answered, refused, busy or expired. At most
+`_MOST_WAITING` queries wait; one more is refused as busy. While the broker has yet to acknowledge
+`_MOST_UNSENT_BYTES` of replies, no query is answered or read, until there is room or the query
+expires. A worker that ends answers first what it has read.
+
+Every reply has `LIST_LENGTH` entries, one size in bytes (`replies`), and is keyed by the
+correlation id, so its length reveals neither k nor the list.
 """
 
 from __future__ import annotations
@@ -11,21 +15,25 @@ import asyncio
 import inspect
 import time
 from collections import deque
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
+import structlog
 from confluent_kafka import KafkaError, Message, Producer
 
 from stream_app.agents.queries import dispatch
 from stream_app.agents.queries.dispatch import Outcome
-from stream_app.agents.queries.replies import encoded_reply, recommendation, refusal
+from stream_app.agents.queries.replies import encoded_reply, recommendation, refusal, reply_bytes
 from stream_app.agents.runtime import Runtime
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.serving.ranked_items import Refused
 from stream_app.wire import Query, Recommendation, Status
 
+log = structlog.get_logger()
 _MOST_WAITING = 256  # about 50 ms of answers
 _AT_ONCE = 8  # answers before the event loop serves others
+_MOST_UNSENT_BYTES = 8 << 20  # half of what the producer of the replies holds
+_PAUSE_SECONDS = 0.01
 _LOST = (
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -62,13 +70,43 @@ class Answers:
         """Reply without recommendations."""
         self._reply(refusal(self._runtime, correlation_id, status, reason))
 
+    def turn_away(self, query: Query, ended: Callable[[], bool]) -> None:
+        """Reply that too many queries wait; with no room for the reply, wait for it until the
+        query expires or the worker has `ended`."""
+        metrics = self._runtime.metrics
+        while not self.has_room and not ended():
+            if query.deadline < time.time() * 1000:
+                metrics.query_expired()
+                return
+            self._producer.poll(_PAUSE_SECONDS)
+        metrics.query_busy()
+        self.refuse(query.id, Status.BUSY)
+
     def serve(self) -> None:
         """Process the delivery reports of replies."""
         self._producer.poll(0)
 
+    @property
+    def has_room(self) -> bool:
+        """Whether the producer takes one more reply."""
+        unsent = len(self._producer) * reply_bytes(self._runtime.catalogue)
+        return unsent < _MOST_UNSENT_BYTES
+
+    async def finish(self, seconds: float) -> None:
+        """Answer the queries that wait, and hand their replies to the broker, within so many
+        seconds; for the end of the worker, when nothing is offered any more."""
+        deadline = time.monotonic() + seconds
+        while (self._waiting or self._later) and time.monotonic() < deadline:
+            await asyncio.sleep(_PAUSE_SECONDS)
+        left = max(0.0, deadline - time.monotonic())
+        await asyncio.get_running_loop().run_in_executor(None, self._producer.flush, left)
+
     def _answer(self) -> None:
         try:
             for _ in range(min(_AT_ONCE, len(self._waiting))):
+                if not self.has_room:
+                    self._loop.call_later(_PAUSE_SECONDS, self._answer)
+                    return
                 self._answer_one(*self._waiting.popleft())
         except BaseException as reason:  # noqa: BLE001 - a defect ends the process
             self._runtime.status.fail(reason)
@@ -97,7 +135,10 @@ class Answers:
 
     async def _answer_later(self, query: Query, found: Awaitable[Outcome]) -> None:
         try:
-            self._finish(query, await found)
+            outcome = await found
+            while not self.has_room:
+                await asyncio.sleep(_PAUSE_SECONDS)
+            self._finish(query, outcome)
         except Exception as reason:  # noqa: BLE001 - a defect ends the process
             self._runtime.status.fail(reason)
 
@@ -109,7 +150,7 @@ class Answers:
             self._reply(recommendation(self._runtime, query.id, found))
 
     def _reply(self, reply: Recommendation) -> None:
-        """Queue a reply; it is dropped while the queue is full, as no broker takes it then."""
+        """Queue a reply; one that a full queue does not take is dropped, and the log says so."""
         try:
             clients.send(
                 self._producer,
@@ -119,7 +160,7 @@ class Answers:
                 on_delivery=self._delivered,
             )
         except BufferError:
-            self._runtime.metrics.query_busy()
+            log.warning("replies.dropped", waiting=len(self._producer))
 
     def _delivered(self, error: KafkaError | None, _: Message) -> None:
         # A reply that came too late is lost: its reader waits no longer.

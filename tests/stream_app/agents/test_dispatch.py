@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from fractions import Fraction
 from typing import Any
 
@@ -92,6 +93,23 @@ class Written:
     def __init__(self) -> None:
         self.replies: list[Recommendation] = []
         self.wrote = asyncio.Event()
+        self.unsent = 0
+        self.polled = 0
+
+    def __len__(self) -> int:
+        """Return how many replies the broker has not acknowledged."""
+        return self.unsent
+
+    def poll(self, seconds: float) -> int:
+        """Let the broker acknowledge some."""
+        self.polled += 1
+        self.unsent = max(0, self.unsent - 1000)
+        return 0
+
+    def flush(self, seconds: float) -> int:
+        """Let the broker acknowledge all."""
+        self.unsent = 0
+        return 0
 
     def produce(self, topic: str, *, value: bytes, **_: Any) -> None:
         """Keep a reply."""
@@ -121,6 +139,50 @@ def test_an_answer_that_waits_is_written_when_it_is_there() -> None:
         assert lists.asked[0] == (bytes.fromhex(USER), Fraction(1, 2), 10, "0" * 16)
 
     asyncio.run(main())
+
+
+def test_while_no_reply_can_be_written_queries_wait_and_each_has_one_outcome() -> None:
+    async def main() -> None:
+        runtime, line = a_runtime()
+        line.checkpoints.close()
+        producer = Written()
+        producer.unsent = 10_000
+        answers = Answers(runtime, producer)  # type: ignore[arg-type]
+        assert answers.offer(a_query(), 0.0)
+        await asyncio.sleep(0)
+        assert not producer.replies
+        turned = a_query()
+        await asyncio.to_thread(answers.turn_away, turned, lambda: False)
+        assert producer.polled > 1
+        await answers.finish(PATIENCE_SECONDS)
+        assert sorted(reply.status for reply in producer.replies) == [Status.BUSY, Status.OK]
+        producer.unsent, expired = 10_000_000, msgspec.structs.replace(a_query(), deadline=1)
+        answers.turn_away(expired, lambda: False)
+        assert len(producer.replies) == 2
+        assert outcomes(runtime) == {"answered": 1, "busy": 1, "expired": 1}
+
+    asyncio.run(main())
+
+
+def test_a_worker_that_ends_answers_what_it_has_read() -> None:
+    async def main() -> None:
+        runtime, line = a_runtime()
+        line.checkpoints.close()
+        producer = Written()
+        answers = Answers(runtime, producer)  # type: ignore[arg-type]
+        for _ in range(100):
+            answers.offer(a_query(), 0.0)
+        await answers.finish(PATIENCE_SECONDS)
+        assert len(producer.replies) == 100
+
+    asyncio.run(main())
+
+
+def outcomes(runtime: Runtime) -> dict[str, float]:
+    """Return how many queries had each outcome that occurred."""
+    lines = runtime.metrics.exposition().decode().splitlines()
+    found = [re.fullmatch(r'murmurec_queries_total{outcome="(.+)"} (.+)', line) for line in lines]
+    return {each[1]: float(each[2]) for each in found if each and float(each[2])}
 
 
 def test_an_answer_that_fails_ends_the_worker() -> None:
