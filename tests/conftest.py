@@ -1,8 +1,9 @@
 """What every test may ask for: a real Kafka, topics of its own, and numbers with a printed seed.
 
 The broker is the one that `murmurec demo` would use: the configured one, a local one, or a
-container. It is started by the first test that asks and ended with the run. A test that needs it
-never skips: without a broker it fails and says what to install.
+container. One serves all processes of a run (`tests.fixtures.shared_broker`): it is started by the
+first test that asks and ended with the run. A test that needs it never skips: without a broker it
+fails and says what to install.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import numpy as np
@@ -19,9 +21,13 @@ import pytest
 
 from stream_app.errors import UserError
 from stream_app.kafka.clients import Connection
+from tests.fixtures import shared_broker
 from tests.fixtures.browser import browser, page
+from tests.fixtures.shared_broker import cache_dir
 
-__all__ = ["browser", "page"]  # fixtures
+__all__ = ["browser", "cache_dir", "page"]  # fixtures, and what others import from here
+
+BROKER = pytest.StashKey[str]()
 
 # The first example of a compiled kernel takes seconds: a deadline would measure the compiler.
 hypothesis.settings.register_profile("murmurec", max_examples=50, deadline=None, print_blob=True)
@@ -40,35 +46,34 @@ class Kafka:
         return Connection(self.bootstrap)
 
 
-@pytest.fixture(scope="session")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
-    """Give a real Kafka for the whole run."""
-    from stream_app.broker.resolve import running
+def pytest_configure(config: pytest.Config) -> None:
+    """Let the process of the run provide the broker for itself or for its test processes."""
+    given = getattr(config, "workerinput", None)
+    if given is not None:
+        config.stash[BROKER] = given["murmurec_broker"]
+        return
+    provider = shared_broker.Provider()
+    config.stash[BROKER] = provider.address
+    config.add_cleanup(provider.close)
 
-    configured = os.environ.get("MURMUREC_BOOTSTRAP_SERVERS")
-    home = tmp_path_factory.mktemp("broker")
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a test process whom to ask for the broker."""
+    node.workerinput["murmurec_broker"] = node.config.stash[BROKER]
+
+
+@pytest.fixture(scope="session")
+def kafka(pytestconfig: pytest.Config) -> Kafka:
+    """Give the real Kafka of the whole run."""
     try:
-        block = running(
-            home, cache_dir(), configured=Connection(configured) if configured else None
-        )
-        broker = block.__enter__()
+        return Kafka(shared_broker.bootstrap(pytestconfig.stash[BROKER]))
     except UserError as refusal:
         pytest.fail(
             f"{refusal}. Install Java 17 or later and Maven (Debian: apt-get install "
             "openjdk-17-jre-headless maven), start Docker, or set MURMUREC_BOOTSTRAP_SERVERS",
             pytrace=False,
         )
-    try:
-        yield Kafka(broker.bootstrap)
-    finally:
-        block.__exit__(None, None, None)
-
-
-def cache_dir() -> Path:
-    """Return where Kafka's jars are kept, as the command line would."""
-    import platformdirs
-
-    return Path(os.environ.get("MURMUREC_CACHE_DIR") or platformdirs.user_cache_dir("murmurec"))
 
 
 @pytest.fixture

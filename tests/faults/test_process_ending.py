@@ -7,7 +7,6 @@ import subprocess
 import threading
 import time
 from contextlib import suppress
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -95,20 +94,17 @@ def test_a_worker_stopped_under_load_leaves_a_checkpoint_of_the_newest_cut(
     proof(start().wait_for(ends_of(records)))
 
 
-def broken(folder: Path, module: str, owner: str, name: str, calls: int) -> None:
-    """Write a site module under which `owner.name` of a module fails after so many calls."""
-    folder.mkdir()
-    (folder / "sitecustomize.py").write_text(
-        "import sys\n"
-        "if 'worker' in sys.orig_argv:\n"
-        f"    from {module} import {owner} as owner\n"
-        f"    whole, calls = owner.{name}, [0]\n"
-        "    def broken(*arguments, **named):\n"
-        "        calls[0] += 1\n"
-        f"        if calls[0] > {calls}:\n"
-        f"            raise RuntimeError('a defect in {name}')\n"
-        "        return whole(*arguments, **named)\n"
-        f"    owner.{name} = broken\n"
+def broken(module: str, owner: str, name: str, calls: int) -> str:
+    """Return a program under which `owner.name` of a module fails after so many calls."""
+    return (
+        f"from {module} import {owner} as owner\n"
+        f"whole, calls = owner.{name}, [0]\n"
+        "def broken(*arguments, **named):\n"
+        "    calls[0] += 1\n"
+        f"    if calls[0] > {calls}:\n"
+        f"        raise RuntimeError('a defect in {name}')\n"
+        "    return whole(*arguments, **named)\n"
+        f"owner.{name} = broken\n"
     )
 
 
@@ -132,18 +128,13 @@ def test_a_defect_ends_the_process_non_zero_and_the_state_is_whole(
     flow: Flow,
     proof: Proof,
     rng: np.random.Generator,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     module: str,
     owner: str,
     name: str,
     calls: int,
 ) -> None:
-    broken(tmp_path / "site", module, owner, name, calls)
     records = [publish(event) for event in events(rng, 400)]
-    with monkeypatch.context() as defect:
-        defect.setenv("PYTHONPATH", str(tmp_path / "site"))
-        worker = start(ready=False)
+    worker = start(ready=False, before=broken(module, owner, name, calls))
     with suppress(UserError):
         worker.wait_until_ready()
     with flow(records):

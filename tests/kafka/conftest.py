@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from stream_app.broker.local import free_ports
-from stream_app.cli.demo.worker import WorkerProcess, running
+from stream_app.cli.demo.worker import WorkerProcess
 from stream_app.deployment import Deployment, spec_from_settings
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
@@ -18,19 +19,12 @@ from stream_app.settings import Settings, load
 from stream_app.state.replica import Replica
 from stream_app.wire import Topics
 from tests.conftest import Kafka
-from tests.fixtures.streams import MECHANISMS, Published
+from tests.fixtures import forks
+from tests.fixtures.small_worker import SMALL
+from tests.fixtures.streams import Published
 from tests.fixtures.waiting import PATIENCE_SECONDS
 
-SMALL = {
-    "MURMUREC_FACTORS": "8",
-    "MURMUREC_SKETCH_BYTES": "65536",
-    "MURMUREC_SCALARS_BYTES": "8192",
-    "MURMUREC_SEEN_BYTES": "4096",
-    "MURMUREC_CUT_SECONDS": "0.05",
-    "MURMUREC_CHECKPOINT_SECONDS": "1",
-    "MURMUREC_LOG_FORMAT": "json",
-    "MURMUREC_MECHANISMS": ",".join(MECHANISMS),
-}
+__all__ = ["SMALL"]
 
 Start = Callable[..., WorkerProcess]
 Send = Callable[[Sequence[Published]], None]
@@ -51,11 +45,12 @@ def start(
         monkeypatch.setenv(name, value)
     with ExitStack() as stack:
 
-        def started(*arguments: str, ready: bool = True) -> WorkerProcess:
+        def started(*arguments: str, ready: bool = True, **options: Any) -> WorkerProcess:
             folder = tmp_path / f"worker-{len(list(tmp_path.iterdir()))}"
             folder.mkdir()
             common = ["--bootstrap", kafka.bootstrap, "--prefix", topics, "--group", topics]
-            worker = stack.enter_context(running([*common, *arguments], free_ports(1)[0], folder))
+            words = [*common, *arguments]
+            worker = stack.enter_context(forks.worker(words, free_ports(1)[0], folder, **options))
             if ready:
                 worker.wait_until_ready()
             return worker

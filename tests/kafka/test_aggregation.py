@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,7 +16,6 @@ from stream_app.aggregation.coordinator import Coordinator
 from stream_app.aggregation.keys import PartyKeys, Role
 from stream_app.aggregation.party import RecordsGone
 from stream_app.aggregation.topics import ContributionTopic, RoundTopic
-from stream_app.broker.local import leashed
 from stream_app.campaigns.rounds import Phase, StageState
 from stream_app.campaigns.sealing import seal
 from stream_app.cli import run
@@ -32,6 +28,7 @@ from stream_app.wire.campaigns.contribution import encode_contribution
 from stream_app.wire.campaigns.plan import Campaign, encode_plan
 from stream_app.wire.campaigns.round_log import AbortReason, NoisyShare, decode_round
 from tests.conftest import Kafka
+from tests.fixtures import forks
 from tests.fixtures.waiting import until
 from tests.stream_app.aggregation.test_party import noise_of
 from tests.stream_app.aggregation.world import device_id, plan_of, vectors
@@ -46,22 +43,19 @@ class Aggregator:
     """`murmurec aggregate` of one party, as often as it is started."""
 
     def __init__(self, role: Role, folder: Path, arguments: Sequence[str]) -> None:
-        self._command = [sys.executable, "-m", "stream_app.cli", "aggregate", "--party", role]
+        self._command = ["aggregate", "--party", role]
         self._command += ["--folder", str(folder), *arguments]
         self._log = folder / f"{role}.log"
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: forks.Forked | None = None
 
     def start(self) -> None:
-        with self._log.open("ab") as output:
-            self.process = subprocess.Popen(
-                leashed(self._command), stdout=output, stderr=output, start_new_session=True
-            )
+        self.process = forks.start(self._command, self._log)
 
     def end(self, number: int) -> int | None:
         """Send a signal to the process, if there is one; return the exit code."""
         if self.process is None:
             return None
-        os.killpg(self.process.pid, number)
+        self.process.send_signal(number)
         code = self.process.wait(30)
         self.process = None
         return code

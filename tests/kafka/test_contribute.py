@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 import time
 from fractions import Fraction
 from pathlib import Path
-from textwrap import dedent
 
 import numpy as np
 import pytest
@@ -26,6 +22,7 @@ from stream_app.campaigns.planning import Wanted, stages
 from stream_app.cli import run
 from stream_app.wire import EPOCH_SECONDS
 from stream_app.wire.campaigns.plan import Campaign
+from tests.fixtures import forks
 from tests.kafka.test_aggregation import Aggregator, check, coordinator, result
 
 __all__ = ["coordinator"]
@@ -36,13 +33,11 @@ DELTA = Fraction(1, 10**6)
 RATED = {"ann": {1: 5, 2: 4, 3: 1}, "bob": {2: 4}, "cleo": {}, "dan": {7: 5, 8: 5, 1: 4}}
 
 KILLED = """
-    import os, signal, sys
+    import os, signal
     from producers.publishing import OutboxRelay
-    from stream_app.cli import run
 
     # The record of the contribution is durable; the broker has not seen it.
     OutboxRelay.send = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-    run(sys.argv[1:])
 """
 
 
@@ -99,10 +94,7 @@ def test_devices_contribute_once_and_the_sum_is_exact_but_for_the_noise(
     assert run(command("ann")) == 1
     assert "there is no second" in " ".join(capsys.readouterr().err.split())
 
-    killed = [sys.executable, "-c", dedent(KILLED), *command("bob")]
-    assert subprocess.run(killed, check=False, timeout=120, env=os.environ).returncode == (
-        -signal.SIGKILL
-    )
+    assert forks.run(command("bob"), before=KILLED).returncode == -signal.SIGKILL
     with Journal.open(journal) as opened:
         (waiting,) = opened.pending()
     assert waiting.device == devices["bob"]

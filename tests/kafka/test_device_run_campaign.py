@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
-from textwrap import dedent
 
 import numpy as np
 import pytest
@@ -14,8 +11,8 @@ from producers.campaign import history
 from producers.ranking import CleanHistory
 from stream_app.aggregation import keys
 from stream_app.aggregation.keys import Role
-from stream_app.broker.local import leashed
 from stream_app.cli import run
+from tests.fixtures import forks
 from tests.fixtures.waiting import until
 from tests.kafka.test_aggregation import Aggregator, check, coordinator, result
 from tests.kafka.test_contribute import ITEMS, RATED, keep, plan_of
@@ -30,7 +27,6 @@ RUNNING = """
     from stream_app.cli.device.running import campaigns
 
     campaigns.Contributing = partial(campaigns.Contributing, look_seconds=1.0)  # not a minute
-    sys.exit(run(sys.argv[1:]))
 """
 
 
@@ -49,11 +45,7 @@ def test_a_running_device_contributes_for_its_accounts_in_the_stage_that_opens(
     command = ["device", "run", "--journal", str(journal), "--socket", str(tmp_path / "socket")]
     command += ["--keys", str(tmp_path / "central.pub"), "--campaign-scope", str(scope), *broker]
     log = tmp_path / "device.log"
-    with log.open("wb") as output:
-        device = subprocess.Popen(
-            leashed([sys.executable, "-c", dedent(RUNNING), *command]), stdout=output,
-            stderr=output, start_new_session=True,
-        )  # fmt: skip
+    device = forks.start(command, log, before=RUNNING)
     aggregator = Aggregator(Role.CENTRAL, tmp_path, broker)
     try:
         until(lambda: device.poll() is not None or "campaigns  every" in log.read_text(), "it runs")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from fractions import Fraction
 
@@ -17,6 +15,7 @@ from stream_app.kafka import clients, compacted
 from stream_app.wire import CatalogueEntry, Query, Topics, decode_message, encode_message
 from stream_app.wire.budgets.list_debits import MILLION, ListDebit
 from tests.conftest import Kafka
+from tests.fixtures import forks
 from tests.fixtures.clusters import device_of, half_of, liked
 from tests.fixtures.gateway_beside import served
 from tests.fixtures.given_worker import GivenWorker, given_worker
@@ -94,11 +93,11 @@ def test_a_budget_is_one_over_workers_and_restarts(
     again = with_catalogue(ask, start())
     again.wait_for(ends_of(records))
     until(lambda: "spent epsilon 1.5" in refusal(ask, again, user, 5, "1"), "the log, read again")
-    command = [sys.executable, "-m", "stream_app.cli", "ask", "--device", user, "-k", "5"]
+    command = ["ask", "--device", user, "-k", "5"]
     with served(kafka.bootstrap, topics) as gateway:
         command += ["--http", "--url", gateway.url, "--private-list", "0.5"]
-        made = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-        late = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+        made = forks.run(command)
+        late = forks.run(command)
     assert "drawn by exact-k-subset with epsilon 1/2, in no order" in made.stdout
     assert "hides one report of the asker" in made.stdout
     assert late.returncode != 0

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -12,6 +10,7 @@ import pytest
 from consumers.recommendations import Recommendations
 from stream_app.errors import UserError
 from tests.conftest import Kafka
+from tests.fixtures import forks
 from tests.fixtures.clusters import HALF, device_of, half_of, liked
 from tests.fixtures.gateway_beside import served
 from tests.fixtures.streams import publish
@@ -61,9 +60,9 @@ def test_lists_follow_tastes_and_are_measured_as_better_than_popular_ones(
         page = gateway.page(f"/recommendations/{device_of(0).hex()}?k=4")
         near = gateway.page("/similar?item=0&k=4")
     assert (page["method"], page["ndcg"]) == (answers[0].method, answers[0].ndcg)
-    command = [sys.executable, "-m", "stream_app.cli", "ask", "--device", device_of(0).hex()]
+    command = ["ask", "--device", device_of(0).hex()]
     command += ["--bootstrap", kafka.bootstrap, "--prefix", topics]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    shown = forks.run(command).stdout
     assert re.search(r"by (ease|low_rank|blend)\S*, nDCG@10 \.\d\d \(popular \.\d\d\)", shown)
     assert re.search(r"because you rated \d", shown)
     assert {row["because"] for row in page["items"]} <= set(order[0][: FIRST + 4])
@@ -102,16 +101,10 @@ def test_a_worker_ranks_by_cosine_and_says_what_each_entry_is_for(
         assert near.method == "cosine"
         assert set(near.items) <= set(order[0]) - {order[0][0], order[0][1]}
         assert set(near.because) == {None}
-    command = [sys.executable, "-m", "stream_app.cli", "ask", "--similar-to", str(order[0][0])]
+    command = ["ask", "--similar-to", str(order[0][0])]
     command += ["--bootstrap", kafka.bootstrap, "--prefix", topics, "-k", "3"]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    shown = forks.run(command).stdout
     assert re.search(r"by cosine; as of cut \d+", shown)
-    refused = subprocess.run(
-        [*command, "--similar-to", "nothing"],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    refused = forks.run([*command, "--similar-to", "nothing"])
     assert refused.returncode == 1
     assert "no rating of this item has come" in " ".join(refused.stderr.split())

@@ -4,13 +4,9 @@ of the clock is killed between release and publication; and a list leaves no tra
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from textwrap import dedent
 from typing import Any
 
 import numpy as np
@@ -23,7 +19,7 @@ from producers.ranking import LocalRecommender, PublicTable, campaign_side, publ
 from stream_app.aggregation import keys
 from stream_app.aggregation.keys import Role
 from stream_app.aggregation.topics import RoundTopic
-from stream_app.broker.local import free_ports, leashed
+from stream_app.broker.local import free_ports
 from stream_app.campaigns.learning import stages as learning
 from stream_app.campaigns.public_side import PublicSide
 from stream_app.campaigns.published_side import PublishedSide, encode_published
@@ -39,6 +35,7 @@ from stream_app.wire.campaigns.contribution import encode_contribution
 from stream_app.wire.campaigns.plan import Campaign, encode_plan
 from stream_app.wire.public_tables import encode_table_record, table_records
 from tests.conftest import Kafka
+from tests.fixtures import forks
 from tests.fixtures.tastes import SCOPE, TASTES, campaign_of, person, side_of
 from tests.fixtures.waiting import until
 from tests.kafka.conftest import Start
@@ -51,9 +48,8 @@ DEADLINE_CUTS = 200  # 10 s at the 0.05 s of these workers, to contribute in
 
 # The sum stands in the cut log and in the state; no record of the side is written.
 KILLED = """
-    import os, signal, sys
+    import os, signal
     from stream_app.agents.public_tables.campaign_side import SidePublisher
-    from stream_app.cli import run
 
     publish = SidePublisher.publish
 
@@ -63,7 +59,6 @@ KILLED = """
         publish(self, standing, cut)
 
     SidePublisher.publish = killed
-    sys.exit(run(sys.argv[1:]))
 """
 
 
@@ -106,9 +101,7 @@ def killed_owner(kafka: Kafka, topics: str, tmp_path: Path, start: Start) -> Ite
     folder = tmp_path / "killed"
     folder.mkdir()
     arguments = ["worker", "--admin-port", str(free_ports(1)[0]), "--group", topics]
-    command = leashed([sys.executable, "-c", dedent(KILLED), *arguments])
-    with (folder / "worker.log").open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
+    process = forks.start(arguments, folder / "worker.log", before=KILLED)
     yield process
     process.kill()
     process.wait()
@@ -116,8 +109,8 @@ def killed_owner(kafka: Kafka, topics: str, tmp_path: Path, start: Start) -> Ite
 
 def listed(*arguments: str) -> dict[str, Any]:
     """Return the answer of `murmurec recommend --local` in a process of its own."""
-    command = [sys.executable, "-m", "stream_app.cli", "recommend", "--local", "--json", *arguments]
-    done = subprocess.run(command, check=True, capture_output=True, timeout=120, env=os.environ)
+    done = forks.run(["recommend", "--local", "--json", *arguments])
+    assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 

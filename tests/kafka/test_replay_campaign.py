@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 from fractions import Fraction
 from pathlib import Path
-from textwrap import dedent
 
 import numpy as np
 import pytest
@@ -18,12 +14,12 @@ from producers.datasets.load import load
 from producers.fleet.population import populate
 from producers.fleet.scoped_ratings import ScopedRatings
 from producers.journal import Journal
-from stream_app.broker.local import leashed
 from stream_app.campaigns import together
 from stream_app.campaigns.planning import Wanted, stages
 from stream_app.cli import run
 from stream_app.wire import Topics
 from stream_app.wire.campaigns.plan import Campaign
+from tests.fixtures import forks
 from tests.fixtures.waiting import until
 from tests.kafka.test_aggregation import aggregators, check, coordinator, parties, result
 from tests.producers.test_campaign import DELTA
@@ -34,10 +30,9 @@ pytestmark = pytest.mark.kafka
 USERS, ITEMS = 30, 8
 
 KILLED = """
-    import os, signal, sys
+    import os, signal
     from functools import partial
     from producers.publishing import OutboxRelay
-    from stream_app.cli import run
     from stream_app.cli.device.replay import campaign
 
     campaign.Fleet = partial(campaign.Fleet, batch_bytes=4000)
@@ -51,7 +46,6 @@ KILLED = """
         send(relay, message, **options)
 
     OutboxRelay.send = killed
-    run(sys.argv[1:])
 """
 
 
@@ -88,8 +82,7 @@ def test_a_replay_that_is_killed_in_a_stage_counts_every_device_once(
     assert "no campaign is under way" in capsys.readouterr().err
     coordinator.begin(campaign)
     coordinator.open_stage()
-    killed = [sys.executable, "-c", dedent(KILLED), *command]
-    done = subprocess.run(killed, check=False, timeout=120, env=os.environ)
+    done = forks.run(command, before=KILLED)
     assert done.returncode == -signal.SIGKILL
     assert sum(coordinator.contributions.ends) == 17
     with Journal.open(journal) as opened:
@@ -99,11 +92,7 @@ def test_a_replay_that_is_killed_in_a_stage_counts_every_device_once(
         waiting = [each.value for each in opened.pending()]
     assert 17 < recorded < USERS  # killed within a record, and not the last one
     log = tmp_path / "replay.log"
-    with log.open("wb") as output:
-        again = subprocess.Popen(
-            leashed([sys.executable, "-m", "stream_app.cli", *command]), stdout=output,
-            stderr=output, start_new_session=True,
-        )  # fmt: skip
+    again = forks.start(command, log)
     # Which were accepted is recorded with the next record: some are sent again, the same bytes.
     records = 17 + len(waiting) + USERS - recorded
     try:

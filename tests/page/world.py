@@ -8,9 +8,7 @@ port over a restart: to a browser it is the same site.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -22,14 +20,14 @@ import numpy as np
 from producers import catalogue
 from producers.datasets import synthetic
 from producers.publishing import Publisher
-from stream_app.broker.local import free_ports, leashed
+from stream_app.broker.local import free_ports
 from stream_app.cli.demo.worker import WorkerProcess
-from stream_app.cli.demo.worker import running as worker_running
 from stream_app.kafka import clients, topic_admin
 from stream_app.kafka.clients import Connection, TopicPartition
 from stream_app.wire import Event, Topics, encode, partitions_of
+from tests.fixtures import forks
+from tests.fixtures.small_worker import SMALL
 from tests.fixtures.waiting import until
-from tests.kafka.conftest import SMALL
 
 FILMS = 1200  # more than a device rates in these tests
 PEOPLE, RATINGS = 130, 6000
@@ -46,7 +44,7 @@ class GatewayProcess:
     log: Path
     options: tuple[str, ...] = ()
     port: int = field(default_factory=lambda: free_ports(1)[0])
-    process: subprocess.Popen[bytes] | None = None
+    process: forks.Forked | None = None
 
     @property
     def url(self) -> str:
@@ -55,17 +53,11 @@ class GatewayProcess:
 
     def start(self) -> None:
         """Start it, and return when it answers; it may still wait for Kafka."""
-        command = [sys.executable, "-m", "stream_app.cli", "gateway", "--port", str(self.port)]
+        command = ["gateway", "--port", str(self.port)]
         command += ["--bootstrap", self.bootstrap, "--prefix", self.prefix, "--rate", "0"]
         command += [word for name in ALLOWED for word in ("--allow", name)]
-        with self.log.open("ab") as output:
-            self.process = subprocess.Popen(
-                leashed([*command, *self.options]),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, "MURMUREC_GATEWAY_WORKER": self.worker_url},
-            )
+        environment = {"MURMUREC_GATEWAY_WORKER": self.worker_url}
+        self.process = forks.start([*command, *self.options], self.log, environment=environment)
         until(lambda: self.answers("/livez") == 200, f"{self.url} answers")
 
     def answers(self, path: str) -> int:
@@ -140,7 +132,7 @@ def world(
             gateway.start()
             yield World(connection, topics, gateway, None)
             return
-        with worker_running(
+        with forks.worker(
             ["--bootstrap", connection.bootstrap, "--prefix", prefix, "--group", prefix],
             ports[0],
             folder,
