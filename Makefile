@@ -11,25 +11,39 @@ MAKEFLAGS += --no-builtin-rules
 
 PYTHON ?= python3
 ARGS ?=
-# Of the tests; each starts a Kafka of its own. 0 runs all in one process. Broker tests wait more
-# than they compute, so three fit two cores. The order stays that of the
-# folders: the long files of broker tests first, the short ones fill the end.
+# Of the tests. 0 runs all in one process. Broker tests wait more than they compute, so three fit two
+# cores. The order stays that of the folders: the long files of broker tests first, the short ones
+# fill the end.
 PROCESSES ?= 3
 VENV := .venv
 BIN := $(VENV)/bin
+# `tests.run` measures the CPU time of a run of pytest.
+PYTEST := $(BIN)/python -m tests.run --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder
 # Inside the environment, so that it goes when the environment goes.
 READY := $(VENV)/.ready
 
-.PHONY: help demo test check bench simulate chaos lock clean
+.PHONY: help demo test test-all nightly durations check bench simulate chaos lock clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s  %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-9s  %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 demo: $(READY) ## Run the whole system on this machine: broker, worker, devices, a page
 	@$(BIN)/murmurec demo $(ARGS)
 
-test: $(READY) ## Run the tests and the examples of the docstrings, against a real Kafka (all but slow and benchmark)
-	@$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder $(ARGS)
+test: $(READY) ## Run the fast tests and every feature once, against a real Kafka and browser
+	@$(PYTEST) $(if $(ARGS),$(ARGS),--ceiling)
+
+# Not those of `make test` again, which is part of it.
+test-all: test ## Run also the tests of every fault, page and wheel (twenty minutes)
+	@$(PYTEST) -m 'thorough and not nightly' $(ARGS) || [ $$? -eq 5 -a -n "$(strip $(ARGS))" ]
+
+nightly: test-all ## Run also chaos, simulation, every processor and width, power of statistics (hours)
+	@$(PYTEST) -m nightly $(ARGS) || [ $$? -eq 5 -a -n "$(strip $(ARGS))" ]
+	@$(BIN)/python -m tests.simulation
+	@$(BIN)/python -m tests.chaos
+
+durations: $(READY) ## Measure where the time of the tests goes, into tests/durations.md
+	@$(PYTEST) --page tests/durations.md -p tests.durations $(ARGS)
 
 check: $(READY) ## Run the linter, the formatter's check and the type checker
 	@$(BIN)/ruff check .

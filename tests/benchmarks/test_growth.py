@@ -20,7 +20,7 @@ def found() -> growth.Growth:
     return growth.grow(TINY)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_every_learner_learns_all_ratings_at_every_size(found: growth.Growth) -> None:
     sizes = [(c.learner, c.users, c.items) for c in found.costs]
     assert sizes == [(name, users, 40) for users in TINY.users for name in MODELS]
@@ -29,7 +29,7 @@ def test_every_learner_learns_all_ratings_at_every_size(found: growth.Growth) ->
     assert all(c.nanoseconds > 0 for c in found.costs)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_memory_is_that_of_the_arrays(found: growth.Growth) -> None:
     tracked = {(c.learner, c.users): c.tracked for c in found.costs}
     for users in TINY.users:
@@ -44,7 +44,7 @@ def test_memory_is_that_of_the_arrays(found: growth.Growth) -> None:
     assert all(c.resident < 1 << 30 for c in found.costs)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_round_touches_rows_of_distinct_users_and_items(found: growth.Growth) -> None:
     users, items = growth.drawn(0, TINY.ratings, 2000, 40)
     rows = len(set(users.tolist())) + len(set(items.tolist()))
@@ -53,7 +53,7 @@ def test_a_round_touches_rows_of_distinct_users_and_items(found: growth.Growth) 
     assert touched["sketch, fixed"] == DEPTH * rows * ROW_BYTES
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_figures_and_tables_hold_all_sizes(found: growth.Growth) -> None:
     figures = {figure.name: figure for figure in growth.figures(found)}
     for users in ("300", "2,000"):

@@ -133,6 +133,7 @@ def test_outside_a_checkout_there_is_no_commit(tmp_path: Path) -> None:
     assert machine.commit(tmp_path) == ""
 
 
+@pytest.mark.thorough
 def test_contenders_alternate_and_the_first_round_is_not_counted() -> None:
     calls: list[str] = []
     ticks = iter(range(100))

@@ -20,6 +20,8 @@ from tests.benchmarks import (
 )
 from tests.fixtures.movielens import Ratings
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture(autouse=True)
 def nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,7 +37,7 @@ def few() -> Ratings:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_without_peers_learning_measures_ours_and_names_them(
     monkeypatch: pytest.MonkeyPatch, few: Ratings
 ) -> None:
@@ -56,7 +58,7 @@ def test_without_peers_learning_measures_ours_and_names_them(
     assert not figures["prequential RMSE, dense, online"].target  # there is nobody to compare with
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_without_opendp_mechanisms_are_measured_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mechanism_peers, "MANY", 100)
     monkeypatch.setattr(mechanism_peers, "PROFILES", 1)
@@ -67,7 +69,7 @@ def test_without_opendp_mechanisms_are_measured_alone(monkeypatch: pytest.Monkey
     assert math.isnan(absent.value)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_without_peers_sketches_are_measured_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sketch_peers, "KEYS", 2000)
     figures = {figure.name: figure for figure in sketch_peers.measure()}
@@ -106,7 +108,7 @@ def test_without_peers_our_decoders_are_measured_and_agree(monkeypatch: pytest.M
         assert np.array_equal(theirs, ours)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_without_peers_searches_measure_ours_and_name_them() -> None:
     figures = search_peers.measure((300,))
     rates = {figure.name for figure in figures if figure.unit == "queries/s"}

@@ -83,7 +83,7 @@ def test_the_generated_catalogues_are_measured_without_the_data_set(
     assert "skipped" in last.name
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_messages_of_every_form_are_measured_without_the_data_set(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

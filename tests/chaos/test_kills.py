@@ -10,16 +10,16 @@ from tests.chaos.deployment import Setup
 from tests.chaos.driver import run
 from tests.conftest import Kafka
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.thorough]
 
 
 # `make chaos` kills 200 times; these few show that the driver and its comparison work.
 @pytest.mark.parametrize(
     ("setup", "kills"),
     [
-        (Setup(1), 3),
+        (Setup(1), 2),
         (Setup(2, hurried_compaction=True), 2),
-        (Setup(1, static=False, co_ratings=True), 1),
+        (Setup(1, static=False, co_ratings=True), 2),
     ],
     ids=str,
 )
@@ -35,7 +35,7 @@ def test_no_kill_leaves_a_wrong_state(
     assert figures.unanswered == 0
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_worker_that_recovers_one_wrong_bit_is_found(
     kafka: Kafka, tmp_path: Path, seed: int
 ) -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+import pytest
 
 from stream_app.privacy import registry
 from stream_app.state.replica import Replica, StateSpec
 from stream_app.wire import decode_many
 from tests.chaos.load import Population
 from tests.fixtures.streams import MECHANISMS, log, run_of
+
+pytestmark = pytest.mark.thorough
 
 
 def test_the_outcome_of_every_record_is_known_when_it_is_made(

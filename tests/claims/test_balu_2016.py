@@ -103,6 +103,7 @@ def test_a_jlt_profile_reveals_as_much_as_is_known_and_the_printed_bound_does_no
     assert single > 1 / (32 + 2 * 105 * 1000)  # as 3.25 is printed
 
 
+@pytest.mark.thorough
 @pytest.mark.statistical
 @pytest.mark.parametrize("seed", range(1, 6))
 def test_the_errors_of_table_5_1_are_reproduced(seed):
@@ -142,6 +143,7 @@ def test_each_of_the_first_flips_helps_as_measured():
     assert errors[4] - errors[5] < 0.001
 
 
+@pytest.mark.thorough
 @pytest.mark.statistical
 def test_at_large_size_qolsh_underestimates_a_high_cosine_least():
     """Balu 2016, figure 5.1: the mean error of (5.14) at cosines .8 .. 1, d = 128, L = 256.

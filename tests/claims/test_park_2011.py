@@ -127,6 +127,7 @@ def test_3_another_value_of_a_rating_moves_it_by_less_than_claimed():
     assert moved < slope_one_sensitivity()
 
 
+@pytest.mark.thorough
 def test_3_no_searched_value_moves_it_farther():
     """400 random worlds, one value replaced by the far end of the scale."""
     generator = np.random.default_rng(5)

@@ -148,7 +148,7 @@ def prometheus(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterato
         exposing.server_close()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("panel", OVERVIEW.panels, ids=lambda panel: panel.title)
 def test_every_curve_of_every_panel_answers(prometheus: tuple[str, str], panel: Panel) -> None:
     """In use every curve has a series; just started, only a panel that `may_be_empty` lacks one."""
@@ -163,7 +163,7 @@ def test_every_curve_of_every_panel_answers(prometheus: tuple[str, str], panel: 
                 assert each["metric"].get(label), f"{curve.legend}: {each['metric']}"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_every_series_is_the_one_that_the_worker_published(prometheus: tuple[str, str]) -> None:
     address, worker = prometheus
     (ready,) = ask(address, "murmurec_ready")
@@ -172,7 +172,7 @@ def test_every_series_is_the_one_that_the_worker_published(prometheus: tuple[str
     assert kl["value"][1] == ("0.0144" if worker == "in use" else "NaN")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_newest_exposition_is_clean(prometheus: tuple[str, str]) -> None:
     """`promtool check metrics` finds nothing to complain about in names, types and help texts."""
     promtool = shutil.which("promtool")

@@ -18,7 +18,7 @@ from tests.fixtures.streams import events, publish
 from tests.fixtures.waiting import until
 from tests.kafka.conftest import Send, Start
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.thorough]
 _GROWTH = 1.2
 
 

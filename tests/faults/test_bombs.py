@@ -36,7 +36,7 @@ from tests.fixtures.streams import events, publish
 from tests.fixtures.waiting import PATIENCE_SECONDS, until
 from tests.kafka.conftest import Send, Start, ends_of
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.thorough]
 
 Bomb = Callable[..., set[str]]
 _LOOSE = {"compression.type": "producer", "max.message.bytes": "1048588"}

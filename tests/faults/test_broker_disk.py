@@ -18,7 +18,7 @@ from tests.faults.conftest import Flow, Proof, another_checkpoint, sentence, sto
 from tests.fixtures.streams import events, publish
 from tests.kafka.conftest import Start, ends_of
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.thorough]
 
 
 _ENDS_BEFORE = re.compile(r"(\S+) partition (\d+) does not hold the record before offset (\d+)")

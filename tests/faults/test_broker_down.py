@@ -19,7 +19,7 @@ from tests.fixtures.waiting import PATIENCE_SECONDS, until
 from tests.kafka.conftest import Send, Start, ends_of
 
 __all__ = ["broker", "kafka", "own"]  # fixtures
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.thorough]
 # Kubernetes kills what has not ended so long after SIGTERM; a quiet machine needs a fifth of it.
 _GRACE_SECONDS = 30.0
 
@@ -84,7 +84,7 @@ def answered(broker: Node, topics: str, user: str) -> RecommendedItems:
                     raise
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_worker_outlives_a_broker_that_is_away_for_half_a_minute(
     impatient: None, broker: Node, start: Start, send: Send, proof: Proof, rng: np.random.Generator
 ) -> None:

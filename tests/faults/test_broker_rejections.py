@@ -30,7 +30,7 @@ from tests.fixtures.streams import Published, events, publish
 from tests.fixtures.waiting import until
 from tests.kafka.conftest import Send, Start, ends_of
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.thorough]
 
 
 def has_rejected(worker: WorkerProcess, count: int) -> bool:
@@ -103,7 +103,7 @@ def test_without_the_rejected_topic_a_worker_ends_and_publishes_its_rejections_l
     proof(state)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_rejection_that_is_refused_for_good_ends_the_worker(
     start: Start,
     send: Send,

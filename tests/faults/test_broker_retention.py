@@ -61,6 +61,7 @@ def test_a_checkpoint_carries_the_state_over_ratings_that_are_gone(
     assert code == 0, output
 
 
+@pytest.mark.thorough
 def test_without_checkpoint_and_log_a_worker_refuses_until_the_gap_is_accepted_and_recorded(
     start: Start,
     send: Send,
@@ -98,7 +99,7 @@ def test_without_checkpoint_and_log_a_worker_refuses_until_the_gap_is_accepted_a
     assert code == 0, output
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_gap_behind_a_checkpoint_is_accepted_and_the_model_goes_on(
     start: Start,
     send: Send,

@@ -32,7 +32,7 @@ from tests.fixtures.waiting import until
 from tests.kafka.conftest import Send, Start, ends_of
 from tests.stream_app.wire.campaigns.plans import campaign
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.thorough]
 
 # The least that a worker needs; what may be written or read may be described as well.
 RIGHTS = {
@@ -251,7 +251,7 @@ def test_each_right_that_private_lists_need_of_a_worker_is_named(
         own.grant(taken)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("topic", "operation"),
     [("ratings", "READ"), ("cuts", "READ"), ("queries", "READ")],

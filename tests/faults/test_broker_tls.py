@@ -17,7 +17,7 @@ from tests.faults.conftest import Proof, sentence
 from tests.fixtures.streams import events, publish
 from tests.kafka.conftest import Send, Start, ends_of
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.thorough]
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ from tests.fixtures.streams import events, publish
 from tests.fixtures.waiting import PATIENCE_SECONDS
 from tests.kafka.conftest import Send, Start, ends_of
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.thorough]
 
 
 # --- the state topic ------------------------------------------------------------------------------

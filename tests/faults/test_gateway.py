@@ -18,7 +18,7 @@ from tests.fixtures.gateways import JSON, Running, body, process, running, writt
 from tests.fixtures.waiting import PATIENCE_SECONDS
 
 __all__ = ["broker", "kafka", "own"]  # fixtures
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.thorough]
 
 
 async def sent(at: Running, seq: int) -> list[int]:

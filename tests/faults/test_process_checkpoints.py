@@ -96,7 +96,7 @@ def flipped(value: bytes, rng: np.random.Generator, after: int = 0) -> bytes:
     params=[
         "a page",
         "every manifest",
-        pytest.param("the newest manifest", marks=pytest.mark.slow),
+        pytest.param("the newest manifest", marks=pytest.mark.nightly),
     ]
 )
 def damage(
@@ -159,6 +159,7 @@ def test_one_flipped_bit_is_found_and_reported_and_costs_only_time(
     assert re.search(r"damaged\W+[1-9]", second.log.read_text())
 
 
+@pytest.mark.thorough
 def test_what_strangers_write_into_the_state_topic_is_ignored_and_counted(
     start: Start,
     send: Send,
@@ -223,12 +224,13 @@ def forged(
     yield ManifestKey(1, generation).encode(), encode_manifest(lie)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "value"),
     [
         ("MURMUREC_HASH_SEED", "2"),
-        pytest.param("MURMUREC_SKETCH_BYTES", "131072", marks=pytest.mark.slow),
-        pytest.param("MURMUREC_MECHANISMS", "rr:5:2", marks=pytest.mark.slow),
+        pytest.param("MURMUREC_SKETCH_BYTES", "131072", marks=pytest.mark.nightly),
+        pytest.param("MURMUREC_MECHANISMS", "rr:5:2", marks=pytest.mark.nightly),
     ],
 )
 def test_settings_changed_against_a_checkpoint_are_refused_with_the_ways_out(
@@ -256,6 +258,7 @@ def test_settings_changed_against_a_checkpoint_are_refused_with_the_ways_out(
     proof(again.wait_for(ends_of(records)))
 
 
+@pytest.mark.thorough
 def test_a_rebuild_starts_over_with_other_settings_and_stays_with_them(
     start: Start,
     send: Send,
@@ -286,6 +289,7 @@ def test_a_rebuild_starts_over_with_other_settings_and_stays_with_them(
     assert command("state", "verify")[0] == 0
 
 
+@pytest.mark.thorough
 def test_a_replica_that_differs_from_a_digest_report_raises_the_alarm_and_ends_right(
     start: Start,
     send: Send,

@@ -20,7 +20,7 @@ from tests.fixtures.streams import events, publish
 from tests.fixtures.waiting import until
 from tests.kafka.conftest import Send, Start, ends_of
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.thorough]
 _BATCH_HEAD = 61
 _MANY = 4000  # bytes, compressed, of a batch that holds pages
 

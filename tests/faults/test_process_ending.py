@@ -23,6 +23,7 @@ from tests.fixtures.waiting import PATIENCE_SECONDS, until
 from tests.kafka.conftest import Send, Start, ends_of
 
 pytestmark = pytest.mark.kafka
+NIGHTLY = pytest.mark.nightly
 # Kubernetes kills what has not ended so long after SIGTERM; a quiet machine needs a fifth of it.
 _GRACE_SECONDS = 30.0
 
@@ -65,9 +66,10 @@ def test_a_worker_stopped_while_idle_leaves_a_checkpoint_of_the_newest_cut(
     proof(again.wait_for(ends_of(records)))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "twice",
-    [pytest.param(False, id="once", marks=pytest.mark.slow), pytest.param(True, id="twice")],
+    [pytest.param(False, id="once", marks=NIGHTLY), pytest.param(True, id="twice")],
 )
 def test_a_worker_stopped_under_load_leaves_a_checkpoint_of_the_newest_cut(
     start: Start,
@@ -108,18 +110,27 @@ def broken(module: str, owner: str, name: str, calls: int) -> str:
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("module", "owner", "name", "calls"),
     [
         ("stream_app.state.replica", "Replica", "end_round", 5),
         ("stream_app.checkpoints.state_image", "StateImage", "hash", 3),
         pytest.param(
-            "stream_app.checkpoints.state_image", "StateImage", "freeze", 3, marks=pytest.mark.slow
+            "stream_app.checkpoints.state_image",
+            "StateImage",
+            "freeze",
+            3,
+            marks=NIGHTLY,
         ),
         pytest.param(
-            "stream_app.checkpoints.protocol.writer", "Writer", "step", 20, marks=pytest.mark.slow
+            "stream_app.checkpoints.protocol.writer",
+            "Writer",
+            "step",
+            20,
+            marks=NIGHTLY,
         ),
-        pytest.param("stream_app.replay.follower", "Follower", "poll", 50, marks=pytest.mark.slow),
+        pytest.param("stream_app.replay.follower", "Follower", "poll", 50, marks=NIGHTLY),
         ("stream_app.monitoring.gauges", "Gauges", "publish", 3),
     ],
 )

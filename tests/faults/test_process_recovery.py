@@ -21,7 +21,7 @@ from tests.fixtures.streams import Published, events, log, publish, run_of
 from tests.fixtures.waiting import PATIENCE_SECONDS, until
 from tests.kafka.conftest import Send, Start, ends_of
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.thorough]
 
 
 def test_queries_are_answered_from_the_checkpoint_while_the_log_is_replayed(

@@ -22,6 +22,7 @@ _MOST = 3 * 128  # of `Limits`
 _ACCEPTED = 2 * 128  # at once, before the oldest are closed
 
 
+@pytest.mark.thorough
 def test_slow_connections_take_neither_descriptors_nor_the_probes(start: Start) -> None:
     worker = start()
     address = urlsplit(worker.url)

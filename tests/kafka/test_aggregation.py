@@ -168,6 +168,7 @@ def test_two_parties_that_are_killed_on_the_way_release_each_sum_once(
     assert len(set(written)) == 4
 
 
+@pytest.mark.thorough
 def test_a_silent_party_times_out_and_the_other_releases_nothing(
     kafka, topics, parties, aggregators, coordinator, contribute, rng
 ):
@@ -190,6 +191,7 @@ def test_a_silent_party_times_out_and_the_other_releases_nothing(
         coordinator.open_stage()
 
 
+@pytest.mark.thorough
 def test_records_that_the_broker_has_deleted_end_the_stage_and_deleted_rounds_the_process(
     kafka, topics, parties, aggregators, coordinator, contribute, rng
 ):

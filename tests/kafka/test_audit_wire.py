@@ -54,6 +54,7 @@ def test_the_command_reads_every_topic_and_judges_each_claim(
     assert "a number is never used again with other bytes" in shown.err
 
 
+@pytest.mark.thorough
 def test_a_log_that_is_longer_than_the_memory_gives_partial_results_and_says_so(
     kafka: Kafka, topics: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

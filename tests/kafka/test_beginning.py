@@ -85,6 +85,7 @@ def test_a_new_deployment_begins_with_the_model_of_another(
     stopped(first)
 
 
+@pytest.mark.thorough
 def test_an_earlier_model_is_gone_back_to(
     start: Start, send: Send, state: Ask, rng: np.random.Generator, tmp_path: Path
 ) -> None:
@@ -110,6 +111,7 @@ def test_an_earlier_model_is_gone_back_to(
     assert state("verify", "--snapshot", file, "--strict")
 
 
+@pytest.mark.thorough
 def test_a_worker_that_runs_keeps_others_from_replacing_its_state(
     start: Start, send: Send, state: Ask, rng: np.random.Generator, tmp_path: Path
 ) -> None:
@@ -126,6 +128,7 @@ def test_a_worker_that_runs_keeps_others_from_replacing_its_state(
     assert worker.state()["counts"]["applied"] == 50
 
 
+@pytest.mark.thorough
 def test_other_settings_are_refused_and_rebuilt_on_request(
     start: Start,
     send: Send,
@@ -152,6 +155,7 @@ def test_other_settings_are_refused_and_rebuilt_on_request(
     assert any("checkpoint" in what and "log" in what for what in found["compared"])
 
 
+@pytest.mark.thorough
 def test_a_gap_behind_a_checkpoint_keeps_its_model(
     start: Start,
     send: Send,
@@ -191,6 +195,7 @@ def test_a_gap_behind_a_checkpoint_keeps_its_model(
     assert state("verify", "--snapshot", str(file), "--strict")
 
 
+@pytest.mark.thorough
 def test_a_snapshot_does_not_bring_back_who_was_forgotten(
     start: Start,
     send: Send,
@@ -224,6 +229,7 @@ def test_two_ways_at_once_and_a_place_without_a_gap_are_refused(
     assert "--accept-gap" in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_a_worker_begins_with_a_snapshot_of_the_format_before(
     start: Start, send: Send, rng: np.random.Generator, tmp_path: Path, capsys: Any
 ) -> None:

@@ -83,6 +83,7 @@ def kill_owner(workers: list[WorkerProcess]) -> None:
     workers.remove(owner)
 
 
+@pytest.mark.thorough
 def test_a_split_campaign_is_released_once_whatever_is_killed_on_the_way(
     kafka: Kafka, topics: str, start: Start, send: Send, tmp_path: Path, split: None,
     parties: tuple[PartyKeys, ...], aggregators: list[Aggregator], log: RoundTopic,

@@ -217,6 +217,7 @@ def test_a_port_in_use_is_a_sentence(kafka, topics):
     assert "Traceback" not in log
 
 
+@pytest.mark.thorough
 def test_a_thousand_connections_that_send_nothing_stop_no_client(kafka, topics):
     async def check(address: str) -> None:
         port = int(address.rpartition(":")[2])

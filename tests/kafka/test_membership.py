@@ -81,6 +81,7 @@ def test_a_static_worker_that_is_stopped_keeps_its_place(member: Member) -> None
     assert len(peer["revoked"]) == 1
 
 
+@pytest.mark.thorough
 def test_what_a_static_worker_had_goes_to_its_peer_when_it_does_not_come_back(
     member: Member,
 ) -> None:
@@ -92,6 +93,7 @@ def test_what_a_static_worker_had_goes_to_its_peer_when_it_does_not_come_back(
     assert len(partitions(peer)) == 6
 
 
+@pytest.mark.thorough
 def test_a_static_worker_that_wakes_up_after_its_twin_took_over_ends(member: Member) -> None:
     frozen = member("--instance", "a", folder="here")
     frozen.wait("owns")
@@ -119,6 +121,7 @@ def awakened(process: Running) -> ExitStack:
     return stack
 
 
+@pytest.mark.thorough
 def test_of_two_live_workers_with_one_name_the_first_ends(member: Member) -> None:
     first = member("--instance", "a", folder="here")
     first.wait("owns")
@@ -132,6 +135,7 @@ def test_of_two_live_workers_with_one_name_the_first_ends(member: Member) -> Non
     assert len(second["revoked"]) == 1
 
 
+@pytest.mark.thorough
 def test_a_second_worker_with_one_name_and_one_data_folder_does_not_start(member: Member) -> None:
     first = member("--instance", "a")
     second = member("--instance", "a", ready=False)
@@ -142,6 +146,7 @@ def test_a_second_worker_with_one_name_and_one_data_folder_does_not_start(member
     assert first.process.poll() is None
 
 
+@pytest.mark.thorough
 def test_a_dynamic_worker_that_wakes_up_writes_nothing_and_joins_again(
     member: Member, kafka: Kafka, topics: str
 ) -> None:
@@ -178,6 +183,7 @@ def test_a_group_of_another_kind_is_one_sentence_and_no_silence(
     assert "another version" in newer.wait("refused")["sentence"]
 
 
+@pytest.mark.thorough
 def test_a_paused_process_within_its_session_stays_a_member(member: Member) -> None:
     static = member("--instance", "a")
     static.wait("owns")
@@ -189,7 +195,7 @@ def test_a_paused_process_within_its_session_stays_a_member(member: Member) -> N
     assert len(static["revoked"]) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_members_outlast_a_broker_that_is_killed_in_a_rebalance_and_away_for_two_sessions(
     tmp_path: Path,
 ) -> None:
@@ -225,6 +231,7 @@ def settled(process: Running, since: float) -> bool:
     return events[-1]["event"] == "recovered" and events[-1]["at"] > since and len(queries) == 2
 
 
+@pytest.mark.thorough
 def test_a_static_worker_that_was_frozen_for_long_and_has_no_twin_joins_again(
     member: Member,
 ) -> None:

@@ -134,6 +134,7 @@ def test_neighbours_are_served_from_profiles_of_real_devices(
     assert len(rejections(names)) == USERS
 
 
+@pytest.mark.thorough
 def test_hostile_records_change_nothing_and_a_forgotten_device_has_no_profile(
     names: Topics,
     publish: Callable[..., None],

@@ -115,6 +115,7 @@ def listed(*arguments: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.thorough
 def test_what_was_released_is_ranked_by_although_the_owner_was_killed_before_it_published(
     kafka: Kafka, topics: str, start: Start, killed_owner: Any, tmp_path: Path
 ) -> None:

@@ -80,6 +80,7 @@ def test_nobody_else_can_use_the_name_of_a_device_that_signs(
     assert json.loads(capsys.readouterr().out)["differences"] == []
 
 
+@pytest.mark.thorough
 def test_a_forged_number_costs_an_open_device_one_event_at_most(
     kafka: Kafka,
     topics: str,

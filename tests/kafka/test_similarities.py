@@ -229,6 +229,7 @@ def killed(label: str, done: int = 0) -> None:
     assert ended.returncode == -9
 
 
+@pytest.mark.thorough
 def test_no_kill_draws_twice_under_one_debit(
     filled: None,
     kafka: Kafka,
@@ -282,6 +283,7 @@ def test_no_kill_draws_twice_under_one_debit(
     assert "at offset 4 that is no debit of this version" in refusal(capsys, "similarities", "show")
 
 
+@pytest.mark.thorough
 def test_without_a_checkpoint_the_lists_come_from_the_log(
     filled: None, kafka: Kafka, topics: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

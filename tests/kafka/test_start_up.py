@@ -33,7 +33,7 @@ def test_a_start_logs_the_workers_own_events_alone(start: Start) -> None:
     assert len(set(events)) == len(events), events
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_on_an_empty_cache_the_worker_reports_that_it_compiles(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -55,7 +55,7 @@ def test_on_an_empty_cache_the_worker_reports_that_it_compiles(
     assert events.index("kernels.compiling") < events.index("kernels.compiled")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_warm_up_command_fills_an_empty_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

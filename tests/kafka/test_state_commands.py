@@ -237,6 +237,7 @@ def remove(log: Log, end_offsets: tuple[int, ...]) -> None:
         future.result(10)
 
 
+@pytest.mark.thorough
 def test_a_checkpoint_of_another_design_is_refused_by_verify_and_replaced_by_rebuild(
     log: Log, murmurec: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -224,7 +224,7 @@ def poll_until_refused(follower: Follower) -> None:
         follower.bounds.answers(0.1)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_rating_topic_that_is_deleted_while_reading_is_refused(
     log: Log, follower: Follower
 ) -> None:

@@ -59,6 +59,7 @@ def test_the_table_goes_where_the_clock_goes_and_stays_when_a_worker_joins(membe
     assert not second["owns"]
 
 
+@pytest.mark.thorough
 def test_a_worker_that_takes_over_reads_nothing_of_a_large_changelog(member: Member) -> None:
     first = member()
     first.wait("owns")
@@ -99,6 +100,7 @@ def test_a_later_claim_of_another_worker_is_reported_at_once(
     assert len(owner["foreign"]) == 1
 
 
+@pytest.mark.thorough
 def test_a_later_claim_is_reported_at_a_rebalance_too(
     member: Member, kafka: Kafka, topics: str
 ) -> None:
@@ -133,6 +135,7 @@ def test_a_state_topic_that_is_missing_or_too_wide_is_one_sentence(
         delete(admin, [topic.name for topic in table])
 
 
+@pytest.mark.thorough
 def test_a_state_topic_that_is_deleted_under_a_worker_ends_it_with_a_sentence(
     member: Member, kafka: Kafka, topics: str
 ) -> None:

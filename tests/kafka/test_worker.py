@@ -103,6 +103,7 @@ def test_a_worker_that_is_killed_again_and_again_ends_with_the_same_bytes(
     assert state["counts"]["applied"] == 900
 
 
+@pytest.mark.thorough
 def test_a_frozen_owner_that_wakes_up_does_no_harm(
     start: Start, send: Send, oracle: Oracle, rng: np.random.Generator
 ) -> None:
@@ -123,6 +124,7 @@ def test_a_frozen_owner_that_wakes_up_does_no_harm(
     assert {s["ledger_digest"] for s in states} == {oracle().ledger_digest()}
 
 
+@pytest.mark.thorough
 def test_a_worker_of_another_design_does_not_join_in(
     start: Start, send: Send, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -95,6 +95,7 @@ def _items(dataset: Dataset) -> list[Any]:
     return sorted(set(dataset.items.tolist()))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("arguments", "options"),
     [

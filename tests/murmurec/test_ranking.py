@@ -23,6 +23,7 @@ def ratings() -> Dataset:
     return synthetic.generate(5, users=150, items=60, ratings=2500).dataset
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("split", ["user-time", "last", "global"])
 @pytest.mark.parametrize("mechanism", [None, "rr:5:2", "partition:5:2", "cell:5:4"])
 def test_every_way_to_make_lists_has_its_figures(

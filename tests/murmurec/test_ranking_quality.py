@@ -19,6 +19,8 @@ from producers.datasets.load import Dataset, load
 from stream_app.evaluation.ranking import RankingResult
 from tests.fixtures.rating_files import rating_files
 
+pytestmark = pytest.mark.thorough
+
 NOISE = 0.02
 FILES = rating_files()
 
@@ -54,7 +56,7 @@ def test_with_hidden_presence_lists_are_not_below_popularity(world: Dataset, eps
     assert chosen(result) > popular(result) - NOISE
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("family", ["rr:{}:1", "rr:{}:2", "like:{}:1", "like:{}:2", "like:{}:4"])
 @pytest.mark.parametrize("name", FILES or [pytest.param("none", marks=pytest.mark.skip)])
 def test_on_every_data_set_lists_are_not_below_popularity(name: str, family: str) -> None:

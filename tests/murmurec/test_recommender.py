@@ -26,6 +26,7 @@ def part(ratings: dict[str, Any], rows: slice) -> dict[str, Any]:
 SMALL: dict[str, Any] = {"factors": 8, "sketch_bytes": 1 << 14}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("model", ["hybrid", "sketch", "dense", "literal", "hashing"])
 def test_parts_teach_what_the_whole_teaches(ratings: dict[str, Any], model: str) -> None:
     whole = Recommender(model=model, **SMALL).fit(ratings)

@@ -21,7 +21,7 @@ from tests.page.visitor import Visitor
 from tests.page.world import World, world
 
 __all__ = ["own"]  # a fixture
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.thorough]
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from tests.page.world import World
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.thorough]
 AXE = Path(__file__).parents[1] / "vendor" / "axe-core" / "axe.min.js"
 WIDTHS = (1280, 400)
 SCHEMES = ("light", "dark")

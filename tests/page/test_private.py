@@ -50,6 +50,7 @@ def fields_of(body: bytes | str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.thorough
 def test_a_thousand_ratings_send_reports_of_the_table_and_nothing_else(
     demo: World, visit: Visit, rng: np.random.Generator
 ) -> None:

@@ -197,7 +197,7 @@ def test_no_crash_plan_breaks_a_promise(capsys: pytest.CaptureFixture[str]) -> N
     assert (found.plans > 1_000_000, found.worlds > 1500) == (True, True)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_no_crash_plan_of_four_crashes_breaks_a_promise(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -20,7 +20,7 @@ ALPHA = 0.05
 
 @pytest.mark.statistical
 @pytest.mark.parametrize(
-    ("worlds", "most"), [(40, 8), pytest.param(600, 50, marks=pytest.mark.slow)]
+    ("worlds", "most"), [(40, 8), pytest.param(600, 50, marks=pytest.mark.nightly)]
 )
 def test_honest_worlds_are_accused_as_rarely_as_stated(worlds: int, most: int) -> None:
     """At alpha .05: a true rate of .05 exceeds the bound with probability .0001 and .0002. The

@@ -95,7 +95,7 @@ def test_sixty_kills_change_nothing_and_lose_nothing(
     killed(tmp_path, enrolled, seed, 60)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_three_hundred_kills_change_nothing_and_lose_nothing(
     tmp_path: Path, enrolled: Path, seed: int
 ) -> None:

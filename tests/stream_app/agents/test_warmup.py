@@ -31,6 +31,8 @@ from stream_app.wire.signatures import Claim
 from tests.fixtures.replicas import ALL, SMALL
 from tests.fixtures.streams import EVERY_FAMILY, Published, events, log, publish, run_of
 
+pytestmark = pytest.mark.thorough
+
 
 def compiled() -> dict[str, int]:
     """Return how many versions of each kernel there are."""

@@ -75,7 +75,7 @@ def test_no_plan_of_two_crashes_draws_twice_where_answers_are_late_or_disks_are_
     assert all_plans(rng, CRASHES - 1, late, bare) > 200
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(("late", "bare"), WAYS.values(), ids=WAYS)
 def test_no_plan_of_three_draws_twice_where_answers_are_late_or_disks_are_lost(late, bare, rng):
     assert all_plans(rng, CRASHES, late, bare) > 2000

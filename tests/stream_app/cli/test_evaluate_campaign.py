@@ -100,6 +100,7 @@ def test_without_metadata_there_is_a_sentence(file, capsys):
     assert "no genres and years of its items in it or beside it" in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_local_is_as_without_a_mode(file, capsys):
     options = ["--model", "dense", "--factors", "2"]
     assert run(["evaluate", str(file), *options]) == 0
@@ -108,6 +109,7 @@ def test_local_is_as_without_a_mode(file, capsys):
     assert plain.splitlines()[:3] == capsys.readouterr().out.splitlines()[:3]
 
 
+@pytest.mark.thorough
 def test_errors_over_time_are_measured(file, tmp_path, capsys):
     out = tmp_path / "out.json"
     options = ("--mode", "central", "--epsilon", "24", "--continual", "3", "--json", str(out))

@@ -59,6 +59,7 @@ def points(found: dict[str, Any], panel: str, family: str, variant: str = "") ->
     ]
 
 
+@pytest.mark.thorough
 def test_every_point_of_a_budget_is_a_plan_that_it_holds(
     drawn: tuple[dict[str, Any], list[Path]],
 ) -> None:
@@ -93,6 +94,7 @@ def test_every_rating_that_rr_reports_is_paid_for(
         assert row["person_epsilon"] == person_epsilon(id, int(count))
 
 
+@pytest.mark.thorough
 def test_campaigns_are_those_of_the_evaluation(
     folder: Path, drawn: tuple[dict[str, Any], list[Path]]
 ) -> None:

@@ -25,7 +25,7 @@ from tests.fixtures.data_sets import DataSet
 
 EPSILONS = ("1/2", "1", "2", "4")
 SCOPE = 300
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 every_data_set = pytest.mark.parametrize("name", data_sets.FILES)
 
 

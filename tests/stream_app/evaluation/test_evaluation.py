@@ -86,6 +86,7 @@ def run(
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("model", "mechanism", "distance"),
     [

@@ -7,6 +7,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from llvmlite import binding
 ROOT = Path(__file__).parents[3]
 # SSE4 alone, AVX2 twice, AVX-512.
 PROCESSORS = ("x86-64-v2", "haswell", "znver3", "skylake-avx512")
+EVERY_PROCESSOR = (*PROCESSORS, "sapphirerapids")
 WIDTHS = (1, 2, 7, 8, 31, 32, 33, 40, 63, 64, 65, 100, 130)
 FEW_WIDTHS = (7, 33, 63, 100)  # of further processors
 SOME_WIDTHS = (33, 63)
@@ -90,53 +93,67 @@ def set_to(processor: str) -> dict[str, str]:
 
 
 @x86_only
-@pytest.mark.parametrize("processor", [*PROCESSORS, "sapphirerapids"])
-def test_vectors_have_the_same_bits_on_every_processor(processor: str, tmp_path: Path) -> None:
-    check("vectors", WIDTHS if processor == PROCESSORS[0] else FEW_WIDTHS, processor, tmp_path)
+@pytest.mark.parametrize("processor", ["x86-64-v2", "haswell"])
+def test_two_widths_have_the_same_bits_on_two_processors(processor: str, tmp_path: Path) -> None:
+    check("vectors", (7, 33), processor, tmp_path)
+
+
+SWEEP = [
+    *(("vectors", WIDTHS if p == PROCESSORS[0] else FEW_WIDTHS, p) for p in EVERY_PROCESSOR),
+    ("step", SOME_WIDTHS, "haswell"),
+    ("learners", A_WIDTH, "haswell"),
+    ("eigen", SOME_WIDTHS, "haswell"),
+    *(("codes", (3, 33), p) for p in ("x86-64-v2", "skylake-avx512")),
+    *(("scan", A_WIDTH, p) for p in ("x86-64-v2", "haswell")),
+]
+
+
+def in_parallel(
+    check_one: Callable[[str, Any, str, Path], None],
+    checks: Sequence[tuple[str, Any, str]],
+    folder: Path,
+) -> None:
+    """Make every check, as many at once as there are processors; raises what the first raised."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        made = [
+            pool.submit(check_one, *each, folder / str(number))
+            for number, each in enumerate(checks)
+        ]
+    for each in made:
+        each.result()
 
 
 @x86_only
-def test_a_step_of_the_sketch_has_the_same_bits_without_avx512(tmp_path: Path) -> None:
-    check("step", SOME_WIDTHS, "haswell", tmp_path)
+@pytest.mark.nightly
+def test_every_kind_of_kernel_has_the_same_bits_on_every_processor(tmp_path: Path) -> None:
+    in_parallel(check, SWEEP, tmp_path)
 
 
 @x86_only
-def test_learners_have_the_same_bits_without_avx512(tmp_path: Path) -> None:
-    check("learners", A_WIDTH, "haswell", tmp_path)
+@pytest.mark.thorough
+def test_every_kind_of_kernel_has_the_same_bits_without_avx512(tmp_path: Path) -> None:
+    kinds = [
+        ("step", A_WIDTH, "haswell"),
+        ("eigen", A_WIDTH, "haswell"),
+        ("codes", (3,), "haswell"),
+    ]
+    in_parallel(check, kinds, tmp_path)
 
 
 @x86_only
-def test_eigenvectors_have_the_same_bits_without_avx512(tmp_path: Path) -> None:
-    check("eigen", SOME_WIDTHS, "haswell", tmp_path)
+@pytest.mark.nightly
+def test_kernels_compile_for_avx512_on_any_machine(tmp_path: Path) -> None:
+    compiled = [(kind, SOME_WIDTHS, "skylake-avx512") for kind in ("vectors", "step")]
+    in_parallel(check_compiles, compiled, tmp_path)
 
 
 @x86_only
-@pytest.mark.parametrize("processor", ["x86-64-v2", "skylake-avx512"])
-def test_codes_have_the_same_bits_on_every_processor(processor: str, tmp_path: Path) -> None:
-    check("codes", (3, 33), processor, tmp_path)
-
-
-@x86_only
-@pytest.mark.parametrize(
-    "processor", ["x86-64-v2", pytest.param("haswell", marks=pytest.mark.slow)]
-)
-def test_an_index_has_the_same_bits_without_avx512(processor: str, tmp_path: Path) -> None:
-    check("scan", A_WIDTH, processor, tmp_path)
-
-
-@x86_only
-@pytest.mark.parametrize("kind", ["vectors", "step"])
-def test_kernels_compile_for_avx512_on_any_machine(kind: str, tmp_path: Path) -> None:
-    check_compiles(kind, SOME_WIDTHS, "skylake-avx512", tmp_path)
-
-
-@x86_only
-@pytest.mark.parametrize("kind", ["vectors", "learners"])
+@pytest.mark.nightly
 def test_kernels_compile_for_a_processor_that_this_machine_cannot_run(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(NEEDED, "haswell", ("a feature that no machine has",))
-    check(kind, A_WIDTH, "haswell", tmp_path)
+    in_parallel(check, [(kind, A_WIDTH, "haswell") for kind in ("vectors", "learners")], tmp_path)
 
 
 def check_arm64(widths: Any, cache: Path) -> None:
@@ -145,26 +162,19 @@ def check_arm64(widths: Any, cache: Path) -> None:
 
 
 @x86_only
+@pytest.mark.thorough
 def test_vectors_compile_for_arm64(tmp_path: Path) -> None:
     check_arm64(WIDTHS, tmp_path)
 
 
 @x86_only
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_every_width_compiles_for_arm64(tmp_path: Path) -> None:
     check_arm64(EVERY_WIDTH, tmp_path)
 
 
 @x86_only
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["vectors", "step"])
-@pytest.mark.parametrize("processor", PROCESSORS)
-def test_every_width_has_the_same_bits(processor: str, kind: str, tmp_path: Path) -> None:
-    check(kind, EVERY_WIDTH, processor, tmp_path)
-
-
-@x86_only
-@pytest.mark.slow
-@pytest.mark.parametrize("processor", PROCESSORS)
-def test_learners_have_the_same_bits_on_every_processor(processor: str, tmp_path: Path) -> None:
-    check("learners", WIDTHS, processor, tmp_path)
+@pytest.mark.nightly
+def test_every_width_has_the_same_bits(tmp_path: Path) -> None:
+    every = [(kind, EVERY_WIDTH, p) for kind in ("vectors", "step") for p in PROCESSORS]
+    in_parallel(check, [*every, *(("learners", WIDTHS, p) for p in PROCESSORS)], tmp_path)

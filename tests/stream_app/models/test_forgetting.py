@@ -110,6 +110,7 @@ def test_an_unknown_user_of_dense_rows_is_forgotten_without_a_trace() -> None:
     assert digest(made) == before
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("model", SKETCHES)
 @settings(deadline=None, max_examples=40)
 @given(seed=st.integers(0, 2**32), user=st.sampled_from([0, 1, 2**63, 2**64 - 1]))
@@ -173,6 +174,7 @@ def test_the_activity_of_a_user_is_forgotten_and_the_rates_of_items_are_not() ->
     assert (after["sums"] != before["sums"]).any(axis=1).sum() == 1
 
 
+@pytest.mark.thorough
 def test_a_wide_vector_is_forgotten_with_its_repeated_signs() -> None:
     """Above 32 components the signs come from a further hash, and repeat after 64."""
     sizes = SIZES | {"factors": 100, "sketch_bytes": 3 * 50 * 4 * 100}

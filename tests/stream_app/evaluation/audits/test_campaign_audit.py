@@ -22,6 +22,8 @@ from stream_app.evaluation.audits.campaign_run import Code
 from stream_app.privacy.gaussian import discrete_gaussian
 from stream_app.privacy.randomness import SeededSource
 
+pytestmark = pytest.mark.thorough
+
 EPSILON, DELTA = Fraction(2), Fraction(1, 10**6)
 ITEMS, PEOPLE = 9, 3
 SPENT = "a person spends at most epsilon 2"
@@ -78,6 +80,7 @@ def test_the_parties_own_keys_release_once_and_show_nothing(parties):
     assert found.epsilon_bound <= 2
 
 
+@pytest.mark.nightly
 def test_the_statistic_has_the_distribution_of_theory():
     """400 + 400 runs of a fixed seed."""
     found = audited(plan(1), 400, Code(keys=Repeatable))

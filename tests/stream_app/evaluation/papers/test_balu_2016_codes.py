@@ -19,6 +19,7 @@ from stream_app.evaluation.papers.figure import NO_CLAIM
 from stream_app.models.retrieval.codes.methods import CODERS, coder
 
 
+@pytest.mark.thorough
 def test_the_errors_of_table_5_1_lie_in_their_bands():
     steps = []
     figure = t5_1(count=20_000, frames=1, progress=lambda done, total: steps.append((done, total)))
@@ -46,6 +47,7 @@ def test_the_entropy_is_that_of_the_histogram():
                                         abs=1e-5)  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_a_high_cosine_is_underestimated_least_by_qolsh():
     figure = f5_1(pairs=100)
     assert all(row.agrees for row in figure.published)
@@ -56,6 +58,7 @@ def test_a_high_cosine_is_underestimated_least_by_qolsh():
     assert figure.named("LSH + frame").at(0.9) == pytest.approx(-0.106, abs=0.01)
 
 
+@pytest.mark.thorough
 def test_the_curves_of_figure_5_2_rise_and_qolsh_leads_at_small_ranks():
     rng = np.random.default_rng(1)
     given = rng.integers(0, 256, (500, 128)), rng.integers(0, 256, (40, 128))

@@ -129,6 +129,7 @@ def test_too_few_ratings_are_refused():
         chapter.fold_of(StarRatings(*(np.zeros(5, np.uint64),) * 2, np.ones(5)), 0)
 
 
+@pytest.mark.thorough
 def test_every_figure_has_its_lines():
     ratings = world(3000)
     table = chapter.t4_2(ratings, folds=2, epochs=2, fine=False)

@@ -15,6 +15,7 @@ def figure():
     )
 
 
+@pytest.mark.thorough
 def test_every_epsilon_of_neighbours_is_a_curve_beside_what_has_no_noise(figure):
     names = [each.name for each in figure.series]
     assert names == ["epsilon' = 1", "no noise on neighbours", "no noise at all", "item means"]

@@ -22,6 +22,7 @@ def ratings() -> StarRatings:
     )
 
 
+@pytest.mark.thorough
 def test_f3_falls_as_printed_and_the_list_of_one_epsilon_does_not(ratings: StarRatings) -> None:
     figure = park_2011.f3(ratings, people=20)
     printed, damped, once = figure.series

@@ -47,6 +47,7 @@ def test_errors_fall_with_epsilon_and_the_exact_channel_is_not_worse(
     assert seen == [(step + 1, 8) for step in range(8)]
 
 
+@pytest.mark.thorough
 def test_the_recovery_beats_the_mean_where_the_noise_is_small_and_the_bound_is_vacuous(
     ratings: StarRatings,
 ) -> None:

@@ -41,6 +41,7 @@ def test_a_film_stays_a_film(task):
     assert all(name.startswith("book") for name in names[task.data.sources :])
 
 
+@pytest.mark.thorough
 def test_ratings_of_films_predict_ratings_of_books(measured):
     mean, clean = measured["item mean", None], measured["X-Map clean", None]
     assert clean.mae < mean.mae - 0.1

@@ -59,7 +59,7 @@ def test_a_threshold_is_the_first_63_digits_of_the_distribution(variance: Fracti
     assert expected[-1] == 2**63 - 1 > expected[-2]
 
 
-@pytest.mark.parametrize("deviation", [2**14, pytest.param(2**16, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("deviation", [2**14, pytest.param(2**16, marks=pytest.mark.nightly)])
 def test_a_wide_table_has_the_digits_of_the_distribution_too(deviation: int) -> None:
     """The weights as products of decimals, and some of them as exponentials of their own."""
     variance, table = Fraction(deviation**2), gaussian_table(Fraction(deviation**2))

@@ -42,6 +42,7 @@ def found():
     return evaluate_over_time(world(900), BUDGET, 3, seed=4)
 
 
+@pytest.mark.thorough
 def test_many_people_predict_better_than_the_means_of_items(found):
     assert found.rmse < found.rmse_baseline - 0.05
     assert found.rmse_again < found.rmse_baseline - 0.02
@@ -108,6 +109,7 @@ def test_all_rounds_together_cost_a_person_the_budget(mode, parts):
     assert float(cost.epsilon(DELTA)) == pytest.approx(2, rel=1e-4)
 
 
+@pytest.mark.thorough
 def test_a_person_contributes_in_every_round_or_in_one():
     terms, made = rounds(world(40), 3), []
     terms = terms._replace(contributed=made.append)
@@ -143,6 +145,7 @@ def test_turned_directions_are_those_before():
     assert np.abs(forms._turned(noisy, last) - last).mean() < 0.12
 
 
+@pytest.mark.thorough
 def test_the_same_seed_gives_the_same_figures():
     data = world(45)
     first, again, other = (
@@ -153,6 +156,7 @@ def test_the_same_seed_gives_the_same_figures():
     assert first.forms[1] != other.forms[1]
 
 
+@pytest.mark.thorough
 def test_features_take_part(found):
     data = world(900)
     seen = evaluate_over_time(data, BUDGET, 3, features=groups, seed=4)
