@@ -64,6 +64,7 @@ def all_plans(rng, crashes, late, bare):
 WAYS = {"late": (True, False), "no disk": (False, True), "late, no disk": (True, True)}
 
 
+@pytest.mark.thorough
 def test_no_plan_of_three_crashes_draws_twice(rng):
     assert all_plans(rng, CRASHES, late=False, bare=False) > 2000
 

@@ -205,7 +205,14 @@ PARTS = {
     "directory": directory,
     "known items": known_items,
 }
-every_part = pytest.mark.parametrize("make", PARTS.values(), ids=PARTS)
+# A number of factors that no other test has compiled costs seconds a model.
+every_part = pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(make, id=name, marks=[pytest.mark.thorough] if name.endswith(" 13") else [])
+        for name, make in PARTS.items()
+    ],
+)
 
 
 def pages(array: np.ndarray) -> list[bytes]:

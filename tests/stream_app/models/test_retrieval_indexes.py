@@ -521,6 +521,7 @@ def test_a_search_that_is_refused_most_rows_widens_step_by_step(monkeypatch):
     assert exactly.rows <= 167 + 667
 
 
+@pytest.mark.thorough
 @pytest.mark.statistical
 @pytest.mark.parametrize("weight", [1, 0], ids=["with biases", "without"])
 @pytest.mark.parametrize("count", [10, 100])

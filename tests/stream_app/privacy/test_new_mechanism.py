@@ -97,6 +97,7 @@ def test_what_is_released_has_its_distribution() -> None:
     assert departs(mechanism, Half(5, Fraction(4)), 1e-6)
 
 
+@pytest.mark.thorough
 def test_certify_proves_it_and_the_page_lists_it() -> None:
     proved = {row["mechanism"]: row["slack"] for row in certify.every() if "failed" not in row}
     assert all(-1e-10 <= proved[f"half:{d}:{e}"] <= 0 for d in (5, 10) for e in ("1/10", "2", "8"))

@@ -169,6 +169,7 @@ def test_every_other_record_has_the_verdict_of_the_parser(value: bytes | None) -
         agrees(run_of(values))
 
 
+@pytest.mark.thorough
 @settings(max_examples=1500, deadline=None)
 @given(st.sampled_from(CANONICAL[:4]), st.data())
 @example(SINGLE, None)

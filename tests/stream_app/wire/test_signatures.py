@@ -125,6 +125,7 @@ def test_one_bad_signature_does_not_slow_the_rest_of_its_run(
 # --- the library ----------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_the_vectors_are_those_of_whole_numbers_and_the_library_agrees() -> None:
     made = [
         (what, key.hex(), signature.hex(), taken)
