@@ -34,7 +34,18 @@ def test_make_test_runs_the_examples_of_every_package() -> None:
     packages = {path for path in wheel if "/" not in path}  # the others are files of a package
     assert packages
     assert set(CONFIGURATION["tool"]["pytest"]["ini_options"]["testpaths"]) == {"tests", *packages}
-    assert "python -m pytest" in recipe("test")
+    assert "$(PYTEST)" in recipe("test")
+
+
+def test_each_tier_is_a_mark_and_a_target_and_ci_runs_the_first_two() -> None:
+    options = CONFIGURATION["tool"]["pytest"]["ini_options"]
+    marks = {mark.partition(":")[0] for mark in options["markers"]}
+    assert {"thorough", "nightly"} <= marks
+    assert "-m 'not thorough and not nightly and not benchmark'" in options["addopts"]
+    assert "-m 'thorough and not nightly'" in recipe("test-all")
+    assert "-m nightly" in recipe("nightly")
+    assert "--ceiling" in recipe("test")
+    assert (ROOT / ".ci" / "run").read_text().endswith("\nmake check test test-all\n")
 
 
 @pytest.mark.parametrize(("answer", "code"), [("2", 0), ("3", 1)], ids=["right", "wrong"])
