@@ -12,6 +12,7 @@
     │   ├── Unreadable        the kept ratings cannot be read: nothing is known to be rated or not
     │   ├── ScopeChanged      another public scope than the stored one: nothing may be released
     │   ├── OlderJournal      the broker holds later events of the device: nothing may be released
+    │   ├── Unanswered        Kafka did not answer in time: what goes on running asks again
     │   └── DamagedCheckpoint   (checkpoints.reader) a caller may discard the checkpoint and go on
     ├── WireError    (stream_app.wire) a record that is not an event: the caller rejects it with
     │                its reason and goes on
@@ -60,3 +61,7 @@ class ScopeChanged(UserError):
 
 class OlderJournal(UserError):
     """The topic holds later events of the device than its journal: it is an older copy."""
+
+
+class Unanswered(UserError):
+    """Kafka did not answer a request until its deadline: nothing was read or changed; ask again."""

@@ -21,6 +21,7 @@ from consumers.audit.records import Record, Source
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
+from stream_app.kafka.passing import passes
 from stream_app.wire import Topics
 
 Progress = Callable[[int, int], None]
@@ -109,7 +110,7 @@ def _record(message: Message, source: Source, partition: int, offset: int) -> Re
 
 
 def _raise_if_fatal(topic: str, error: KafkaError) -> None:
-    if not error.retriable():
+    if not passes(error):
         raise UserError(
             f"topic {topic} cannot be read ({error.str()}); check that the topic exists and grant "
             "READ on it"

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterator
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -21,7 +22,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from producers.journal import Journal
 from stream_app.errors import OlderJournal, UserError
-from stream_app.kafka import clients
+from stream_app.kafka import clients, passing
 from stream_app.kafka.clients import Connection
 from stream_app.wire import MAX_EVENT_BYTES, partitions_of
 from stream_app.wire.signatures import Signatures, opened
@@ -100,14 +101,17 @@ def check_newest(journal: Journal, topic: str, newest: dict[bytes, int]) -> None
 
 def _ends(consumer: Consumer, topic: str, keys: list[bytes]) -> Iterator[Any]:
     """Yield the last records of every partition that holds one of these keys."""
-    listed = consumer.list_topics(topic, timeout=_SECONDS).topics[topic]
+    what = f"topic {topic} cannot be read"
+    listed = passing.answered(
+        lambda left: consumer.list_topics(topic, timeout=left), _SECONDS, what
+    ).topics[topic]
     if listed.error is not None:
         raise KafkaException(listed.error)
     rows = np.frombuffer(b"".join(keys), np.uint8).reshape(len(keys), 32)
     starts = {}
     for number in sorted(set(partitions_of(rows, len(listed.partitions)).tolist())):
         place = TopicPartition(topic, number)
-        low, end = consumer.get_watermark_offsets(place, timeout=_SECONDS, cached=False)
+        low, end = passing.answered(partial(_watermarks, consumer, place), _SECONDS, what)
         if end > low:
             starts[number] = TopicPartition(topic, number, max(low, end - LOOKED))
     consumer.assign(list(starts.values()))
@@ -120,7 +124,12 @@ def _ends(consumer: Consumer, topic: str, keys: list[bytes]) -> Iterator[Any]:
                 yield message
             elif error.code() == KafkaError._PARTITION_EOF:
                 starts.pop(message.partition(), None)
-            elif not error.retriable():
+            elif not passing.passes(error):
                 raise KafkaException(error)
         if starts and time.monotonic() > deadline:
             raise UserError(f"topic {topic} cannot be read: the broker sent nothing; try again")
+
+
+def _watermarks(consumer: Consumer, place: TopicPartition, seconds: float) -> tuple[int, int]:
+    low, end = consumer.get_watermark_offsets(place, timeout=seconds, cached=False)
+    return low, end

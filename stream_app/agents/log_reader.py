@@ -12,6 +12,9 @@ memory stays bounded.
 
 The thread also drives the clock: while this worker owns the cut log, it appends the cuts that
 `Clock` finds due.
+
+A broker that does not answer is waited for as long as it takes, except at the start: what it was
+asked stays to be asked, nothing is skipped, and the worker is not ready meanwhile.
 """
 
 from __future__ import annotations
@@ -33,8 +36,9 @@ from msgspec import structs
 from stream_app.agents.checkpointing.restore import Restored
 from stream_app.agents.runtime import Runtime
 from stream_app.checkpoints.reader import Checkpoint
-from stream_app.errors import UserError
+from stream_app.errors import Unanswered, UserError
 from stream_app.kafka import clients
+from stream_app.kafka.passing import passes
 from stream_app.log.canonical_order import Start
 from stream_app.log.cut_clock import Clock
 from stream_app.replay.follower import LARGE, SMALL, Decoded, Follower
@@ -46,7 +50,7 @@ log = structlog.get_logger()
 _PIECES = 8
 _LARGE_PIECES = 2
 _ASK_SECONDS = 4.0
-# A broker whose disk fills up may refuse without a reason.
+# A cut that waited too long; and a broker whose disk fills up may refuse without a reason.
 _LOST = (KafkaError._MSG_TIMED_OUT, KafkaError.UNKNOWN)
 
 
@@ -79,6 +83,8 @@ class LogReader(Service):
         self._committed: tuple[int, ...] | None = None
         self._thread = threading.Thread(target=self._run, name="murmurec-reader", daemon=True)
         self._first_read: tuple[Future[Checkpoint | None], float] | None = None
+        self._has_begun = False
+        self._progressed = 0, 0
 
     def read_ahead(self) -> None:
         """Read the checkpoint from now on, in a thread of its own, while the worker joins its
@@ -106,7 +112,14 @@ class LogReader(Service):
     def _run(self) -> None:
         try:
             while not self._ended.is_set():
-                follower = self._begin()
+                try:
+                    follower = self._begin()
+                except Unanswered as reason:
+                    if not self._has_begun:
+                        raise
+                    log.warning("broker.unanswered", reason=str(reason))
+                    continue
+                self._has_begun = True
                 try:
                     self._read(follower)
                 finally:
@@ -156,6 +169,8 @@ class LogReader(Service):
         follower = self._follow(Start(origin.cut, origin.end_offsets, 0, origin.contract))
         try:
             follower.log_end_offsets()
+        except Unanswered:
+            raise
         except UserError:
             return False
         finally:
@@ -164,7 +179,9 @@ class LogReader(Service):
 
     def _progress(self, done: int, total: int) -> None:
         self._runtime.status.step = f"reading the checkpoint: {done:,} of {total:,} records"
-        self._runtime.status.last_answer_time = time.monotonic()
+        if (done, total) != self._progressed:  # it is called without an answer, too
+            self._progressed = done, total
+            self._runtime.status.last_answer_time = time.monotonic()
 
     def _read(self, follower: Follower) -> None:
         while not self._ended.is_set() and self._runtime.replacement.reload is None:
@@ -175,8 +192,11 @@ class LogReader(Service):
             patience = 0.003 if self._clock.waits else 0.02
             quiet = self._runtime.status.quiet
             piece, most = (LARGE, _LARGE_PIECES) if quiet else (SMALL, _PIECES)
-            for pieces in _chunks(follower.poll(patience, piece), most):
-                self._hand_over(pieces)
+            try:
+                for pieces in _chunks(follower.poll(patience, piece), most):
+                    self._hand_over(pieces)
+            except Unanswered as reason:
+                log.warning("broker.unanswered", reason=str(reason))
             self._beat(follower)
 
     def _hand_over(self, pieces: list[Decoded] | Restored) -> None:
@@ -273,7 +293,7 @@ class LogReader(Service):
 
     def _appended(self, error: KafkaError | None, _: Message) -> None:
         # The clock writes a lost cut again; a refused cut would be refused each time.
-        if error is None or error.retriable() or error.code() in _LOST:
+        if error is None or passes(error) or error.code() in _LOST:
             return
         fix = "check that the topic exists and grant WRITE on it"
         if error.code() == KafkaError.INVALID_TIMESTAMP:

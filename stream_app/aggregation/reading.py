@@ -14,8 +14,9 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from stream_app.aggregation.party import RecordsGone
-from stream_app.errors import UserError
+from stream_app.errors import Unanswered, UserError
 from stream_app.kafka import clients
+from stream_app.kafka.passing import passes
 
 BATCH = 200
 _STALL_SECONDS = 30.0
@@ -62,7 +63,7 @@ def window(
 
 
 class Patience:
-    """Raises `UserError` where the broker has sent nothing for 30 s."""
+    """Raises `Unanswered` where the broker has sent nothing for 30 s."""
 
     def __init__(self, topic: str) -> None:
         self._topic = topic
@@ -73,9 +74,9 @@ class Patience:
         self._since = time.monotonic()
 
     def check(self) -> None:
-        """Raise `UserError` where that was too long ago."""
+        """Raise `Unanswered` where that was too long ago."""
         if time.monotonic() - self._since > _STALL_SECONDS:
-            raise UserError(
+            raise Unanswered(
                 f"topic {self._topic} cannot be read: the broker sent nothing for "
                 f"{_STALL_SECONDS:.0f} s; try again"
             )
@@ -92,7 +93,7 @@ def reached_by(message: Message) -> int | None:
         return offset
     if error.code() == KafkaError._AUTO_OFFSET_RESET:
         raise RecordsGone  # deleted since the offsets were looked up
-    if not error.retriable():
+    if not passes(error):
         raise UserError(
             f"topic {message.topic()} cannot be read ({error.str()}); check that the topic exists "
             "and grant READ on it"

@@ -2,7 +2,8 @@
 
 One entry at a time: before the next answer the log is read to its end again, so an answer that
 another process of the same party wrote meanwhile is seen. Killed anywhere, the next process begins
-at the first step and answers the same.
+at the first step and answers the same. A broker that does not answer is asked again, and what is
+owed waits.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from stream_app.aggregation.party import Answer, Party, Read
 from stream_app.aggregation.reading import Stopped
 from stream_app.aggregation.topics import RoundLog, RoundTopic
 from stream_app.campaigns.rounds import Phase, StageState
+from stream_app.errors import Unanswered
 from stream_app.wire.campaigns.plan import Campaign
 from stream_app.wire.campaigns.round_log import NoisyShare, Opened
 
@@ -35,12 +37,20 @@ def serve(
 ) -> None:
     """Answer until `stopping` returns True; `report` gets a sentence for each answer and result."""
     shown: StageState | None = None
-    foreign = b""
+    foreign, is_away = b"", False
     while not stopping():
         try:
             answer = turn(party, log, read)
         except Stopped:
             return
+        except Unanswered as reason:
+            if not is_away:
+                report(f"waiting for Kafka: {reason}")
+            is_away = True
+            continue
+        if is_away:
+            report("Kafka is back")
+        is_away = False
         if answer is not None:
             report(_answered(party, answer))
             continue

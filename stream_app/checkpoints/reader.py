@@ -34,7 +34,7 @@ from stream_app.checkpoints.protocol.streaming import StreamedRecovery
 from stream_app.checkpoints.replica_pages import ReplicaPages
 from stream_app.deployment import Deployment
 from stream_app.errors import UserError
-from stream_app.kafka import clients, compacted
+from stream_app.kafka import clients, compacted, passing
 from stream_app.kafka.clients import Connection
 from stream_app.kafka.compacted import Progress, TopicReader
 from stream_app.state.replica import Replica
@@ -232,14 +232,14 @@ def manifests(
 
 def topic_id(admin: AdminClient, topic: str) -> str:
     """Return the topic id; a recreated topic of the same name has another id."""
-    future = admin.describe_topics(TopicCollection([topic]))[topic]
+    what = f"topic {topic} cannot be described"
+
+    def ask(left: float) -> str:
+        asked = admin.describe_topics(TopicCollection([topic]), request_timeout=max(1.0, left))
+        return str(asked[topic].result(timeout=left).topic_id)
+
     try:
-        return str(future.result(timeout=_TOPIC_SECONDS).topic_id)
-    except TimeoutError:
-        raise UserError(
-            f"topic {topic} cannot be described: the broker did not answer within "
-            f"{_TOPIC_SECONDS:.0f} s; try again"
-        ) from None
+        return passing.answered(ask, _TOPIC_SECONDS, what)
     except KafkaException as error:
         reason: KafkaError = error.args[0]
         if reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
@@ -250,7 +250,7 @@ def topic_id(admin: AdminClient, topic: str) -> str:
             raise UserError(
                 f"topic {topic} cannot be seen by this user: give it the right to read or write it"
             ) from None
-        raise UserError(f"topic {topic} cannot be described: {reason.str()}") from None
+        raise UserError(f"{what}: {reason.str()}") from None
 
 
 class SameTopic:

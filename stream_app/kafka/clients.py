@@ -3,7 +3,7 @@
 librdkafka's defaults do not fit: its partitioner places keys differently from the Java client, its
 producer may write a record twice, its consumer commits automatically and waits a second when its
 queue is full, and its errors go to stderr. A device install contains this module, so it imports
-only confluent_kafka, the errors, `diagnosis` and the limits of the wire contract.
+only confluent_kafka, the errors, `diagnosis`, `passing` and the limits of the wire contract.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient, ClusterMetadata, TopicMetadata
 
 from stream_app.errors import UserError
-from stream_app.kafka import diagnosis
+from stream_app.kafka import diagnosis, passing
 from stream_app.wire.limits import MAX_BATCH_BYTES
 
 # The same on every device: a client id per device would identify the device to the broker.
@@ -96,18 +96,17 @@ _PASSED_THROUGH = (
     "debug",
 )
 
-_PAUSE_SECONDS = 0.05
-_PASSING = frozenset(
-    {
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError._UNKNOWN_PARTITION,
-        KafkaError._UNKNOWN_TOPIC,
-    }
+# The leader may not know a partition just after its topic was created or it restarted, and
+# librdkafka itself may not while the broker is away.
+_NOT_KNOWN_YET = (
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_PARTITION,
+    KafkaError._UNKNOWN_TOPIC,
 )
 
 _Client = TypeVar("_Client")
+
+_LIST_SECONDS = 5.0
 
 # librdkafka logs to this logger and never to stderr.
 _log = logging.getLogger(__name__)
@@ -207,33 +206,35 @@ def send(producer: Producer, topic: str, **record: Any) -> None:
 
 
 def offsets(consumer: Consumer, place: TopicPartition, seconds: float = 30.0) -> tuple[int, int]:
-    """Return the first offset of a partition and its end offset, as the broker reports them now."""
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            low, high = consumer.get_watermark_offsets(place, timeout=seconds, cached=False)
-        except KafkaException as error:
-            reason: KafkaError = error.args[0]
-            # The leader may not know a partition just after its topic was created or it restarted.
-            if reason.code() in _PASSING and time.monotonic() < deadline:
-                time.sleep(_PAUSE_SECONDS)
-                continue
-            raise UserError(
-                f"the offsets of topic {place.topic} partition {place.partition} cannot be read: "
-                f"{reason.str()}"
-            ) from None
+    """Return the first offset of a partition and its end offset, as the broker reports them now;
+    `Unanswered` where it does not within `seconds`."""
+    what = f"the offsets of topic {place.topic} partition {place.partition} cannot be read"
+
+    def ask(left: float) -> tuple[int, int]:
+        low, high = consumer.get_watermark_offsets(place, timeout=left, cached=False)
         return low, high
+
+    try:
+        return passing.answered(ask, seconds, what, also=_NOT_KNOWN_YET)
+    except KafkaException as error:
+        reason: KafkaError = error.args[0]
+    if reason.code() in _NOT_KNOWN_YET:
+        listed(consumer, min(seconds, _LIST_SECONDS))  # raises where nobody answers that
+    raise UserError(f"{what}: {reason.str()}")
 
 
 def listed(client: Consumer | AdminClient, seconds: float = 30.0) -> dict[str, TopicMetadata]:
-    """Return every topic by its name; UserError where Kafka does not list them.
+    """Return every topic by its name; `Unanswered` where Kafka does not list them in time.
 
     A request for one by its name creates it where auto-creation is on.
     """
+    what = "Kafka did not list its topics"
     try:
-        return dict(client.list_topics(timeout=seconds).topics)
+        return dict(
+            passing.answered(lambda left: client.list_topics(timeout=left), seconds, what).topics
+        )
     except KafkaException as error:
-        raise UserError(f"Kafka did not list its topics: {error.args[0].str()}") from None
+        raise UserError(f"{what}: {error.args[0].str()}") from None
 
 
 # --- reachability ---------------------------------------------------------------------------------

@@ -19,9 +19,10 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from stream_app.errors import UserError
+from stream_app.errors import Unanswered, UserError
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
+from stream_app.kafka.passing import passes
 
 Progress = Callable[[int, int], None]
 _DAMAGED = (KafkaError._BAD_COMPRESSION, KafkaError._BAD_MSG)
@@ -31,6 +32,7 @@ _DELETE = (
 )
 _BATCH = 127
 _STALL_SECONDS = 30.0
+_ASK_SECONDS = 5.0
 _TOPIC_SECONDS = 30.0
 
 
@@ -67,8 +69,8 @@ def records(
 class TopicReader:
     """Reads one topic, several times if need be; `low` and `end` are its offsets at the beginning.
 
-    Raises `UserError` if the topic is absent, damaged or not readable, or if the broker sends
-    nothing for 30 s.
+    Raises `UserError` if the topic is absent, damaged or not readable, and `Unanswered` if the
+    broker sends nothing for 30 s.
     """
 
     def __init__(self, connection: Connection, topic: str) -> None:
@@ -108,7 +110,7 @@ class TopicReader:
         low = start if start > self.low else self.low
         at = start if start > self.low else OFFSET_BEGINNING
         self._consumer.assign([TopicPartition(self._topic, 0, at)])
-        position, ended, progressed = low, False, time.monotonic()
+        position, ended, progressed, silences = low, False, time.monotonic(), 0
         while not ended:
             batch = []
             # Waits for the first record only: a list is what has arrived.
@@ -121,25 +123,32 @@ class TopicReader:
                     position, ended = max(position, offset), offset >= self.end
                 else:
                     _raise_if_fatal(self._topic, offset, error)
-                progressed = time.monotonic()
+                progressed, silences = time.monotonic(), 0
             if batch:
                 yield batch
             if progress is not None:
                 progress(position - low, max(position, self.end) - low)
             if time.monotonic() - progressed > _STALL_SECONDS:
-                self._stalled(position)
+                self._check_answers()
+                progressed, silences = time.monotonic(), silences + 1
+                if silences > 1:
+                    self._damaged(position)
 
-    def _stalled(self, offset: int) -> NoReturn:
-        """Raise for a silence. Where damage makes a record end beyond its batch, librdkafka fetches
-        the batch again and again and reports nothing; its check of checksums would abort the
-        process for a batch that comes alone."""
-        silent = f"for {_STALL_SECONDS:.0f} s"
+    def _check_answers(self) -> None:
         try:
-            clients.offsets(self._consumer, TopicPartition(self._topic, 0))
-        except UserError:
-            raise UserError(
-                f"topic {self._topic} cannot be read: the broker sent nothing {silent}; try again"
+            clients.offsets(self._consumer, TopicPartition(self._topic, 0), _ASK_SECONDS)
+        except Unanswered:
+            raise Unanswered(
+                f"topic {self._topic} cannot be read: the broker sent nothing for "
+                f"{_STALL_SECONDS:.0f} s; try again"
             ) from None
+
+    def _damaged(self, offset: int) -> NoReturn:
+        """Raise for a second silence of a broker that answered after the first, which it may have
+        been away for. Where damage makes a record end beyond its batch, librdkafka fetches the
+        batch again and again and reports nothing; its check of checksums would abort the process
+        for a batch that comes alone."""
+        silent = f"for {_STALL_SECONDS:.0f} s"
         raise UserError(
             f"topic {self._topic} cannot be read at offset {offset}: the broker answers, and "
             f"nothing that it sent {silent} is a record; try again; if that stays so, {_DELETE}"
@@ -162,7 +171,7 @@ def _raise_if_fatal(topic: str, offset: int, error: KafkaError) -> None:
         raise UserError(
             f"topic {topic} cannot be read at offset {offset} ({error.str()}): {_DELETE}"
         )
-    if not error.retriable():
+    if not passes(error):
         raise UserError(
             f"topic {topic} cannot be read ({error.str()}); check that the topic exists and "
             "grant READ on it"

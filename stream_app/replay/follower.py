@@ -29,6 +29,7 @@ from stream_app.checkpoints.cut_log_scan import CutLogScan
 from stream_app.deployment import Deployment
 from stream_app.errors import UserError
 from stream_app.kafka import clients
+from stream_app.kafka.passing import passes
 from stream_app.kernels.stream.event_text import scan_events
 from stream_app.log.canonical_order import LogStep, OrderError, Rounds, Start, TailDiffers
 from stream_app.replay.log_bounds import RESTORE, WAYS_OUT, EndIsBefore, LogBounds
@@ -185,6 +186,8 @@ class Follower:
 
     def known_ends(self) -> tuple[int, ...]:
         """Return the end offset of each rating partition as far as the consumer knows it."""
+        if not self._places:  # the consumer is not assigned yet
+            return tuple(self.rounds.received)
         ends = []
         for p, received in enumerate(self.rounds.received):
             place = TopicPartition(self.topics.ratings, p)
@@ -193,7 +196,11 @@ class Follower:
         return tuple(ends)
 
     def poll(self, seconds: float = 0.02, piece: Piece = LARGE) -> Iterator[Decoded]:
-        """Wait up to `seconds` for records and yield every piece that is complete in order."""
+        """Wait up to `seconds` for records and yield every piece that is complete in order.
+
+        Raises `Unanswered`, before the first piece, where the broker does not say in time what must
+        be known first; nothing is lost by it, and the next call asks again.
+        """
         if not self._places:
             self._assign()
         if self._leader is None:
@@ -201,7 +208,8 @@ class Follower:
         else:
             time.sleep(seconds)  # its consumer reads nothing meanwhile
         while self._arrived and self._continues(self._arrived[0]):
-            self._take(self._arrived.popleft())
+            self._take(self._arrived[0])
+            self._arrived.popleft()  # it stays where a question about it is not answered
         while not self._unproven and (step := self._step(piece)) is not None:
             if step.contract is not None:
                 self._set_contract(step.contract.version)
@@ -313,18 +321,20 @@ class Follower:
         """Compare the last record before the start with the one that the state was computed from;
         return whether the message is that record."""
         place = message.topic(), message.partition()
-        tail = self._unproven.pop(place, None)  # type: ignore[arg-type]
+        tail = self._unproven.get(place)  # type: ignore[arg-type]
         if tail is None:
             return False
         found = tail_of(message)
-        if found == tail:
-            return True
-        if found.offset > tail.offset and not self.bounds.is_lost(*place, tail.offset):  # type: ignore[arg-type]
-            return False  # deleted meanwhile, as retention does
-        raise self._lost(
-            f"offset {tail.offset} of {place[0]} partition {place[1]} holds another record than "
-            f"the one that the state at cut {self.rounds.start.cut} was computed from"
-        )
+        # A record behind it: it was deleted meanwhile, as retention does.
+        if found != tail and (
+            found.offset <= tail.offset or self.bounds.is_lost(*place, tail.offset)  # type: ignore[arg-type]
+        ):
+            raise self._lost(
+                f"offset {tail.offset} of {place[0]} partition {place[1]} holds another record "
+                f"than the one that the state at cut {self.rounds.start.cut} was computed from"
+            )
+        del self._unproven[place]  # type: ignore[arg-type]
+        return found == tail
 
     def _entry(self, message: Message) -> None:
         self.cuts_at_end = False
@@ -394,7 +404,7 @@ class Follower:
             )
         elif topic in (self.topics.ratings, self.topics.items) and is_unreadable(error):
             self._pass_over(TopicPartition(topic, partition, offset))
-        elif not error.retriable():
+        elif not passes(error):
             # An error of the broker connection has no topic.
             source = f"{topic} partition {partition}" if topic else "the broker"
             raise UserError(f"{source} cannot be read: {error.str()}")

@@ -88,7 +88,8 @@ class LogBounds:
 
     def is_lost(self, topic: str, partition: int, offset: int) -> bool:
         """Return whether a partition still begins at or below an offset that cannot be read: its
-        end was lost; False if the records there were deleted at the beginning."""
+        end was lost; False if the records there were deleted at the beginning. Raises `Unanswered`
+        as every request does that the broker does not answer in time."""
         place = TopicPartition(topic, partition)
         return clients.offsets(self._consumer, place)[0] <= offset
 

@@ -21,8 +21,9 @@ from dataclasses import dataclass
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from stream_app.deployment import Deployment
-from stream_app.errors import UserError
+from stream_app.errors import Unanswered, UserError
 from stream_app.kafka import clients
+from stream_app.kafka.passing import passes
 from stream_app.replay.cut_history import CutHistory, history
 from stream_app.replay.log_bounds import LogBounds
 from stream_app.replay.unreadable import is_unreadable
@@ -142,7 +143,7 @@ class LeaderCheck:
         tail, offsets = self.tail, {self._partition: self.tail.offset}
         try:
             found = read_fingerprints(self._consumer, self._topic, offsets, _ASK_SECONDS)
-        except UserError as reason:
+        except Unanswered as reason:
             self.unanswered = (
                 f"{self._topic} partition {self._partition} has a new leader, which is asked for "
                 f"the record at offset {tail.offset}, the last that was read ({reason})"
@@ -170,7 +171,7 @@ def read_fingerprints(
     consumer: Consumer, topic: str, offsets: dict[int, int], seconds: float = _SECONDS
 ) -> dict[int, str]:
     """Return the fingerprints of the records at these offsets, by partition; a record that the
-    topic does not hold is left out. Raises `UserError` if the broker does not answer a request
+    topic does not hold is left out. Raises `Unanswered` if the broker does not answer a request
     within `seconds`."""
     places, found, waiting = [], {}, dict(offsets)
     for partition, offset in offsets.items():
@@ -184,7 +185,7 @@ def read_fingerprints(
         while waiting:
             messages = consumer.consume(1, seconds)
             if not messages:
-                raise UserError(f"{topic} cannot be read: the broker sent nothing; try again")
+                raise Unanswered(f"{topic} cannot be read: the broker sent nothing; try again")
             (message,) = messages
             at, error = message.partition(), message.error()
             assert at is not None
@@ -192,7 +193,7 @@ def read_fingerprints(
                 if is_unreadable(error):
                     waiting.pop(at, None)
                     continue
-                if error.retriable():
+                if passes(error):
                     continue
                 raise UserError(f"{topic} partition {at} cannot be read: {error.str()}")
             wanted = waiting.pop(at, None)

@@ -22,7 +22,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from stream_app.checkpoints import offline_writer
 from stream_app.deployment import Deployment
 from stream_app.errors import UserError
-from stream_app.kafka import clients
+from stream_app.kafka import clients, passing
 from stream_app.log.canonical_order import Start
 from stream_app.replay.cut_history import CutHistory, history
 from stream_app.wire import EPOCH_SECONDS, Cut, encode_message
@@ -81,12 +81,13 @@ def resolve(
     bounds = [clients.offsets(consumer, TopicPartition(topic, p)) for p in range(partitions)]
     if place.kind == "ts":
         times = [TopicPartition(topic, p, place.number) for p in range(partitions)]
+        what = f"topic {topic}: the offsets of a time cannot be read"
         try:
-            found = consumer.offsets_for_times(times, timeout=_SECONDS)
+            found = passing.answered(
+                lambda left: consumer.offsets_for_times(times, timeout=left), _SECONDS, what
+            )
         except KafkaException as error:
-            raise UserError(
-                f"topic {topic}: the offsets of a time cannot be read: {error.args[0].str()}"
-            ) from None
+            raise UserError(f"{what}: {error.args[0].str()}") from None
         # A negative offset: no record is that late.
         pairs = zip(found, bounds, strict=True)
         first = [tp.offset if tp.offset >= 0 else high for tp, (_, high) in pairs]

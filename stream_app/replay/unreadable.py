@@ -19,6 +19,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
+from stream_app.kafka.passing import passes
 
 _CODES = (KafkaError._BAD_COMPRESSION, KafkaError._BAD_MSG)
 _CHECKSUM = "CRC32C"
@@ -125,7 +126,7 @@ class _Probe:
             if message.topic() is not None and self._unreadable(error):
                 first = message.offset()
                 return first if first is not None and first <= offset else None
-            if message.topic() is not None and not error.retriable():
+            if message.topic() is not None and not passes(error):
                 return None  # the reader meets the same error there
         raise TimeoutError
 

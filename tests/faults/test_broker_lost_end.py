@@ -11,6 +11,7 @@ import json
 import os
 import re
 import signal
+import threading
 from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
@@ -22,6 +23,7 @@ from confluent_kafka.admin import AdminClient
 
 from stream_app.cli.demo.worker import WorkerProcess
 from stream_app.deployment import Deployment
+from stream_app.errors import Unanswered, UserError
 from stream_app.kafka import clients, compacted
 from stream_app.kafka.clients import Connection
 from stream_app.kafka.topic_admin import create
@@ -278,6 +280,60 @@ def test_a_new_leader_that_does_not_answer_is_waited_for(
         broker.thaw()
         until(lambda: received() == all_of_them, "the records of the new leader")
         assert not follower.unanswered
+
+
+class RestartsItsBroker:
+    """A consumer whose broker dies with its first question for offsets, and lives again before the
+    second one."""
+
+    def __init__(self, consumer: Consumer, broker: Node) -> None:
+        self._consumer, self._broker = consumer, broker
+        self.questions = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._consumer, name)
+
+    def get_watermark_offsets(self, *arguments: Any, **named: Any) -> tuple[int, int] | None:
+        self.questions += 1
+        if self.questions == 1:
+            self._broker.freeze()  # the question arrives, and the connection ends before an answer
+            threading.Timer(0.5, self._broker.kill).start()
+        else:
+            self._broker.start()
+        return self._consumer.get_watermark_offsets(*arguments, **named)
+
+
+def test_a_broker_that_restarts_while_it_is_asked_for_the_end_is_waited_for(
+    send: Send, records: list[Published], broker: Node, kafka: Kafka, names: Topics
+) -> None:
+    """What was lost is refused, and not that the broker was away."""
+    ends = ends_of(records[:100])
+    with closing(Follower(Deployment(kafka.connection, names, SMALL))) as follower:
+        asking = RestartsItsBroker(follower._consumer, broker)
+
+        def received() -> list[int]:
+            assert not [*follower.poll()], "there is no cut"
+            return follower.rounds.received
+
+        send(records[:100])
+        until(lambda: received() == ends, "the records")
+        lose(broker, names.ratings, 3, ends[3] - 3)
+        follower.bounds._consumer = asking  # type: ignore[assignment]
+        refusals: list[str] = []
+
+        def refused() -> bool:
+            try:
+                received()
+            except Unanswered:
+                return False
+            except UserError as reason:
+                refusals.append(str(reason))
+            return bool(refusals)
+
+        until(refused, "the log is refused")
+        assert asking.questions > 1
+        assert "lost its end" in refusals[0]
+        assert "partition 3 does not hold the record before offset" in refusals[0]
 
 
 def test_a_cut_log_that_lost_its_end_is_behind_the_checkpoint(

@@ -27,7 +27,7 @@ from stream_app.agents.runtime import Runtime
 from stream_app.checkpoints.driver import CheckpointDriver
 from stream_app.checkpoints.protocol.writer import OWNER_BYTES, Freeze, LeaseAcquired, LeaseReleased
 from stream_app.checkpoints.state_image import StateImage
-from stream_app.errors import UserError
+from stream_app.errors import Unanswered
 from stream_app.models.frozen_arrays import Room
 from stream_app.wire import DigestReport, Tail, encode_message
 from stream_app.wire.state_records import Manifest, StateOrigin
@@ -184,9 +184,8 @@ class CheckpointThread:
         while self._lease_unchanged():
             try:
                 return self._scan_state_topic()
-            except UserError:
-                if not self._runtime.status.broker_unreachable:
-                    raise
+            except Unanswered as reason:
+                log.warning("broker.unanswered", reason=str(reason))
         return None
 
     def _work_off(self, job: CheckpointJob) -> WrittenCheckpoint | None:

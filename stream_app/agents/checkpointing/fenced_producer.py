@@ -11,7 +11,8 @@ Only the owner of the topic appends, so its acknowledged offsets are consecutive
 there is another writer: a frozen former owner that woke up, or a new owner that the group has
 assigned. The later claim decides between the two writers (`wire.state_records`), so a separate
 thread reads the records in the gap, and reports a claim later than ours; one without the seal of
-the deployment's secret does not count. Without gaps nothing is read. An offset that decreases means
+the deployment's secret does not count. A broker that is away meanwhile is asked again, and
+acknowledges nothing until it is back. Without gaps nothing is read. An offset that decreases means
 that the topic was deleted and created again.
 """
 
@@ -21,16 +22,19 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import structlog
 from confluent_kafka import KafkaError, Producer, TopicPartition
 
-from stream_app.errors import UserError
+from stream_app.errors import Unanswered, UserError
 from stream_app.kafka import clients
 from stream_app.kafka.acknowledged_writer import AcknowledgedWriter, OnAcknowledged, OnRefused
 from stream_app.kafka.clients import Connection
+from stream_app.kafka.passing import passes
 from stream_app.wire import WireError
 from stream_app.wire.authenticity.seal import OPEN, Seal
 from stream_app.wire.state_records import ClaimKey, decode_claim, decode_state_key
 
+log = structlog.get_logger()
 _READ_SECONDS = 10.0
 _POLL_SECONDS = 0.2
 
@@ -143,10 +147,18 @@ class FencedProducer:
         """Read gaps until none is left; a gap found meanwhile is merged with the pending gap."""
         try:
             while (gap := self._next_gap()) is not None:
-                for offset, key, value in self._read_between(*gap):
-                    self.seen(offset, key, value)
+                self._read_gap(*gap)
         except BaseException as reason:  # noqa: BLE001 - an unread gap may hold a later claim
             self._fail(reason)
+
+    def _read_gap(self, first: int, beyond: int) -> None:
+        while True:
+            try:
+                for offset, key, value in self._read_between(first, beyond):
+                    self.seen(offset, key, value)
+                return
+            except Unanswered as reason:
+                log.warning("broker.unanswered", reason=str(reason))
 
     def _next_gap(self) -> tuple[int, int] | None:
         with self._lock:
@@ -195,20 +207,27 @@ def is_claim(key: bytes | None) -> bool:
 
 
 def gap_reader(connection: Connection, topic: str, **more: Any) -> Callable[[int, int], Records]:
-    """Return a function that reads the records of partition 0, `beyond` not included."""
+    """Return a function that reads the records of partition 0, `beyond` not included; it raises
+    `Unanswered` where the broker sends nothing because it is away."""
 
     def between(first: int, beyond: int) -> Records:
         consumer = clients.consumer(connection, group=f"{topic}-gap", partition_eof=True, **more)
         try:
-            consumer.assign([TopicPartition(topic, 0, first)])
-            waited = 0.0
-            while waited < _READ_SECONDS:
+            place = TopicPartition(topic, 0, first)
+            consumer.assign([place])
+            waited, silences = 0.0, 0
+            while silences < 2:
                 message = consumer.poll(_POLL_SECONDS)
                 if message is None:
                     waited += _POLL_SECONDS
+                    if waited >= _READ_SECONDS:  # it may have been away until a moment ago
+                        clients.offsets(consumer, place, _READ_SECONDS)
+                        waited, silences = 0.0, silences + 1
                     continue
                 error = message.error()
                 if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                    if passes(error):
+                        continue
                     raise UserError(f"{topic}: it cannot be read ({error.str()})")
                 offset = message.offset() or 0
                 if offset >= beyond:

@@ -21,6 +21,7 @@ from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.acknowledged_writer import AcknowledgedWriter
 from stream_app.kafka.clients import Connection
+from stream_app.kafka.passing import passes
 from stream_app.log.list_budgets import ListBudgets, Verdict
 from stream_app.wire import encode_message
 from stream_app.wire.budgets.list_debits import ListDebit
@@ -133,7 +134,7 @@ class DebitLog(Service):
                 f"topic {self._topic}: debits that were read are gone ({error.str()}), so what "
                 "users have spent is not known; restore it, or set list_budget to 0"
             )
-        if not error.retriable() and error.code() != KafkaError._ALL_BROKERS_DOWN:
+        if not passes(error):
             raise UserError(
                 f"topic {self._topic} cannot be read ({error.str()}); check that the topic exists "
                 "and grant READ on it"

@@ -27,6 +27,7 @@ from stream_app.deployment import profile_mechanisms_from
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
+from stream_app.kafka.passing import passes
 from stream_app.models.neighborhood.live_profiles import LiveProfiles
 from stream_app.replay.unreadable import is_unreadable, readable_from
 from stream_app.wire import Reason, Rejection
@@ -155,7 +156,7 @@ class ProfileReader(Service):
             self._intake.reject(Reason.UNREADABLE)
             self._runtime.metrics.profile_rejected(Reason.UNREADABLE)
             consumer.seek(place)
-        elif not error.retriable():
+        elif not passes(error):
             raise UserError(
                 f"{self._topic}: profiles cannot be read ({error.str()}); check that the topic "
                 "exists and grant READ on it, or leave profile_mechanisms out"

@@ -21,7 +21,7 @@ from stream_app.agents.checkpointing.fenced_producer import FencedProducer
 from stream_app.agents.faust_ext import state_table, table_manager
 from stream_app.agents.faust_ext.page_store import MemoryPages
 from stream_app.agents.faust_ext.table_manager import PatientRecovery
-from stream_app.errors import UserError
+from stream_app.errors import Unanswered, UserError
 from stream_app.wire.state_records import PAGE_BYTES, ClaimKey, PageKey
 
 CLAIM = ClaimKey(b"o" * 16).encode()
@@ -198,6 +198,30 @@ def test_records_that_cannot_be_read_end_the_process() -> None:
         if thread.name == "murmurec-foreign-records":
             thread.join(5)
     assert str(writer.failures[0]) == "it cannot be read"
+
+
+def test_a_gap_is_read_when_a_broker_that_was_away_is_back() -> None:
+    writer = WriterRun({2: OTHER})
+    read = writer._read_between
+    asked = []
+
+    def away_at_first(first: int, beyond: int) -> Iterator[tuple[int, bytes | None, bytes | None]]:
+        asked.append((first, beyond))
+        if len(asked) < 3:
+            raise Unanswered("the broker is away")
+        return read(first, beyond)
+
+    writer.changelog._read_between = away_at_first
+    writer.changelog.begin_term(0)
+    writer.write(CLAIM)
+    writer.broker.end = 4
+    writer.write(PAGE)
+    assert writer.done.wait(5)
+    for thread in threading.enumerate():
+        if thread.name == "murmurec-foreign-records":
+            thread.join(5)
+    assert asked == [(1, 4)] * 3
+    assert (writer.foreign, writer.failures) == ([2], [])
 
 
 # --- pages --------------------------------------------------------------------------------------
