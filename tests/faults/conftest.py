@@ -89,14 +89,16 @@ def flow(kafka: Kafka, names: Topics) -> Flow:
     @contextmanager
     def flowing(records: Sequence[Published]) -> Iterator[None]:
         producer = clients.producer(kafka.connection, reconnect_backoff_max_ms=500)
-        failed: list[object] = []
+        failed: list[str] = []
         lost: list[Published] = []
         hurry, stopped = threading.Event(), threading.Event()
 
         def delivered(record: Published, error: KafkaError | None, _: object) -> None:
             # A broker whose disk is full answers without a reason; a device sends such bytes again.
-            if error is not None:
-                (lost if error.code() == KafkaError.UNKNOWN else failed).append(record)
+            if error is not None and error.code() == KafkaError.UNKNOWN:
+                lost.append(record)
+            elif error is not None:
+                failed.append(f"partition {record.partition}: {error}")
 
         def produce(record: Published) -> None:
             producer.produce(

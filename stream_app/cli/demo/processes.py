@@ -44,6 +44,10 @@ def started(
 def check(process: subprocess.Popen[bytes], name: str, log: Path) -> None:
     """Raise UserError with the last lines of the log if the process has ended."""
     if process.poll() is not None:
-        lines = log.read_text(errors="replace").strip().splitlines()
-        last = " | ".join(lines[-3:]) or "its log is empty"
-        raise UserError(f"the {name} ended with exit code {process.returncode}: {last}")
+        raise UserError(f"the {name} ended with exit code {process.returncode}: {last_lines(log)}")
+
+
+def last_lines(log: Path) -> str:
+    """Return the last three lines of a log as part of a sentence."""
+    lines = log.read_text(errors="replace").strip().splitlines()
+    return " | ".join(lines[-3:]) or "its log is empty"

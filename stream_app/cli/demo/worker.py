@@ -19,6 +19,7 @@ from stream_app.cli.demo import processes
 from stream_app.errors import UserError
 
 _READY_SECONDS = 300.0
+_STATE_SECONDS = 30.0
 
 
 @dataclass
@@ -40,10 +41,18 @@ class WorkerProcess:
         except urllib.error.HTTPError as error:
             return bytes(error.read())
 
-    def state(self) -> dict[str, Any]:
-        """Return the page /state."""
-        found: dict[str, Any] = json.loads(self.get("/state", 30.0))
-        return found
+    def state(self, patience_seconds: float = _STATE_SECONDS) -> dict[str, Any]:
+        """Return the page /state; a worker that waits for records of a cut, and answers with that
+        sentence alone, is asked again. OSError with the sentence where it is the answer for so
+        long."""
+        deadline = time.monotonic() + patience_seconds
+        while True:
+            found: dict[str, Any] = json.loads(self.get("/state", _STATE_SECONDS))
+            if "cut" in found:
+                return found
+            if time.monotonic() >= deadline:
+                raise OSError(f"/state: {found.get('error', found)}")
+            time.sleep(0.2)
 
     def metrics(self) -> dict[str, float]:
         """Return every sample of /metrics, as `name` or `name{label=value,...}`, labels sorted."""
@@ -64,32 +73,45 @@ class WorkerProcess:
         deadline = time.monotonic() + _READY_SECONDS
         while time.monotonic() < deadline:
             self.check()
-            try:
-                if json.loads(self.get("/readyz", 2.0)).get("ready"):
-                    return
-            except (OSError, ValueError):
-                pass
+            if not (waits := self._waits_for()):
+                return
             time.sleep(0.1)
         raise UserError(
-            f"the worker was not ready within {_READY_SECONDS:.0f} s; its log: {self.log}"
+            f"the worker was not ready within {_READY_SECONDS:.0f} s: {waits}; {self._log_ends()}"
         )
+
+    def _waits_for(self) -> str:
+        """Return what /readyz waits for, or why it does not say so; empty when it is ready."""
+        try:
+            found = json.loads(self.get("/readyz", 2.0))
+        except (OSError, ValueError) as error:
+            return f"/readyz did not answer ({error})"
+        return "" if found.get("ready") else str(found.get("waiting_for") or found)
+
+    def _log_ends(self) -> str:
+        return f"its log {self.log} ends: {processes.last_lines(self.log)}"
 
     def wait_for(self, end_offsets: Sequence[int], seconds: float = 120.0) -> dict[str, Any]:
         """Return the state when every record below `end_offsets` is applied; UserError with the end
         of the log where the worker ends instead."""
-        deadline = time.monotonic() + seconds
+        deadline, seen = time.monotonic() + seconds, "nothing"
         while time.monotonic() < deadline:
             self.check()
             try:
-                found = self.state()
-            except OSError:  # it is ending, or answers late
-                found = {}
-            # A worker that waits for records of a cut answers with a sentence alone.
-            done = found.get("positions")
-            if done and all(place >= end for place, end in zip(done, end_offsets, strict=True)):
-                return found
+                found = self.state(patience_seconds=0.0)
+            except OSError as error:  # it is ending, answers late or waits for records of a cut
+                seen = str(error)
+            else:
+                done = found["positions"]
+                if all(place >= end for place, end in zip(done, end_offsets, strict=True)):
+                    return found
+                seen = f"it has read up to {done} of {list(end_offsets)}"
             time.sleep(0.2)
-        raise UserError(f"the worker did not apply the whole log within {seconds:.0f} s")
+        waits = self._waits_for() or "nothing: it is ready"
+        raise UserError(
+            f"the worker did not apply the whole log within {seconds:.0f} s: {seen}; it waits for "
+            f"{waits}; {self._log_ends()}"
+        )
 
 
 @contextmanager
