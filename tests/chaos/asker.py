@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -12,20 +13,25 @@ from stream_app.wire import Topics
 from tests.fixtures.given_worker import given_worker
 
 _PAUSE_SECONDS = 0.02
-# What is waited for is an answer at all; how long it took is a figure of its own.
-_ANSWER_SECONDS = 20.0
+# What is waited for is an answer at all; how long it took is a figure of its own. A query that no
+# worker has read is never answered.
+_ANSWER_SECONDS = 60.0
 
 
 class Asker:
     """Queries for as long as the block lasts, on all partitions at once: the workers that are alive
-    read some of them. With `alive` false it does nothing."""
+    read some of them. With `alive` false it does nothing. `unanswered` has a sentence for each
+    query without an answer, with what `readers` says of the workers then."""
 
-    def __init__(self, connection: Connection, topics: Topics, alive: bool) -> None:
+    def __init__(
+        self, connection: Connection, topics: Topics, alive: bool, readers: Callable[[], str]
+    ) -> None:
+        self._readers = readers
         self._connection, self._topics, self._alive = connection, topics, alive
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="asker", daemon=True)
         self.answers = 0
-        self.failures = 0
+        self.unanswered: list[str] = []
         self.longest_seconds = 0.0
 
     def __enter__(self) -> Self:
@@ -52,5 +58,8 @@ class Asker:
                 if found is not None:
                     self.answers += 1
                 else:
-                    self.failures += 1
+                    asked = time.strftime("%H:%M:%S", time.localtime(time.time() - _ANSWER_SECONDS))
+                    self.unanswered.append(
+                        f"asked at {asked}, {self.answers} answers before; {self._readers()}"
+                    )
                 self._ended.wait(_PAUSE_SECONDS)

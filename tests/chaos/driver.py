@@ -28,11 +28,10 @@ from tests.chaos.processes import Life
 from tests.chaos.reference import Reference
 from tests.chaos.watcher import Watcher
 from tests.fixtures.given_worker import given_worker
+from tests.fixtures.waiting import PATIENCE_SECONDS, until
 
 Report = Callable[[str, int], None]
 
-_POINT_SECONDS = 20.0
-_AGAIN_SECONDS = 60.0
 _BURST = 6000
 
 
@@ -95,7 +94,7 @@ class Siege:
             life.start()
             life.running.wait_until_ready()
         for life in self._lives:
-            life.applies_beyond(0, _AGAIN_SECONDS)
+            life.applies_beyond(0, PATIENCE_SECONDS)
         # A query counts as unanswered only where the readers of the queries had formed their group.
         self._answer_beyond(0)
 
@@ -125,7 +124,7 @@ class Siege:
 
     def _victims(self, kill: Kill) -> list[Life]:
         self._watcher.settle()
-        _until(lambda: self._owner() is not None, "no worker claims a generation", 30.0)
+        _until(lambda: self._owner() is not None, "no worker claims a generation")
         owner = self._owner()
         assert owner is not None
         others = [life for life in self._lives if life is not owner]
@@ -146,7 +145,7 @@ class Siege:
     def _at_random(self, kill: Kill) -> None:
         if kill.point is Point.COUNT:
             wanted = self._load.sent + int(kill.amount * 400)
-            _until(lambda: self._load.sent >= wanted, "the load has stopped", 30.0)
+            _until(lambda: self._load.sent >= wanted, "the load has stopped")
         else:
             threading.Event().wait(kill.amount)
 
@@ -167,10 +166,11 @@ class Siege:
 
     def _after(self, fired: threading.Event, kill: Kill) -> list[Life]:
         """Wait for the watcher to kill, and return the killed workers."""
-        if not fired.wait(_POINT_SECONDS):
+        if not fired.wait(PATIENCE_SECONDS):
             self._watcher.disarm()
             raise AssertionError(
-                f"no worker reached this point within {_POINT_SECONDS:.0f} s: {kill}"
+                f"no worker reached this point within {PATIENCE_SECONDS:.0f} s: {kill}; "
+                f"{self._watcher.writer} wrote last, {self._watcher.where}; {self._readers()}"
             )
         dead = [life for life in self._lives if life is self._owner()]
         self._dead(dead, kill.point)
@@ -199,14 +199,16 @@ class Siege:
             threading.Event().wait(kill.amount * 1.2)
             return True
         phase = "reading the checkpoint" if kill.point is Point.READING else "replaying the log"
-        deadline = time.monotonic() + _AGAIN_SECONDS
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < deadline:
             life.running.check()
             if phase in life.waits_for():
                 return True
             if life.as_of() >= self._watcher.cut > 0 and not life.waits_for():
                 return False  # it was too fast to be seen
-        raise AssertionError(f"{life.name} never was ready; its log: {life.running.log}")
+        raise AssertionError(
+            f"{life.name} never was ready: {life.waits_for()}; its log: {life.running.log}"
+        )
 
     # --- coming back ----------------------------------------------------------------------
 
@@ -214,21 +216,35 @@ class Siege:
         cut, killed_time = self._watcher.cut, self._killed_time
         alive = any(life not in victims for life in self._lives)
         deployment = self._deployment
-        with Asker(Connection(deployment.bootstrap), deployment.topics, alive) as asker:
+        connection = Connection(deployment.bootstrap)
+        with Asker(connection, deployment.topics, alive, self._readers) as asker:
             for life in victims:
                 if life.running.process.poll() is not None:
                     life.start()
             for life in victims:
-                seconds = life.applies_beyond(cut, _AGAIN_SECONDS) - killed_time
+                seconds = life.applies_beyond(cut, PATIENCE_SECONDS) - killed_time
                 self._note(f"to applying again, {self.setup}", seconds)
             for life in self._lives:
-                life.applies_beyond(cut, _AGAIN_SECONDS)
+                life.applies_beyond(cut, PATIENCE_SECONDS)
         self._answer_beyond(cut)
         self.figures.answers += asker.answers
-        self.figures.unanswered += asker.failures
+        self.figures.unanswered += asker.unanswered
         self.figures.longest_answer_seconds = max(
             self.figures.longest_answer_seconds, asker.longest_seconds
         )
+
+    def _readers(self) -> str:
+        """Return what every worker says of itself, and how many queries it has counted."""
+        said = []
+        for life in self._lives:
+            try:
+                counted = life.running.metrics()
+            except (OSError, ValueError) as error:
+                said.append(f"{life.name}: {error}")
+                continue
+            queries = {n: v for n, v in counted.items() if n.startswith("queries_total")}
+            said.append(f"{life.name}: {life.waits_for() or 'ready'}, {queries}")
+        return "; ".join(said)
 
     def _answer_beyond(self, cut: int) -> None:
         """Return when an answer of a later cut has come from every partition of the queries."""
@@ -239,7 +255,7 @@ class Siege:
 
         for partition in self._client.partitions:
             sentence = f"no answer beyond cut {cut} on partition {partition} of the queries"
-            _until(partial(answered, partition), sentence, _AGAIN_SECONDS)
+            _until(partial(answered, partition), sentence)
 
     def _note(self, name: str, seconds: float) -> None:
         self.figures.again.setdefault(name, []).append(seconds)
@@ -301,9 +317,5 @@ class Siege:
         return printed or "{}"
 
 
-def _until(condition: Callable[[], bool], otherwise: str, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(otherwise)
-        time.sleep(0.005)
+def _until(condition: Callable[[], bool], otherwise: str) -> None:
+    until(condition, otherwise, pause=0.005)

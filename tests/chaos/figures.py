@@ -25,7 +25,7 @@ class Figures:
     records: int = 0
     again: dict[str, list[float]] = field(default_factory=dict)
     answers: int = 0
-    unanswered: int = 0
+    unanswered: list[str] = field(default_factory=list)
     longest_answer_seconds: float = 0.0
     seconds: float = 0.0
 
@@ -66,8 +66,10 @@ class Figures:
                 f"{max(seconds):.2f} s"
             )
         if self.answers:
+            longest = f"longest {self.longest_answer_seconds * 1000:.0f} ms"
             lines.append(
                 f"  queries over Kafka while one is dead: {self.answers} answers, "
-                f"{self.unanswered} without, longest {self.longest_answer_seconds * 1000:.0f} ms"
+                f"{len(self.unanswered)} without, {longest}"
             )
+        lines += [f"  UNANSWERED: {sentence}" for sentence in self.unanswered]
         return lines + [f"  WRONG: {sentence}" for sentence in self.wrong]

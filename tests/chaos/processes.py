@@ -15,6 +15,10 @@ from pathlib import Path
 
 from stream_app.broker.local import free_ports, leashed
 from stream_app.cli.demo.worker import WorkerProcess
+from tests.fixtures.waiting import PATIENCE_SECONDS
+
+# Kubernetes kills what has not ended so long after SIGTERM; a quiet machine needs a fifth of it.
+_GRACE_SECONDS = 30.0
 
 
 def environment(settings: Mapping[str, str]) -> dict[str, str]:
@@ -74,15 +78,15 @@ class Life:
     def end(self) -> None:
         """Kill it and wait for its end."""
         if self.kill():
-            self.running.process.wait(30)
+            self.running.process.wait(PATIENCE_SECONDS)
 
     def gone(self) -> None:
         """Return when the killed process is gone; one that ended by itself is a finding."""
-        code = self.running.process.wait(30)
+        code = self.running.process.wait(PATIENCE_SECONDS)
         if code != -signal.SIGKILL:
             self.running.check()
 
-    def stop(self, seconds: float = 8.0) -> int:
+    def stop(self, seconds: float = _GRACE_SECONDS) -> int:
         """End it as an operator would, and return its exit code."""
         process = self.running.process
         process.terminate()

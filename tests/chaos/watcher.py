@@ -30,8 +30,7 @@ from stream_app.wire.state_records import (
 )
 from stream_app.wire.state_records import decode_state_key as named
 from tests.chaos.points import Point
-
-_STALL_SECONDS = 30.0
+from tests.fixtures.waiting import PATIENCE_SECONDS
 
 
 @dataclass
@@ -85,12 +84,14 @@ class Watcher:
 
     def settle(self) -> None:
         """Return when everything that the broker holds now was read."""
-        deadline = time.monotonic() + _STALL_SECONDS
+        deadline = time.monotonic() + PATIENCE_SECONDS
         for place in self._places:
             end = clients.offsets(self._ends, place)[1]
             while self._read[place.topic] < end:
                 if time.monotonic() > deadline:
-                    raise AssertionError(f"{place.topic} was not read up to {end}")
+                    raise AssertionError(
+                        f"{place.topic} was read up to {self._read[place.topic]}, not to {end}"
+                    )
                 self._ended.wait(0.002)
 
     @property

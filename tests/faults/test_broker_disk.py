@@ -22,26 +22,53 @@ pytestmark = [pytest.mark.kafka, pytest.mark.thorough]
 
 
 _ENDS_BEFORE = re.compile(r"(\S+) partition (\d+) does not hold the record before offset (\d+)")
-_REPLACED = re.compile(r"offset (\d+) of (\S+) partition (\d+) holds another record than the one")
+# The record of a new leader has its topic beside the partition, one below a cut at the beginning.
+_REPLACED = re.compile(
+    r"(?:(\S+): )?offset (\d+) of (?:(\S+) )?partition (\d+) holds another record than the one"
+)
+
+
+def missed(refusal: str) -> tuple[TopicPartition, bool]:
+    """Return the place of the record that a worker misses by its refusal, and whether another
+    record was found there."""
+    assert "lost its end" in refusal, refusal
+    ends, replaced = _ENDS_BEFORE.search(refusal), _REPLACED.search(refusal)
+    if ends:
+        return TopicPartition(ends[1], int(ends[2]), int(ends[3]) - 1), False
+    assert replaced, refusal
+    return TopicPartition(replaced[3] or replaced[1], int(replaced[4]), int(replaced[2])), True
 
 
 def check_loss(refusal: str, kafka: Kafka) -> None:
-    """Check that the log ends before the record that a worker misses, or was filled again there."""
-    assert "lost its end" in refusal, refusal
-    ends, replaced = _ENDS_BEFORE.search(refusal), _REPLACED.search(refusal)
-    assert ends or replaced, refusal
+    """Check that the log ends before the record that a worker misses, or was filled again there, as
+    the flow does that goes on meanwhile."""
+    place, was_replaced = missed(refusal)
     consumer = clients.consumer(kafka.connection)
     try:
-        if ends:
-            end = clients.offsets(consumer, TopicPartition(ends[1], int(ends[2])))[1]
-            assert end < int(ends[3]), refusal
-        else:
-            assert replaced
-            place = TopicPartition(replaced[2], int(replaced[3]), int(replaced[1]))
+        end = clients.offsets(consumer, place)[1]
+        if end > place.offset:
             # Written by the leader of after the restart: the first one's epoch is 0.
-            assert epoch_at(consumer, place) > 0, refusal
+            assert epoch_at(consumer, place) > 0, f"{refusal}: {place.offset} of {end} is held"
+        else:
+            assert not was_replaced, f"{refusal}: the log ends at {end}"
     finally:
         consumer.close()
+
+
+@pytest.mark.parametrize(
+    ("observed", "was_replaced"),
+    [
+        ("t.v1 partition 2 does not hold the record before offset 8, which was read", False),
+        ("offset 7 of t.v1 partition 2 holds another record than the one that was read", True),
+        ("t.v1: offset 7 of partition 2 holds another record than the one that cut 9 was made "
+         "for", True),
+    ],
+)  # fmt: skip
+def test_each_refusal_of_a_lost_end_names_the_record(observed: str, was_replaced: bool) -> None:
+    refusal = f"the worker ended with exit code 1: murmurec: {observed}: the log lost its end"
+    place, replaced = missed(refusal)
+    assert (place.topic, place.partition, place.offset) == ("t.v1", 2, 7)
+    assert replaced is was_replaced
 
 
 def epoch_at(consumer: Consumer, place: TopicPartition) -> int:

@@ -78,7 +78,7 @@ def test_an_account_without_a_rating_reports_at_its_moment_and_the_program_ends_
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not (events := everything(kafka, ratings_topic)):
             assert running.poll() is None, running.communicate()[1]
-            assert time.monotonic() < deadline
+            assert time.monotonic() < deadline, f"nothing was sent; the moment is {at}"
         assert at <= time.time()
         assert run(["device", "run", "--user", user, *CELL]) == 1
         assert "another process is using it" in capsys.readouterr().err

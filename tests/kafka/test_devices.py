@@ -275,7 +275,7 @@ def test_a_replay_that_is_killed_loses_nothing_and_draws_nothing_twice(
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not (Path("device.journal").exists() and look_or_none("device.journal")):
         assert process.poll() is None, process.stderr and process.stderr.read()
-        assert time.monotonic() < deadline
+        assert time.monotonic() < deadline, "no record of the replay in its journal"
     process.kill()
     process.communicate()
     before = read_journal("device.journal")

@@ -119,15 +119,17 @@ def group_events(devices: range) -> list[Published]:
 
 def newest(kafka: Kafka, topics: str, after: int) -> LocalRecommender:
     """Return the recommender of the first version whose cut is above `after`."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline, seen = time.monotonic() + PATIENCE_SECONDS, ""
     while time.monotonic() < deadline:
         try:
             found = LocalRecommender.from_kafka(kafka.connection, topics)
-        except UserError:
+        except UserError as reason:
+            seen = str(reason)
             continue
         if found.table.side.version > after:
             return found
-    raise AssertionError("no version within the time")
+        seen = f"version {found.table.side.version}"
+    raise AssertionError(f"no version after {after} within {PATIENCE_SECONDS:.0f} s: {seen}")
 
 
 def test_a_worker_publishes_what_goes_together_and_its_successor_goes_on(

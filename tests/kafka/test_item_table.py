@@ -38,6 +38,7 @@ def test_a_device_learns_which_items_are_liked(
     found = ItemTable()
     while not len(found) and time.monotonic() < deadline:
         found = table(kafka, topics)
+    assert len(found), "the worker has published no table"
     loved, hated, unknown = found.means(np.array([LOVED, HATED, 99], np.uint64))
     assert loved > 4
     assert hated < 2

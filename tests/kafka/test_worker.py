@@ -275,7 +275,7 @@ def wait_for_page(
     worker: WorkerProcess, path: str, text: str, seconds: float = PATIENCE_SECONDS
 ) -> dict[str, object]:
     """Return a page once it holds this text."""
-    deadline = time.monotonic() + seconds
+    deadline, page = time.monotonic() + seconds, b""
     while time.monotonic() < deadline:
         worker.check()
         try:
@@ -285,7 +285,7 @@ def wait_for_page(
         if text.encode() in page:
             found: dict[str, object] = json.loads(page)
             return found
-    raise AssertionError(f"{path} never showed {text!r}")
+    raise AssertionError(f"{path} never showed {text!r} but {page!r}")
 
 
 def test_headers_and_timestamps_of_a_record_are_of_no_interest(
