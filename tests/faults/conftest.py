@@ -41,9 +41,18 @@ from tests.faults.brokers import NoMountError, small_disk
 from tests.fixtures.cut_log import cuts
 from tests.fixtures.streams import Published, log, run_of
 from tests.fixtures.waiting import PATIENCE_SECONDS, until
-from tests.kafka.conftest import Send, ends_of, oracle, own_folder, send, settings, start
+from tests.kafka.conftest import (
+    Send,
+    ends_of,
+    oracle,
+    own_folder,
+    send,
+    session_seconds,
+    settings,
+    start,
+)
 
-__all__ = ["oracle", "own_folder", "send", "settings", "start"]  # fixtures
+__all__ = ["oracle", "own_folder", "send", "session_seconds", "settings", "start"]  # fixtures
 
 Oracle = Callable[..., Replica]
 Flow = Callable[[Sequence[Published]], AbstractContextManager[None]]

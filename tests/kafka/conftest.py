@@ -26,6 +26,7 @@ from tests.fixtures.waiting import PATIENCE_SECONDS
 
 __all__ = ["SMALL"]
 
+SOON = 1.5  # seconds after which the broker takes a silent worker for dead
 Start = Callable[..., WorkerProcess]
 Send = Callable[[Sequence[Published]], None]
 
@@ -37,8 +38,19 @@ def own_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
 
 
 @pytest.fixture
+def session_seconds() -> float | None:
+    """Give the session of the workers, None for the six seconds of the product; a module whose
+    tests wait for a take-over gives `SOON`."""
+    return None
+
+
+@pytest.fixture
 def start(
-    kafka: Kafka, topics: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kafka: Kafka,
+    topics: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    session_seconds: float | None,
 ) -> Iterator[Start]:
     """Give a function that starts a worker, by default ready, and stops all of them afterwards."""
     for name, value in SMALL.items():
@@ -49,7 +61,7 @@ def start(
             folder = tmp_path / f"worker-{len(list(tmp_path.iterdir()))}"
             folder.mkdir()
             common = ["--bootstrap", kafka.bootstrap, "--prefix", topics, "--group", topics]
-            words = [*common, *arguments]
+            words, options = [*common, *arguments], {"session_seconds": session_seconds} | options
             worker = stack.enter_context(forks.worker(words, free_ports(1)[0], folder, **options))
             if ready:
                 worker.wait_until_ready()

@@ -30,11 +30,18 @@ from tests.conftest import Kafka
 from tests.fixtures.campaigns import BOUND, VARIANCE, plan
 from tests.fixtures.streams import events, publish
 from tests.fixtures.waiting import until
-from tests.kafka.conftest import Send, Start, ends_of
+from tests.kafka.conftest import SOON, Send, Start, ends_of
 from tests.kafka.test_aggregation import Aggregator
 from tests.stream_app.aggregation.world import device_id
 
 pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def session_seconds() -> float:
+    return SOON
+
+
 DEVICES = 6
 DEADLINE_CUTS = 200  # 10 s at the 0.05 s of these workers, to contribute in
 

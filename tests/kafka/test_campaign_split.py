@@ -31,7 +31,7 @@ from stream_app.wire.campaigns.round_log import AbortReason
 from tests.conftest import Kafka
 from tests.fixtures.streams import events, publish
 from tests.fixtures.waiting import until
-from tests.kafka.conftest import Send, Start, ends_of
+from tests.kafka.conftest import SOON, Send, Start, ends_of
 from tests.kafka.test_aggregation import (
     Aggregator,
     aggregators,
@@ -47,6 +47,13 @@ from tests.stream_app.aggregation.world import device_id, plan_of, vectors
 
 __all__ = ["aggregators", "contribute", "coordinator", "parties"]
 pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def session_seconds() -> float:
+    return SOON
+
+
 DEVICES = 6
 
 

@@ -26,9 +26,14 @@ from tests.conftest import Kafka
 from tests.fixtures.item_sides import item_side
 from tests.fixtures.streams import Published, publish
 from tests.fixtures.waiting import PATIENCE_SECONDS
-from tests.kafka.conftest import Send, Start, ends_of
+from tests.kafka.conftest import SOON, Send, Start, ends_of
 
 pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def session_seconds() -> float:
+    return SOON
 
 
 def write(kafka: Kafka, topics: str, found: Iterable[TableRecord]) -> None:

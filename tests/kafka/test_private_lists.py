@@ -21,9 +21,16 @@ from tests.fixtures.gateway_beside import served
 from tests.fixtures.given_worker import GivenWorker, given_worker
 from tests.fixtures.streams import publish
 from tests.fixtures.waiting import PATIENCE_SECONDS, until
-from tests.kafka.conftest import Send, Start, ends_of
+from tests.kafka.conftest import SOON, Send, Start, ends_of
 
 pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def session_seconds() -> float:
+    return SOON
+
+
 ITEMS = 40
 
 

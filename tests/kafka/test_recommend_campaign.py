@@ -38,11 +38,18 @@ from tests.conftest import Kafka
 from tests.fixtures import forks
 from tests.fixtures.tastes import SCOPE, TASTES, campaign_of, person, side_of
 from tests.fixtures.waiting import until
-from tests.kafka.conftest import Start
+from tests.kafka.conftest import SOON, Start
 from tests.kafka.test_aggregation import Aggregator
 from tests.stream_app.aggregation.world import device_id
 
 pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def session_seconds() -> float:
+    return SOON
+
+
 DEVICES = 400
 DEADLINE_CUTS = 200  # 10 s at the 0.05 s of these workers, to contribute in
 

@@ -31,9 +31,16 @@ from tests.conftest import Kafka
 from tests.fixtures.similarity_tables import BOOKS, FILMS, GAMES, TASTES, rated_by_taste
 from tests.fixtures.streams import Published, publish
 from tests.fixtures.waiting import PATIENCE_SECONDS, until
-from tests.kafka.conftest import Send, Start, ends_of
+from tests.kafka.conftest import SOON, Send, Start, ends_of
 
 pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def session_seconds() -> float:
+    return SOON
+
+
 PUBLISH = ["similarities", "publish", "--epsilon", "8"]
 PEOPLE = 700
 

@@ -26,9 +26,16 @@ from tests.conftest import Kafka
 from tests.fixtures.cut_log import cuts
 from tests.fixtures.streams import Published, events, log, publish, run_of
 from tests.fixtures.waiting import PATIENCE_SECONDS, until
-from tests.kafka.conftest import Send, Start, ends_of
+from tests.kafka.conftest import SOON, Send, Start, ends_of
 
 pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def session_seconds() -> float:
+    return SOON
+
+
 Oracle = Callable[..., Replica]
 
 

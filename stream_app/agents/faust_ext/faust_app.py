@@ -41,7 +41,7 @@ def new_app(
         topic_allow_declare=False,
         stream_wait_empty=False,
         broker_session_timeout=SESSION_SECONDS,
-        broker_heartbeat_interval=1.5,
+        broker_heartbeat_interval=SESSION_SECONDS / 4,
         broker_request_timeout=15.0,
         broker_commit_interval=1.0,
         consumer_auto_offset_reset="latest",
