@@ -107,6 +107,22 @@ def test_rebuilt_profiles_are_as_good_as_the_attack_expects(
         assert np.mean(np.array(expected)[picked]) == pytest.approx(precision, abs=0.12)
 
 
+@pytest.mark.statistical
+def test_the_attack_on_cells_expects_as_many_items_as_people_have() -> None:
+    """60 of 300 items, reported in 6 messages: the mean of the expected numbers is 60.1 and
+    deviates by 2.5 over 40 worlds, so 13 is beyond five deviations (false alarm below 1e-6). Were
+    a device counted once for each message, it would be 12."""
+    world = World(9)
+    for _ in range(30):
+        device, items = world.device(), world.rng.choice(300, 60, replace=False)
+        for epoch, turn in enumerate(np.split(PUBLIC["scope"], 6)):
+            emit(world, device, items.astype(np.uint64), EPOCH + epoch, scope=turn)
+    found = rebuild(*seen(world, **PUBLIC))
+    expected = [each.posterior.sum() for each in found if each.posterior is not None]
+    assert len(expected) == 30
+    assert np.mean(expected) == pytest.approx(60, abs=13)
+
+
 def test_projections_are_rebuilt_too() -> None:
     world, truth = World(8), {}
     mechanism = profiles.parse("jlt:1000:8:1/1000000")
