@@ -10,13 +10,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from confluent_kafka import KafkaError
 
 from murmurec import Device, LocalRecommender
 from producers.person.enrolment import NO_LIMIT
 from producers.ranking import PublicTable
 from stream_app.errors import UserError
+from stream_app.kafka import clients
 from tests.fixtures.item_sides import item_side
 from tests.producers.journals import ask
+from tests.producers.test_publishing import Queue
 
 
 def test_a_rating_is_paid_for_and_waits(tmp_path: Path) -> None:
@@ -167,6 +170,20 @@ def test_a_broker_that_does_not_answer_is_an_error_and_loses_nothing(tmp_path: P
         device.rate(1, 5)
         with pytest.raises(UserError, match=rf"^{address}: the broker acknowledged 0 of 1"):
             device.publish(address, seconds=0.5)
+        assert device.waiting == 1
+
+
+def test_a_message_that_the_broker_refuses_is_an_error_though_others_were_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
+    queue = Queue(fate=lambda sent: full if sent else None)
+    monkeypatch.setattr(clients, "producer", lambda _: queue)
+    with Device("ann", tmp_path / "j").enrol() as device:
+        device.rate(1, 5)
+        device.rate(2, 3)
+        with pytest.raises(UserError, match="nowhere:1: the broker acknowledged 1 of 2"):
+            device.publish("nowhere:1")
         assert device.waiting == 1
 
 
