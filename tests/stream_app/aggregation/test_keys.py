@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
 import pytest
@@ -186,6 +187,25 @@ def test_one_process_at_a_time_is_a_party(tmp_path):
         ReleasesFile(tmp_path / "a.released")
     first.close()
     ReleasesFile(tmp_path / "a.released").close()
+
+
+def test_a_release_counts_once_it_is_synced(tmp_path, monkeypatch):
+    path, synced = tmp_path / "a.released", []
+    releases = ReleasesFile(path)
+    with monkeypatch.context() as watching:
+        watching.setattr(os, "fdatasync", lambda _: synced.append(path.stat().st_size))
+        assert releases.keep(PLAN, 0, FIRST)
+    assert synced == [path.stat().st_size]
+
+    def failing(_):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "fdatasync", failing)
+        with pytest.raises(UserError, match="cannot be written"):
+            releases.keep(PLAN, 1, FIRST)
+    assert releases.keep(PLAN, 1, SECOND)
+    assert len(path.read_bytes().splitlines()) == 2
 
 
 def test_a_full_disk_releases_nothing(tmp_path):
