@@ -94,6 +94,16 @@ def test_a_claim_that_holds_is_not_refuted_and_half_of_its_noise_is():
     assert bounds.epsilon_of_mu(claimed, 1e-6) == pytest.approx(2, abs=1e-3)
 
 
+@pytest.mark.parametrize("count", [1, 5])
+def test_the_bounds_at_all_thresholds_share_one_error(count):
+    """Both bounds at a threshold, and all thresholds: alpha / 2k each (the union bound)."""
+    present, absent = np.repeat([1.0, -1.0], [70, 30]), np.repeat([1.0, -1.0], [40, 60])
+    each = bounds.ALPHA / (2 * count)
+    p, q = bounds.at_least(70, 100, each), bounds.at_most(40, 100, each)
+    found = bounds.measured(present, absent, (0.0,) * count, 0.0)
+    assert found.epsilon == pytest.approx(max(math.log(p / q), math.log((1 - q) / (1 - p))))
+
+
 def test_what_separates_the_worlds_wholly_refutes_every_small_claim():
     count = 200
     found = bounds.measured(np.full(count, 9.0), np.full(count, -9.0), bounds.thresholds(0.2), 1e-6)
