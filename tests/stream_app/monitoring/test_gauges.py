@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 from math import isnan
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry
 
 from producers.datasets.synthetic import generate
+from stream_app.monitoring import gauges as gauges_module
 from stream_app.monitoring.gauges import Gauges
 from stream_app.monitoring.metrics import Metrics
 from stream_app.privacy import registry
@@ -145,6 +147,23 @@ def test_the_residuals_of_the_leakage_are_those_of_the_mixture() -> None:
         found = gauges._replica.learner.residuals(users, items, reports, channels)
         mixed = gauges._replica.learner.residuals(users, items, reports, channels, priors)
         assert (np.abs(mixed) <= np.abs(found)).all()
+
+
+def test_a_lag_in_seconds_begins_where_nothing_waited(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(seconds=0.0, time=lambda: clock.seconds)
+    monkeypatch.setattr(gauges_module, "time", clock)
+    _, gauges = gauges_of("rr:5:2")
+
+    def lag_after(seconds: float, records: int) -> float | None:
+        clock.seconds += seconds
+        gauges.lag(records)
+        gauges.publish()
+        return gauges.metrics.registry.get_sample_value("murmurec_consumer_lag_seconds")
+
+    assert lag_after(3600, 0) == 0
+    assert lag_after(2, 1) == 2
+    assert lag_after(3, 9) == 5
+    assert lag_after(1, 0) == 0
 
 
 @pytest.mark.statistical
