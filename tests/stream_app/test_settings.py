@@ -315,6 +315,14 @@ def test_the_state_secret_has_a_least_length_and_is_shown_nowhere(environment, t
     assert not seal_from_settings(Settings()).keyed
 
 
+def test_deployments_of_one_secret_have_seals_of_their_own():
+    here, there = (
+        seal_from_settings(Settings(state_secret="a" * 32, topic_prefix=prefix)).tag(b"", b"")
+        for prefix in ("here", "there")
+    )
+    assert here != there
+
+
 @pytest.mark.parametrize("empty", ["", " "])
 def test_what_compose_leaves_empty_is_unset(environment, empty):
     names = ("ADMIN_TOKEN", "STATE_SECRET", "STATE_SECRET_FILE", "ADMIN_HOSTS")
