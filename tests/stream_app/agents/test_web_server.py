@@ -130,6 +130,16 @@ def test_headers_that_do_not_come_in_time_end_the_connection(sent: bytes) -> Non
     runs(body)
 
 
+def test_a_server_that_closed_a_connection_late_closes_the_next_one_too() -> None:
+    async def body() -> None:
+        async with port(Limits(MOST, 0.05, 1000)) as at:
+            for _ in range(3):
+                await closed(await at.connect())
+                assert len(at.web.connections) == 0
+
+    runs(body)
+
+
 def test_a_connection_that_idles_after_a_reply_is_closed() -> None:
     async def body() -> None:
         async with port(Limits(MOST, 0.05, 1000)) as at:
