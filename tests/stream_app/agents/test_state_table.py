@@ -7,6 +7,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import faust
@@ -22,6 +23,10 @@ from stream_app.agents.faust_ext import state_table, table_manager
 from stream_app.agents.faust_ext.page_store import MemoryPages
 from stream_app.agents.faust_ext.table_manager import PatientRecovery
 from stream_app.errors import Unanswered, UserError
+
+
+from stream_app.errors import UserError
+from stream_app.kafka import acknowledged_writer
 from stream_app.wire.state_records import PAGE_BYTES, ClaimKey, PageKey
 
 CLAIM = ClaimKey(b"o" * 16).encode()
@@ -179,6 +184,21 @@ def test_without_a_valid_lease_nothing_is_sent() -> None:
     writer.lease_valid = True
     writer.changelog.produce(CLAIM, b"", lambda *_: None)
     assert writer.changelog.unacknowledged_seconds > 0
+
+
+def test_a_silence_counts_from_the_first_record_that_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = SimpleNamespace(seconds=0.0, monotonic=lambda: clock.seconds)
+    monkeypatch.setattr(acknowledged_writer, "time", clock)
+    writer = WriterRun()
+    clock.seconds = 1000.0  # nothing to write until now
+    writer.changelog.produce(CLAIM, b"", lambda *_: None)
+    clock.seconds = 1003.0
+    writer.changelog.produce(PAGE, b"", lambda *_: None)
+    assert writer.changelog.unacknowledged_seconds == 3.0
+    writer.broker.acknowledge()
+    assert writer.changelog.unacknowledged_seconds == 0.0
 
 
 def test_records_that_cannot_be_read_end_the_process() -> None:
