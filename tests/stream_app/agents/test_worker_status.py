@@ -50,6 +50,13 @@ def test_the_other_reasons_follow_in_order() -> None:
     assert replaying.waiting_for((1500, 7), "") == ""
 
 
+def test_a_topic_that_takes_what_it_should_not_is_named_until_it_is_set_right() -> None:
+    watched = status(start_end_offsets=(0,), intake_fault="ratings has compression.type zstd")
+    assert watched.waiting_for((0,), "") == "ratings has compression.type zstd"
+    watched.intake_fault = ""
+    assert watched.waiting_for((0,), "") == ""
+
+
 def test_a_worker_that_lacks_old_records_is_not_ready_until_it_has_caught_up() -> None:
     lag = Lag(10.0)
     for second in range(10):
