@@ -43,7 +43,7 @@ OF_SERVERS = (
         old="return ~seen & ~self.catalogue.withdrawn(items)",
         new="return ~seen",
         seen="an item that the operator has taken out of the catalogue is recommended",
-        first=("tests/stream_app/serving/test_catalogue.py",),
+        first=("tests/stream_app/serving/test_ranked_lists.py",),
     ),
     Mutant(
         name="the checkpoint of the cut that is kept counts as superseded",
@@ -67,7 +67,7 @@ OF_SERVERS = (
         old="return Seal(secret, settings.topic_prefix)",
         new="return Seal(secret)",
         seen="records of a test deployment with the same secret are taken as one's own",
-        first=("tests/stream_app/test_deployment.py", "tests/stream_app/test_settings.py"),
+        first=("tests/stream_app/test_settings.py",),
     ),
     Mutant(
         name="after the first connection that was closed late none is closed any more",
@@ -75,7 +75,7 @@ OF_SERVERS = (
         old="            self.close_oldest()\n        self._arm()\n",
         new="            self.close_oldest()\n",
         seen="clients that send nothing hold every connection of a server that ran for a while",
-        first=("tests/stream_app/web/test_connections.py",),
+        first=("tests/stream_app/agents/test_web_server.py",),
     ),
     Mutant(
         name="a writer that was idle counts as stalled at its first record",
@@ -84,7 +84,7 @@ OF_SERVERS = (
         "                self._progressed = time.monotonic()\n",
         new="",
         seen="a command that wrote nothing for a minute ends at its next record",
-        first=("tests/stream_app/kafka/test_clients.py",),
+        first=("tests/stream_app/agents/test_state_table.py",),
     ),
     Mutant(
         name="a broker whose port was taken meanwhile is not started again",
@@ -129,7 +129,7 @@ OF_SERVERS = (
         old="        if self.intake_fault:\n            return self.intake_fault\n",
         new="",
         seen="/readyz is green while the operator ought to set the topic right",
-        first=("tests/stream_app/agents/test_worker_status.py", "tests/faults/test_bombs.py"),
+        first=("tests/stream_app/agents/test_worker_status.py",),
     ),
     Mutant(
         name="a private list is drawn for a debit that does not count",
