@@ -140,6 +140,16 @@ def test_a_gateway_that_is_busy_gets_the_rest_later(device, gateway) -> None:
     assert device.evaluate("device.send()") == {"sent": 0, "waiting": 0, "problem": None}
 
 
+def test_no_report_is_sent_past_one_that_did_not_arrive(device, gateway) -> None:
+    device.context.set_offline(True)
+    for item in (1, 2, 3):
+        device.evaluate(RATE, rating(item))
+    gateway.answers = [202, 503]
+    device.context.set_offline(False)
+    placed(device, 3)
+    assert [json.loads(body)["seq"] for body in gateway.posts] == [1, 2, 2, 3]
+
+
 def test_offline_ratings_are_sent_when_the_network_is_back(device, gateway) -> None:
     device.context.set_offline(True)
     for item in (1, 2):
