@@ -24,7 +24,7 @@ from pathlib import Path
 
 from tests.mutants.lines import MUTANTS
 from tests.mutants.mutant import Mutant
-from tests.mutants.tree import FAILED, LATE, NOTHING_CHOSEN, PASSED, Run, Tree
+from tests.mutants.tree import FAILED, LATE, NOTHING_CHOSEN, PASSED, Run, Tree, copy
 
 LEAST = 34
 _SECONDS = 1800.0
@@ -63,12 +63,14 @@ def main() -> int:
         return 0
     tests = shlex.split(arguments.tests)
     with tempfile.TemporaryDirectory(prefix="murmurec-mutants-") as folder:
+        copy(Path(folder))
         tree = Tree(Path(folder), arguments.seconds)
-        failing = tree.run(all_first(chosen), to_the_end=True).failed
-        if tests and (found := tree.run(tests)).code != PASSED:
-            print(f"without any mutant {found.failed} fails:\n{found.output[-4000:]}")
+        first = tree.run(all_first(chosen), to_the_end=True)
+        after = tree.run(tests, to_the_end=True) if tests else Run(PASSED)
+        if first.code not in (PASSED, FAILED) or after.code != PASSED:
+            print(f"{first.output[-4000:]}{after.output[-4000:]}\nwithout any mutant tests fail")
             return 2
-        results = [judged(tree, each, tests, failing) for each in chosen]
+        results = [judged(tree, each, tests, first.failed) for each in chosen]
     if arguments.output is not None:
         written = json.dumps([asdict(each) for each in results], indent=1)
         arguments.output.write_text(written + "\n", encoding="utf-8")

@@ -35,7 +35,10 @@ OF_SERVERS = (
         old="return any(end > at for end, at in zip(cut.end_offsets, ends, strict=True))",
         new="return any(end >= at for end, at in zip(cut.end_offsets, ends, strict=True))",
         seen="after a loss the operator is told to give up a cut that is whole",
-        first=("tests/faults/test_broker_lost_end.py",),
+        first=(
+            "tests/faults/test_broker_lost_end.py::"
+            "test_a_lost_end_is_refused_by_all_and_taken_up_with_what_is_sent_again",
+        ),
     ),
     Mutant(
         name="withdrawn items are listed",
@@ -51,7 +54,10 @@ OF_SERVERS = (
         old="m.topic_id == rating_topic and to_cut < m.cut}",
         new="m.topic_id == rating_topic and to_cut <= m.cut}",
         seen="a truncation that supersedes nothing is carried out, and not refused",
-        first=("tests/faults/test_broker_lost_end.py",),
+        first=(
+            "tests/faults/test_broker_lost_end.py::"
+            "test_a_truncation_that_would_lose_nothing_or_keep_lost_records_is_refused",
+        ),
     ),
     Mutant(
         name="a worker that has caught up is reported as behind since its start",
@@ -111,7 +117,10 @@ OF_SERVERS = (
         "entry, tails=rounds.tails_below(entry.end_offsets))\n",
         new="",
         seen="a broker that lost its end and was filled again goes unnoticed, and replicas differ",
-        first=("tests/faults/test_broker_lost_end.py",),
+        first=(
+            "tests/faults/test_broker_lost_end.py::"
+            "test_an_end_that_was_filled_again_is_refused_with_and_without_a_checkpoint",
+        ),
     ),
     Mutant(
         name="queries beyond the first eight of a burst wait for the next query",
@@ -121,7 +130,9 @@ OF_SERVERS = (
         "            self._loop.call_soon(self._answer)\n",
         new="",
         seen="under load most queries have no answer in time",
-        first=("tests/stream_app/agents/test_dispatch.py", "tests/kafka/test_query.py"),
+        first=(
+            "tests/kafka/test_query.py::test_a_flood_of_questions_is_answered_busy_and_survived",
+        ),
     ),
     Mutant(
         name="a worker is ready though a topic takes what expands to gigabytes",
@@ -154,7 +165,7 @@ OF_SERVERS = (
         old="            missing = _lacking(gateway)\n",
         new="            missing = None\n",
         seen="a gateway takes reports and refuses each of them, while /readyz is green",
-        first=("tests/faults/test_broker_rights.py",),
+        first=("tests/stream_app/gateway/test_serving.py",),
     ),
     Mutant(
         name="a query that has ended still counts as under way",

@@ -39,23 +39,27 @@ class Run:
     output: str = ""
 
 
-class Tree:
-    """A copy in `folder`; its tests may take `seconds` at a time."""
+def copy(folder: Path) -> None:
+    """Copy the tracked files of the project into a folder."""
+    command = ["git", "ls-files", "-z"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout
+    for name in filter(None, listed.decode().split("\0")):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
 
-    def __init__(self, folder: Path, seconds: float) -> None:
-        self._folder, self._seconds = folder, seconds
-        listed = subprocess.run(
-            ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True
-        ).stdout
-        for name in filter(None, listed.decode().split("\0")):
-            if (ROOT / name).is_file():
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(ROOT / name, folder / name)
+
+@dataclass(frozen=True)
+class Tree:
+    """A copy in `folder`; a run up to the first failure may take `seconds`."""
+
+    folder: Path
+    seconds: float
 
     @contextmanager
     def applied(self, mutant: Mutant) -> Iterator[None]:
         """Apply a mutant for the length of the block."""
-        path = self._folder / mutant.file
+        path = self.folder / mutant.file
         before, times = path.read_bytes(), path.stat()
         path.write_bytes(mutant.mutated(before.decode()).encode())
         try:
@@ -67,9 +71,10 @@ class Tree:
     def run(self, arguments: Sequence[str], *, to_the_end: bool = False) -> Run:
         """Run pytest with these arguments up to the first failure, or `to_the_end`."""
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+        patience = None if to_the_end else self.seconds
         process = subprocess.Popen(
             [*command, *([] if to_the_end else ["-x"]), *arguments],
-            cwd=self._folder,
+            cwd=self.folder,
             env=self._environment(),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -78,7 +83,7 @@ class Tree:
             start_new_session=True,
         )
         try:
-            output, _ = process.communicate(timeout=self._seconds)
+            output, _ = process.communicate(timeout=patience)
         except subprocess.TimeoutExpired:
             output, _ = _ended(process)
             return Run(LATE, output=output)
@@ -89,7 +94,7 @@ class Tree:
 
     def _environment(self) -> dict[str, str]:
         ours = {name: text for name, text in os.environ.items() if name != "NUMBA_CACHE_DIR"}
-        return {**ours, "PYTHONPATH": str(self._folder), "COLUMNS": "1000"}
+        return {**ours, "PYTHONPATH": str(self.folder), "COLUMNS": "1000"}
 
 
 def _ended(process: subprocess.Popen[str]) -> tuple[str, str]:
