@@ -2,6 +2,7 @@
 
     python -m tests.mutants --list
     python -m tests.mutants                                the tests that each mutant names
+    python -m tests.mutants --all                          also those of `make test-all` among them
     python -m tests.mutants --tests tests                  then, where they pass, all tests
     python -m tests.mutants --only journal --output FILE   those with the word in name or file
 
@@ -27,6 +28,7 @@ from tests.mutants.mutant import Mutant
 from tests.mutants.tree import FAILED, LATE, NOTHING_CHOSEN, PASSED, Run, Tree, copy
 
 LEAST = 34
+FIRST_TWO_TIERS = ("-m", "not nightly and not benchmark")
 _SECONDS = 1800.0
 
 
@@ -50,6 +52,7 @@ def main() -> int:
         "--only", metavar="WORDS", action="append", help="those with all these words; repeatable"
     )
     parser.add_argument("--tests", metavar="ARGS", default="", help="of pytest, after the first")
+    parser.add_argument("--all", action="store_true", help="run the tests of make test-all, too")
     parser.add_argument("--least", type=int, default=LEAST, help="how many must be caught")
     parser.add_argument("--seconds", type=float, default=_SECONDS, help="of one run of pytest")
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the results as JSON")
@@ -64,7 +67,7 @@ def main() -> int:
     tests = shlex.split(arguments.tests)
     with tempfile.TemporaryDirectory(prefix="murmurec-mutants-") as folder:
         copy(Path(folder))
-        tree = Tree(Path(folder), arguments.seconds)
+        tree = Tree(Path(folder), arguments.seconds, FIRST_TWO_TIERS if arguments.all else ())
         first = tree.run(all_first(chosen), to_the_end=True)
         after = tree.run(tests, to_the_end=True) if tests else Run(PASSED)
         if first.code not in (PASSED, FAILED) or after.code != PASSED:

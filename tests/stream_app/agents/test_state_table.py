@@ -23,9 +23,6 @@ from stream_app.agents.faust_ext import state_table, table_manager
 from stream_app.agents.faust_ext.page_store import MemoryPages
 from stream_app.agents.faust_ext.table_manager import PatientRecovery
 from stream_app.errors import Unanswered, UserError
-
-
-from stream_app.errors import UserError
 from stream_app.kafka import acknowledged_writer
 from stream_app.wire.state_records import PAGE_BYTES, ClaimKey, PageKey
 
