@@ -11,10 +11,10 @@ MAKEFLAGS += --no-builtin-rules
 
 PYTHON ?= python3
 ARGS ?=
-# Of the tests. 0 runs all in one process. Broker tests wait more than they compute, so three fit two
+# Of the tests. 0 runs all in one process. Broker tests wait more than they compute, so four fit two
 # cores. The order stays that of the folders: the long files of broker tests first, the short ones
 # fill the end.
-PROCESSES ?= 3
+PROCESSES ?= 4
 VENV := .venv
 BIN := $(VENV)/bin
 # `tests.run` measures the CPU time of a run of pytest.

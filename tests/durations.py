@@ -51,7 +51,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Note what a test takes, its fixtures included."""
     began, before = time.monotonic(), _cpu_seconds()
     result = yield
-    row = [item.nodeid, time.monotonic() - began, _cpu_seconds() - before]
+    # What a process that ended elsewhere had used is no longer below this one.
+    cpu = max(0.0, _cpu_seconds() - before)
+    row = [item.nodeid, time.monotonic() - began, cpu]
     with (_FOLDER / str(os.getpid())).open("a") as file:
         file.write(json.dumps(row) + "\n")
     return result

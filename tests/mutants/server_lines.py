@@ -131,7 +131,7 @@ OF_SERVERS = (
         new="",
         seen="under load most queries have no answer in time",
         first=(
-            "tests/kafka/test_query.py::test_a_flood_of_questions_is_answered_busy_and_survived",
+            "tests/kafka/test_query.py::test_every_question_of_a_flood_has_an_answer_or_a_refusal_although_the_worker_was_frozen",
         ),
     ),
     Mutant(

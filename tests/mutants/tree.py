@@ -73,7 +73,7 @@ class Tree:
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
         patience = None if to_the_end else self.seconds
         process = subprocess.Popen(
-            [*command, *([] if to_the_end else ["-x"]), *arguments],
+            [*command, *self._options, *([] if to_the_end else ["-x"]), *arguments],
             cwd=self.folder,
             env=self._environment(),
             stdout=subprocess.PIPE,
