@@ -51,10 +51,12 @@ def copy(folder: Path) -> None:
 
 @dataclass(frozen=True)
 class Tree:
-    """A copy in `folder`; a run up to the first failure may take `seconds`."""
+    """A copy in `folder`; a run up to the first failure may take `seconds`, and `options` of pytest
+    choose the tests."""
 
     folder: Path
     seconds: float
+    options: Sequence[str] = ()
 
     @contextmanager
     def applied(self, mutant: Mutant) -> Iterator[None]:
@@ -73,7 +75,7 @@ class Tree:
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
         patience = None if to_the_end else self.seconds
         process = subprocess.Popen(
-            [*command, *self._options, *([] if to_the_end else ["-x"]), *arguments],
+            [*command, *self.options, *([] if to_the_end else ["-x"]), *arguments],
             cwd=self.folder,
             env=self._environment(),
             stdout=subprocess.PIPE,
