@@ -56,26 +56,27 @@ def wanted() -> dict[str, bytes]:
 
 def records(kafka: Kafka, prefix: str) -> Iterator[tuple[str, bytes]]:
     """Yield every record of every topic of a deployment, as (where, key + value + headers)."""
-    reader = clients.consumer(kafka.connection, group=f"{prefix}-scan")
+    reader = clients.consumer(kafka.connection, group=f"{prefix}-scan", fetch_wait_max_ms=20)
     try:
-        for name, topic in (
-            clients.admin(kafka.connection).list_topics(timeout=PATIENCE_SECONDS).topics.items()
-        ):
-            if not name.startswith(prefix):
-                continue
-            for partition in topic.partitions:
+        listed = reader.list_topics(timeout=PATIENCE_SECONDS).topics
+        ends = {}
+        for name, topic in listed.items():
+            for partition in topic.partitions if name.startswith(prefix) else ():
                 place = TopicPartition(name, partition, 0)
                 low, high = reader.get_watermark_offsets(place, timeout=PATIENCE_SECONDS)
-                reader.assign([TopicPartition(name, partition, low)])
-                offset = low
-                while offset < high:
-                    record = reader.poll(5)
-                    assert record is not None, f"{name}/{partition}: stopped at {offset} of {high}"
-                    assert record.error() is None
-                    offset = (record.offset() or 0) + 1
-                    parts = [record.key() or b"", record.value() or b""]
-                    parts += [b"%r" % (pair,) for pair in record.headers() or []]
-                    yield f"{name}/{partition}/{record.offset()}", b" ".join(parts)
+                if low < high:
+                    ends[name, partition] = low, high
+        reader.assign([TopicPartition(*place, low) for place, (low, _) in ends.items()])
+        while ends:
+            record = reader.poll(PATIENCE_SECONDS)
+            assert record is not None, f"nothing more comes; waited for: {ends}"
+            assert record.error() is None
+            place, offset = (record.topic(), record.partition()), record.offset()
+            if place in ends and offset >= ends[place][1] - 1:
+                del ends[place]
+            parts = [record.key() or b"", record.value() or b""]
+            parts += [b"%r" % (pair,) for pair in record.headers() or []]
+            yield f"{place[0]}/{place[1]}/{offset}", b" ".join(parts)
     finally:
         reader.close()
 
