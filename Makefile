@@ -33,17 +33,17 @@ demo: $(READY) ## Run the whole system on this machine: broker, worker, devices,
 test: $(READY) ## Run the fast tests and every feature once, against a real Kafka and browser
 	@$(PYTEST) $(if $(ARGS),$(ARGS),--ceiling)
 
-# Not those of `make test` again, which is part of it.
-test-all: test ## Run also the tests of every fault, page and wheel (twenty minutes)
-	@$(PYTEST) -m 'thorough and not nightly' $(ARGS) || [ $$? -eq 5 -a -n "$(strip $(ARGS))" ]
+# What `make test` runs is not run again; with ARGS both tiers are one run.
+test-all: $(if $(ARGS),$(READY),test) ## Run also the tests of every fault, page and wheel
+	@$(PYTEST) -m '$(if $(ARGS),,thorough and )not nightly and not benchmark' $(ARGS)
 
-nightly: test-all ## Run also chaos, simulation, every processor and width, power of statistics (hours)
-	@$(PYTEST) -m nightly $(ARGS) || [ $$? -eq 5 -a -n "$(strip $(ARGS))" ]
-	@$(BIN)/python -m tests.simulation
-	@$(BIN)/python -m tests.chaos
+nightly: $(if $(ARGS),$(READY),test-all) ## Run also chaos, simulation, every processor and width (hours)
+	@$(PYTEST) -m nightly $(ARGS)
+	@$(if $(ARGS),,$(BIN)/python -m tests.simulation)
+	@$(if $(ARGS),,$(BIN)/python -m tests.chaos)
 
-durations: $(READY) ## Measure where the time of the tests goes, into tests/durations.md
-	@$(PYTEST) --page tests/durations.md -p tests.durations $(ARGS)
+durations: $(READY) ## Measure where the time of `make test` goes, into tests/durations.md
+	@$(PYTEST) --page tests/durations.md -p tests.durations
 
 check: $(READY) ## Run the linter, the formatter's check and the type checker
 	@$(BIN)/ruff check .

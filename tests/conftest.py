@@ -21,7 +21,7 @@ import pytest
 
 from stream_app.errors import UserError
 from stream_app.kafka.clients import Connection
-from tests.fixtures import shared_broker
+from tests.fixtures import forks, shared_broker
 from tests.fixtures.browser import browser, page
 from tests.fixtures.shared_broker import cache_dir
 
@@ -66,6 +66,7 @@ def pytest_configure_node(node: Any) -> None:
 @pytest.fixture(scope="session")
 def kafka(pytestconfig: pytest.Config) -> Kafka:
     """Give the real Kafka of the whole run."""
+    forks.begin()  # before a test changes the environment
     try:
         return Kafka(shared_broker.bootstrap(pytestconfig.stash[BROKER]))
     except UserError as refusal:

@@ -125,7 +125,7 @@ def build(
     @app.task
     async def read() -> None:
         await app.add_runtime_dependency(reader)
-        for service in (queries, profiles, debits):
+        for service in (profiles, debits, queries):  # stopped in the reverse order
             if service is not None:
                 await app.add_runtime_dependency(service)
 

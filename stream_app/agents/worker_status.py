@@ -3,7 +3,7 @@
     reader thread      start_end_offsets, lag, missing, step, last_answer_time, last_cut,
                        other_spec, cuts_ignored, intake_fault
     warm-up thread     kernels (compilation)
-    query thread       last_query_time, queries
+    query thread       last_query_time, queries (from its start on)
     event loop         clock_owned, stopping, durable_end_offsets, failure, ending
 
 Each field has one writing thread; readers in other threads see a reference that is replaced whole.

@@ -123,6 +123,7 @@ class TopicReader:
                     position, ended = max(position, offset), offset >= self.end
                 else:
                     _raise_if_fatal(self._topic, offset, error)
+                    continue
                 progressed, silences = time.monotonic(), 0
             if batch:
                 yield batch

@@ -26,6 +26,7 @@ _CODES = frozenset(
         KafkaError._TRANSPORT,
         KafkaError._ALL_BROKERS_DOWN,
         KafkaError._DESTROY_BROKER,
+        KafkaError._RESOLVE,  # the name of a broker that is moved
         KafkaError._TIMED_OUT,
         KafkaError._TIMED_OUT_QUEUE,
         KafkaError.REQUEST_TIMED_OUT,
@@ -38,6 +39,7 @@ _CODES = frozenset(
         KafkaError.FENCED_LEADER_EPOCH,
         KafkaError.UNKNOWN_LEADER_EPOCH,
         KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.KAFKA_STORAGE_ERROR,  # its disk failed: another one is elected
         KafkaError.NOT_CONTROLLER,
         # The coordinator of a group.
         KafkaError._WAIT_COORD,

@@ -64,6 +64,7 @@ _BUFFER_BYTES = 128 << 20
 _LEAST_BYTES = 1 << 20
 _TRUNCATED = "truncation detected"
 _TRUNCATED_SECONDS = 10.0
+_ENDS_SECONDS = 1.0
 
 
 class Piece(NamedTuple):
@@ -169,7 +170,7 @@ class Follower:
         empty if the log holds every record that is waited for."""
         if self.rounds.first_beyond(self.rounds.received) is None:
             return ""
-        ends = self.bounds.ends()
+        ends = self.bounds.ends(_ENDS_SECONDS)
         found = self.rounds.first_beyond(ends)
         if found is None:
             return ""

@@ -143,7 +143,7 @@ class LeaderCheck:
         tail, offsets = self.tail, {self._partition: self.tail.offset}
         try:
             found = read_fingerprints(self._consumer, self._topic, offsets, _ASK_SECONDS)
-        except Unanswered as reason:
+        except UserError as reason:  # also what a leader says that has just started
             self.unanswered = (
                 f"{self._topic} partition {self._partition} has a new leader, which is asked for "
                 f"the record at offset {tail.offset}, the last that was read ({reason})"

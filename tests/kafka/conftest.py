@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from stream_app.broker.local import free_ports
-from stream_app.cli.demo.worker import WorkerProcess
+from stream_app.cli.demo.worker import WorkerProcess, running
 from stream_app.deployment import Deployment, spec_from_settings
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
@@ -57,12 +57,18 @@ def start(
         monkeypatch.setenv(name, value)
     with ExitStack() as stack:
 
-        def started(*arguments: str, ready: bool = True, **options: Any) -> WorkerProcess:
+        def started(
+            *arguments: str, ready: bool = True, forked: bool = True, **options: Any
+        ) -> WorkerProcess:
             folder = tmp_path / f"worker-{len(list(tmp_path.iterdir()))}"
             folder.mkdir()
             common = ["--bootstrap", kafka.bootstrap, "--prefix", topics, "--group", topics]
             words, options = [*common, *arguments], {"session_seconds": session_seconds} | options
-            worker = stack.enter_context(forks.worker(words, free_ports(1)[0], folder, **options))
+            if forked:
+                block = forks.worker(words, free_ports(1)[0], folder, **options)
+            else:
+                block = running(words, free_ports(1)[0], folder)
+            worker = stack.enter_context(block)
             if ready:
                 worker.wait_until_ready()
             return worker

@@ -67,7 +67,6 @@ def program(*options: str) -> Iterator[subprocess.Popen[str]]:
         started.wait(PATIENCE_SECONDS)
 
 
-@pytest.mark.thorough
 def test_an_account_without_a_rating_reports_at_its_moment_and_the_program_ends_when_asked(
     ratings_topic: str, kafka: Kafka, capsys: pytest.CaptureFixture[str]
 ) -> None:

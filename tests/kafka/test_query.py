@@ -162,13 +162,7 @@ def test_every_question_of_a_flood_has_an_answer_or_a_refusal_although_the_worke
     with the first question that nobody has read."""
     worker = start(session_seconds=1.0 if lost else 6.0)
     os.kill(worker.process.pid, signal.SIGSTOP)
-    asked = {f"{i:016x}" for i in range(3000)}
-    deadline = int((time.time() + PATIENCE_SECONDS) * 1000)
-    producer = clients.producer(kafka.connection, linger_ms=50)
-    for name in sorted(asked):
-        question = Query(name, "0" * 32, 10, deadline)
-        producer.produce(Topics(topics).queries, key=b"k", value=encode_message(question))
-    assert producer.flush(PATIENCE_SECONDS) == 0
+    asked = ask_all(kafka, topics, 3000)
     if lost:
         until(lambda: members(kafka, topics) == 0, "the broker takes the worker for dead")
     with closing(Replies(kafka, topics)) as replies:
@@ -179,16 +173,45 @@ def test_every_question_of_a_flood_has_an_answer_or_a_refusal_although_the_worke
         assert ask.best("0" * 32, 5, 10).method == "popular"
 
 
+@pytest.mark.parametrize("named", [(), ("--instance", "w")], ids=["dynamic", "static"])
 def test_a_worker_that_is_ready_answers_the_next_question(
-    start: Start, kafka: Kafka, topics: str
+    start: Start, kafka: Kafka, topics: str, named: tuple[str, ...]
 ) -> None:
     """On every partition, and so does the worker that follows one that was killed."""
     with given_worker(kafka.connection, topics) as client:
         for _ in range(2):
-            worker = start(session_seconds=1.0)
+            worker = start(*named, session_seconds=1.0)
             for partition in client.partitions:
                 assert client.on(partition, PATIENCE_SECONDS) is not None
             worker.process.kill()
+
+
+def test_a_worker_that_leaves_with_questions_waiting_and_its_successor_answer_all(
+    start: Start, kafka: Kafka, topics: str
+) -> None:
+    """The questions come while it is frozen, and so does the request to end."""
+    worker = start()
+    os.kill(worker.process.pid, signal.SIGSTOP)
+    asked = ask_all(kafka, topics, 200)
+    with closing(Replies(kafka, topics)) as replies:
+        worker.process.terminate()
+        os.kill(worker.process.pid, signal.SIGCONT)
+        assert worker.process.wait(PATIENCE_SECONDS) == 0
+        start()
+        until(lambda: asked <= replies.statuses().keys(), "a reply to every question")
+    assert set(replies.found.values()) == {Status.OK}
+
+
+def ask_all(kafka: Kafka, topics: str, count: int) -> set[str]:
+    """Write questions to one partition; return their ids."""
+    asked = {f"{i:016x}" for i in range(count)}
+    deadline = int((time.time() + PATIENCE_SECONDS) * 1000)
+    producer = clients.producer(kafka.connection, linger_ms=50)
+    for name in sorted(asked):
+        question = Query(name, "0" * 32, 10, deadline)
+        producer.produce(Topics(topics).queries, key=b"k", value=encode_message(question))
+    assert producer.flush(PATIENCE_SECONDS) == 0
+    return asked
 
 
 class Replies:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from stream_app.cli.demo.worker import WorkerProcess
+from tests.fixtures import forks
 from tests.fixtures.waiting import PATIENCE_SECONDS
 from tests.kafka.conftest import SMALL, Start
 
@@ -38,7 +39,7 @@ def test_on_an_empty_cache_the_worker_reports_that_it_compiles(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "numba"))
-    worker, reasons = start(ready=False), []
+    worker, reasons = start(ready=False, forked=False), []
     deadline = time.monotonic() + 2 * PATIENCE_SECONDS
     while time.monotonic() < deadline:
         worker.check()
@@ -53,6 +54,15 @@ def test_on_an_empty_cache_the_worker_reports_that_it_compiles(
     assert not any("does not answer" in reason for reason in reasons), reasons
     events = [line["event"] for line in logged(worker)]
     assert events.index("kernels.compiling") < events.index("kernels.compiled")
+
+
+def test_the_warm_up_command_finds_the_kernels_of_the_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in SMALL.items():
+        monkeypatch.setenv(name, value)
+    done = forks.run(["warmup"])
+    assert (done.returncode, done.stdout[:18]) == (0, "0 kernels compiled"), done.stderr
 
 
 @pytest.mark.nightly

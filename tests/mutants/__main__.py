@@ -119,7 +119,9 @@ def run_in_turn(tree: Tree, selections: Iterable[Sequence[str]]) -> Run:
 
 def verdict(run: Run) -> tuple[str, str]:
     """Return what a run says of a mutant, and which test or what else said so."""
-    if run.code in (PASSED, NOTHING_CHOSEN):
+    if run.code == NOTHING_CHOSEN:
+        return "not run", "the tests that it names are of a later tier: --all"
+    if run.code == PASSED:
         return "survived", ""
     if run.code == FAILED:
         return "caught", run.failed[0] if run.failed else "a test"

@@ -2,8 +2,8 @@
 
 Every query that was read has one outcome: answered, refused, busy or expired. At most
 `_MOST_WAITING` queries wait; one more is refused as busy. While the broker has yet to acknowledge
-`_MOST_UNSENT_BYTES` of replies, no query is answered or read, until there is room or the query
-expires. A worker that ends answers first what it has read.
+`_MOST_UNSENT_BYTES` of replies, no query is answered, and none is read while a refusal waits. A
+worker that ends answers first what it has read, as far as it can within a second.
 
 Every reply has `LIST_LENGTH` entries, one size in bytes (`replies`), and is keyed by the
 correlation id, so its length reveals neither k nor the list.
@@ -73,14 +73,20 @@ class Answers:
     def turn_away(self, query: Query, ended: Callable[[], bool]) -> None:
         """Reply that too many queries wait; with no room for the reply, wait for it until the
         query expires or the worker has `ended`."""
-        metrics = self._runtime.metrics
-        while not self.has_room and not ended():
-            if query.deadline < time.time() * 1000:
-                metrics.query_expired()
-                return
+        if self.wait_for_room(lambda: ended() or query.deadline < time.time() * 1000) or ended():
+            self._runtime.metrics.query_busy()
+            self.refuse(query.id, Status.BUSY)
+        else:
+            self._runtime.metrics.query_expired()
+
+    def wait_for_room(self, given_up: Callable[[], bool]) -> bool:
+        """Return whether the producer takes one more reply, at the latest when that is `given_up`:
+        a reply that the broker does not take within 10 s makes room."""
+        while not self.has_room:
+            if given_up():
+                return False
             self._producer.poll(_PAUSE_SECONDS)
-        metrics.query_busy()
-        self.refuse(query.id, Status.BUSY)
+        return True
 
     def serve(self) -> None:
         """Process the delivery reports of replies."""
@@ -97,7 +103,10 @@ class Answers:
         seconds; for the end of the worker, when nothing is offered any more."""
         deadline = time.monotonic() + seconds
         while (self._waiting or self._later) and time.monotonic() < deadline:
+            self._producer.poll(0)  # the reader's thread has ended
             await asyncio.sleep(_PAUSE_SECONDS)
+        if dropped := len(self._waiting) + len(self._later):
+            log.warning("queries.dropped", queries=dropped)
         left = max(0.0, deadline - time.monotonic())
         await asyncio.get_running_loop().run_in_executor(None, self._producer.flush, left)
 

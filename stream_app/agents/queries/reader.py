@@ -6,13 +6,14 @@
                         else        the event loop answers (`answers`)
 
 The workers of a deployment share the partitions of the topic in a consumer group of their own, so
-each query is read by one of them. The worker is ready when it has its place in this group. A
-partition that the group reads for the first time begins at its end, and that offset is committed at
-once: a worker that loses the partition before the next commit (a frozen process) would otherwise
-begin at the end of that moment, and the queries before it would have no outcome.
- A Faust agent costs 90 us of the event loop for an expired query
-and 270 us for a busy reply; this thread takes 4 us and 39 us
-(`python -m tests.benchmarks requests`).
+each query is read by one of them. The worker is ready when it is a member of this group: it has its
+partitions, or others have all. A partition that the group reads for the first time begins at its
+end, and that offset is committed at once: a worker that loses the partition before the next commit
+(a frozen process) would otherwise begin at the end of that moment, and the queries before it would
+have no outcome.
+
+A Faust agent costs 90 us of the event loop for an expired query and 270 us for a busy reply; this
+thread takes 4 us and 39 us (`python -m tests.benchmarks requests`).
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ class QueryReader(Service):
         self._session_ms = int(session_seconds * 1000)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="murmurec-queries", daemon=True)
+        self._uncommitted: list[tuple[str, int]] = []  # partitions, since their assignment
         runtime.status.queries = JOINING
 
     async def on_start(self) -> None:
@@ -87,6 +89,8 @@ class QueryReader(Service):
             try:
                 while not self._ended.is_set():
                     self._read(consumer)
+                    if self._uncommitted:
+                        self._commit_new(consumer)
                     self._answers.serve()
             finally:
                 consumer.close()
@@ -101,7 +105,7 @@ class QueryReader(Service):
             self._connection,
             group=self._group,
             auto_offset_reset="latest",
-            enable_auto_commit=True,  # where the next worker goes on; nothing depends on it
+            enable_auto_commit=True,  # where the group goes on
             auto_commit_interval_ms=1000,
             partition_assignment_strategy="cooperative-sticky",
             session_timeout_ms=self._session_ms,
@@ -111,32 +115,43 @@ class QueryReader(Service):
             **static,
         )
         consumer.subscribe(
-            [self._runtime.topics.queries], on_assign=self._assigned, on_lost=self._lost
+            [self._runtime.topics.queries],
+            on_assign=self._assigned,
+            on_revoke=self._revoked,
+            on_lost=self._lost,
         )
         return consumer
 
     def _assigned(self, consumer: Consumer, places: list[TopicPartition]) -> None:
-        """Commit the end of each partition of which the group has no offset, before it is read."""
+        self._uncommitted += [(place.topic, place.partition) for place in places]
+        self._commit_new(consumer)
+
+    def _revoked(self, _: Consumer, places: list[TopicPartition]) -> None:
+        gone = {(place.topic, place.partition) for place in places}
+        self._uncommitted = [place for place in self._uncommitted if place not in gone]
+
+    def _lost(self, _: Consumer, __: list[TopicPartition]) -> None:
+        self._uncommitted.clear()
+        self._runtime.status.queries = JOINING
+
+    def _commit_new(self, consumer: Consumer) -> None:
+        """Commit the end of each partition of which the group has no offset, at first before it is
+        read; what the broker does not answer is asked again."""
+        wanted = [TopicPartition(*place) for place in self._uncommitted]
         try:
-            committed = consumer.committed(places, timeout=_PLACE_SECONDS) if places else []
-            new = [
-                TopicPartition(
-                    place.topic,
-                    place.partition,
-                    clients.offsets(consumer, place, _PLACE_SECONDS)[1],
-                )
-                for place in committed
-                if place.offset < 0
-            ]
+            committed = consumer.committed(wanted, timeout=_PLACE_SECONDS) if wanted else []
+            if failed := next((place.error for place in committed if place.error), None):
+                raise KafkaException(failed)
+            new = [place for place in committed if place.offset < 0]
+            for place in new:
+                place.offset = clients.offsets(consumer, place, _PLACE_SECONDS)[1]
             if new:
                 consumer.commit(offsets=new, asynchronous=False)
         except (KafkaException, UserError) as reason:
-            # The next rebalance or commit sets the offset; queries of this moment may be lost.
-            log.warning("queries.not_committed", group=self._group, reason=str(reason))
+            self._runtime.status.queries = f"{JOINING}: {reason}"
+            return
+        self._uncommitted.clear()
         self._runtime.status.queries = ""
-
-    def _lost(self, _: Consumer, __: list[TopicPartition]) -> None:
-        self._runtime.status.queries = JOINING
 
     def _read(self, consumer: Consumer) -> None:
         """Wait for a query, and take all that have arrived by then."""
@@ -159,7 +174,7 @@ class QueryReader(Service):
             metrics.query_refused()
             key = message.key()
             key = key.encode() if isinstance(key, str) else key or b""
-            if _CORRELATION_ID.fullmatch(key):
+            if _CORRELATION_ID.fullmatch(key) and answers.wait_for_room(self._ended.is_set):
                 answers.refuse(key.decode(), Status.REFUSED, f"the query is {error.reason}")
             return
         if query.deadline < now:
@@ -181,7 +196,10 @@ class QueryReader(Service):
         elif error.fatal():
             # Another process has this worker's name: its membership ends this process (exit 75).
             log.warning("queries.fenced", group=self._group, reason=error.str())
+            self._runtime.status.queries = f"the queries are read no more: {error.str()}"
             self._ended.set()
+        elif self._runtime.status.queries:
+            self._runtime.status.queries = f"{JOINING}: {error.str()}"
 
     def _skip(self, consumer: Consumer, message: Message) -> None:
         """Go on after a batch that no reader can decompress, or that is damaged: a reader that
