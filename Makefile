@@ -12,8 +12,7 @@ MAKEFLAGS += --no-builtin-rules
 PYTHON ?= python3
 ARGS ?=
 # Of the tests. 0 runs all in one process. Broker tests wait more than they compute, so four fit two
-# cores. The order stays that of the folders: the long files of broker tests first, the short ones
-# fill the end.
+# cores; `tests/conftest.py` mixes them among the others.
 PROCESSES ?= 4
 VENV := .venv
 BIN := $(VENV)/bin

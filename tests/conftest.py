@@ -34,6 +34,24 @@ hypothesis.settings.register_profile("murmurec", max_examples=50, deadline=None,
 hypothesis.settings.load_profile("murmurec")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mix the files of broker tests, which wait, evenly among the others, which compute: the
+    processes of a run take file after file in this order."""
+    files = dict[Path, list[pytest.Item]]()
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    waiting, computing = list[Path](), list[Path]()
+    for path, own in files.items():
+        waits = any(item.get_closest_marker("kafka") for item in own)
+        (waiting if waits else computing).append(path)
+    mixed = [
+        ((place + 0.5) / len(group), path)
+        for group in (waiting, computing)
+        for place, path in enumerate(group)
+    ]
+    items[:] = [item for _, path in sorted(mixed) for item in files[path]]
+
+
 @dataclass(frozen=True)
 class Kafka:
     """A running Kafka."""

@@ -58,7 +58,7 @@ class Member:
         self.failure: BaseException | None = None
         self.loop = asyncio.get_running_loop()
         self.membership = membership.Membership(
-            options.instance, SESSION_SECONDS, self.fail, on_evicted=self.on_evicted
+            options.instance, options.session, self.fail, on_evicted=self.on_evicted
         )
         self.app = self.application(options)
         membership.attach(self.app, self.membership)
@@ -95,9 +95,9 @@ class Member:
             topic_allow_declare=False,
             table_standby_replicas=0,
             stream_wait_empty=False,
-            broker_session_timeout=SESSION_SECONDS,
+            broker_session_timeout=options.session,
             broker_heartbeat_interval=1.5,
-            broker_request_timeout=15.0,
+            broker_request_timeout=options.session + 9.0,
             broker_commit_interval=1.0,
             consumer_auto_offset_reset="latest",
             web_bind="127.0.0.1",
@@ -216,6 +216,7 @@ def main() -> None:
     parser.add_argument("bootstrap")
     parser.add_argument("prefix")
     parser.add_argument("data_dir", type=Path)
+    parser.add_argument("--session", type=float, default=SESSION_SECONDS)
     parser.add_argument("--instance")
     parser.add_argument("--no-table", action="store_true")
     parser.add_argument("--slow", action="store_true", help="Faust's own TableManager")

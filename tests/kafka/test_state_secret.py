@@ -125,6 +125,7 @@ def test_false_digest_reports_are_not_read_under_a_secret(log: Log) -> None:
     assert len(history(session(log, None).deployment).digest_reports) == 6
 
 
+@pytest.mark.thorough
 def test_a_secret_is_introduced_changed_and_removed_by_one_start(log: Log) -> None:
     checkpoint(log, None, 3)
     for secret, refusal in (

@@ -29,6 +29,7 @@ def kafka(broker: Node) -> Kafka:
     return Kafka(broker.bootstrap)
 
 
+@pytest.mark.thorough
 def test_device_and_client_connect_with_a_password(
     tmp_path: Path, broker: Node, topics: str
 ) -> None:

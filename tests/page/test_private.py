@@ -183,6 +183,7 @@ def neutral(request: Request, port: str) -> Request:
     return Request(request.method, request.path, headers, request.body, b"")
 
 
+@pytest.mark.thorough
 def test_other_stars_with_the_same_reports_are_the_same_requests(demo: World, visit: Visit) -> None:
     wanted = [0, 4, 2, 1]
     first, liked = session(visit, demo, [4, 4, 4, 4], wanted)

@@ -193,6 +193,7 @@ def test_three_films_and_the_protection_by_keyboard_alone(demo: World, visit: Vi
     assert visitor.page.locator("#protection input").first.is_disabled()
 
 
+@pytest.mark.thorough
 def test_two_tabs_are_one_device(demo: World, visit: Visit) -> None:
     visitor = visit(demo.gateway.url)
     visitor.ready()
@@ -230,6 +231,7 @@ def test_a_reload_shows_the_same_and_sends_nothing_again(demo: World, visit: Vis
     assert len(demo.stored(json.loads(before[0]["body"])["device"])) == 2
 
 
+@pytest.mark.thorough
 def test_storage_that_is_cleared_is_a_new_device(demo: World, visit: Visit) -> None:
     visitor = visit(demo.gateway.url)
     visitor.ready()
@@ -248,6 +250,7 @@ def test_storage_that_is_cleared_is_a_new_device(demo: World, visit: Visit) -> N
     assert after["seq"] == 1
 
 
+@pytest.mark.thorough
 def test_start_again_deletes_the_ratings_and_says_that_devices_add_up(
     demo: World, visit: Visit
 ) -> None:

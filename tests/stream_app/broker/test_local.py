@@ -68,6 +68,7 @@ def test_the_broker_answers_in_the_block_and_is_gone_with_its_files_after_it():
     os.close(pidfd)
 
 
+@pytest.mark.thorough
 @pytest.mark.kafka
 def test_another_port_is_tried_when_one_was_taken_in_between(tmp_path, monkeypatch):
     real, asked = local.free_ports, []
@@ -93,6 +94,7 @@ def test_a_broker_that_ends_while_starting_is_one_sentence_with_its_reason(tmp_p
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.thorough
 @pytest.mark.kafka
 def test_a_broker_does_not_outlive_an_owner_that_is_killed(tmp_path):
     own = (

@@ -36,6 +36,7 @@ def test_every_family_is_proved_at_seven_epsilons_on_five_and_ten_levels(everyth
     assert len(names) == len(everything)
 
 
+@pytest.mark.thorough
 def test_every_row_is_a_proof_that_spends_nearly_all_of_its_epsilon(everything):
     for row in everything:
         assert set(row) >= KEYS
@@ -76,6 +77,7 @@ def test_all_proves_the_configured_allow_list_with_its_own_levels_and_thinning(t
     assert "none:5:inf is allowed and claims nothing" in out
 
 
+@pytest.mark.thorough
 def test_an_allowed_mechanism_that_does_not_exist_is_not_proved(tmp_path, capsys):
     file = tmp_path / "murmurec.toml"
     file.write_text('mechanisms = ["rr:5:2", "rr:300:2"]')

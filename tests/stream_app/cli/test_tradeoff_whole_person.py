@@ -74,6 +74,7 @@ def test_every_point_of_a_budget_is_a_plan_that_it_holds(
         assert rows[-1]["value"] < rows[0]["value"]
 
 
+@pytest.mark.thorough
 def test_cells_cost_what_all_of_them_compose_to(drawn: tuple[dict[str, Any], list[Path]]) -> None:
     for panel, family in (("errors", "cell"), ("lists", "cell"), ("lists", "like")):
         rows = points(drawn[0], panel, family)

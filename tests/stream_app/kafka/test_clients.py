@@ -209,6 +209,7 @@ def guarded(tmp_path_factory):
         yield f"127.0.0.1:{sasl_port}"
 
 
+@pytest.mark.thorough
 @pytest.mark.kafka
 def test_the_right_password_reaches_the_broker(guarded):
     assert clients.describe_cluster(Connection(guarded, SASL)).brokers

@@ -19,6 +19,7 @@ def world(users: int) -> EvaluationData:
     return EvaluationData(by_user.astype(np.uint64), by_item.astype(np.uint64), truth)
 
 
+@pytest.mark.thorough
 def test_many_people_predict_better_than_the_means_of_items():
     found = evaluate_stars(world(1200), Budget(Fraction(16), DELTA, "central"))
     assert found.rmse < found.rmse_baseline - 0.1
@@ -26,6 +27,7 @@ def test_many_people_predict_better_than_the_means_of_items():
     assert found.stage_bytes == 4 * 60 * 59 // 2  # the head is every item
 
 
+@pytest.mark.thorough
 def test_the_same_seed_gives_the_same_figures():
     first, again, other = (
         evaluate_stars(world(150), Budget(Fraction(4), DELTA, "split"), seed=seed).rmse

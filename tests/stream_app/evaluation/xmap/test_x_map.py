@@ -50,6 +50,7 @@ def test_ratings_of_films_predict_ratings_of_books(measured):
     assert measured["X-Map by agreement", None].mae < measured["user's offset", None].mae - 0.02
 
 
+@pytest.mark.thorough
 def test_the_corrected_form_without_noise_is_better_than_with_much(measured):
     free = next(each for each in measured.values() if each.method == "X-Map corrected"
                 and each.epsilon is None)  # fmt: skip

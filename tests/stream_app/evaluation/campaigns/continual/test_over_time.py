@@ -49,6 +49,7 @@ def test_many_people_predict_better_than_the_means_of_items(found):
     assert (found.people, found.items, found.events, found.rounds) == (900, 60, 2700, 3)
 
 
+@pytest.mark.thorough
 def test_the_figures_are_those_of_the_parts(found):
     assert [form.name for form in found.forms] == ["again", "running", "item means"]
     fifths = [form.last_fifth for form in found.forms]
