@@ -21,13 +21,14 @@ import pytest
 
 from stream_app.errors import UserError
 from stream_app.kafka.clients import Connection
-from tests.fixtures import forks, shared_broker
+from tests.fixtures import compiled_once, forks, shared_broker
 from tests.fixtures.browser import browser, page
 from tests.fixtures.shared_broker import cache_dir
 
 __all__ = ["browser", "cache_dir", "page"]  # fixtures, and what others import from here
 
 BROKER = pytest.StashKey[str]()
+compiled_once.install()
 
 # The first example of a compiled kernel takes seconds: a deadline would measure the compiler.
 hypothesis.settings.register_profile("murmurec", max_examples=50, deadline=None, print_blob=True)

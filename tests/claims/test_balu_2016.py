@@ -32,7 +32,7 @@ from stream_app.privacy.profiles.information import (
 )
 from tests.fixtures.vectors import error, sphere
 
-pytestmark = pytest.mark.claims
+pytestmark = [pytest.mark.claims, pytest.mark.thorough]
 EPSILONS = (59, 28, 17, 8, 6, 5, 3, 2)
 COUNT = 100_000
 

@@ -26,7 +26,7 @@ from stream_app.evaluation.score_noise.printed import (
 from stream_app.ranking.similarity import cosine, slope_one
 from stream_app.ranking.similarity.table import CoRatingTable, from_ratings
 
-pytestmark = pytest.mark.claims
+pytestmark = [pytest.mark.claims, pytest.mark.thorough]
 
 T, PHI = LEAST_PROFILE, LEAST_RATERS
 TARGET, LAST = T, T + 1  # items: 0 .. T - 1 are the profile, then the target, then one more

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
@@ -86,6 +87,7 @@ def event(seq: int, content: int) -> Event:
 USED_AGAIN, LATER = [event(1, 0), event(1, 3)], [event(2, 0), event(2, 3)]
 
 
+@pytest.mark.thorough
 def test_a_number_used_again_fires_once_and_not_again_after_a_restart() -> None:
     worker = Worker()
     samples: list[float | None] = [worker.after([])] * 5

@@ -29,6 +29,7 @@ def forget_before(admin: AdminClient, topic: str, end_offsets: list[int]) -> Non
         assert future.result(timeout=PATIENCE_SECONDS).low_watermark == end_offsets[place.partition]
 
 
+@pytest.mark.thorough
 def test_a_checkpoint_carries_the_state_over_ratings_that_are_gone(
     start: Start,
     flow: Flow,

@@ -85,6 +85,7 @@ def test_cells_cost_what_all_of_them_compose_to(drawn: tuple[dict[str, Any], lis
             assert row["person_epsilon"] < int(count) * float(Fraction(id.split(":")[2]))
 
 
+@pytest.mark.thorough
 def test_every_rating_that_rr_reports_is_paid_for(
     folder: Path, drawn: tuple[dict[str, Any], list[Path]]
 ) -> None:

@@ -11,6 +11,8 @@ from stream_app.evaluation.audits import linear
 from stream_app.evaluation.audits.linear_runs import PRINTED, Attacked, Profile, attack_all
 from stream_app.ranking.similarity.table import CoRatingTable, from_ratings
 
+pytestmark = pytest.mark.thorough
+
 ITEMS = 60
 
 

@@ -18,6 +18,8 @@ from stream_app.evaluation.papers.balu_2016_codes import (
 from stream_app.evaluation.papers.figure import NO_CLAIM
 from stream_app.models.retrieval.codes.methods import CODERS, coder
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.mark.thorough
 def test_the_errors_of_table_5_1_lie_in_their_bands():

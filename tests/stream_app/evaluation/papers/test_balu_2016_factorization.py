@@ -15,6 +15,8 @@ from stream_app.kernels.machine.hashing import hash64
 from stream_app.kernels.trainers.hashed_epochs import place_cells
 from stream_app.models.trainers.epoch_model import EpochModel, Method, Part, Steps
 
+pytestmark = pytest.mark.thorough
+
 METHODS = [Method("regular"), Method("sketch", 4), Method("hashing", 1)]
 
 

@@ -18,6 +18,8 @@ from stream_app.evaluation.papers.balu_2016_profiles import (
     reconstructions,
 )
 
+pytestmark = pytest.mark.thorough
+
 PLAN = Plan(
     tuple(each for each in ATTACKS if each != "slots paper"),
     Chains(burn_steps=50, steps=400, burn_sweeps=5, sweeps=20),

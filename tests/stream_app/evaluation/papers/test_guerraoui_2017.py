@@ -7,6 +7,8 @@ import pytest
 from stream_app.evaluation.papers.guerraoui_2017 import f20
 from tests.fixtures.two_domains import world
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture(scope="module")
 def figure():

@@ -8,6 +8,8 @@ import pytest
 from stream_app.evaluation.papers import park_2011
 from stream_app.evaluation.papers.ratings import StarRatings
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture(scope="module")
 def ratings() -> StarRatings:

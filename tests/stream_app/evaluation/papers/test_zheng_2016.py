@@ -10,6 +10,8 @@ import pytest
 from stream_app.evaluation.papers import zheng_2016
 from stream_app.evaluation.papers.ratings import StarRatings
 
+pytestmark = pytest.mark.thorough
+
 EPSILONS = (Fraction(1), Fraction(8))
 
 

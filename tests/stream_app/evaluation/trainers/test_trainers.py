@@ -33,6 +33,8 @@ from stream_app.privacy.randomness import SeededSource
 from tests.naive.trainers import vector
 from tests.stream_app.privacy.accounting.peer.generate_sampled import TABLE
 
+pytestmark = pytest.mark.thorough
+
 DELTA = Fraction(1, 10**6)
 SIZES = LearnerSpec(factors=3, depth=2, sketch_bytes=4 * 2 * 150, scalars_bytes=16 * 40, seed=4)
 TINY = LearnerSpec(factors=3, depth=2, sketch_bytes=4 * 2 * 4, scalars_bytes=16, seed=4)

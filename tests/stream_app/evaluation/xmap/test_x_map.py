@@ -14,6 +14,8 @@ from stream_app.evaluation.xmap.task import cold_task, two_domains
 from stream_app.evaluation.xmap.x_map import DELTA, Corrected, XMapOptions
 from tests.fixtures.two_domains import world
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture(scope="module")
 def task():

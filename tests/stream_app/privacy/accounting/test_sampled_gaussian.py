@@ -21,6 +21,8 @@ from stream_app.privacy.gaussian import NoisySum
 from stream_app.privacy.gaussian.sampled_sums import SampledSums, sampled_variance
 from tests.stream_app.privacy.accounting.peer.generate_sampled import SAMPLED, TABLE, TREES
 
+pytestmark = pytest.mark.thorough
+
 F = Fraction
 PEER = json.loads(Path(TABLE).read_text(encoding="utf-8"))
 

@@ -21,6 +21,8 @@ from stream_app.privacy.gaussian.running_sums import running_certificate
 from stream_app.privacy.randomness import SeededSource
 from tests.stream_app.evaluation.campaigns.worlds import columns
 
+pytestmark = pytest.mark.thorough
+
 BUDGET = Budget(Fraction(24), DELTA, "central")
 
 
