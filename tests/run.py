@@ -134,7 +134,7 @@ def main() -> int:
     options, rest = parser.parse_known_args()
     code, cost = measured([sys.executable, "-m", "pytest", *rest])
     print(f"the run took: {cost}", flush=True)
-    if options.page is not None and code == 0:
+    if options.page is not None:
         from tests import durations
 
         durations.write(options.page, cost)
