@@ -31,7 +31,7 @@ def test_seven_attacks_on_the_rating_topic_leave_the_worker_as_it_was(
     proof: Proof,
     rng: np.random.Generator,
 ) -> None:
-    worker = start()
+    worker = start(forked=False)  # a forked one shares memory that it does not own
     process = worker.process.pid
     launched = launch(
         kafka.connection, names.ratings, [publish(event) for event in events(rng, 2000)]
