@@ -53,6 +53,7 @@ def test_every_way_to_make_lists_has_its_figures(
     assert result.ndcg_popular == popular.ndcg > 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("mechanism", "scope"), [("rr:5:2", None), ("like:5:2", 40)])
 def test_lists_are_measured_on_the_stream(
     ratings: Dataset, mechanism: str, scope: int | None

@@ -108,6 +108,7 @@ def test_two_tabs_number_their_reports_without_a_gap(device, tab, gateway) -> No
     assert len(gateway.posts) == 6  # the tabs did not both send one
 
 
+@pytest.mark.thorough
 def test_two_tabs_that_open_at_once_are_one_device(page, gateway) -> None:
     page.goto(gateway.address)
     names = page.evaluate("""async () => {
@@ -131,6 +132,7 @@ def test_after_a_crash_the_same_bytes_are_sent(device, gateway, lost) -> None:
     assert "rated already" in device.evaluate(RATE, rating(1193))
 
 
+@pytest.mark.thorough
 def test_a_gateway_that_is_busy_gets_the_rest_later(device, gateway) -> None:
     gateway.answers = [429]
     for item in (1, 2, 3):
@@ -150,6 +152,7 @@ def test_no_report_is_sent_past_one_that_did_not_arrive(device, gateway) -> None
     assert [json.loads(body)["seq"] for body in gateway.posts] == [1, 2, 2, 3]
 
 
+@pytest.mark.thorough
 def test_offline_ratings_are_sent_when_the_network_is_back(device, gateway) -> None:
     device.context.set_offline(True)
     for item in (1, 2):
@@ -162,6 +165,7 @@ def test_offline_ratings_are_sent_when_the_network_is_back(device, gateway) -> N
     assert [event["seq"] for event in gateway.taken] == [1, 2]
 
 
+@pytest.mark.thorough
 def test_a_gateway_that_never_answers_does_not_stop_the_others(device, tab, gateway) -> None:
     """While a tab sends, the others wait for it: so its waiting has an end."""
     device.evaluate("""() => {
@@ -177,6 +181,7 @@ def test_a_gateway_that_never_answers_does_not_stop_the_others(device, tab, gate
     assert len(set(gateway.posts)) == 1
 
 
+@pytest.mark.thorough
 def test_a_device_opens_without_its_gateway(device, gateway) -> None:
     device.evaluate(RATE, rating(1))
     placed(device, 1)
@@ -185,6 +190,7 @@ def test_a_device_opens_without_its_gateway(device, gateway) -> None:
     assert device.evaluate(RATE, rating(2))["seq"] == 2
 
 
+@pytest.mark.thorough
 def test_what_the_gateway_refuses_is_kept_marked_and_paid(device, gateway) -> None:
     gateway.answers = [400]
     for item in (1, 2):
@@ -205,6 +211,7 @@ def test_the_budget_ends_where_the_python_accountant_ends_it(device, gateway) ->
     assert spent["epsilon"] <= 20
 
 
+@pytest.mark.thorough
 def test_a_device_keeps_the_mechanism_of_its_first_report(device, gateway) -> None:
     device.evaluate(RATE, rating(1, mechanism=IDS[1]))
     assert "other ones need a new device" in device.evaluate(RATE, rating(2, mechanism=IDS[0]))
@@ -212,6 +219,7 @@ def test_a_device_keeps_the_mechanism_of_its_first_report(device, gateway) -> No
     assert len(placed(device, 1)) == 1
 
 
+@pytest.mark.thorough
 def test_a_table_that_changes_between_two_sessions_is_refused(device, gateway) -> None:
     device.evaluate(RATE, rating(1))
     placed(device, 1)
@@ -240,6 +248,7 @@ def bad_tables() -> dict[str, list[list[object]]]:
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("reason", bad_tables())
 def test_a_table_that_does_not_hold_what_it_says_is_refused(page, gateway, reason) -> None:
     gateway.mechanisms[0] = described(IDS[0]) | {"counts": bad_tables()[reason]}
@@ -260,12 +269,14 @@ def test_of_a_mechanism_only_what_was_proved_is_taken_from_the_gateway(page, gat
     assert found == true | {"counts": None}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("id", ["none:5", "rr:5:0", "rr:1:2", "rr:5:65", "rr:5:2/0", "cell:5:2"])
 def test_a_mechanism_that_no_browser_can_check_is_refused(page, gateway, id) -> None:
     gateway.mechanisms[0] = described(IDS[0]) | {"id": id}
     assert "can check" in opened(page, gateway)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("level", [-1, 5, 1.5, None, "3"])
 def test_a_level_off_the_scale_is_refused(device, gateway, level) -> None:
     assert "5 levels" in device.evaluate(RATE, rating(1, level))
@@ -280,6 +291,7 @@ def test_a_browser_without_storage_draws_and_sends_nothing(page, gateway) -> Non
     assert gateway.posts == []
 
 
+@pytest.mark.thorough
 def test_a_full_disk_draws_and_sends_nothing(device, gateway) -> None:
     device.evaluate("""() => {
       const put = IDBObjectStore.prototype.add;
@@ -295,12 +307,14 @@ def test_a_full_disk_draws_and_sends_nothing(device, gateway) -> None:
     assert gateway.posts == []
 
 
+@pytest.mark.thorough
 def test_an_insecure_page_is_refused_in_a_sentence(page, gateway) -> None:
     page.goto(gateway.address)
     page.evaluate("() => Object.defineProperty(crypto, 'subtle', { value: undefined })")
     assert "secure context" in page.evaluate(OPEN)
 
 
+@pytest.mark.thorough
 def test_cleared_storage_is_a_new_device_with_a_new_budget(device, gateway) -> None:
     device.evaluate(RATE, rating(1))
     placed(device, 1)
@@ -311,12 +325,14 @@ def test_cleared_storage_is_a_new_device_with_a_new_budget(device, gateway) -> N
     assert device.evaluate("device.spent()") == {"reports": 0, "epsilon": 0, "left": 10}
 
 
+@pytest.mark.thorough
 def test_a_tab_of_a_forgotten_device_draws_nothing(device, tab, gateway) -> None:
     device.evaluate("device.forgetMe()")
     assert "nothing was drawn or sent" in tab.evaluate(RATE, rating(1))
     assert gateway.posts == []
 
 
+@pytest.mark.thorough
 def test_another_tab_learns_of_a_change(device, tab, gateway) -> None:
     tab.evaluate("() => { device.onchange = () => { globalThis.changed = true; }; }")
     device.evaluate(RATE, rating(1))

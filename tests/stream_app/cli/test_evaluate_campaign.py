@@ -9,6 +9,8 @@ import pytest
 from stream_app.cli import run
 from tests.stream_app.evaluation.campaigns.worlds import columns
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture
 def file(tmp_path):

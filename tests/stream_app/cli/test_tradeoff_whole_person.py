@@ -22,6 +22,8 @@ from stream_app.cli.research.tradeoff.whole_person.points import person_epsilon
 from stream_app.evaluation import split
 from stream_app.privacy.accounting.plans import fits
 
+pytestmark = pytest.mark.thorough
+
 SCALE = ["--scale", "1", "5", "1"]
 NAME = "some.thing"
 
