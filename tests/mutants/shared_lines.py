@@ -56,7 +56,7 @@ SHARED = (
     Mutant(
         name="an index that takes over does not keep the wanted recall",
         file="stream_app/models/retrieval/auto_index.py",
-        old="        index.level = self._level\n",
+        old="        self._index.level = self._level\n",
         new="",
         seen="the setting recall has no effect once the catalogue has grown",
         first=("tests/stream_app/models/test_retrieval_indexes.py",),

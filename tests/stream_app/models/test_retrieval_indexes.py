@@ -451,6 +451,24 @@ def test_auto_goes_back_where_a_longer_shortlist_is_slower():
     assert (index.method, looks[2]) == ("pca", (6000, 2))
 
 
+def test_samples_lengthen_the_shortlist_of_the_index_that_took_over():
+    """It has the level of the choice itself, and not a copy as of the choice. No axis is principal
+    here, so a short list misses some of the best."""
+    vectors = np.random.default_rng(8).standard_normal((6000, 32)).astype(np.float32)
+    biases = np.zeros(6000, np.float32)
+    index = AutoIndex(32, is_faster=lambda *_: True)
+    level = index.level = ServiceLevel(0.5)
+    index.update(np.arange(6000), vectors, biases)
+    assert index.method == "pca"
+    found = index.search(vectors[0], 100, everything)[0].tolist()
+    level.factor = 64  # longer than the catalogue: the search is exact
+    exact = ExactIndex(32)
+    exact.update(np.arange(6000), vectors, biases)
+    best = exact.search(vectors[0], 100, everything)[0].tolist()
+    assert found != best
+    assert index.search(vectors[0], 100, everything)[0].tolist() == best
+
+
 @pytest.mark.statistical
 @pytest.mark.parametrize(("n", "hidden"), [(3706, 0.0), (3706, 0.3), (20_000, 0.0), (20_000, 0.5)])
 def test_256_bits_find_the_best_of_a_realistic_catalogue(n, hidden):
