@@ -11,10 +11,10 @@ from stream_app.kafka.clients import Connection
 from stream_app.replay.follower import Follower
 from stream_app.state.replica import StateSpec
 from stream_app.wire import DigestReport, Topics
+from tests.fixtures.waiting import PATIENCE_SECONDS
 
 Digests = tuple[str, str]
 _KEPT = 4000
-_STALL_SECONDS = 60.0
 
 
 class Reference:
@@ -33,11 +33,14 @@ class Reference:
 
     def at(self, cut: int) -> Digests:
         """Return the digests of model and ledger at a cut, following the log up to there."""
-        deadline = time.monotonic() + _STALL_SECONDS
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while cut not in self._digests:
-            if time.monotonic() > deadline or cut < self.replica.cut - _KEPT:
-                raise AssertionError(f"cut {cut}: the reference is at {self.replica.cut}")
+            before = self.replica.cut
+            if time.monotonic() > deadline or cut < before - _KEPT:
+                raise AssertionError(f"cut {cut}: the reference stays at {before}")
             self.follow(0.05)
+            if self.replica.cut > before:  # slow is not stuck
+                deadline = time.monotonic() + PATIENCE_SECONDS
         return self._digests[cut]
 
     def follow(self, seconds: float = 0.0) -> None:
