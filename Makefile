@@ -32,8 +32,10 @@ demo: $(READY) ## Run the whole system on this machine: broker, worker, devices,
 test: $(READY) ## Run the fast tests and every feature once, against a real Kafka and browser
 	@$(PYTEST) $(if $(ARGS),$(ARGS),--ceiling)
 
-# What `make test` runs is not run again; with ARGS both tiers are one run.
-test-all: $(if $(ARGS),$(READY),test) ## Run also the tests of every fault, page and wheel
+# After `make test`, whose tests are not run again (FIRST= leaves them out); with ARGS both tiers are
+# one run.
+FIRST := test
+test-all: $(READY) $(if $(ARGS),,$(FIRST)) ## Run also the tests of every fault, page and wheel
 	@$(PYTEST) -m '$(if $(ARGS),,thorough and )not nightly and not benchmark' $(ARGS)
 
 nightly: $(if $(ARGS),$(READY),test-all) ## Run also chaos, simulation, every processor and width (hours)
