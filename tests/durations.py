@@ -23,7 +23,7 @@ from tests.run import Cost, children
 
 _FOLDER = Path(tempfile.gettempdir()) / f"murmurec-durations-{os.getuid()}"
 _TICKS = os.sysconf("SC_CLK_TCK")
-_MOST_FILES, _MOST_TESTS = 25, 15
+_MOST_FOLDERS, _MOST_FILES, _MOST_TESTS = 15, 12, 10
 
 
 @dataclass(frozen=True)
@@ -94,10 +94,12 @@ def page(rows: list[Taken], cost: Cost) -> str:
         [
             "# Where the time of `make test` goes",
             "",
-            f"{len(rows):,} tests; {cost}. Written by `make durations`; processors differ by more",
+            f"{len(rows):,} tests; {cost}.",
+            "",
+            "Written by `make durations`, the costliest rows of each. Processors differ by more",
             "than two, so compare loops and shares. The broker's time is in the first line alone.",
             "",
-            *_table("folder", folders, len(folders)),
+            *_table("folder", folders, _MOST_FOLDERS),
             *_table("file", files, _MOST_FILES),
             *_table("test", {row.test: [row] for row in rows}, _MOST_TESTS),
         ]
