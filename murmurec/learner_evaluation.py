@@ -16,6 +16,7 @@ from producers.scale import Scale
 from stream_app import evaluation
 from stream_app.evaluation import EvaluationResult
 from stream_app.models.factorization.channels import Channels
+from stream_app.models.factorization.hybrid import SHARED_PART, HybridLearner
 from stream_app.models.factorization.learner import LearnerSpec
 from stream_app.models.factorization.presence_rates import PresenceRates
 from stream_app.models.neighborhood.co_rated import build_for_evaluation
@@ -79,6 +80,8 @@ class Evaluation:
             self._scope = scope_of(options.scope, catalogue, chosen, protocol)
         self._channels = Channels.from_mechanisms([chosen])
         entities = self._people + (self._scope or catalogue)
+        if model == HybridLearner.name:  # a row of its own for each, as by default in a worker
+            entities += entities // (SHARED_PART - 1) + 1
         self._learner = build_for_evaluation(
             model, self._channels, sizes_of(entities, factors, options.depth, seed)
         )
@@ -136,7 +139,7 @@ def sizes_of(entities: int, factors: int, depth: int, seed: int) -> LearnerSpec:
         factors=factors,
         depth=depth,
         sketch_bytes=max(entities, depth) * factors * _CELL_BYTES,
-        scalars_bytes=max(64, 64 * entities),
+        scalars_bytes=max(64, 128 * entities),
         seed=seed,
     )
 

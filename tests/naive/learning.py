@@ -293,8 +293,9 @@ class Learner:
             e, rho, probability = decode(rhat, V, channel, z, absent, g)
         if e * e > k.clip or not learn:
             return predicted, e, e * e > k.clip, probability
-        self.v.add(0, user, vu / S * (e * q - k.user_shrink * rho * p))
-        self.v.add(1, item, vi / S * (e * p - k.item_shrink * rho * q))
+        gu, gi = vu * (1 + k.early_gain * sbu), vi * (1 + k.early_gain * sbi)
+        self.v.add(0, user, gu / S * (e * q - k.user_shrink * rho * p))
+        self.v.add(1, item, gi / S * (e * p - k.item_shrink * rho * q))
         gain = self.mean_variance / (S + self.mean_variance)
         self.mean = min(max(self.mean + gain * e, 1), 5)
         self.mean_variance -= gain * self.mean_variance * rho

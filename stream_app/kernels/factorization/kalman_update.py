@@ -6,14 +6,17 @@
     e, rho   from the posterior (`channel_posterior.py`)         a clean report: e = r - t, rho = 1
     mu  += k e,  vmu -= k vmu rho,                       k = vmu / (S + vmu)
     b   += (vb / S)(e - lamb rho b),                     vb += c vb0 - vb^2 rho / S
-    p   += (vu / S)(e q - lam rho p),                    vu -= kappa vu^2 |q|^2 rho / S
-    q   += (vi / S)(e p - lam rho q), p before the step, vi -= kappa vi^2 |p|^2 rho / S
+    p   += (gu / S)(e q - lam rho p),                    vu -= kappa vu^2 |q|^2 rho / S
+    q   += (gi / S)(e p - lam rho q), p before the step, vi -= kappa vi^2 |p|^2 rho / S
+    g    = v (1 + h vb / vb0)                            the gain of a vector, h = `early_gain`
 
 The report's noise enters through e and rho alone: an uninformative report changes estimates and
 variances little. For rho = 1 it is the clean learner. rho may be negative: a surprising report
 raises the variances, never above their initial value. Users and items change: each rating adds the
 share c of the first variance vb0 to that of its two biases, as a random walk does (Kalman 1960), so
-that vb settles at sqrt(c vb0 S / rho) and the past is forgotten. A cell that may be empty counts as
+that vb settles at sqrt(c vb0 S / rho) and the past is forgotten. The variance of a vector hardly
+falls before vectors have a length, so a vector moves further while the bias of its entity is
+uncertain: search, then converge (Darken & Moody 1991). A cell that may be empty counts as
 the fraction of a rating that its prior says. An event with e^2 > clip is refused: nothing changes.
 
 Functions here work on numbers and short vectors; the event loops of the layouts call them.
@@ -47,6 +50,12 @@ def dot(p, q):
 def move(p, q, along, back):
     """Return along * q - back * p, the step of vector p."""
     return add(scale(q, np.float32(along)), scale(p, np.float32(-back)))
+
+
+@njit(cache=True, nogil=True, inline="always")
+def vector_gain(variance, bias_share, k):
+    """Return g of a vector whose entity has this share of its first bias variance left."""
+    return variance * (1.0 + k.early_gain * np.float64(bias_share))
 
 
 @njit(cache=True, nogil=True, inline="always")

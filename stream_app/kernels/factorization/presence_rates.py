@@ -4,10 +4,17 @@ A report z of a channel that protects presence has weight y(z), unbiased for 1[t
 and its channel an information g, one over the variance of y. With sums over the reports so far
 
     r    = (R0 r0 + sum g y) / (R0 + sum g)                    the overall rate
-    r_i  = (k r + sum_i g y) / (k + sum_i g),  k = 1 / (s r)^2    of item i, shrunken, s = 0.5
+    r_i  = (k r + sum_i g y) / (k + sum_i g),  k = 1 / (q - r^2)  of item i, shrunken
+    q    = (A + (1 + 1/4) / r^2) / (B + 1 / r^4)                   the mean square of items' rates
     f_u  = activity of user u: a priori ln f is normal with deviation 0.9 and E f = 1, and
            sum_u g y has mean f sum_u g r_i and variance sum_u g; the posterior mean on a grid
     prior = f_u r_i                                            that there is a rating, clipped
+
+A and B are the sums of g y sum_i g y and of g sum_i g over all cells, sum_i over the item's cells
+before: the noise of two reports is independent, so A / B is unbiased for q. A priori the rates
+deviate by r / 2, and q - r^2 is held within .05 r^2 .. 9 r^2. A rate shrunk too much is more than
+a loss of precision: where the prior is below the true rate, decoding moves the item away from
+mid-scale.
 
 The mean rating is found in the same way. value(z) is unbiased for the rating where there is one and
 for 0 where there is none, so with V = sum g value, W = sum g y over all cells
@@ -28,9 +35,9 @@ A whole record is counted before the priors of its cells are computed, and recor
 order, so the result does not depend on batch boundaries.
 
 tags (S,) uint32, sums (S, 3) float64: a slot for each user and item (`bias_table.slot_of`) with the
-sums of g y, of g, and (users) of g r_i; overall (7,) float64, over everything: g y, g, g value, the
-squares and the product of the first and the third, and v of the last start, 0 for none. What is
-about to be written is marked in the `..._pages` of its array (`dirty_pages.py`).
+sums of g y, of g, and (users) of g r_i; overall (9,) float64, over everything: g y, g, g value, the
+squares and the product of the first and the third, v of the last start, 0 for none, A and B. What
+is about to be written is marked in the `..._pages` of its array (`dirty_pages.py`).
 """
 
 from __future__ import annotations
@@ -47,11 +54,13 @@ from stream_app.kernels.machine.hashing import hash64
 FIRST_RATE, FIRST_INFORMATION = 0.1, 100.0
 LEAST, MOST = 0.001, 0.95  # of a rate and of a prior
 ITEM_SPREAD, USER_SPREAD = 0.5, 0.9
+LEAST_SPREAD, MOST_SPREAD = 0.05, 9.0  # of q - r^2, in r^2
 LOG_ACTIVITY = np.arange(-30, 21) / 10.0  # the grid of ln f
 ACTIVITY = np.exp(LOG_ACTIVITY).round(12)  # the last bits of exp differ between machines
 LOG_PRIOR = -((LOG_ACTIVITY + USER_SPREAD**2 / 2) ** 2) / (2 * USER_SPREAD**2)
 PRESENT, INFORMATION, EXPECTED = 0, 1, 2  # places in a row of `sums`
 VALUE, PRESENT_SQUARED, VALUE_SQUARED, PRODUCT, LAST = 2, 3, 4, 5, 6  # further ones in `overall`
+PAIRS, PAIRED = 7, 8  # A and B
 FIRST_MEAN, FIRST_VARIANCE = 3.85, 0.25  # stars, and stars squared
 MOST_STARTS = 64  # of all time: 4^-64 is below the last bit of any variance
 
@@ -113,6 +122,14 @@ def next_start(overall):
 
 
 @njit(cache=True, nogil=True)
+def spread(overall, r):
+    """Return q - r^2, the variance of the items' rates around the overall rate r."""
+    per = 1.0 / (r * r)
+    q = (overall[PAIRS] + (1.0 + ITEM_SPREAD * ITEM_SPREAD) * per) / (overall[PAIRED] + per * per)
+    return _clipped(q - r * r, LEAST_SPREAD * r * r, MOST_SPREAD * r * r)
+
+
+@njit(cache=True, nogil=True)
 def count_and_estimate(
     tags, sums, overall, tags_pages, sums_pages, salts, starts, information, weight, value,
     counts, users, items, reports, channels, priors, found,
@@ -142,6 +159,8 @@ def count_and_estimate(
             x = g * value[row]
             i = _claimed_slot(tags, tags_pages, hash64(items[n] + salts[1]))
             touch_triple(sums_pages, i, WORDS)
+            overall[PAIRS] += y * sums[i, PRESENT]
+            overall[PAIRED] += g * sums[i, INFORMATION]
             sums[i, PRESENT] += y
             sums[i, INFORMATION] += g
             sums[u, PRESENT] += y
@@ -161,7 +180,7 @@ def count_and_estimate(
             overall[LAST] = variance
         present = FIRST_INFORMATION * FIRST_RATE + overall[PRESENT]
         r = _clipped(present / (FIRST_INFORMATION + overall[INFORMATION]), LEAST, MOST)
-        k = 1.0 / (ITEM_SPREAD * r * ITEM_SPREAD * r)
+        k = 1.0 / spread(overall, r)
         for n in range(begin, end):
             i = _claimed_slot(tags, tags_pages, hash64(items[n] + salts[1]))
             rate = (k * r + sums[i, PRESENT]) / (k + sums[i, INFORMATION])

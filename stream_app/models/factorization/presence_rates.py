@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from stream_app.kernels.factorization.erase import forget_sums
 from stream_app.kernels.factorization.presence_rates import (
-    LAST,
     MOST_STARTS,
+    PAIRED,
     count_and_estimate,
 )
 from stream_app.models.factorization.channels import Channels
@@ -52,7 +52,7 @@ class PresenceRates(FixedArrays):
         super().__init__()
         self._tags = self.keep("tags", np.zeros(slots, np.uint32))
         self._sums = self.keep("sums", np.zeros((slots, 3)))
-        self._overall = self.keep("overall", np.zeros(LAST + 1))
+        self._overall = self.keep("overall", np.zeros(PAIRED + 1))
         self.starts: list[Start] = []
         self._pages = self.maps()
         self._seeds = np.array([derive_seed(seed, USERS), derive_seed(seed, ITEMS)], np.uint64)

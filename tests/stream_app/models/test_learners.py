@@ -311,7 +311,7 @@ def test_sizes_that_cannot_be_are_refused(model: str, wrong: dict[str, int]) -> 
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"noise": 0.0}, {"clip": 0.0}, {"clip": float("nan")}, {"coupling": 1.0},
+    [{"noise": 0.0}, {"clip": 0.0}, {"clip": float("nan")}, {"coupling": 1.0}, {"early_gain": 1.1},
      {"user_variance": -1.0}, {"bias_shrink": float("nan")}, {"prior_variance": 0.05}],
 )  # fmt: skip
 def test_parameters_that_break_the_filter_are_refused(wrong: dict[str, float]) -> None:

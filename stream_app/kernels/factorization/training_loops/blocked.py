@@ -29,6 +29,7 @@ from stream_app.kernels.factorization.kalman_update import (
     read_exactly,
     step_mean,
     step_scalars,
+    vector_gain,
     within,
 )
 from stream_app.kernels.factorization.posterior.channel_posterior import (
@@ -129,12 +130,14 @@ def blocked_loop(D, K):
             per_S = 1.0 / S
             along = per_S * e
             back = per_S * rho
+            gu = vector_gain(vu, scalars[su, BIAS_SHARE], k)
+            gi = vector_gain(vi, scalars[si, BIAS_SHARE], k)
             if not marked:
                 mark(C_pages, at_u, x, D, K)
                 mark(C_pages, at_i, x, D, K)
                 touch_triple(scalars_pages, su, FLOATS)
-            step_p = move(p, q, vu * along, vu * back * k.user_shrink)
-            step_q = move(q, p, vi * along, vi * back * k.item_shrink)
+            step_p = move(p, q, gu * along, gu * back * k.user_shrink)
+            step_q = move(q, p, gi * along, gi * back * k.item_shrink)
             write_blocked(C, at_u, words_u, x, D, K, step_p)
             write_blocked(C, at_i, words_i, x, D, K, step_q)
             mean, mean_variance = step_mean(mean, mean_variance, e, rho, S)

@@ -18,6 +18,7 @@ from stream_app.kernels.factorization.kalman_update import (
     read_exactly,
     step_mean,
     step_scalars,
+    vector_gain,
     within,
 )
 from stream_app.kernels.factorization.posterior.channel_posterior import (
@@ -135,13 +136,15 @@ def dense_loop(D):
             per_S = 1.0 / S
             along = per_S * e
             back = per_S * rho
+            gu = vector_gain(vu, scalars_u[u, BIAS_SHARE], k)
+            gi = vector_gain(vi, scalars_i[i, BIAS_SHARE], k)
             if not marked or u == counts[0] or i == counts[1]:
                 touch_floats(vectors_u_pages, u * D, D)
                 touch_floats(vectors_i_pages, i * D, D)
                 touch_triple(scalars_u_pages, u, FLOATS)
                 touch_triple(scalars_i_pages, i, FLOATS)
-            store(vectors_u, u * D, add(p, move(p, q, vu * along, vu * back * k.user_shrink)))
-            store(vectors_i, i * D, add(q, move(q, p, vi * along, vi * back * k.item_shrink)))
+            store(vectors_u, u * D, add(p, move(p, q, gu * along, gu * back * k.user_shrink)))
+            store(vectors_i, i * D, add(q, move(q, p, gi * along, gi * back * k.item_shrink)))
             mean, mean_variance = step_mean(mean, mean_variance, e, rho, S)
             step_scalars(
                 scalars_u, u, e, rho, per_S, qq, k, k.user_bias_variance, k.user_variance,

@@ -24,6 +24,7 @@ from stream_app.kernels.factorization.kalman_update import (
     read_exactly,
     step_mean,
     step_scalars,
+    vector_gain,
     within,
 )
 from stream_app.kernels.factorization.posterior.channel_posterior import (
@@ -131,8 +132,10 @@ def hybrid_loop(D):
             per_S = 1.0 / S
             along = per_S * e
             back = per_S * rho
-            step_p = move(p, q, vu * along, vu * back * k.user_shrink)
-            step_q = move(q, p, vi * along, vi * back * k.item_shrink)
+            gu = vector_gain(vu, scalars[su, BIAS_SHARE], k)
+            gi = vector_gain(vi, scalars[si, BIAS_SHARE], k)
+            step_p = move(p, q, gu * along, gu * back * k.user_shrink)
+            step_q = move(q, p, gi * along, gi * back * k.item_shrink)
             overall[MEAN], overall[MEAN_VARIANCE] = step_mean(
                 overall[MEAN], overall[MEAN_VARIANCE], e, rho, S
             )

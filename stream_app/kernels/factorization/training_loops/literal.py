@@ -26,6 +26,7 @@ from stream_app.kernels.factorization.kalman_update import (
     read_exactly,
     step_mean,
     step_scalars,
+    vector_gain,
     within,
 )
 from stream_app.kernels.factorization.posterior.channel_posterior import (
@@ -104,8 +105,10 @@ def literal_loop(D, K):
             per_S = 1.0 / S
             along = per_S * e
             back = per_S * rho
-            store(a, 0, move(p, q, vu * along, vu * back * k.user_shrink))
-            store(b, 0, move(q, p, vi * along, vi * back * k.item_shrink))
+            gu = vector_gain(vu, scalars[su, BIAS_SHARE], k)
+            gi = vector_gain(vi, scalars[si, BIAS_SHARE], k)
+            store(a, 0, move(p, q, gu * along, gu * back * k.user_shrink))
+            store(b, 0, move(q, p, gi * along, gi * back * k.item_shrink))
             write_literal(C, C_pages, D, K, at_u, signs_u, a)
             write_literal(C, C_pages, D, K, at_i, signs_i, b)
             overall[MEAN], overall[MEAN_VARIANCE] = step_mean(
