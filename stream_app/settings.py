@@ -277,7 +277,7 @@ class Settings(BaseSettings):
         description="items of which pairs are counted, the most rated; 0: no pairs, no lists",
     )
     recent_items: int = Field(
-        128,
+        256,
         ge=16,
         le=1024,
         multiple_of=16,

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from stream_app.kernels.stream.high_water_marks import LATE
 from stream_app.log.ledger import ledger_array
+from stream_app.models.cooccurrence.older_parts import complete
 from stream_app.models.factorization import transfer
 from stream_app.models.factorization.base import ITEM, USER
 from stream_app.models.factorization.factory import build_durable
@@ -31,6 +32,7 @@ from stream_app.wire.limits import MAX_SEQ
 
 Arrays = dict[str, NDArray[Any]]
 _COUNTED_SINCE = 7  # the state format from which on reports are counted by mechanism
+_FEEDS = "rated_", "reported_", "co_rated_"
 _HASHED = frozenset({"learner", "seen", "presence", "frequencies", "second_moment"})
 _SELECTING = ("clip", "items_most")
 _LEARNER = ("model", "factors", "depth", "sketch_bytes", "scalars_bytes")
@@ -72,6 +74,7 @@ class Migration:
         names = ", ".join(mechanism.id for mechanism in replica.spec.mechanisms)
         self._same_mechanisms = self._settings.get("mechanisms") == names
         self._counts = CountMinSketch(seed=int(self._settings.get("seed", 1)))
+        self._completed: dict[str, str] = {}
         self._rows_kept = {"items": False, "reported_items": False, "marks": False}
         self.reports: list[PartReport] = []
 
@@ -80,8 +83,7 @@ class Migration:
         if given := self._given("frequencies"):
             self._counts.load(given)
         first = ("frequencies", "marks", "items", "reported_items", "learner")
-        feeds = ("rated_", "reported_", "co_rated_")
-        pairs = [n for n in self._parts if n.startswith(feeds) and n not in first]
+        pairs = [n for n in self._parts if n.startswith(_FEEDS) and n not in first]
         rest = [n for n in self._parts if n not in {*first, *pairs}]
         for name in (*first, *rest):
             if name in self._parts:
@@ -99,8 +101,9 @@ class Migration:
     def _given(self, name: str) -> Arrays:
         split = ((key.partition("."), array) for key, array in self._model.items())
         given = {key: array for (part, _, key), array in split if part == name}
-        if name.endswith("_lists"):
-            given.setdefault("free", np.zeros(2, np.int32))  # before state format 6: no free block
+        if name == "presence" and given:  # before state format 10: no products of reports
+            missing = len(self._parts[name].arrays()["overall"]) - len(given["overall"])
+            given["overall"] = np.pad(given["overall"], (0, max(missing, 0)))
         if name == "marks" and not (self._same_seed and self._same_mechanisms):
             # Digests of contents have the seed and the places of the mechanisms in them: an event
             # that is sent once more would pass for another one of its number.
@@ -135,6 +138,8 @@ class Migration:
     def _loads(self, name: str, given: Arrays) -> bool:
         """Load a part if its arrays fit, and return whether they do."""
         try:
+            if name.startswith(_FEEDS):
+                self._completed[name] = complete(name, given, self._parts[name].arrays())
             self._parts[name].load(given)
         except (ValueError, KeyError):
             return False
@@ -202,7 +207,7 @@ class Migration:
         reason = ""
         if not all(self._given(name).keys() - {"free"} for name in names):
             reason = "the snapshot has no such part"
-        elif not any(each.part == "rated_head" and each.fate is Fate.CARRIED
+        elif not any(each.part == "rated_head" and each.fate is not Fate.EMPTY
                      for each in self.reports):  # fmt: skip
             reason = "the slots of items have changed"
         elif not self._same_mechanisms:
@@ -220,7 +225,9 @@ class Migration:
             for name in names:
                 self._parts[name].load(blank[name])
         for name in names:
-            self._report(name, Fate.EMPTY if reason else Fate.CARRIED, reason or "equal layout")
+            completed = "" if reason else self._completed[name]
+            fate = Fate.EMPTY if reason else Fate.CONVERTED if completed else Fate.CARRIED
+            self._report(name, fate, reason or completed or "equal layout")
 
     # --- the learner ----------------------------------------------------------------------
 

@@ -1,7 +1,8 @@
 """Which ratings of the log count as pairs of items, in two feeds that never mix.
 
     rated      ratings whose presence is public (rr, partition, none), each with the probability
-               that it is a like; lists of the newest `recent_items` items of the head
+               that it is a like; lists of the newest `recent_items` items of the head, with their
+               visits: which of them one day has brought, and which came one by one
     reported   cells of one mechanism that protects presence, the first of the allow-list: reports
                other than "missing" or "not liked" count 1, though many are fakes; lists of all of
                them
@@ -38,6 +39,7 @@ from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.learner import UpdateResult
 from stream_app.models.paged_arrays import StatePart
 from stream_app.ranking.pair_counts import WEIGHT_ONE
+from stream_app.ranking.visit_events import VisitSample
 from stream_app.state.high_water_marks import HighWaterMarks
 from stream_app.state.known_items import KnownItems
 from stream_app.state.rating_columns import RatingColumns, Records
@@ -45,6 +47,16 @@ from stream_app.state.spec import StateSpec
 
 Keys = NDArray[np.uint64]
 Rows = NDArray[np.int64]
+
+
+class DeviceHistory(NamedTuple):
+    """What the state knows of one device, oldest first, (m,) each: the items, and the other columns
+    of `DeviceItems`."""
+
+    keys: Keys
+    weights: NDArray[np.float32]
+    visits_ago: Rows
+    ages: NDArray[np.float32]
 
 
 class RatedValues(NamedTuple):
@@ -92,6 +104,15 @@ class PairFeeds:
         """How many reports were counted in both feeds."""
         return sum(feed.reports for feed in (self.rated, self.reported) if feed is not None)
 
+    @property
+    def changes(self) -> int:
+        """How many slots of the heads have changed hands."""
+        return sum(feed.changes for feed in (self.rated, self.reported) if feed is not None)
+
+    def visit_samples(self) -> tuple[VisitSample, VisitSample] | None:
+        """Return the lists of some devices with their visits; None without public ratings."""
+        return None if self.rated is None else self.rated.visit_samples()
+
     def count_rated(
         self,
         records: Records,
@@ -107,7 +128,8 @@ class PairFeeds:
         self.rated.extend(int(rows.max(initial=-1)) + 1, int(devices.max()) + 1)
         skipped = cells.held_out | update.clipped | (rows < 0)
         columns = RecordColumns(
-            devices, records.counts, rows, cells.channels, cells.reports, update.predicted, skipped,
+            devices, records.counts, records.days, rows, cells.channels, cells.reports,
+            update.predicted, skipped,
         )  # fmt: skip
         self.rated.count(columns)
         if self.co_ratings is not None:
@@ -156,8 +178,8 @@ class PairFeeds:
         self.reported.extend(len(self.scope), int(devices.max()) + 1)
         self.reported.count(
             RecordColumns(
-                devices, records.counts, rows, cells.channels, cells.reports, predicted,
-                cells.held_out | (rows < 0),
+                devices, records.counts, records.days, rows, cells.channels, cells.reports,
+                predicted, cells.held_out | (rows < 0),
             )
         )  # fmt: skip
 
@@ -170,14 +192,14 @@ class PairFeeds:
         if self.reported is not None and self.scope is not None:
             self.reported.extend(len(self.scope), len(marks))
 
-    def end_round(self, items: KnownItems) -> Rows:
+    def end_round(self, items: KnownItems, days: tuple[int, int] | None) -> Rows:
         """Elect the heads where that is due, and give rows to items that wait for one; return the
-        rows of `items` that have another item now."""
+        rows of `items` that have another item now. days: those that the cut accepts."""
         if self.reported is not None and self.scope is not None:
-            _end_round(self.reported, self.scope)
+            _end_round(self.reported, self.scope, days)
         if self.rated is None:
             return items.end_round(np.empty(0, np.int16))
-        return _end_round(self.rated, items, self.co_ratings)
+        return _end_round(self.rated, items, days, self.co_ratings)
 
     def clear(self, device: int) -> None:
         """Empty the lists of a device (row)."""
@@ -191,15 +213,16 @@ class PairFeeds:
             if feed is not None and len(devices):
                 feed.release(devices)
 
-    def history(
-        self, device: int, items: KnownItems, *, reported: bool
-    ) -> tuple[Keys, NDArray[np.float32]]:
-        """Return the items of a device in a feed, oldest first, and their weights."""
+    def history(self, device: int, items: KnownItems, *, reported: bool) -> DeviceHistory:
+        """Return the items of a device in a feed."""
         feed, directory = (self.reported, self.scope) if reported else (self.rated, items)
         if feed is None or directory is None:
-            return np.empty(0, np.uint64), np.empty(0, np.float32)
-        rows, weights = feed.history(device)
-        return directory.keys[rows], weights
+            none = np.empty(0, np.int64)
+            return DeviceHistory(
+                np.empty(0, np.uint64), np.empty(0, np.float32), none, np.empty(0, np.float32)
+            )
+        rows, weights, visits_ago, ages = feed.history(device)
+        return DeviceHistory(directory.keys[rows], weights, visits_ago, ages)
 
     def rated_values(self, device: int, items: KnownItems) -> RatedValues:
         """Return what a device has rated, for co-ratings; empty without them."""
@@ -266,9 +289,14 @@ class PairFeeds:
         return feeds + (self.scope.memory_bytes if self.scope is not None else 0)
 
 
-def _end_round(feed: ItemPairs, items: KnownItems, co_ratings: CoRatings | None = None) -> Rows:
+def _end_round(
+    feed: ItemPairs,
+    items: KnownItems,
+    days: tuple[int, int] | None,
+    co_ratings: CoRatings | None = None,
+) -> Rows:
     """End a round of one feed; an item with a slot of the head keeps its row."""
-    slots = feed.elect(items.keys)
+    slots = feed.elect(items.keys, days)
     if co_ratings is not None and len(slots):
         co_ratings.clear_slots(slots)
     replaced = items.end_round(feed.head.slots)

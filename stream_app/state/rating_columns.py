@@ -31,11 +31,12 @@ class RatingColumns(NamedTuple):
 
 class Records(NamedTuple):
     """Records in log order: devices (n, 2), mechanisms (n,) by place in the allow-list, cells (n,)
-    of each."""
+    of each, and days (n,)."""
 
     devices: NDArray[np.uint64]
     mechanisms: NDArray[np.uint8]
     counts: NDArray[np.int64]
+    days: NDArray[np.int64]
 
     def at(self, selected: NDArray[np.bool_]) -> Records:
         """Return the selected records."""

@@ -59,6 +59,7 @@ from stream_app.models.sketches.count_min import CountMinSketch
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.ranking.pair_counts import PairCounts
 from stream_app.ranking.similarity.table import CoRatingTable
+from stream_app.ranking.visit_events import VisitSample
 from stream_app.state.campaigns.part import CampaignPart
 from stream_app.state.campaigns.standing import Ignored
 from stream_app.state.digests import digest
@@ -66,7 +67,7 @@ from stream_app.state.erasures import ErasedDevices, words_of
 from stream_app.state.high_water_marks import HighWaterMarks
 from stream_app.state.known_items import KnownItems
 from stream_app.state.outcome import BatchOutcome
-from stream_app.state.pair_feeds import PairFeeds, RatedValues
+from stream_app.state.pair_feeds import DeviceHistory, PairFeeds, RatedValues
 from stream_app.state.rating_columns import NO_MISSING, MissingReports, RatingColumns, Records
 from stream_app.state.spec import StateSpec
 from stream_app.wire import REASON_CODE, Batch, CampaignEntry, Reason
@@ -126,7 +127,7 @@ class Replica:
             batch.devices, batch.seqs, batch.epochs, reasons == 0, self._contents(batch, cells)
         )
         applied = outcomes == APPLIED
-        records = Records(batch.devices, batch.mechanisms, batch.counts)
+        records = Records(batch.devices, batch.mechanisms, batch.counts, batch.epochs.copy())
         duplicates = 0
         if not applied.all():
             reasons = np.where(outcomes == JUMPED, _SEQ_JUMP, reasons)
@@ -244,7 +245,7 @@ class Replica:
         rows that have another item now."""
         self.marks.accept(days)
         self.pairs.release(self.marks.evict())
-        replaced = self.pairs.end_round(self.items)
+        replaced = self.pairs.end_round(self.items, days)
         self.cut, self.end_offsets = number, tuple(end_offsets)
         self.ledger.end_round(self.end_offsets)
         return replaced
@@ -267,8 +268,9 @@ class Replica:
         """Reject a device from now on and clear its own data; return whether it was known.
 
         Cleared: its vector and scalars in the learner, which then treats it as an unknown user; its
-        sums in the presence rates; its high-water mark; the lists of its recent items; in the
-        co-ratings all that it has rated, so that they are those of a log without it.
+        sums in the presence rates; its high-water mark; the lists of its recent items, with its
+        visits and likes; in the co-ratings all that it has rated, so that they are those of a log
+        without it.
 
         Remaining: its pseudonym, in the ledger, in the marks and (half of it) as the key of a dense
         row or the tag of a slot; the bits of its pairs in the seen filter, from which a reader who
@@ -294,12 +296,10 @@ class Replica:
         self.pairs.clear(int(self.marks.rows(words.reshape(1, 2))[0]))
         return True
 
-    def history(
-        self, device: bytes, *, reported: bool = False
-    ) -> tuple[NDArray[np.uint64], NDArray[np.float32]]:
-        """Return the head items that a device has rated, oldest first, and their weights, 1 for a
-        certain like; both (m,), empty for an unknown device. `reported`: those of its reports that
-        protect presence, all of weight 1."""
+    def history(self, device: bytes, *, reported: bool = False) -> DeviceHistory:
+        """Return the head items that a device has rated, oldest first, with weights, visits and
+        ages; empty for an unknown device. `reported`: those of its reports that protect presence,
+        all of weight 1 and of one age."""
         row = int(self.marks.rows(words_of(device).reshape(1, 2))[0])
         return self.pairs.history(row, self.items, reported=reported)
 
@@ -310,6 +310,11 @@ class Replica:
         more devices are in the latter.
         """
         return self.pairs.snapshot(self.items, self.cut)
+
+    def visit_samples(self) -> tuple[VisitSample, VisitSample] | None:
+        """Return lists of devices with their visits, for another thread, from which the weights of
+        the two lists are learned; None where no presence is public. Call it at a cut."""
+        return self.pairs.visit_samples()
 
     def pair_counts(self) -> PairCounts | None:
         """Return `pair_snapshot` in symmetric form, which takes tens of milliseconds."""

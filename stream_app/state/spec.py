@@ -21,7 +21,7 @@ from stream_app.wire import Intake
 from stream_app.wire.signatures import Signatures
 
 # Raised with every change of the state that a log produces, or of its layout.
-STATE_FORMAT = 9
+STATE_FORMAT = 10
 DEVICES = "open", "signed"
 UNNAMED = {"co_ratings": "False"}
 """Settings with the value that a digest does not name: a state without them is that of before."""
@@ -46,7 +46,7 @@ class StateSpec:
     clip: float = float("inf")
     held_out: float = 0.05
     head_items: int = 2048
-    recent_items: int = 128
+    recent_items: int = 256
     co_ratings: bool = False
     items_most: int = 1 << 18
     seed: int = 1

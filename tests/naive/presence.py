@@ -26,6 +26,7 @@ class Presence:
     def __init__(self) -> None:
         self.present = 10.0  # the overall rate starts at .1, with the information 100
         self.information = 100.0
+        self.pairs: list[tuple[float, float]] = []  # products of reports of an item
         self.items: dict[int, list[float]] = defaultdict(lambda: [0.0, 0.0])
         self.users: dict[int, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
 
@@ -35,6 +36,8 @@ class Presence:
         """Count the cells of one record and return the prior of each."""
         counts = self.users[user]
         for item, weight in zip(items, weights, strict=True):
+            present, counted = self.items[item]
+            self.pairs.append((information * weight * present, information * counted))
             self.items[item][0] += information * weight
             self.items[item][1] += information
             self.present += information * weight
@@ -42,7 +45,10 @@ class Presence:
             counts[0] += information * weight
             counts[1] += information
         overall = held(self.present / self.information, 0.001, 0.95)
-        k = 1 / (0.5 * overall) ** 2
+        square = overall**2
+        products, informations = (math.fsum(pair[n] for pair in self.pairs) for n in (0, 1))
+        mean_square = (products + 1.25 / square) / (informations + 1 / square**2)
+        k = 1 / held(mean_square - square, 0.05 * square, 9 * square)
         rates = []
         for item in items:
             present, counted = self.items[item]

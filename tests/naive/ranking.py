@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -53,16 +52,12 @@ def history_sums(table: Any, slots: list[int], x: list[float]) -> list[float]:
     return found
 
 
-def recency(age: float, floor: float = 0.1) -> float:
-    return floor + (1 - floor) * math.exp(-age / 5)
-
-
-def following(ordered: Any, reports: Any) -> Table:
-    n = len(ordered)
+def following(counted: Any, reports: Any, users: float) -> Table:
+    n = len(counted)
     found = [[0.0] * n for _ in range(n)]
     for earlier in range(n):
         for later in range(n):
             if later != earlier:
-                mass = (reports[earlier] + 20) * (reports[later] + 20) ** 0.3
-                found[earlier][later] = ordered[later][earlier] / mass
+                mass = (reports[earlier] + 20) * ((reports[later] + 20) / users) ** 0.3
+                found[earlier][later] = counted[later][earlier] / mass
     return found

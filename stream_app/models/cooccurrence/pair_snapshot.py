@@ -22,7 +22,11 @@ class PairSnapshot:
 
     keys: NDArray[np.uint64]
     pairs: tuple[NDArray[np.uint16], NDArray[np.uint16]]
-    ordered: tuple[NDArray[np.uint16], NDArray[np.uint16]] | None
+    between: tuple[NDArray[np.uint16], NDArray[np.uint16]] | None
+    within: tuple[NDArray[np.uint16], NDArray[np.uint16]] | None
+    recent: NDArray[np.float32]
+    recent_total: float
+    total: int
     moments: NDArray[np.int64]
     numbers: NDArray[np.int64]
     held_out: float
@@ -50,13 +54,16 @@ class PairSnapshot:
             # out of a device's sample, independently of each other.
             pairs *= devices / np.maximum(np.maximum(reports[:, None], reports), 1)
         np.fill_diagonal(pairs, squares)
-        ordered = None
-        if self.ordered is not None:
-            ordered = _whole(*self.ordered)
-            ordered /= np.float32(self.order_one)
-        return PairCounts(
-            self.keys, pairs, squares, weights, exposures, reports, ordered, self.channel, self.cut
+        between, within = (
+            None if table is None else _whole(*table) for table in (self.between, self.within)
         )
+        if within is not None:
+            within /= np.float32(self.order_one)
+        return PairCounts(
+            self.keys, pairs, squares, weights, exposures, reports, between, within,
+            self.recent, self.recent_total, float(self.total), float(devices),
+            self.channel, self.cut,
+        )  # fmt: skip
 
 
 def _whole(low: NDArray[np.uint16], high: NDArray[np.uint16]) -> NDArray[np.float32]:

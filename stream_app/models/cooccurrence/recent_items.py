@@ -46,17 +46,25 @@ class RecentItems(GrowingArrays):
         self.keep_growing("links", np.int32)
         self.keep("free", np.zeros(2, np.int32))
 
+    def extend_to(self, devices: int) -> None:
+        """Make room for the lists of so many devices."""
+        self.extend("ends", devices)
+
     def of_device(self, row: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the slots of a device's entries, oldest first, and the rest; empty without a
         list."""
+        entries = self._entries(row)
+        entries = entries[entries > 0]
+        return entries >> self._bits, entries & ((1 << self._bits) - 1)
+
+    def _entries(self, row: int) -> NDArray[np.int64]:
+        """Return a device's entries, oldest first, 0 for those of slots that were removed."""
         ring = self._ring(row)
         live = -(-int(self.room("ends")[row, ENTRIES]) // BLOCK) if ring else 0
         if not live:
-            return np.empty(0, np.int64), np.empty(0, np.int64)
+            return np.empty(0, np.int64)
         entries = self.room("blocks")[ring[-live:]].reshape(-1).astype(np.int64)
-        entries = entries[: int(self.room("ends")[row, ENTRIES])]
-        entries = entries[entries > 0]
-        return entries >> self._bits, entries & ((1 << self._bits) - 1)
+        return entries[: int(self.room("ends")[row, ENTRIES])]
 
     def _ring(self, row: int) -> list[int]:
         """Return the blocks of a device, the last one last."""

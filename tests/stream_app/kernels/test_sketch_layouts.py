@@ -74,7 +74,8 @@ def test_one_update_is_a_step_down_the_gradient(model):
 
     T = STILL.user_variance * q @ q + STILL.item_variance * p @ p
     T += STILL.coupling * d * STILL.user_variance * STILL.item_variance
-    gains = np.array([STILL.user_variance, STILL.item_variance]) / (STILL.noise + T)
+    gains = np.array([STILL.user_variance, STILL.item_variance]) * (1 + STILL.early_gain)
+    gains /= STILL.noise + T
     wanted = np.zeros_like(sketch.C)
     for side, key in ((0, 5), (1, 6)):
         for j, _, cell, _ in sketch.places(side, key):

@@ -26,6 +26,7 @@ def columns(records: list[Record], skipped: list[bool] | None = None) -> RecordC
     return RecordColumns(
         np.array([device for device, _ in records], np.int64),
         np.array([len(part) for _, part in records], np.int64),
+        np.zeros(len(records), np.int64),
         items,
         (rows // 5).astype(np.uint16),
         (rows % 5).astype(np.uint8),

@@ -122,7 +122,7 @@ def test_a_report_that_replaces_another_leaves_the_list_of_the_cut() -> None:
         zero = np.zeros(1, np.int64)
         made.count(
             RecordColumns(
-                zero, zero + 1, zero, np.full(1, CLEAN_CHANNEL, np.uint16),
+                zero, zero + 1, zero, zero, np.full(1, CLEAN_CHANNEL, np.uint16),
                 np.full(1, report, np.uint8), np.full(1, 3.0), np.zeros(1, np.bool_),
             )
         )  # fmt: skip

@@ -8,26 +8,38 @@ import numpy as np
 import pytest
 
 from stream_app.models.cooccurrence.item_pairs import ItemPairs, RecordColumns, check_pairs
+from stream_app.models.cooccurrence.like_weights import like_level
 from stream_app.models.factorization.channels import Channels
 from stream_app.privacy import registry
 from tests.naive import pairs as naive
 
-CHANNELS = Channels.from_mechanisms([registry.parse("none:16:inf")])
+CHANNELS = Channels.from_mechanisms([registry.parse("none:16:inf"), registry.parse("rr:16:1")])
+LIKES = [int(report >= like_level(16)) for report in range(16)]
 DEVICES = 7
-# The report is the weight, at any prediction: reports 0 .. 15.
-WEIGHTS = np.repeat(np.arange(16, dtype=np.uint8)[:, None], 21, axis=1)
+# The report is the weight, at any prediction and of either channel: reports 0 .. 15.
+WEIGHTS = np.repeat(np.tile(np.arange(16, dtype=np.uint8), 2)[:, None], 21, axis=1)
 Record = tuple[int, list[tuple[int, int]]]
 
 
-def columns(records: list[Record], skipped: list[bool] | None = None) -> RecordColumns:
-    """Return records of (device, [(item, weight)]) as columns; an item is its own row."""
+def columns(
+    records: list[Record],
+    skipped: list[bool] | None = None,
+    days: list[int] | None = None,
+    channels: list[int] | None = None,
+) -> RecordColumns:
+    """Return records of (device, [(item, weight)]), each of a day and a channel, as columns; an
+    item is its own row."""
     ratings = [rating for _, part in records for rating in part]
     items, reports = (np.array([r[c] for r in ratings], np.int64) for c in (0, 1))
     return RecordColumns(
         np.array([device for device, _ in records], np.int64),
         np.array([len(part) for _, part in records], np.int64),
+        np.array(days or [0] * len(records), np.int64),
         items,
-        np.zeros(len(items), np.uint16),
+        np.repeat(
+            np.array(channels or [0] * len(records), np.uint16),
+            [len(part) for _, part in records],
+        ),
         reports.astype(np.uint8),
         np.linspace(1, 5, len(items)),
         np.array(skipped or [False] * len(items), np.bool_),
@@ -61,25 +73,55 @@ def equal(fast: ItemPairs, slow: naive.Pairs, items: int) -> None:
     assert fast.head.used == used
     assert arrays["rows"].tolist() == slow.head + [-1] * (slow.size - used)
     assert arrays["counts"].tolist() == [slow.counts.get(i, 0) for i in range(items)]
-    assert arrays["totals"].tolist() == [slow.total, slow.elected]
-    assert arrays["numbers"].tolist() == [len(slow.devices), slow.arrived]
-    for name, table in (("pairs", slow.pairs), ("ordered", slow.ordered)):
+    assert arrays["recent"].tolist() == [slow.recent.get(i, 0) for i in range(items)]
+    assert arrays["totals"].tolist() == [
+        slow.total, slow.elected, slow.decayed, slow.steps, slow.day, slow.elected_day,
+        slow.changes,
+    ]  # fmt: skip
+    assert arrays["numbers"].tolist() == [len(slow.devices), *slow.after]
+    for name in ("pairs", "between", "within"):
         if name in arrays:
             whole = sums_of(arrays, name)
             nonzero = {(i, j): int(whole[i, j]) for i, j in np.argwhere(whole).tolist()}
-            assert nonzero == {pair: count for pair, count in table.items() if count}
+            assert nonzero == {pair: n for pair, n in getattr(slow, name).items() if n}
     wanted = [slow.moments.get(slot, [0, 0, 0]) for slot in range(slow.size)]
     assert arrays["moments"].tolist() == wanted
     for number in range(DEVICES):
-        entries = slow.devices[number].entries if number in slow.devices else []
+        own = slow.devices.get(number, naive.Device())
         slots, weights = fast.lists.of_device(number)
-        held = [entry for entry in entries if entry is not None]
+        held = [(entry.slot, entry.weight) for entry in own.entries if entry.slot >= 0]
         assert list(zip(slots.tolist(), weights.tolist(), strict=True)) == held
+        if fast.visits is not None:
+            visits_equal(fast, slow, number, own)
+
+
+def visits_equal(fast: ItemPairs, slow: naive.Pairs, device: int, own: naive.Device) -> None:
+    """Assert that two versions hold the same visits of a device."""
+    assert fast.visits is not None
+    visit, likes = (fast.visits.room(name)[device] for name in ("visits", "likes"))
+    present, before = own.of_visit(own.visit), own.of_visit(own.visit - 1)
+    channel = own.channels.copy().pop() if len(own.channels) == 1 and present else -1
+    wanted = [own.day, len(present), len(before), len(own.singles()), channel, own.step]
+    wanted.append(len(own.singles(1)))
+    if device in slow.devices:
+        assert visit.tolist()[:4] == wanted[:4]
+        if present:
+            assert visit.tolist()[4:] == wanted[4:]
+    newest = own.entries[::-1][:64]
+    assert [int(likes) >> k & 1 for k in range(len(newest))] == [e.like for e in newest]
+    history = fast.history(device)
+    live = [entry for entry in own.entries if entry.slot >= 0]
+    assert history.items.tolist() == [slow.head[entry.slot] for entry in live]
+    assert history.visits_ago.tolist() == [min(own.visit - entry.visit, 2) for entry in live]
+    singles = [entry for entry in own.singles() if entry.slot >= 0]
+    common = [len(singles) + (entry.visit < own.visit) for entry in live]
+    ages = [*common[: len(live) - len(singles)], *range(len(singles))[::-1]]
+    assert history.ages.tolist() == ages
 
 
 def made(size: int, recent: int, *, in_order: bool = True) -> tuple[ItemPairs, naive.Pairs]:
     fast = ItemPairs(CHANNELS, WEIGHTS, size, recent, one=15, in_order=in_order)
-    return fast, naive.Pairs(size, recent // 16, in_order=in_order)
+    return fast, naive.Pairs(size, recent // 16, in_order=in_order, likes=LIKES)
 
 
 @pytest.mark.parametrize("in_order", [True, False])
@@ -90,26 +132,31 @@ def test_every_step_leaves_what_the_obvious_version_has(
 ) -> None:
     """Lists wrap around, items come twice, slots change hands, devices are cleared."""
     fast, slow = made(size, recent, in_order=in_order)
-    keys = np.arange(60, dtype=np.uint64)
+    keys, day = np.arange(60, dtype=np.uint64), 0
     for _ in range(30):
         records = stream(rng, 25, 60)
         skipped = (rng.random(sum(len(part) for _, part in records)) < 0.1).tolist()
+        days = np.maximum(day + rng.integers(-2, 2, 25), 0).tolist()
+        channels = (rng.random(25) < 0.1).astype(int).tolist()
+        day += int(rng.integers(3))
         fast.extend(60, DEVICES)
-        fast.count(columns(records, skipped))
+        fast.count(columns(records, skipped, days, channels))
         left = iter(skipped)
-        for device, part in records:
+        for (device, part), own_day, channel in zip(records, days, channels, strict=True):
             # A skipped rating is part of its record and of nothing else.
             kept = [rating for rating in part if not next(left)]
-            slow.count(device, kept, alone=len(part) == 1)
+            slow.count(device, kept, alone=len(part) == 1, day=own_day, channel=channel)
         if rng.random() < 0.5:
-            fast.elect(keys)
-            slow.elect(60)
+            accepted = None if rng.random() < 0.5 else (day - 3, day)
+            fast.elect(keys, accepted)
+            slow.end_round(60, accepted)
         if rng.random() < 0.3:
             gone = int(rng.integers(DEVICES))
             fast.clear(gone)
             slow.clear(gone)
         equal(fast, slow, 60)
     assert slow.elected > 0
+    assert slow.steps > 0
 
 
 @pytest.mark.parametrize("first", [0, 2**16 - 1])
@@ -118,16 +165,18 @@ def test_sums_carry_into_their_upper_half_and_stay_at_their_limit(first: int) ->
     fast, slow = made(12, 32)
     fast.extend(60, DEVICES)
     tables = fast.parts()["moments"].arrays()
-    for name, value in (("pairs", 2**16 - 40), ("pairs_high", first), ("ordered_high", first)):
-        tables[name][:] = value
-    tables["ordered"][:] = 2**16 - 40
-    for pair in np.ndindex(12, 12):
-        slow.pairs[pair] = slow.ordered[pair] = (first << 16) + 2**16 - 40
-    for record in stream(np.random.default_rng(1), 100, 12):
-        fast.count(columns([record]))
-        slow.count(*record)
+    for name in ("pairs", "between", "within"):
+        tables[name][:], tables[f"{name}_high"][:] = 2**16 - 4, first
+        for pair in np.ndindex(12, 12):
+            getattr(slow, name)[pair] = (first << 16) + 2**16 - 4
+    for n, record in enumerate(stream(np.random.default_rng(1), 100, 12)):
+        for device in range(DEVICES if n % 25 == 0 else 0):
+            fast.clear(device)
+            slow.clear(device)
+        fast.count(columns([record], days=[n // 5]))
+        slow.count(*record, day=n // 5)
     equal(fast, slow, 60)
-    for name in ("pairs", "ordered"):
+    for name in ("pairs", "between", "within"):
         assert sums_of(tables, name).max() == naive.MOST if first else tables[f"{name}_high"].any()
 
 
@@ -177,12 +226,13 @@ def state(feed: ItemPairs) -> dict[str, bytes]:
 def test_the_state_does_not_depend_on_how_records_are_cut_up(
     at_a_time: int, rng: np.random.Generator
 ) -> None:
-    records = stream(rng, 400, 60)
+    records, days = stream(rng, 400, 60), np.sort(rng.integers(0, 20, 400)).tolist()
     whole, parts = made(24, 32)[0], made(24, 32)[0]
     for feed, step in ((whole, 400), (parts, at_a_time)):
         for start in range(0, 400, step):
+            part = slice(start, start + step)
             feed.extend(60, DEVICES)
-            feed.count(columns(records[start : start + step]))
+            feed.count(columns(records[part], days=days[part]))
         feed.elect(np.arange(60, dtype=np.uint64))
     assert state(parts) == state(whole)
 
@@ -207,10 +257,12 @@ def test_more_ratings_than_may_wait_leave_the_same_state(rng: np.random.Generato
 
 def counted_alike(records: list[Record], whole: ItemPairs, parts: ItemPairs, items: int) -> None:
     """Assert that counting all records at once and few at a time leaves the same state."""
+    days = [3 * n // 10 for n in range(len(records))]
     for feed, step in ((whole, len(records)), (parts, len(records) // 20)):
         feed.extend(items, DEVICES)
         for start in range(0, len(records), step):
-            feed.count(columns(records[start : start + step]))
+            part = slice(start, start + step)
+            feed.count(columns(records[part], days=days[part]))
     assert state(parts) == state(whole)
 
 
@@ -221,13 +273,16 @@ def test_a_carry_marks_the_page_of_the_upper_half() -> None:
     feed.count(columns([(0, [(item, 15) for item in range(600)])]))
     part = feed.parts()["moments"]
     arrays, pages = part.arrays(), part.dirty_pages()
-    arrays["pairs"][:] = arrays["ordered"][:] = 2**16 - 1
+    for name in ("pairs", "between", "within"):
+        arrays[name][:] = 2**16 - 1
     for bits in pages.values():
         bits[:] = 0
     feed.clear(0)
+    feed.count(columns([(0, [(599, 15)]), (0, [(0, 15)]), (0, [(598, 15)])], days=[0, 1, 2]))
+    feed.clear(0)
     feed.count(columns([(0, [(599, 15)]), (0, [(0, 15)]), (0, [(598, 15)])]))
     part.arrays()  # nothing waits any more
-    for name in ("pairs_high", "ordered_high"):
+    for name in ("pairs_high", "between_high", "within_high"):
         changed = np.flatnonzero(arrays[name].reshape(-1)) * 2 // 2**16
         assert set(changed.tolist()) == set(np.flatnonzero(pages[name]).tolist()) == {0, 10}
 
@@ -258,7 +313,7 @@ def test_a_list_keeps_its_newest_items_in_order() -> None:
     feed.extend(64, 1)
     for item in range(60):
         feed.count(columns([(0, [(item, 1 + item % 15)])]))
-        rows, weights = feed.history(0)
+        rows, weights, *_ = feed.history(0)
         assert rows.tolist() == list(range(item + 1 - len(rows), item + 1))
         assert min(item + 1, 17) <= len(rows) <= 32
         assert (weights * 15).round().astype(int).tolist() == [1 + r % 15 for r in rows.tolist()]
@@ -339,18 +394,19 @@ def test_the_head_goes_to_the_items_reported_most_with_a_margin() -> None:
     rated(0, 10)
     rated(1, 10)
     rated(2, 20)
-    feed.elect(keys)
+    feed.elect(keys, (1, 1))
     assert feed.head.rows.tolist() == [0, 1], "20 is not 1.25 x 10 + 8 = 20.5"
     rated(2, 30)
-    feed.elect(keys)
+    feed.elect(keys, (1, 1))
+    assert feed.head.rows.tolist() == [0, 1], "30 reports on the same day are too few"
+    feed.elect(keys, (2, 2))
     assert feed.head.rows.tolist() == [2, 1], "of equal counts the higher key leaves"
-    rated(3, 15)
-    rated(2, 2)
-    feed.elect(keys)
-    rated(3, 6)
-    assert feed.head.rows.tolist() == [2, 1], "87 reports are not a quarter more than 70"
-    feed.elect(keys)
-    assert feed.head.rows.tolist() == [2, 3]
+    rated(3, 21)
+    feed.elect(keys, (2, 2))
+    assert feed.head.rows.tolist() == [2, 1]
+    rated(2, 512 - 21)
+    feed.elect(keys, (2, 2))
+    assert feed.head.rows.tolist() == [2, 3], "an election after 2^13 / 16 reports"
 
 
 @pytest.mark.parametrize(

@@ -163,7 +163,8 @@ def pairs():
         made.extend(int(items.max(initial=-1)) + 1, int(devices.max(initial=-1)) + 1)
         made.count(
             RecordColumns(
-                devices, sizes, items % (20_000 if seed % 2 else 310),
+                devices, sizes, random.integers(0, 3, events),
+                items % (20_000 if seed % 2 else 310),
                 np.full(ratings, CLEAN, np.uint16), random.integers(0, 5, ratings).astype(np.uint8),
                 random.uniform(1, 5, ratings), random.random(ratings) < 0.1,
             )
@@ -386,7 +387,8 @@ def test_rows_that_do_not_go_together_are_refused(make, torn) -> None:
 )
 def test_a_head_whose_slots_do_not_fit_its_items_is_refused(rows: list[int]) -> None:
     head = ItemHead(3)
-    arrays = {"rows": np.array(rows), "totals": np.zeros(2, np.int64), "counts": np.ones(4, int)}
+    arrays = {"rows": np.array(rows), "totals": np.zeros(7, np.int64), "counts": np.ones(4, int)}
+    arrays["recent"] = arrays["counts"]
     with pytest.raises(ValueError, match="each slot holds another one of 4 items"):
         head.load(arrays)
     assert (head.arrays()["rows"] == -1).all()
