@@ -66,7 +66,7 @@ def _with(label: str, value: str) -> str:
 
 
 RECENT, ALL = _with("window", "recent"), _with("window", "all")
-POPULAR = _with("method", "popular")
+SERVED, POPULAR = _with("list", "served"), _with("list", "popular")
 
 
 def _rate(name: str, label: str) -> str:
@@ -138,41 +138,33 @@ OVERVIEW = Board(
         ),
         Panel(
             QUALITY,
-            "nDCG@10 of the lists",
+            "nDCG@10 of later visits: served list, popular items",
             "none",
             (
-                Curve(f"max by (method) (murmurec_list_ndcg_ratio{ME})", "{{method}}"),
-                Curve(f"max(murmurec_list_ndcg_ratio{POPULAR})", "the floor: popular"),
+                Curve(f"max(murmurec_list_ndcg_ratio{SERVED})", "the served list"),
+                Curve(f"max(murmurec_list_ndcg_ratio{POPULAR})", "the floor: popular items"),
             ),
-            "Before an item that a user liked is learned, the list that would have been shown is "
-            "scored against it, by every ranking method, on a sample. The best method serves; "
-            "popular serves until another is better beyond its standard error. Empty until an "
-            "item side is derived and ratings follow.",
+            "The list of a user as it was at a visit, scored against what the user likes at a "
+            "later one, on a sample, beside the most popular items. Absent: no second visits, or "
+            "presence protected.",
             may_be_empty=True,
         ),
         Panel(
             QUALITY,
-            "Liked items among the first 10",
-            "percentunit",
-            (Curve(f"max by (method) (murmurec_list_hit_ratio{ME})", "{{method}}"),),
-            "Share of the sampled liked items that the list of each method had among its first 10.",
-            may_be_empty=True,
-        ),
-        Panel(
-            QUALITY,
-            "Ranking method",
+            "What lists are made from",
             "none",
             (Curve(f"murmurec_list_method{ME} == 1", "{{method}}, {{instance}}"),),
-            "The method that serves.",
+            "Learned weights serve while they are better on later visits, beyond three standard "
+            "errors; else links and popularity by their default weights.",
             may_be_empty=True,
             kind="stat",
         ),
         Panel(
             QUALITY,
-            "Lists scored",
-            "ops",
-            (Curve(f"rate(murmurec_lists_scored_total{ME}[$__rate_interval])", "{{instance}}"),),
-            "Lists per second, on each worker; at most 25, so that measuring stays cheap.",
+            "Devices that lists are measured on",
+            "none",
+            (Curve(f"murmurec_list_devices{ME}", "{{instance}}"),),
+            "Devices with a later visit, at most 1,000, of the newest visits.",
         ),
         Panel(
             QUALITY,

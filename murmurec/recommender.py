@@ -33,6 +33,7 @@ from stream_app.models.factorization.learner import Learner, LearnerSpec
 from stream_app.privacy import registry
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.randomness import SeededSource
+from stream_app.wire import EPOCH_SECONDS, Visit, is_now
 
 Progress = Callable[[int, int], object]
 _BATCH = 8192
@@ -124,8 +125,10 @@ class Recommender:
             )
             predicted[part] = update.predicted
             progress(first + n, len(users))
-        in_time = is_timed(data.timestamps)
-        rows = self._lists.learned(users, items, reports, predicted, in_time=in_time)
+        days = None
+        if data.timestamps is not None and is_timed(data.timestamps):
+            days = data.timestamps.astype(np.int64) // EPOCH_SECONDS
+        rows = self._lists.learned(users, items, reports, predicted, days)
         known, at = np.unique(rows, return_index=True)
         self._items += data.items[at[known >= len(self._items)]].tolist()
         return self
@@ -143,23 +146,23 @@ class Recommender:
         return self._on_scale(self._learner.predict_many(*keys))
 
     def recommend(
-        self, user: int | str, k: int = 10, *, exclude_seen: bool = True
+        self, user: int | str, k: int = 10, *, exclude_seen: bool = True, for_: Visit = "next"
     ) -> list[tuple[int | str, float]]:
         """Return at most k items, best first, with their predicted ratings.
 
-        The order is that of what goes together among the learned ratings, where that was better
-        than popularity, as a worker ranks; predicted ratings need not fall along it. It takes the
-        user's latest ratings into account, where all ratings came with times the newest most. What
-        goes together is derived at the first call after `fit`, and again when the ratings have
-        grown by a tenth; that takes seconds for a million.
+        The order is that of what goes together among the learned ratings and of popularity, as a
+        worker ranks; predicted ratings need not fall along it. What goes together is derived at the
+        first call after `fit`, and again when the ratings have grown by a tenth; that takes seconds
+        for a million.
 
         Items that the user has rated are left out, so there may be fewer than k. An unknown user
-        gets the popular items.
+        gets the popular items. `for_`: what is liked at the "next" visit, or "now", in this one;
+        ValueError for another.
         """
         if isinstance(k, bool) or not isinstance(k, int) or k < 1:
             raise ValueError(f"k {k!r}: ask for 1 or more items")
         key = user_keys(ids_of([user], "user"))
-        rows = self._lists.best(key[0], k, exclude_seen=exclude_seen)
+        rows = self._lists.best(key[0], k, exclude_seen=exclude_seen, now=is_now(for_))
         items = self._lists.keys[rows]
         stars = self._on_scale(self._learner.predict_many(np.repeat(key, len(items)), items))
         return [(self._items[row], float(s)) for row, s in zip(rows.tolist(), stars, strict=True)]
@@ -198,7 +201,7 @@ class Recommender:
             ),
         )
         self._items: list[int | str] = []
-        self._lists = LearnedLists(channels, self._learner, self.seed)
+        self._lists = LearnedLists(channels, self._learner)
 
     def _on_scale(self, stars: NDArray[np.float64]) -> NDArray[np.float64]:
         values = (self._scale or Scale()).values

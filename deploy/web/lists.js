@@ -8,7 +8,12 @@ export const LENGTH = 10;
 
 /** The history that the ranking takes, oldest first; `stars` says which stars a record counts. */
 export const historyOf = (records, stars) =>
-  records.map((record) => ({ key: record.key, stars: stars(record) }));
+  records.map((record, place) => ({
+    key: record.key,
+    stars: stars(record),
+    day: record.epoch,
+    place,
+  }));
 
 /** What this browser would recommend; the popular films where there is no item side. */
 export const ownList = (view) => {

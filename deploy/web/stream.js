@@ -24,7 +24,7 @@ const FIGURES = [
     "Quality of the lists",
     (s) => number(s.ndcg, 3),
     (s) => (s.ndcg_popular == null ? null : `${number(s.ndcg_popular, 3)} by popularity alone`),
-    "How well lists foretell what is liked next (nDCG, 1 is perfect).",
+    "How well lists foretell what is liked at a later visit (nDCG, 1 is perfect).",
   ],
   [
     "Learned by heart",

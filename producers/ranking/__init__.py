@@ -9,7 +9,7 @@ clean_history      the file of clean ratings beside the journal
 rated_file         a file of ratings that the user gives
 """
 
-from producers.ranking.clean_history import CleanHistory, RatedItem
+from producers.ranking.clean_history import CleanHistory, RatedItem, visit_of
 from producers.ranking.domain_recommender import DomainRecommender
 from producers.ranking.kinds import campaign_side
 from producers.ranking.local_recommender import (
@@ -37,4 +37,5 @@ __all__ = [
     "SimilarityTerms",
     "campaign_side",
     "rated_in",
+    "visit_of",
 ]

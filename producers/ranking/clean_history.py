@@ -1,7 +1,8 @@
 """What a user has rated, in clear: a file beside the device journal, and files that the user gives.
 
     DEVICE.journal.history     one JSON line a rating, mode 0600, oldest first
-        {"device":"<32 hex>","item":1193,"rating":4.0,"scale":[1.0,5.0,1.0],"epoch":20000}
+        {"device":"<32 hex>","item":1193,"rating":4.0,"scale":[1.0,5.0,1.0],"epoch":20000,
+         "at":1728000060}
     FILE                       one line a rating: item[,rating[,time]]
 
 The device ranks with these lines; they are never sent. A line is written after its rating was
@@ -14,7 +15,7 @@ the whole file, may be deleted at any time.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,18 +28,20 @@ from producers.scale import Scale
 from stream_app import wire
 from stream_app.errors import Unreadable, Unwritable
 
+VISIT_SECONDS = 1800  # without a rating: the visit has ended
 _SUFFIX = ".history"
 
 
-class RawRating(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class RawRating(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """One line of the file: a pseudonym, an item, and its rating on the scale (minimum, maximum,
-    step)."""
+    step); the day, and the second since 1970, None in lines of earlier releases."""
 
     device: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
     item: int | str
     rating: float
     scale: tuple[float, float, float]
     epoch: int = 0
+    at: int | None = None
 
     @property
     def stars(self) -> float:
@@ -57,11 +60,23 @@ def stars(raw_rating: float, scale: Scale, row: str = "rating") -> float:
 
 @dataclass(frozen=True)
 class RatedItem:
-    """An item that the user has rated; `stars` on 1 .. 5, None where only the item is known."""
+    """An item that the user has rated; `stars` on 1 .. 5, None where only the item is known; the
+    day and the second (since 1970) of the rating by the device's clock, None where unknown.
+    """
 
     item: wire.Item
     key: int
     stars: float | None
+    day: int | None = None
+    at: int | None = None
+
+
+def visit_of(rated: Sequence[RatedItem], now_seconds: float) -> wire.Visit:
+    """Return the visit that a list is for: "now" where the newest rating is less than half an hour
+    old by the device's clock, else "next", as where its time is unknown or lies ahead."""
+    at = rated[-1].at if rated else None
+    recent = at is not None and 0 <= now_seconds - at < VISIT_SECONDS
+    return "now" if recent else "next"
 
 
 def newest_of_each(rated: list[RatedItem]) -> list[RatedItem]:
@@ -82,11 +97,12 @@ class CleanHistory:
         self._disk = disk or Disk()
 
     def append(
-        self, device: bytes, item: wire.Item, raw_rating: float, scale: Scale, epoch: int
+        self, device: bytes, item: wire.Item, raw_rating: float, scale: Scale, seconds: float
     ) -> None:
-        """Write one line; see `extend`."""
+        """Write one line of a rating at this time, seconds since 1970; see `extend`."""
         limits = (scale.minimum, scale.maximum, scale.step)
-        self.extend([RawRating(device.hex(), item, float(raw_rating), limits, epoch)])
+        day, at = int(seconds) // wire.EPOCH_SECONDS, int(seconds)
+        self.extend([RawRating(device.hex(), item, float(raw_rating), limits, day, at)])
 
     def extend(
         self, rows: list[RawRating], *, durable: bool = False, spare: int = 0
@@ -135,7 +151,8 @@ class CleanHistory:
         found = []
         for row in self.read(device):
             try:
-                found.append(RatedItem(row.item, wire.key(row.item), row.stars))
+                key = wire.key(row.item)
+                found.append(RatedItem(row.item, key, row.stars, row.epoch or None, row.at))
             except ValueError:  # edited by hand
                 continue
         return newest_of_each(found)

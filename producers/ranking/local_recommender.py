@@ -18,7 +18,7 @@ from producers.ranking.campaign_ranker import CampaignRanker
 from producers.ranking.clean_history import RatedItem, newest_of_each
 from producers.ranking.kinds import By, chosen
 from producers.ranking.published import PublicTable, Source
-from producers.ranking.ranker import Ranked, Ranker
+from producers.ranking.ranker import Ranked, Ranker, rated_of
 from stream_app import wire
 from stream_app.campaigns.published_side import PublishedSide
 from stream_app.kafka import clients
@@ -69,7 +69,8 @@ class SimilarityTerms:
 class LocalList:
     """A list, best first, from the table of cut `as_of`, of a `campaign` or of `similarities`;
     `reason` says why that one. `known` of `rated` items of the history are in the table; without a
-    personal part the method is `popular`, else `blend`, `together` or `alter-ego`."""
+    personal part the method is `popular`, else `links`, `learned`, `together`, `metadata` or
+    `alter-ego`. `for_`: the visit that it is for."""
 
     items: tuple[LocalItem, ...]
     method: str
@@ -79,6 +80,7 @@ class LocalList:
     campaign: CampaignTerms | None = None
     reason: str = ""
     similarities: SimilarityTerms | None = None
+    for_: wire.Visit = "next"
 
 
 class LocalRecommender:
@@ -98,7 +100,7 @@ class LocalRecommender:
         self._withdrawn = np.array([k for k in keys if table.is_withdrawn(k)], np.uint64)
         side = table.side
         if isinstance(side, PublishedSide):
-            self._ranker: Ranker | CampaignRanker = CampaignRanker(side.side)
+            self._ranker: Ranker | CampaignRanker = CampaignRanker(side.side, table.entries)
             self._items: dict[int, wire.Item] = dict(zip(keys, side.side.scope, strict=True))
         else:
             self._ranker, self._items = Ranker(side), {}
@@ -134,45 +136,42 @@ class LocalRecommender:
         k: int = 10,
         *,
         because: bool = False,
+        for_: wire.Visit = "next",
     ) -> LocalList:
         """Return the best `k` items that are neither rated nor withdrawn.
 
         `rated`: what the user has rated, oldest first, as (item, stars on 1 .. 5); None for an item
         without stars, which counts as liked. `because`: name the items of the history behind each
-        recommendation. Raises ValueError for an invalid item, stars outside 1 .. 5, and k outside
-        1 .. 100.
+        recommendation. `for_`: what is liked at the "next" visit, or "now", in this one. Raises
+        ValueError for an invalid item, stars outside 1 .. 5, k outside 1 .. 100, another visit.
         """
         if not 1 <= k <= MOST:
             raise ValueError(f"k {k}: give 1 to {MOST}")
         items = newest_of_each([checked(row) for row in rated])
         known = sum(row.key in self._head for row in items)
-        found, method = self._ranked(items, k, because, known)
+        found, method = self._ranked(items, k, because, now=wire.is_now(for_))
         names = {row.key: row.item for row in items}
         rows = tuple(self._row(row, names) for row in found)
         side = self.table.side
         if isinstance(side, PublishedSide):
-            return LocalList(rows, method, len(items), known, None, _terms(side), self.reason)
-        return LocalList(rows, method, len(items), known, side.version, None, self.reason)
+            cut, terms = None, _terms(side)
+        else:
+            cut, terms = side.version, None
+        return LocalList(rows, method, len(items), known, cut, terms, self.reason, for_=for_)
 
     def item(self, item_key: int) -> wire.Item:
         """Return the id of an item of the table."""
         return self._items[item_key] if item_key in self._items else self.table.item(item_key)
 
     def _ranked(
-        self, items: list[RatedItem], k: int, because: bool, known: int
+        self, items: list[RatedItem], k: int, because: bool, *, now: bool
     ) -> tuple[list[Ranked], str]:
         if isinstance(self._ranker, CampaignRanker):
-            method = "together" if self._ranker.is_personal(items) else "popular"
             found = self._ranker.rank(items, k, because=because, excluded=self._withdrawn)
-            return found, method
-        found = self._ranker.rank(
-            [row.key for row in items],
-            [row.stars for row in items],
-            k,
-            because=because,
-            excluded=self._withdrawn,
-        )
-        return found, "blend" if known else "popular"
+            return found, self._ranker.method(items)
+        rated = rated_of(items)
+        found = self._ranker.rank(rated, k, now=now, because=because, excluded=self._withdrawn)
+        return found, self._ranker.basis(rated, now=now)
 
     def _row(self, row: Ranked, names: dict[int, wire.Item]) -> LocalItem:
         because = tuple(names[key] for key in row.because)

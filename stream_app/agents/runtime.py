@@ -117,15 +117,11 @@ class Runtime:
         """Apply one batch, measure its effects, and publish its rejections."""
         started = time.perf_counter()
         self.mid_round = True
-        if self.ranking is not None:
-            self.ranking.before(batch)
         compiled, applying = seconds_in_kernels(), time.perf_counter()
         outcome = self.replica.apply(batch)
         applying, inside = time.perf_counter() - applying, seconds_in_kernels() - compiled
         self.gauges.watch(outcome)
         self.recommender.mark_stale(outcome.rows)
-        if self.ranking is not None:
-            self.ranking.after(outcome)
         for rejection in rejected(self.topics.ratings, batch, outcome):
             self.reject(rejection)
         if outcome.reused.any():
@@ -257,10 +253,10 @@ class Runtime:
             assert self.checkpoints is not None, "attached before the first request"
             return await self.checkpoints.digests()
 
-    def answer(self, device: bytes, arrived: float) -> RankedItems:
+    def answer(self, device: bytes, arrived: float, *, now: bool) -> RankedItems:
         """Answer one query, measure its time since `arrived` (perf_counter), and sample its
-        recall."""
-        answer = self.recommender.answer(device, LIST_LENGTH)
+        recall; `now`: for this visit."""
+        answer = self.recommender.answer(device, LIST_LENGTH, now=now)
         self.metrics.query_answered(answer.method, time.perf_counter() - arrived)
         self._answered += 1
         if self._answered % max(_SAMPLE, self.recommender.candidates // _SCORED) == 0:

@@ -8,8 +8,7 @@ from typing import Any, Protocol
 
 from stream_app.agents.checkpointing.digest_comparison import Digests
 from stream_app.serving.ranked_items import RankedItems, Refused
-from stream_app.state.outcome import BatchOutcome
-from stream_app.wire import Batch, Cut, DigestReport
+from stream_app.wire import Cut, DigestReport
 from stream_app.wire.state_records import Manifest
 
 
@@ -42,12 +41,6 @@ class Checkpoints(Protocol):
 
 class Ranking(Protocol):
     """The part of the ranking service that a runtime calls."""
-
-    def before(self, batch: Batch) -> None:
-        """Choose samples of a batch that is not applied yet."""
-
-    def after(self, outcome: BatchOutcome) -> None:
-        """Keep the samples whose records were applied."""
 
     def at_cut(self) -> None:
         """Hand work to the ranking thread; the state is that of a cut."""

@@ -16,7 +16,6 @@ from math import nan
 from typing import Literal
 
 from stream_app.monitoring.prequential_error import PREDICTORS, WINDOWS
-from stream_app.ranking.online_choice import METHODS
 from stream_app.ranking.similarity import METHODS as BY_CO_RATINGS
 from stream_app.wire import REASONS, Reason
 
@@ -83,8 +82,9 @@ PROFILE_OUTCOME = Label(
     "outcome", ("applied", "older", "reused", "duplicate", "no_room", "removed", "rejected")
 )
 QUERY_OUTCOME = Label("outcome", ("answered", "expired", "refused", "busy"))
-LISTED_BY = (*METHODS, *BY_CO_RATINGS)
+LISTED_BY = ("popular", "links", "learned", "factors", *BY_CO_RATINGS)
 RANKING = Label("method", LISTED_BY)
+LIST = Label("list", ("served", "popular"))
 MECHANISM, ADJACENCY = Label("mechanism"), Label("adjacency")
 LEARNING = Label(
     "activity", ("waiting", "kernels", "applying", "measuring", "ending_rounds", "serving")
@@ -159,14 +159,13 @@ METRICS: tuple[Metric, ...] = (
     Metric("campaign_entries_ignored", "gauge", PROCESS, (),
            "Entries of campaigns in the cut log that had no effect."),
 
-    Metric("list_ndcg_ratio", "gauge", RELEASED, (RANKING,),
-           "Prequential nDCG@10 of the lists of each ranking method, on a sample of liked items."),
-    Metric("list_hit_ratio", "gauge", RELEASED, (RANKING,),
-           "Share of the sampled liked items that were among the first 10 of the list."),
+    Metric("list_ndcg_ratio", "gauge", RELEASED, (LIST,),
+           "nDCG@10 of a list against what is liked at a later visit, on a sample; NaN without "
+           "second visits, and where presence is protected."),
     Metric("list_method", "gauge", RELEASED, (RANKING,),
            "1 for the ranking method that serves, 0 for the others."),
-    Metric("lists_scored_total", "counter", RELEASED, (),
-           "Lists that were scored against what the user liked next."),
+    Metric("list_devices", "gauge", RELEASED, (),
+           "Devices with a later visit by which lists are measured, and their weights learned."),
     Metric("item_side_items", "gauge", RELEASED, (),
            "Items that are ranked by what goes together."),
     Metric("item_side_factors", "gauge", RELEASED, (),

@@ -177,20 +177,17 @@ class Metrics:
 
     # --- lists ----------------------------------------------------------------------------
 
-    def ranking(
-        self, serving: str, ndcg: Mapping[str, float], hit_rate: Mapping[str, float]
-    ) -> None:
-        """Publish the measured quality of the lists by ranking method, and which method serves."""
-        for method, value in ndcg.items():
-            self._gauges["list_ndcg_ratio"].labels(method).set(value)
-        for method, value in hit_rate.items():
-            self._gauges["list_hit_ratio"].labels(method).set(value)
+    def ranking(self, serving: str, ndcg: float | None, ndcg_popular: float | None) -> None:
+        """Publish the measured quality of the served list and of the popular items, NaN where it is
+        not known, and which method serves."""
+        for name, value in (("served", ndcg), ("popular", ndcg_popular)):
+            self._gauges["list_ndcg_ratio"].labels(name).set(nan if value is None else value)
         for method in LISTED_BY:
             self._gauges["list_method"].labels(method).set(1 if method == serving else 0)
 
-    def lists_scored(self, lists: int) -> None:
-        """Count lists that were scored against what the user liked next."""
-        self._counters["lists_scored_total"].inc(lists)
+    def devices_scored(self, devices: int) -> None:
+        """Publish of how many devices the figures are."""
+        self._gauges["list_devices"].set(devices)
 
     def item_side_derived(self, *, items: int, factors: int, seconds: float, now: float) -> None:
         """Enter an item side that took `seconds`; `now` is the time of day since 1970."""

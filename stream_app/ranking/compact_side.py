@@ -1,33 +1,37 @@
 """The item side as bytes of at most `MOST_BYTES`, as devices fetch it.
 
-    head      magic:4 format:u8 version:u64 n:u32 k:u32 l:u32 r:u32          little-endian
-    items     keys u64, popularity f32, ratings f32, rates f32, noise f32    each (n,)
+    head      magic:4 format:u8 version:u64 n:u32 k:u32 l:u32 b:u32 r:u32 c:u32 d:u32
+    items     keys u64, popularity, lately, liking, ratings f32              each (n,)
     links     scales f32 (n,), targets 12 bits (n, k), codes i8 (n, k)
-    next      scales f32 (n,), targets 12 bits (n, l), codes i8 (n, l)
+    within    the same, (n, l);  between  (n, b)
     factors   scales f32 (n,), codes i8 (n, r)
+    weights   next f32 (c,), now f32 (d,): 18 learned ones, or none          little-endian
 
 A weight is `scale * code / 127`, with the largest magnitude of its row as the scale: its error is
 below 0.4 % of the strongest link of the row. A slot fits 12 bits because a head has at most 4,096
-items. Links and what follows are sorted by strength; the weakest of both are left out, in equal
-proportion, where the whole would exceed the limit. What is read is a whole item side or an error.
+items. Links and what follows are sorted by strength; the weakest are left out, in equal proportion,
+where the whole would exceed the limit. What is read is a whole item side or an error.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.ranking.item_side import ItemSide
+from stream_app.ranking.scores import DEFAULT
 
 MOST_BYTES = 2_000_000
 MOST_ITEMS = 4096
-_MAGIC, _FORMAT = b"mwis", 1
-_HEAD = struct.Struct("<4sBQIIII")
+_MAGIC, _FORMAT = b"mwis", 2
+_HEAD = struct.Struct("<4sBQ7I")
 _MOST_CODE = 127
-_VECTORS = ("popularity", "ratings", "rates", "noise")
+_VECTORS = ("popularity", "lately", "liking", "ratings")
+_TABLES = ("link", "within", "between")
 
 
 class CompactSideError(ValueError):
@@ -42,14 +46,21 @@ def encode_side(side: ItemSide, most_bytes: int = MOST_BYTES) -> bytes:
     n, r = len(side), side.factors.shape[1]
     if not 1 <= n <= MOST_ITEMS:
         raise ValueError(f"item side of {n} items: 1 to {MOST_ITEMS} can be published")
-    k, after = _kept(n, side.link_targets.shape[1], side.next_targets.shape[1], r, most_bytes)
+    tables = {name: _table(side, name) for name in _TABLES}
+    weights = [_finite("weights", each) for each in (side.next_weights, side.now_weights)]
+    learned = [len(each) for each in weights]
+    widths = _kept(n, [targets.shape[1] for targets, _ in tables.values()], r, learned, most_bytes)
     parts = [
-        _HEAD.pack(_MAGIC, _FORMAT, side.version, n, k, after, r),
+        _HEAD.pack(_MAGIC, _FORMAT, side.version, n, *widths, r, *learned),
         side.keys.astype("<u8").tobytes(),
         *(_finite(name, getattr(side, name)).tobytes() for name in _VECTORS),
-        *_encoded_links("links", side.link_targets, side.link_weights, k),
-        *_encoded_links("pairs", side.next_targets, side.next_weights, after),
+        *(
+            part
+            for (name, table), width in zip(tables.items(), widths, strict=True)
+            for part in _encoded_links(f"{name} weights", *table, width)
+        ),
         *_encoded_rows("factors", side.factors),
+        *(each.tobytes() for each in weights),
     ]
     return b"".join(parts)
 
@@ -58,48 +69,59 @@ def decode_side(data: bytes) -> ItemSide:
     """Return the item side of these bytes; raises `CompactSideError` and nothing else."""
     if len(data) < _HEAD.size:
         raise CompactSideError(f"{len(data)} bytes are no item side")
-    magic, form, version, n, k, after, r = _HEAD.unpack_from(data)
+    magic, form, version, n, *widths, r, first, second = _HEAD.unpack_from(data)
     if magic != _MAGIC:
         raise CompactSideError("the bytes are no item side")
     if form != _FORMAT:
         raise CompactSideError(f"format {form}: this version reads format {_FORMAT}")
-    if not 1 <= n <= MOST_ITEMS or max(k, after, r) > MOST_ITEMS:
-        raise CompactSideError(f"{n} items, {k} and {after} links, {r} factors: at most 4,096")
-    if len(data) != _size(n, k, after, r):
-        raise CompactSideError(f"{len(data)} bytes in place of {_size(n, k, after, r)}")
+    if not 1 <= n <= MOST_ITEMS or max(*widths, r) > MOST_ITEMS:
+        raise CompactSideError(f"{n} items, {widths} links, {r} factors: at most 4,096")
+    if not {first, second} <= {0, len(DEFAULT)}:
+        raise CompactSideError(f"{first} and {second} weights: none, or {len(DEFAULT)}")
+    if len(data) != (wanted := _size(n, widths, r, [first, second])):
+        raise CompactSideError(f"{len(data)} bytes in place of {wanted}")
     reader = _Reader(data, _HEAD.size)
     keys = reader.vector("<u8", n).astype(np.uint64)
     vectors = {name: reader.floats(n) for name in _VECTORS}
-    link_targets, link_weights = reader.links(n, k)
-    next_targets, next_weights = reader.links(n, after)
+    if not (vectors["popularity"] > 0).all():
+        raise CompactSideError("a popularity is not above 0")
+    links = [reader.links(n, width) for width in widths]
     side = ItemSide(
         version=version,
         keys=keys,
-        link_targets=link_targets,
-        link_weights=link_weights,
-        next_targets=next_targets,
-        next_weights=next_weights,
-        factors=reader.rows(n, r),
         **vectors,
+        link_targets=links[0][0],
+        link_weights=links[0][1],
+        within_targets=links[1][0],
+        within_weights=links[1][1],
+        between_targets=links[2][0],
+        between_weights=links[2][1],
+        factors=reader.rows(n, r),
+        next_weights=reader.floats(first),
+        now_weights=reader.floats(second),
     )
     if len(np.unique(keys)) != n:
         raise CompactSideError("an item occurs twice")
     return side
 
 
-def _size(n: int, k: int, after: int, r: int) -> int:
-    links = sum(_packed_bytes(n * width) + n * width for width in (k, after))
-    return _HEAD.size + n * (8 + 4 * len(_VECTORS) + 3 * 4) + links + n * r
+def _table(side: ItemSide, name: str) -> tuple[NDArray[np.uint16], NDArray[np.float32]]:
+    return getattr(side, f"{name}_targets"), getattr(side, f"{name}_weights")
 
 
-def _kept(n: int, k: int, after: int, r: int, most_bytes: int) -> tuple[int, int]:
-    """Return how many links and how many followers of an item fit, in the given proportion."""
-    room = max(most_bytes - _size(n, 0, 0, r), 0)
-    needed = _size(n, k, after, r) - _size(n, 0, 0, r)
-    if needed <= room:
-        return k, after
-    share = room / needed
-    return int(k * share), int(after * share)
+def _size(n: int, widths: Sequence[int], r: int, learned: Sequence[int]) -> int:
+    links = sum(_packed_bytes(n * width) + n * width for width in widths)
+    numbers = len(_VECTORS) + len(_TABLES) + 1
+    return _HEAD.size + n * (8 + 4 * numbers) + links + n * r + 4 * sum(learned)
+
+
+def _kept(
+    n: int, widths: Sequence[int], r: int, learned: Sequence[int], most_bytes: int
+) -> list[int]:
+    """Return how long the rows of each table may be, in the given proportion."""
+    alone = _size(n, [0] * len(widths), r, learned)
+    room, needed = max(most_bytes - alone, 0), _size(n, widths, r, learned) - alone
+    return [width if needed <= room else int(width * room / needed) for width in widths]
 
 
 def _finite(name: str, numbers: NDArray[np.float32]) -> NDArray[np.float32]:

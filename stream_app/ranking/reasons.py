@@ -1,11 +1,11 @@
 """Which items of a history speak for an item of a list, and how much.
 
-    added_kj = sum over the components c of  w_c / spread_c  part_ckj
+    added_kj = sum over the components c of  (w_c + v_c log(1 + n) / 4)  part_ckj
 
-part_ckj is what item k of the history adds to component c of item j: x_k B[k, j] to `ease`,
-a_k O[k, j] to `ordered`, x_k (W_j . P W_k / D_k) to `low_rank` (`scores.py`). A blend is of
-standardised components, hence the spreads (standard deviations over the head). What does not depend
-on the history, as popularity, has no reason.
+part_ckj is what item k of the history adds to component c of item j: x_k B_kj to `links`, and with
+the weights of the visit or the place to those; to the root of a sum, `within` and `between`, its
+share of the sum times the root (`scores.py`). What does not depend on the history, as popularity,
+has no reason.
 """
 
 from __future__ import annotations
@@ -17,10 +17,7 @@ from numpy.typing import NDArray
 
 from stream_app.ranking.histories import History
 from stream_app.ranking.item_side import ItemSide
-from stream_app.ranking.scores import Components, Weights
-
-ALONE = {"ease": Weights(0, 1, 0, 0, 0), "low_rank": Weights(0, 0, 1, 0, 0)}
-"""Methods that are one component of the blend, as its weights."""
+from stream_app.ranking.scores import Components, at_length, weights_of
 
 
 class Reasons(NamedTuple):
@@ -49,48 +46,35 @@ class Reasons(NamedTuple):
 
 
 def reasons_of(
-    side: ItemSide,
-    history: History,
-    taste_rows: NDArray[np.floating],
-    components: Components,
-    weights: Weights,
-    listed: NDArray[np.intp],
+    side: ItemSide, history: History, listed: NDArray[np.intp], *, now: bool = False
 ) -> Reasons:
-    """Return what each item of a history adds to the scores of the slots `listed` (t,).
-
-    taste_rows (m, r): what each item adds to the taste vector for a weight of 1. components: the
-    scores of every item of the head for this history.
-    """
-    x, follows = history.recency_weights(), history.following_weights()
+    """Return what each item of a history adds to the scores of the slots `listed` (t,)."""
+    used = Components(*at_length(weights_of(side, now=now), len(history.slots)))
+    width = len(listed) + 1  # the last column takes what is not listed
     places = np.full(len(side), len(listed))
     places[listed] = np.arange(len(listed))
-    total = np.zeros((len(x), len(listed)), np.float32)
-    for weight, scores, counted, part in (
-        (weights.ease, components.ease, x, (side.link_targets, side.link_weights)),
-        (weights.ordered, components.ordered, follows, (side.next_targets, side.next_weights)),
+    x, visit, recent = history.weights, history.last_visit, history.recent
+    linked = (used.links + used.visit * visit + used.place * recent) * x
+    slots = history.slots
+    total = linked[:, None] * _entries(
+        places[side.link_targets[slots]], side.link_weights[slots], width
+    )
+    for weight, counts, targets, weights in (
+        (used.within, recent, side.within_targets, side.within_weights),
+        (used.between, visit, side.between_targets, side.between_weights),
     ):
-        spread = float(scores.std(dtype=np.float64)) if len(scores) else 0.0
-        if weight and spread > 0:
-            factor = np.float32(weight / spread) * counted
-            _add_entries(total, part[0][history.slots], part[1][history.slots], factor, places)
-    spread = float(components.low_rank.std(dtype=np.float64)) if len(side) else 0.0
-    if weights.low_rank and spread > 0:
-        parts = (taste_rows @ side.factors[listed].T).astype(np.float32)
-        total += np.float32(weights.low_rank / spread) * x[:, None] * parts
-    return Reasons(total, history.slots)
+        if weight and targets.shape[1]:
+            parts = counts[:, None] * _entries(places[targets[slots]], weights[slots], width)
+            root = np.sqrt(parts.sum(axis=0))
+            total += weight * np.divide(parts, root, out=np.zeros_like(parts), where=root > 0)
+    return Reasons(total, slots)
 
 
-def _add_entries(
-    total: NDArray[np.float32],
-    targets: NDArray[np.uint16],
-    weights: NDArray[np.float32],
-    factor: NDArray[np.float32],
-    places: NDArray[np.intp],
-) -> None:
-    """Add the entries of rows (m, k) of a pruned table that lie in the listed columns; `places`
-    (n,) is the column of each slot, t for one that is not listed."""
-    rows, width = total.shape
-    # One cell more for each row takes what is not listed.
-    cells = places[targets] + (np.arange(rows) * (width + 1))[:, None]
-    added = np.bincount(cells.ravel(), weights.ravel(), minlength=rows * (width + 1))
-    total += factor[:, None] * added.reshape(rows, width + 1)[:, :width].astype(np.float32)
+def _entries(
+    columns: NDArray[np.intp], weights: NDArray[np.float32], width: int
+) -> NDArray[np.float32]:
+    """Return the entries of rows (m, k) of a pruned table by column (m, width - 1)."""
+    rows = len(columns)
+    cells = columns + (np.arange(rows) * width)[:, None]
+    found = np.bincount(cells.ravel(), weights.ravel(), minlength=rows * width)
+    return found.reshape(rows, width)[:, :-1].astype(np.float32)

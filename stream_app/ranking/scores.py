@@ -1,18 +1,29 @@
-"""Scores of the head items for one history, and their blend.
+"""Scores of the head items for one history: one formula for servers, devices and evaluations.
 
-    ease      x B                                      links between items
-    low_rank  m + W z,  z = (W' D^-1 W + I)^-1 W' D^-1 (x - m)       posterior mean of the taste
-    ordered   a O,  a = exp(-age / 5)                  what tends to follow
-    popular   share of devices that have the item
-    stars     predicted rating
+    score_j = sum over the components c of  (w_c + v_c log(1 + n) / 4)  component_cj
 
-x holds the weights of the history, recent items counting more where the order is known. The
-low-rank score is an inner product of (1, z) with (m_i, W_i), so an index for inner products finds
-its largest without scoring every item.
+    links       x B                       what goes with the history        (`ease.py`)
+    visit       the same of the last visit alone
+    place       the same with weights exp(-age / 5)
+    popularity  log p                     p: the probability that a user has the item
+    lately      log of it by the recent counts alone
+    liking      log of the share of likes against that of all items
+    within      sqrt(a F)                 what follows in a visit           (`following.py`)
+    between     sqrt(a N)                 what follows at the next visit
+    share       p
+
+n: items of the history. Links predict a probability, so the default,
+
+    score = x B + .3 p,
+
+needs no scale: it is popularity without a history and links with a long one. Nothing is
+standardised by user or by list, or a short history would count as much as a long one. Other weights
+are learned on what devices like at a later visit (`learned_weights.py`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -20,138 +31,92 @@ from numpy.typing import NDArray
 
 from stream_app.ranking.histories import History
 from stream_app.ranking.item_side import ItemSide
-from stream_app.ranking.pair_counts import report_variance
 
-LEAST_SHARE = 1e-6
-_PRIORS = 0.001, 0.999
+SHARE = 0.3
+
+Column = NDArray[np.float32]
 
 
 class Components(NamedTuple):
-    """Scores (n,) of every head item; `stars` may be replaced by personal predictions."""
+    """The components of every head item, (n,) each."""
 
-    popular: NDArray[np.float32]
-    ease: NDArray[np.float32]
-    low_rank: NDArray[np.float32]
-    ordered: NDArray[np.float32]
-    stars: NDArray[np.float32]
-
-
-class Weights(NamedTuple):
-    """How much each standardised component counts in the blend, before any is fitted.
-
-    On splits inside the training part (ML-1M / ML-100K, rr at epsilon 1) links alone give a device
-    nDCG@10 .165 / .189, what follows alone .185 / .181, both .197 / .204. Popularity and stars add
-    nothing to them. Factors help where reports are few and noisy (likes of ML-1M at epsilon 1/2).
-    """
-
-    popular: float = 0.0
-    ease: float = 1.0
-    low_rank: float = 0.1
-    ordered: float = 1.0
-    stars: float = 0.0
+    links: Column
+    visit: Column
+    place: Column
+    popularity: Column
+    lately: Column
+    liking: Column
+    within: Column
+    between: Column
+    share: Column
 
 
-def component_scores(
-    side: ItemSide, history: History, taste: NDArray[np.float32] | None = None
-) -> Components:
-    """Return the scores of every head item for a clean history; an empty one leaves popularity.
-    `taste` (r,): the taste vector where the caller has it already."""
-    x = history.recency_weights()
-    if taste is None:
-        taste = taste_vector(side, history)
-    return Components(
-        popular=side.popularity,
-        ease=_row_sums(side.link_targets, side.link_weights, history.slots, x),
-        low_rank=side.rates + side.factors @ taste,
-        ordered=_row_sums(
-            side.next_targets, side.next_weights, history.slots, history.following_weights()
-        ),
-        stars=side.ratings,
-    )
+COUNT = len(Components._fields)
+DEFAULT = np.zeros(2 * COUNT, np.float32)
+"""The default weights, w and then v: links and three tenths of the share."""
+DEFAULT[Components._fields.index("links")] = 1.0
+DEFAULT[Components._fields.index("share")] = SHARE
 
 
-class TasteMap(NamedTuple):
-    """What of the posterior mean does not depend on the user: z = start + sum_i x_i rows_i.
-
-    rows (n, r), start (r,).
-    """
-
-    rows: NDArray[np.float32]
-    start: NDArray[np.float32]
-
-    def taste(self, history: History) -> NDArray[np.float32]:
-        """Return z (r,), the posterior mean of the user's taste; zero for an empty history."""
-        if not len(history.slots):
-            return np.zeros_like(self.start)
-        taste: NDArray[np.float32] = self.start + (
-            history.recency_weights() @ self.rows[history.slots]
-        )
-        return taste
+def weights_of(side: ItemSide, *, now: bool) -> Column:
+    """Return the weights (2 c,) of a list: learned ones where the side has them."""
+    learned = side.now_weights if now else side.next_weights
+    return learned if len(learned) else DEFAULT
 
 
-def variance(side: ItemSide, channel: tuple[float, float] | None = None) -> NDArray[np.float64]:
-    """Return D (n,): the variance of x around the low-rank model, and for a history of reports
-    through a `channel` (P(positive | positive), P(positive | not positive)), debiased, that of
-    their noise."""
-    left = side.noise.astype(np.float64)
-    return left if channel is None else left + report_variance(channel)
+def basis_of(side: ItemSide, history: History, *, now: bool) -> str:
+    """Return what a list is made from: `learned` weights, `links`, or what is `popular`."""
+    if len(side.now_weights if now else side.next_weights):
+        return "learned"
+    return "links" if len(history.slots) and side.link_targets.shape[1] else "popular"
 
 
-def taste_map(side: ItemSide, channel: tuple[float, float] | None = None) -> TasteMap:
-    """Return the map from histories to taste vectors for one item side; `channel` as in
-    `variance`."""
-    W = side.factors.astype(np.float64)
-    scaled = W / variance(side, channel)[:, None]
-    rows = np.linalg.solve(scaled.T @ W + np.eye(W.shape[1]), scaled.T).T
-    start = -(side.rates.astype(np.float64) @ rows)
-    return TasteMap(rows.astype(np.float32), start.astype(np.float32))
+def length_factor(n: int | NDArray[np.integer]) -> NDArray[np.float64]:
+    """Return log(1 + n) / 4."""
+    return np.asarray(np.log1p(n) / 4)
 
 
-def taste_vector(
-    side: ItemSide, history: History, channel: tuple[float, float] | None = None
-) -> NDArray[np.float32]:
-    """Return z (r,) of one history; for many histories keep the `taste_map`."""
-    return taste_map(side, channel).taste(history)
+def at_length(weights: Column, n: int) -> Column:
+    """Return the weight of each component (c,) for a history of n items."""
+    w, v = weights[:COUNT], weights[COUNT:]
+    return np.asarray(w + v * length_factor(n), np.float32)
 
 
-def posterior_likes(
-    side: ItemSide,
-    taste: NDArray[np.float32],
-    positive: NDArray[np.bool_],
-    channel: tuple[float, float],
-) -> NDArray[np.float32]:
-    """Return how probable it is that a user with this taste likes each item (n,), given the noised
-    bits `positive` (n,) of all items through `channel`, as in `variance`.
-
-    Links take it in place of the bits: on ML-1M likes at epsilon 1 / 2 / 4 nDCG@10 is .091 / .101 /
-    .108, from debiased bits .063 / .093 / .108 (300 items, on a split inside the training part).
-    """
-    p, q = channel
-    prior = np.clip(side.rates + side.factors @ taste, *_PRIORS)
-    liked = np.where(positive, p, 1 - p) * prior
-    other = np.where(positive, q, 1 - q) * (1 - prior)
-    likes: NDArray[np.float32] = (liked / (liked + other)).astype(np.float32)
-    return likes
-
-
-def blend(components: Components, weights: Weights | None = None) -> NDArray[np.float32]:
-    """Return the weighted sum (n,) of the standardised components; popularity enters as its
-    logarithm, and a component without any spread as nothing."""
-    weights = weights or Weights()
-    total = np.zeros(len(components.popular), np.float32)
-    for weight, scores in zip(weights, standardised(components), strict=True):
-        total += np.float32(weight) * scores
+def score(side: ItemSide, history: History, *, now: bool = False) -> Column:
+    """Return the score (n,) of every head item for a history."""
+    used = at_length(weights_of(side, now=now), len(history.slots))
+    total = np.zeros(len(side), np.float32)
+    for weight, part in zip(used, component_scores(side, history, used != 0), strict=True):
+        if weight:
+            total += weight * part
     return total
 
 
-def standardised(components: Components) -> Components:
-    """Return the components with mean 0 and variance 1 over the head, constants as zeros."""
-    popular = np.log(np.maximum(components.popular, LEAST_SHARE))
-    return Components(*(_standard(scores) for scores in (popular, *components[1:])))
+def component_scores(
+    side: ItemSide, history: History, wanted: NDArray[np.bool_] | None = None
+) -> Components:
+    """Return the components of every head item; those that are not `wanted` (c,) are zero."""
+    wanted = np.ones(COUNT, np.bool_) if wanted is None else wanted
+    nothing, x = np.zeros(len(side), np.float32), history.weights
+    links = side.link_targets, side.link_weights
+    made: tuple[Callable[[], Column], ...] = (
+        lambda: _row_sums(*links, history.slots, x),
+        lambda: _row_sums(*links, history.slots, x * history.last_visit),
+        lambda: _row_sums(*links, history.slots, x * history.recent),
+        lambda: np.log(side.popularity),
+        lambda: side.lately,
+        lambda: side.liking,
+        lambda: _rooted(side.within_targets, side.within_weights, history.slots, history.recent),
+        lambda: _rooted(
+            side.between_targets, side.between_weights, history.slots, history.last_visit
+        ),
+        lambda: side.popularity,
+    )
+    return Components(*(m() if w else nothing for m, w in zip(made, wanted, strict=True)))
 
 
 def top_slots(
-    scores: NDArray[np.float32], k: int, allowed: NDArray[np.bool_] | None = None
+    scores: NDArray[np.floating], k: int, allowed: NDArray[np.bool_] | None = None
 ) -> NDArray[np.intp]:
     """Return the slots of the k largest scores, best first, equal scores by slot; fewer where
     `allowed` (n,) leaves fewer."""
@@ -164,29 +129,24 @@ def top_slots(
     return slots[order]
 
 
-def fallback(popularity: NDArray[np.float32], ratings: NDArray[np.float32]) -> NDArray[np.float32]:
+def fallback(popularity: Column, ratings: Column) -> Column:
     """Return the scores of items outside the head, of whose company nothing is known: popularity
     times predicted rating."""
     return (popularity * ratings).astype(np.float32)
 
 
 def _row_sums(
-    targets: NDArray[np.uint16],
-    weights: NDArray[np.float32],
-    slots: NDArray[np.intp],
-    x: NDArray[np.float32],
-) -> NDArray[np.float32]:
+    targets: NDArray[np.uint16], weights: Column, slots: NDArray[np.intp], x: Column
+) -> Column:
+    counted = np.flatnonzero(x)
+    slots, x = slots[counted], x[counted]
     picked = (x[:, None] * weights[slots]).ravel()
     found = np.bincount(targets[slots].ravel(), picked, minlength=len(targets))
     return found.astype(np.float32)
 
 
-def _standard(scores: NDArray[np.float32]) -> NDArray[np.float32]:
-    if not len(scores):
-        return scores
-    spread = float(scores.std(dtype=np.float64))
-    if not spread > 0:
-        return np.zeros(len(scores), np.float32)
-    return ((scores - np.float32(scores.mean(dtype=np.float64))) / np.float32(spread)).astype(
-        np.float32
-    )
+def _rooted(
+    targets: NDArray[np.uint16], weights: Column, slots: NDArray[np.intp], a: Column
+) -> Column:
+    found: Column = np.sqrt(_row_sums(targets, weights, slots, a))
+    return found

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from stream_app.models.cooccurrence.co_rating_snapshot import CoRatingSnapshot
 from stream_app.models.cooccurrence.pair_snapshot import PairSnapshot
 from stream_app.models.retrieval import ServiceLevel
-from stream_app.ranking.derivation import derive
-from stream_app.ranking.item_side import ItemSide
+from stream_app.ranking.derivation import Derived, derive
 from stream_app.ranking.similarity import COSINE
+from stream_app.ranking.visit_events import VisitSample
 from stream_app.serving.served_side import ServedSide
 from stream_app.serving.together.co_rated import CoRated
 from stream_app.state.replica import Replica
@@ -20,13 +20,13 @@ from stream_app.state.replica import Replica
 
 @dataclass(frozen=True, eq=False)
 class Ingredients:
-    """What goes together among n head items, the learner's mean, and its vectors (n, d) and biases
-    (n,) of these items; the co-ratings, where the state has them, for lists by `method`."""
+    """What goes together among n head items, samples of devices for the two lists, and what the
+    average user is predicted to rate them (n,); the co-ratings, where the state has them, for lists
+    by `method`."""
 
     snapshot: PairSnapshot
-    vectors: NDArray[np.float32]
-    biases: NDArray[np.float32]
-    mean: float
+    visits: tuple[VisitSample, VisitSample] | None
+    ratings: NDArray[np.float32]
     co_ratings: CoRatingSnapshot | None = None
     method: str = COSINE
 
@@ -39,27 +39,25 @@ class Ingredients:
         snapshot = replica.pair_snapshot()
         if snapshot is None:
             return None
-        vectors, biases = replica.learner.items(snapshot.keys)
+        _, biases = replica.learner.items(snapshot.keys)
         return cls(
             snapshot,
-            vectors,
-            biases,
-            replica.learner.mean,
+            replica.visit_samples() if snapshot.channel is None else None,
+            np.clip(replica.learner.mean + biases, 1, 5).astype(np.float32),
             replica.co_rating_snapshot() if co_ratings else None,
             method or COSINE,
         )
 
     def derived(
-        self, previous: ItemSide | None, index: str, code_bits: int, seed: int, level: ServiceLevel
+        self, previous: Derived | None, index: str, code_bits: int, seed: int, level: ServiceLevel
     ) -> ServedSide:
         """Return the item side, ready for queries; `previous` makes the factors cheaper to find.
 
         The index has a level of its own, which begins with the target and the factor of `level`.
         """
         counts = self.snapshot.counts()
-        ratings = np.clip(self.mean + self.biases, 1, 5).astype(np.float32)
-        side = derive(counts, ratings, previous=previous)
-        served = ServedSide(side, self.vectors, self.biases, self.mean, counts.channel)
+        found = derive(counts, self.ratings, self.visits, previous=previous)
+        served = ServedSide(found, counts.channel)
         served.build_index(index, code_bits, seed, level.copy())
         if self.co_ratings is not None:
             served.co_rated = CoRated(self.co_ratings.table(), self.method)

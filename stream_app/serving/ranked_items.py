@@ -16,7 +16,7 @@ class RankedItems:
     them and the index behind it; the cut of the state; the measured nDCG@10 of the method and of
     popularity, None while unknown. `because` holds for each item the key of the rated item that
     contributes most, None where there is none; empty where none is known. `guarantee`: of a list
-    that is drawn."""
+    that is drawn. `now`: whether a user's list is for this visit; None for other answers."""
 
     items: NDArray[np.uint64]
     scores: NDArray[np.float64]
@@ -26,6 +26,7 @@ class RankedItems:
     ndcg_popular: float | None = None
     because: tuple[int | None, ...] = ()
     guarantee: Guarantee | None = None
+    now: bool | None = None
 
 
 @dataclass(frozen=True)

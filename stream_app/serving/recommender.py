@@ -1,10 +1,10 @@
 """Top-k for a user: items that go with what the user has, without seen and withdrawn ones.
 
-    score     that of the method which serves (`head_lists.py`), chosen by its measured nDCG
+    score     `ranking/scores.py`, by default or learned weights
     shown     clip(mean + b_u + b_i + p_u . q_i, 1, 5), the predicted rating on the internal scale
 
-Lists are ranked over the items of the item side, which is derived from the state now and then. A
-user without a known history gets popular items. Where fewer items than wanted are left, popular
+Lists are ranked over the items of the item side, which is derived from the state now and then.
+Without a history the score is that of popularity. Where fewer items than wanted are left, popular
 items follow, ordered by popularity x predicted rating. Without an item side, as long as there is
 none, everybody gets popular items; where no pairs are counted, candidates come from the index over
 the learner's vectors, ranked by predicted rating.
@@ -21,10 +21,10 @@ from stream_app.models import retrieval
 from stream_app.models.retrieval import RowFilter
 from stream_app.ranking.histories import History
 from stream_app.ranking.item_side import ItemSide
-from stream_app.ranking.scores import fallback
+from stream_app.ranking.scores import basis_of, fallback, score
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.factor_index import FactorIndex, Rows
-from stream_app.serving.head_lists import INDEXED, HeadScores, best_slots, index_recall
+from stream_app.serving.head_lists import HeadScores, best_slots, index_recall
 from stream_app.serving.popular_items import PopularItems
 from stream_app.serving.ranked_items import RankedItems
 from stream_app.serving.served_side import ServedSide
@@ -151,11 +151,12 @@ class Recommender:
             "popular items": self._popular.memory_bytes,
         }
 
-    def answer(self, device: bytes, count: int) -> RankedItems:
-        """Return the best `count` items for the device with this pseudonym."""
+    def answer(self, device: bytes, count: int, *, now: bool = False) -> RankedItems:
+        """Return the best `count` items for the device with this pseudonym: for its next visit, or
+        `now` for this one."""
         user = user_key(device)
         self._factors.catch_up()
-        rows, method, because, stars = self._ranked(device, user, count)
+        rows, method, because, stars = self._ranked(device, user, count, now=now)
         if len(rows) < count:
             more = self._fallback_rows(user, count + len(rows))
             rows = np.concatenate((rows, more[~np.isin(more, rows)]))[:count]
@@ -163,10 +164,16 @@ class Recommender:
         scores = self.replica.learner.predict_many(np.full(len(items), user, np.uint64), items)
         if stars is not None:
             scores[: len(stars)] = stars
-        measured = (self.standing.ndcg.get(name) for name in (method.partition("/")[0], POPULAR))
-        ndcg, popular = (None if value is None else round(value, 4) for value in measured)
         reasons = (*because, *(None,) * (len(items) - len(because))) if because else ()
-        return RankedItems(items, scores, method, self.replica.cut, ndcg, popular, reasons)
+        measured = self._measured(method, now=now)
+        return RankedItems(items, scores, method, self.replica.cut, *measured, reasons, now=now)
+
+    def _measured(self, method: str, *, now: bool) -> tuple[float | None, float | None]:
+        """Return the measured nDCG@10 of such lists, and of popular items; None where unknown."""
+        standing = self.standing
+        served = standing.ndcg_popular if method == POPULAR else standing.ndcg
+        by_score = not now and method.partition("/")[0] in (POPULAR, "links", "learned")
+        return served if by_score else None, standing.ndcg_popular
 
     def recall(self, device: bytes, count: int) -> float:
         """Return recall@`count` of the index for this device, against the exact best `count` by the
@@ -182,58 +189,52 @@ class Recommender:
             if not self._factors.asked:
                 return float("nan")
             return self._factors.recall(user, count, LIST_LENGTH, self._filter(user))
-        return index_recall(
-            self.head_scores(device, self.served), self.served.index, count, LIST_LENGTH
-        )
+        found, model = self.head_scores(device, self.served), self.served.model
+        low_rank = model.rates + model.factors @ found.taste
+        return index_recall(found, low_rank, self.served.index, count, LIST_LENGTH)
 
     def history(self, device: bytes, served: ServedSide) -> History:
-        """Return what the state knows of a device, over the slots of an item side."""
-        return served.history(*self.reports(device, served))
+        """Return what the state knows of a device, over the slots of an item side, of the feed that
+        the side was derived from: noised bits are no likes, and likes no noised bits."""
+        return served.history(*self.replica.history(device, reported=served.channel is not None))
 
-    def reports(
-        self, device: bytes, served: ServedSide
-    ) -> tuple[NDArray[np.uint64], NDArray[np.float32]]:
-        """Return the items of a device, oldest first, and their weights (m,), of the feed that an
-        item side was derived from: noised bits are no likes, and likes no noised bits."""
-        return self.replica.history(device, reported=served.channel is not None)
-
-    def head_scores(self, device: bytes, served: ServedSide) -> HeadScores:
-        """Return the scores of every item of an item side for a device."""
-        return self._scores(device, served, self.history(device, served))
-
-    def _scores(self, device: bytes, served: ServedSide, history: History) -> HeadScores:
-        user = user_key(device)
-        vectors, biases = self.replica.learner.users(np.array([user], np.uint64))
-        scores = served.components(history, vectors[0], float(biases[0]))
-        return HeadScores(*scores, self.allowed_slots(user, served), len(history.slots) > 0)
+    def head_scores(self, device: bytes, served: ServedSide, *, now: bool = False) -> HeadScores:
+        """Return the scores of every item of an item side for a device, for either list."""
+        known = self.history(device, served)
+        taste = served.taste(known)
+        history = served.scored(known, taste)
+        return HeadScores(
+            score(served.side, history, now=now),
+            basis_of(served.side, history, now=now),
+            history,
+            taste,
+            self.allowed_slots(user_key(device), served),
+        )
 
     def allowed_slots(self, user: int, served: ServedSide) -> NDArray[np.bool_]:
         """Return which slots (n,) of an item side may be shown to a user."""
         return self._allowed(user, served.side.keys)
 
-    def _ranked(self, device: bytes, user: int, count: int) -> _Ranked:
+    def _ranked(self, device: bytes, user: int, count: int, *, now: bool) -> _Ranked:
         """Return the rows of a list, the method that ranked it and its index, and the reasons."""
         known, served, factors = self._known(device), self.served, self._factors.index
-        if served is not None:
-            by = self._by_co_ratings(served, device, count) if known and self.listed_by else None
-            return by or self._from_head(served, device, count, known=known)
+        if served is not None and not self.listed_by:
+            return self._from_head(served, device, count, now=now)
+        if served is not None and known and (by := self._by_co_ratings(served, device, count)):
+            return by
         if known and not self.replica.spec.head_items and factors.size:
             rows = self._factors.best(user, count, self._filter(user))
             return _Ranked(rows, f"factors/{factors.method}")
         return _Ranked(self._popular_rows(user, count), POPULAR)
 
-    def _from_head(self, served: ServedSide, device: bytes, count: int, *, known: bool) -> _Ranked:
-        standing, index = self.standing, served.index
-        history = self.history(device, served)
-        found = self._scores(device, served, history)
+    def _from_head(self, served: ServedSide, device: bytes, count: int, *, now: bool) -> _Ranked:
+        found, index = self.head_scores(device, served, now=now), served.index
         # An item with no report but "missing" is known to the item side alone.
         found = found._replace(allowed=found.allowed & (self._head_rows >= 0))
-        personal = known and found.personal and self.listed_by is None
-        method = standing.method if personal else POPULAR
-        slots = best_slots(found, method, standing.weights, index, count)
-        because = reasons_for(served, history, found.components, method, standing.weights, slots)
-        if index is not None and method in INDEXED:
-            method = f"{method}/{index.method}"
+        index = index if len(found.history.slots) else None
+        slots = best_slots(found, index, count)
+        because = reasons_for(served, found, slots, now=now)
+        method = found.basis if index is None else f"{found.basis}/{index.method}"
         return _Ranked(self._head_rows[slots], method, because)
 
     def _by_co_ratings(self, served: ServedSide, device: bytes, count: int) -> _Ranked | None:

@@ -1,48 +1,38 @@
-"""Which method serves, with what measured quality; a copy, which another thread may make."""
+"""How good the lists are that are served, beside popular items; a copy, any thread may read it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from math import isnan
+from dataclasses import dataclass
 
-from stream_app.ranking.online_choice import LEAST_EVENTS, METHODS, OnlineChoice
-from stream_app.ranking.scores import Weights
-from stream_app.serving.together.measured import Measured
+from stream_app.ranking.derivation import Derived
+from stream_app.ranking.learned_weights import LEAST_EVENTS
 
-POPULAR = METHODS[0]
+POPULAR = "popular"
 
 
 @dataclass(frozen=True)
 class Standing:
-    """The method that serves, the weights of its blend, and nDCG@10 and HR@10 by method; a method
-    without a measurement is missing."""
+    """nDCG@10 of lists for the next visit on what devices liked there, and that of popular items;
+    None where it cannot be measured, and `absent` says why. `basis`: `learned` weights or `links`,
+    or `popular` items as long as there is no item side."""
 
-    method: str = POPULAR
-    weights: Weights = field(default_factory=Weights)
-    ndcg: Mapping[str, float] = field(default_factory=dict)
-    hit_rate: Mapping[str, float] = field(default_factory=dict)
-
-    def with_lists_of(self, method: str, measured: Measured) -> Standing:
-        """Return the standing with the measured quality of one more method, once it is known."""
-        if measured.events < LEAST_EVENTS:
-            return self
-        return replace(
-            self,
-            ndcg={**self.ndcg, method: measured.ndcg},
-            hit_rate={**self.hit_rate, method: measured.hit_rate},
-        )
+    ndcg: float | None = None
+    ndcg_popular: float | None = None
+    absent: str = "nothing is counted yet"
+    basis: str = POPULAR
 
     @classmethod
-    def of_choice(cls, choice: OnlineChoice) -> Standing:
-        """Return the standing after what `choice` has observed."""
-        if choice.events < LEAST_EVENTS:  # a few lists are no measurement
-            return cls(choice.best, choice.weights)
-        ndcg = {name: choice.ndcg(name) for name in METHODS}
-        hit_rate = {name: choice.hit_rate(name) for name in METHODS}
-        return cls(
-            choice.best,
-            choice.weights,
-            {name: value for name, value in ndcg.items() if not isnan(value)},
-            {name: value for name, value in hit_rate.items() if not isnan(value)},
-        )
+    def measured(cls, derived: Derived, *, public: bool) -> Standing:
+        """Return the standing of lists for the next visit; `public`: whether presence is."""
+        learned, absent = derived.next, ""
+        if not public:
+            absent = "presence is protected: a later visit cannot be seen"
+        elif learned.ndcg is None:
+            absent = f"{learned.devices} devices with a second visit: {LEAST_EVENTS} are needed"
+        basis = "links" if derived.side.link_targets.shape[1] else POPULAR
+        basis = "learned" if len(learned.weights) else basis
+        return cls(_rounded(learned.ndcg), _rounded(learned.ndcg_popular), absent, basis)
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)

@@ -84,7 +84,7 @@ def test_a_page_of_another_origin_is_none(page) -> None:
 
 def test_the_example_of_the_readme_runs(page) -> None:
     (example,) = re.findall(r"```html\n(.*?)```", (WEB / "README.md").read_text(), re.DOTALL)
-    vectors = json.loads((WEB / "vectors.json").read_text())["ranking"]
+    vectors = json.loads((WEB / "vectors.json").read_text())["ranking"][0]
     with small_gateway() as gateway:
         gateway.pages = pages(example, vectors)
         page.add_init_script(

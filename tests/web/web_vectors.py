@@ -4,7 +4,7 @@ tables        counts, and words with the reports that they draw: both edges of e
 pseudonyms    key, user, pseudonym
 events        fields of a report and its bytes
 whole_person  epsilon of 1 .. 100 reports at 1e-6, and how many (20, 1e-6) holds
-ranking       an item side (base64), histories, and what the device's ranker makes of them
+ranking       item sides (base64), histories, and what the device's ranker makes of them
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from producers.pseudonyms import pseudonym
-from producers.ranking.ranker import Ranker
+from producers.ranking.ranker import Ranker, Rated
 from stream_app.privacy import registry
 from stream_app.privacy.accounting.plans import largest_count
 from stream_app.privacy.accounting.whole_person import report_loss
@@ -115,22 +115,34 @@ def _whole_person(id: str) -> dict[str, Any]:
     }
 
 
-def _ranking() -> dict[str, Any]:
+def _ranking() -> list[dict[str, Any]]:
+    return [_lists(learned=learned) for learned in (False, True)]
+
+
+def _lists(*, learned: bool) -> dict[str, Any]:
     rng = np.random.default_rng(20)
-    encoded = encode_side(item_side(rng, 61, k=9, after=5, r=4, version=7))
+    made = item_side(rng, 61, k=9, after=5, r=4, version=7, later=4, learned=learned)
+    encoded = encode_side(made)
     side = decode_side(encoded)
-    ranker = Ranker(side)
-    found = []
+    ranker, found = Ranker(side), []
     for size in (0, 1, 2, 3, 5, 8, 13, 21, 40):
         items = [int(each) for each in rng.choice(side.keys, size)]
         items += [12345] * (size == 5)  # which the side does not know
         stars = [None if size == 3 else float(each) for each in rng.integers(1, 6, len(items))]
-        listed = ranker.rank(items, stars, k=10, because=True)
-        taste = ranker._taste.taste(ranker.history(items, stars))
+        # Visits of five, and pairs of one time; at the end an unknown day, a clock that went back.
+        days, places = np.arange(len(items)) // 5, np.arange(len(items)) // 2
+        if size in (8, 13):
+            days[-1] = -1 if size == 8 else 0
+        rated = Rated.untimed(items, stars)._replace(days=days, places=places)
+        history, now = ranker.history(rated), size % 2 == 1
+        listed = ranker.rank(rated, k=10, because=True, now=now)
+        rows = zip(items, stars, days.tolist(), places.tolist(), strict=True)
         found.append(
             {
+                "now": now,
                 "history": [
-                    {"key": f"{i:016x}", "stars": s} for i, s in zip(items, stars, strict=True)
+                    {"key": f"{i:016x}", "stars": s, "day": day, "place": place}
+                    for i, s, day, place in rows
                 ],
                 "list": [
                     {
@@ -140,7 +152,7 @@ def _ranking() -> dict[str, Any]:
                     }
                     for each in listed
                 ],
-                "taste": [float(each) for each in taste],
+                "taste": (history.weights @ side.factors[history.slots]).tolist(),
             }
         )
     return {"side": base64.b64encode(encoded).decode(), "cases": found}

@@ -1,6 +1,7 @@
 """Which part of a worker answers a query, by the query's option.
 
-    no option     the list of a user                              `Recommender.answer`
+    no option     the list of a user for the next visit           `Recommender.answer`
+    for           the same for the next visit, or for this one
     similar_to    items near to one item                          `serving/together/`
     private       a list that is drawn, of a stated guarantee     `Runtime.private_lists`
     neighbours    what devices with a similar profile have        `Runtime.neighbours`
@@ -22,7 +23,7 @@ from stream_app.wire import Query
 
 Outcome = RankedItems | Refused
 
-TWO_OPTIONS = "similar_to, private, neighbours: give at most one of them in a query"
+TWO_OPTIONS = "similar_to, private, neighbours, for: give at most one of them in a query"
 NO_USER = "user: a pseudonym of 32 hex characters is missing"
 A_USER = "similar_to: such a query names no user"
 NO_PRIVATE_LISTS = (
@@ -50,7 +51,7 @@ def outcome(runtime: Runtime, query: Query, arrived: float) -> Outcome | Awaitab
         if lists is None:
             return Refused(NO_NEIGHBOURS)
         return lists.answer(device, arrived)
-    return runtime.answer(device, arrived)
+    return runtime.answer(device, arrived, now=query.for_ == "now")
 
 
 def _private(

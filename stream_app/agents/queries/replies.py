@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import math
 
+from msgspec import UNSET
+
 from stream_app.agents.runtime import Runtime
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.ranked_items import RankedItems
@@ -44,6 +46,7 @@ def recommendation(runtime: Runtime, correlation_id: str, answer: RankedItems) -
         answer.ndcg_popular,
         (*because, *(None,) * (LIST_LENGTH - len(because))),
         answer.guarantee,
+        for_=UNSET if answer.now is None else "now" if answer.now else "next",
     )
 
 

@@ -9,10 +9,7 @@ and damped, which bounds what one person can change and keeps pairs of rare item
     f_j  = sum_k s_kj / max(m, T)
 
 c_jk: co-raters of j and k; n_j: raters of j; k: the m items that the user has rated. s_jj = 0: an
-item says nothing about itself. Where the order of the history is known, recent items may count
-more, which on ML-1M, each user's last rating held out, gives nDCG@10 .099 instead of .051:
-
-    f_j  = sum_k w_k s_kj / max(sum_k w_k, T)     w_k = exp(-age_k / 5),  age in items, newest 0
+item says nothing about itself.
 
 The published sensitivity 2 / T (Theorem 3.2) does not hold for the first form, in which a first
 rater takes s from 0 to .7; the bounds at the end of this file hold for the others. A prediction in
@@ -35,7 +32,6 @@ from stream_app.ranking.similarity.slope_one import (
 )
 from stream_app.ranking.similarity.table import CoRatingTable
 
-MEMORY = 5.0  # items, as in `ranking/histories.py`
 MEAN_WEIGHT = 5.0  # ratings of the middle of the scale in the mean of an item
 
 
@@ -59,33 +55,17 @@ def similarities(table: CoRatingTable, damping: float | None = None) -> NDArray[
 
 
 def scores(
-    similarities: NDArray[np.float32],
-    slots: NDArray[np.integer],
-    least_profile: int = 1,
-    weights: NDArray[np.float32] | None = None,
+    similarities: NDArray[np.float32], slots: NDArray[np.integer], least_profile: int = 1
 ) -> NDArray[np.float32]:
     """Return f (n,) of every item of the table, within 0 .. 1; 0 for all without a history.
 
     slots (m,): the items of the history; those without a slot (-1) are left out. least_profile: T.
-    weights (m,): w, within 0 .. 1, as `recency_weights`; by default all 1.
     """
     places = np.asarray(slots, np.int64)
-    inside = places >= 0
-    rows = similarities[places[inside]]
-    if weights is None:
-        found: NDArray[np.float32] = rows.sum(axis=0, dtype=np.float32)
-        total = float(len(rows))
-    else:
-        found, total = weights[inside] @ rows, float(weights[inside].sum(dtype=np.float64))
-    found /= np.float32(max(total, least_profile, 1))
+    rows = similarities[places[places >= 0]]
+    found: NDArray[np.float32] = rows.sum(axis=0, dtype=np.float32)
+    found /= np.float32(max(len(rows), least_profile, 1))
     return found
-
-
-def recency_weights(length: int) -> NDArray[np.float32]:
-    """Return w (length,) of a history that is ordered from the oldest to the newest item."""
-    ages = np.arange(length - 1, -1, -1, dtype=np.float32)
-    weights: NDArray[np.float32] = np.exp(-ages / np.float32(MEMORY))
-    return weights
 
 
 def contributions(
@@ -144,8 +124,7 @@ def other_profile_bound(damping: float) -> float:
 
     and a rater of both by at most twice that, which is at most 1 / (beta + 1), because
     (c + beta)(c + beta + 1) - 2c (beta + 1) = c^2 - c + beta^2 + beta >= 0 for whole c. f_j is a
-    sum of m such s divided by at least m; by weights of at most 1 the same, as sum_k w_k <= the
-    divisor.
+    sum of m such s divided by at least m.
     """
     return 1 / (checked_damping(damping) + 1)
 
@@ -156,10 +135,7 @@ def own_report_bound(least_profile: int) -> float:
 
     Proof. The user is a rater of neither j nor anything with j: only the new term s_lj, within
     0 .. 1, is added. With m >= T items f moves by |s_lj - f| / (m + 1) <= 1 / (T + 1), with fewer
-    by s_lj / T. By `recency_weights` and T >= 6 the divisor is T, since all weights together are
-    below 1 / (1 - g), g = exp(-1/5). A report makes those before it older by one: their sum of
-    at most w_l / (1 - g) is multiplied by g, so it loses at most w_l, and w_l s_lj <= w_l is added.
-    So f moves by at most w_l / T <= 1 / T.
+    by s_lj / T.
     """
     return 1 / _least(least_profile)
 

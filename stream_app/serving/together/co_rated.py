@@ -1,6 +1,6 @@
 """Co-ratings made ready for queries: similar items, and lists by Slope One or cosine.
 
-    cosine       f_j = mean of s_kj over the history, recent items counting more
+    cosine       f_j = mean of s_kj over the history
                  s_jk = c_jk / sqrt((n_j + beta) (n_k + beta))
     slope-one    f_j = mean of r_k + (D_jk + beta (M_j - M_k)) / (c_jk + beta)
 
@@ -90,8 +90,7 @@ class CoRated:
     def scores(self, rated: RatedItems) -> NDArray[np.float32]:
         """Return the scores (n,) by which lists are ranked, of Slope One stars; -inf for an item
         that no device has rated beside one of these, of which nothing is known."""
-        weights = cosine.recency_weights(len(rated.slots))
-        together = cosine.scores(self.similarities, rated.slots, weights=weights)
+        together = cosine.scores(self.similarities, rated.slots)
         found = together
         if self._deviations is not None:
             found = slope_one.predict(self._deviations, rated.slots, rated.stars)
@@ -113,7 +112,6 @@ class CoRated:
         """Return for each listed slot the key of the rated item that contributes most."""
         if self._deviations is None:
             parts = cosine.contributions(self.similarities, rated.slots, listed)
-            parts *= cosine.recency_weights(len(rated.slots))[:, None]
         else:
             ratings = rated.slots, rated.stars
             parts = slope_one.contributions(self._deviations, *ratings, listed, clamped=False)

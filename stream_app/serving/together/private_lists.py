@@ -25,10 +25,10 @@ so all four lie within 1 / (beta + 1) of each other: whatever a device has in it
 another list would have, s changes by that much, and a term of f_j, which lies within 0 .. 1, by h.
 Another device leaves p: at most T terms change, T h <= Delta. A report of the asker changes the
 list of the asker, thus any term by h, and p: at most one item enters and one leaves (a re-rating
-keeps its place), which is between -1 and 1, and T - 1 items at most stay. T is `recent_items` - 15,
-which a list always holds: where a list is full, 16 items leave it at once, and those are no part of
-p. (An item that was rated again after it had left is new to the list; a report that changes which
-of them that is counts as what it changes of p.)
+keeps its place), which is between -1 and 1, and T - 1 items at most stay. T is 113, or
+`recent_items` - 15 if that is less, which a list always holds: where a list is full, 16 items leave
+it at once, and those are no part of p. (An item that was rated again after it had left is new to
+the list; a report that changes which of them that is counts as what it changes of p.)
 
 It needs that which ratings a list holds depends on its device alone. So lists are refused while the
 head is elected (more known items than `head_items`), where more devices are known than can have a

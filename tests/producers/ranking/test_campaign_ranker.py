@@ -12,9 +12,10 @@ from producers.ranking.campaign_ranker import CampaignRanker
 from stream_app.campaigns.public_side import PublicSide
 from stream_app.campaigns.published_side import PublishedSide
 from stream_app.campaigns.stars.side import StarsSide
-from stream_app.campaigns.together import FLOOR, RECENT, TogetherSide
+from stream_app.campaigns.together import TogetherSide
 from stream_app.wire import CatalogueEntry, key
 from tests.fixtures.tastes import SCOPE, TASTES, campaign_of, person, side_of
+from tests.naive import campaign_lists as naive
 
 
 @pytest.fixture(scope="module")
@@ -47,14 +48,14 @@ def test_lists_hit_the_taste_of_the_user(local: LocalRecommender) -> None:
 
 
 def parts_of(side: TogetherSide, rated: list[RatedItem], item: int) -> dict[int, float]:
-    """What each like adds to the score of an item, by the equation."""
+    """What the links of each like add to the score of an item, by the equation."""
     likes = [row for row in rated if row.stars is None or row.stars >= 4]
-    found, listed = {}, side.vectors[SCOPE.index(item)]
-    for age, row in enumerate(reversed(likes)):
-        counts = FLOOR + (1 - FLOOR) * np.exp(-age / RECENT)
-        own = side.vectors[SCOPE.index(row.item)]
-        found[row.item] = counts * float((side.weights * own * listed).sum())
-    return found
+    terms = (side.vectors.tolist(), side.weights.tolist())
+    return {
+        row.item: naive.like(age, row.stars or 4.0)
+        * naive.links(*terms, SCOPE.index(row.item), SCOPE.index(item))
+        for age, row in enumerate(reversed(likes))
+    }
 
 
 def test_scores_and_reasons_are_those_of_the_equation(published: PublishedSide) -> None:
@@ -62,9 +63,11 @@ def test_scores_and_reasons_are_those_of_the_equation(published: PublishedSide) 
     assert side is not None
     rated = person(np.random.default_rng(3), 1)
     listed = CampaignRanker(published.side).rank(rated, 30, because=True)
+    shares, counted = naive.public_shares(len(SCOPE)), naive.prior_likes(len(side.weights))
     for row in listed:
         parts = parts_of(side, rated, row.item)
-        assert row.score == pytest.approx(sum(parts.values()), rel=1e-4, abs=1e-6)
+        expected = sum(parts.values()) + counted * shares[SCOPE.index(row.item)]
+        assert row.score == pytest.approx(expected, rel=1e-4, abs=1e-6)
         strongest = sorted(parts, key=lambda item: -parts[item])[:3]
         assert row.because == tuple(item for item in strongest if parts[item] > 0)
     assert [row.score for row in listed] == sorted((row.score for row in listed), reverse=True)
@@ -108,6 +111,21 @@ def test_too_few_directions_are_the_popular_items() -> None:
     few = LocalRecommender(PublicTable(side_of(people=40)))
     found = few.recommend([(21, 5.0)], 3)
     assert (found.method, [row.item for row in found.items]) == ("popular", [1, 2, 22])
+
+
+def test_genres_of_the_catalogue_make_a_personal_list_before_any_sum() -> None:
+    """Popular items of the own genre come first, and nothing but the public scope is needed."""
+    side = PublishedSide.of_campaign(campaign_of(), 1, PublicSide(1, SCOPE))
+    entries = {
+        item: CatalogueEntry(item, genres=("war" if item in TASTES[0] else "drama",))
+        for item in SCOPE
+    }
+    rated = [(item, 5.0) for item in TASTES[1][:9]]
+    found = LocalRecommender(PublicTable(side, entries)).recommend(rated, 4, because=True)
+    assert (found.method, [row.item for row in found.items]) == ("metadata", [30, 31, 32, 33])
+    assert {row.because for row in found.items} == {()}
+    plain = LocalRecommender(PublicTable(side)).recommend(rated, 4)
+    assert (plain.method, [row.item for row in plain.items]) == ("popular", [1, 2, 3, 4])
 
 
 def of_names(side: PublishedSide) -> PublishedSide:

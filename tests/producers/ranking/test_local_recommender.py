@@ -73,10 +73,8 @@ def test_without_a_history_the_popular_items_are_offered(local: LocalRecommender
     assert [row.item for row in strangers.items] == [9, 1, 4]
 
 
-def test_a_newer_item_counts_more_than_an_older_one(local: LocalRecommender) -> None:
-    older = [(item, 5.0) for item in ("a", "b", "c", "d", "e", "f", "g", "h")]
-    assert items(local, (1, 5.0), *older, (4, 5.0), k=1) == [5]
-    assert items(local, (4, 5.0), *older, (1, 5.0), k=1) == [2]
+def test_without_times_the_order_of_a_history_says_nothing(local: LocalRecommender) -> None:
+    assert items(local, (1, 5.0), (4, 5.0)) == items(local, (4, 5.0), (1, 5.0)) == [2, 5, "six", 9]
 
 
 def test_a_liked_item_counts_more_than_one_that_was_not(local: LocalRecommender) -> None:
@@ -99,6 +97,13 @@ def test_the_items_behind_a_recommendation_are_named(local: LocalRecommender) ->
     assert reasons == {2: (1,), 5: (4,), "six": (4,)}
     assert local.recommend([], 3, because=True).items[0].because == ()
     assert local.recommend([(1, 5.0)], 3).items[0].because == ()
+
+
+def test_a_list_says_the_visit_that_it_is_for(local: LocalRecommender) -> None:
+    assert local.recommend([(1, 5.0)], 3).for_ == "next"
+    assert local.recommend([(1, 5.0)], 3, for_="now").for_ == "now"
+    with pytest.raises(ValueError, match="for_ 'later': give next or now"):
+        local.recommend([(1, 5.0)], 3, for_="later")  # type: ignore[arg-type]
 
 
 def test_a_repeated_item_counts_once(local: LocalRecommender) -> None:

@@ -96,7 +96,7 @@ def test_without_the_broker_the_cached_table_is_used_with_the_reason(
 
 
 def test_a_cached_table_in_another_format_is_refused(cache: TableCache, tmp_path: Path) -> None:
-    data = b"mwis\2" + cached().table[5:]
+    data = b"mwis\1" + cached().table[5:]
     cache.write(msgspec.structs.replace(cached(), table=data))
     with pytest.raises(UserError, match="the cache holds no item side of this version"):
         read(tmp_path)

@@ -43,7 +43,11 @@ def runtime() -> Runtime:
     [
         (a_query(None, similar_to=5, private=Fraction(1)), "at most one"),
         (a_query(private=Fraction(1), neighbours=True), "at most one"),
+        (a_query(private=Fraction(1), for_="now"), "at most one"),
+        (a_query(neighbours=True, for_="next"), "at most one"),
+        (a_query(None, similar_to=5, for_="now"), "at most one"),
         (a_query(None), "pseudonym of 32 hex"),
+        (a_query(None, for_="now"), "pseudonym of 32 hex"),
         (a_query(None, private=Fraction(1)), "pseudonym of 32 hex"),
         (a_query(similar_to=5), "names no user"),
         (a_query(private=Fraction(1)), "list_budget"),
@@ -65,6 +69,20 @@ def test_what_is_not_served_is_refused_with_a_reason(
 
 def test_an_option_that_is_false_is_no_option(runtime: Runtime) -> None:
     assert isinstance(dispatch.outcome(runtime, a_query(neighbours=False), 0.0), RankedItems)
+
+
+@pytest.mark.parametrize(("given", "visit"), [({}, "next"), ({"for_": "next"}, "next"),
+                                              ({"for_": "now"}, "now")], ids=str)  # fmt: skip
+def test_the_reply_to_a_user_says_which_visit_it_is_for(
+    runtime: Runtime, given: dict[str, str], visit: str
+) -> None:
+    found = dispatch.outcome(runtime, a_query(**given), 0.0)
+    assert isinstance(found, RankedItems)
+    value = replies.encoded_reply(
+        replies.recommendation(runtime, "0" * 16, found), runtime.catalogue
+    )
+    assert decode_message(Recommendation, value).for_ == visit
+    assert len(value) == replies.reply_bytes(runtime.catalogue)
 
 
 class Drawn:
@@ -134,6 +152,7 @@ def test_an_answer_that_waits_is_written_when_it_is_there() -> None:
         plain, drawn, refused = producer.replies
         assert plain.guarantee is None
         assert drawn.items[:2] == (7, None)
+        assert (plain.for_, drawn.for_, refused.for_) == ("next", msgspec.UNSET, msgspec.UNSET)
         assert drawn.guarantee == Guarantee("one report of the asker", "1/2", "sampled-set")
         assert (refused.status, refused.reason) == (Status.REFUSED, "spent 3 of 4")
         assert lists.asked[0] == (bytes.fromhex(USER), Fraction(1, 2), 10, "0" * 16)

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
 
-from stream_app.agents.ranking import service as module
-from stream_app.agents.ranking.sampling_budget import A_SECOND, AT_ONCE, SAVED, SamplingBudget
 from stream_app.agents.ranking.schedule import GROWTH, LEAST_RATINGS, REST_SECONDS, Schedule
-from stream_app.agents.ranking.service import RankingService, Work
+from stream_app.agents.ranking.service import RankingService
 from stream_app.agents.worker_status import WorkerStatus
 from stream_app.monitoring.metrics import Metrics
-from stream_app.ranking.online_choice import OnlineChoice
 from stream_app.serving.ingredients import Ingredients
 from stream_app.serving.recommender import Recommender
-from stream_app.serving.together.measured import Measured
 from stream_app.wire.state_records import StateOrigin
 from tests.fixtures.clusters import batch_of, device_of, half_of, liked
 from tests.fixtures.waiting import PATIENCE_SECONDS
@@ -41,46 +39,26 @@ def test_the_first_side_needs_enough_ratings_and_the_next_enough_change() -> Non
     schedule = Schedule(clock)
     assert not schedule.due(LEAST_RATINGS - 1)
     assert schedule.due(LEAST_RATINGS)
-    schedule.ended(10_000, 0.1)
+    schedule.ended(10_000, 7, 0.1)
     grown = round(10_000 * (1 + GROWTH))
-    assert not schedule.due(grown)  # within a second
+    assert not schedule.due(grown, 8)  # within a second
     clock.now += 1.0
-    assert schedule.due(grown)
-    assert not schedule.due(grown - 1)
+    assert schedule.due(grown, 7)
+    assert not schedule.due(grown - 1, 7)
+    assert schedule.due(10_000, 8), "an item has entered the head"
     clock.now += REST_SECONDS
-    assert schedule.due(10_001)
-    assert not schedule.due(10_000)
+    assert schedule.due(10_001, 7)
+    assert not schedule.due(10_000, 7)
 
 
 def test_a_long_derivation_is_followed_by_a_pause_of_three_times_its_length() -> None:
     clock = Clock()
     schedule = Schedule(clock)
-    schedule.ended(1000, 2.0)
+    schedule.ended(1000, 0, 2.0)
     clock.now += 5.9
     assert not schedule.due(5000)
     clock.now += 0.2
     assert schedule.due(5000)
-
-
-def test_lists_are_bounded_a_second_and_a_batch_and_what_was_not_spent_is_saved() -> None:
-    clock = Clock()
-    budget = SamplingBudget(clock)
-    assert spent(budget) == [AT_ONCE] * int(SAVED / AT_ONCE)
-    clock.now += 0.5
-    assert spent(budget) == [A_SECOND / 2]
-    clock.now += 2.0
-    assert sum(spent(budget)) == 2 * A_SECOND
-    clock.now += 1000.0
-    assert sum(spent(budget)) == SAVED
-
-
-def spent(budget: SamplingBudget) -> list[int]:
-    """Return how many lists one batch after the other may have, until none is left."""
-    found = []
-    while most := budget.available:
-        budget.spend(most)
-        found.append(most)
-    return found
 
 
 Body = Callable[[RankingService, Recommender, Metrics, WorkerStatus], Coroutine[Any, Any, None]]
@@ -109,7 +87,19 @@ def published(metrics: Metrics, name: str, **labels: str) -> float:
     return value
 
 
-def test_the_item_side_is_derived_beside_the_loop_and_then_measured_and_chosen() -> None:
+def visited(recommender: Recommender) -> Recommender:
+    """Return a recommender whose 80 devices have come back on three later days."""
+    replica = recommender.replica
+    for day in (2, 3, 4):
+        for number in range(80):
+            had = replica.history(device_of(number))[0].tolist()
+            new = [item for item in half_of(number) if item not in had][number % 3 :][:2]
+            replica.apply(batch_of(replace(liked(number, new, day), epoch=day)))
+        replica.end_round(day, replica.end_offsets)
+    return recommender
+
+
+def test_the_item_side_is_derived_beside_the_loop_and_its_lists_are_measured() -> None:
     async def body(
         ranking: RankingService, recommender: Recommender, metrics: Metrics, status: WorkerStatus
     ) -> None:
@@ -120,55 +110,52 @@ def test_the_item_side_is_derived_beside_the_loop_and_then_measured_and_chosen()
         assert recommender.side.version == recommender.replica.cut
         assert published(metrics, "item_side_items") == len(recommender.side) == 24
         assert published(metrics, "item_side_derivation_seconds_count") == 1
-        for seq in (2, 3, 4, 5):
-            for number in range(80):
-                rated = recommender.replica.history(device_of(number))[0].tolist()
-                new = next(item for item in half_of(number) if item not in rated)
-                batch = batch_of(liked(number, [new], seq))
-                ranking.before(batch)
-                ranking.after(recommender.replica.apply(batch))
-        ranking.at_cut()
-        await until(lambda: published(metrics, "lists_scored_total") > 0)
-        assert recommender.standing.method in ("ease", "low_rank", "blend")
-        serving = recommender.standing.method
-        assert published(metrics, "list_method", method=serving) == 1
+        standing = recommender.standing
+        assert standing.absent == ""
+        assert standing.basis in {"links", "learned"}
+        assert published(metrics, "list_method", method=standing.basis) == 1
         assert published(metrics, "list_method", method="popular") == 0
-        ndcg = recommender.standing.ndcg
-        assert published(metrics, "list_ndcg_ratio", method="popular") == ndcg["popular"]
-        assert ndcg[serving] > ndcg["popular"]
+        assert published(metrics, "list_ndcg_ratio", list="served") == standing.ndcg
+        assert published(metrics, "list_ndcg_ratio", list="popular") == standing.ndcg_popular
+        assert published(metrics, "list_devices") == 80
+        assert standing.ndcg is not None
+        assert standing.ndcg_popular is not None
+        assert standing.ndcg > standing.ndcg_popular
         assert status.failure is None
 
-    with_service(body)
+    with_service(body, visited(trained()))
 
 
-@pytest.mark.parametrize("method", ["slope-one", "cosine"])
-def test_lists_by_co_ratings_are_measured_beside_the_others(method: str) -> None:
+def test_without_a_second_visit_there_is_no_figure_and_a_reason() -> None:
     async def body(
         ranking: RankingService, recommender: Recommender, metrics: Metrics, status: WorkerStatus
     ) -> None:
         ranking.at_cut()
         await until(lambda: recommender.side)
-        for seq in (2, 3, 4, 5):
-            for number in range(80):
-                rated = recommender.replica.history(device_of(number))[0].tolist()
-                new = next(item for item in half_of(number) if item not in rated)
-                batch = batch_of(liked(number, [new], seq))
-                ranking.before(batch)
-                ranking.after(recommender.replica.apply(batch))
+        standing = recommender.standing
+        assert (standing.ndcg, standing.ndcg_popular, standing.basis) == (None, None, "links")
+        assert standing.absent == "0 devices with a second visit: 50 are needed"
+        assert math.isnan(published(metrics, "list_ndcg_ratio", list="served"))
+
+    with_service(body)
+
+
+@pytest.mark.parametrize("method", ["slope-one", "cosine"])
+def test_lists_by_co_ratings_are_named_without_the_figure_of_others(method: str) -> None:
+    async def body(
+        ranking: RankingService, recommender: Recommender, metrics: Metrics, status: WorkerStatus
+    ) -> None:
         ranking.at_cut()
-        await until(lambda: published(metrics, "lists_scored_total") > 0)
-        ndcg = recommender.standing.ndcg
+        await until(lambda: recommender.side)
         assert published(metrics, "list_method", method=method) == 1
-        assert published(metrics, "list_method", method="blend") == 0
-        assert published(metrics, "list_ndcg_ratio", method=method) == ndcg[method]
-        assert 0 < recommender.standing.hit_rate[method] <= 1
-        if method == "cosine":
-            assert ndcg[method] > ndcg["popular"]
+        assert published(metrics, "list_method", method="links") == 0
+        assert math.isnan(published(metrics, "list_ndcg_ratio", list="served"))
         answer = recommender.answer(device_of(0), 5)
-        assert (answer.method, answer.ndcg) == (method, round(ndcg[method], 4))
+        assert (answer.method, answer.ndcg) == (method, None)
+        assert answer.ndcg_popular == recommender.standing.ndcg_popular
         assert status.failure is None
 
-    with_service(body, trained(spec=CO_RATED, listed_by=method))
+    with_service(body, visited(trained(spec=CO_RATED, listed_by=method)))
 
 
 def test_a_replaced_state_drops_what_the_thread_still_works_on() -> None:
@@ -209,12 +196,12 @@ def test_an_adopted_state_has_an_item_side_before_any_new_rating() -> None:
 
 
 class Replaced(Recommender):
-    """A recommender whose state is replaced after the first look at its item side."""
+    """A recommender whose item side is gone after the first look of another thread at it."""
 
     looks = 0
 
     def __getattribute__(self, name: str) -> Any:
-        if name != "served":
+        if name != "served" or threading.current_thread() is threading.main_thread():
             return super().__getattribute__(name)
         self.looks += 1
         return super().__getattribute__(name) if self.looks == 1 else None
@@ -222,29 +209,42 @@ class Replaced(Recommender):
 
 def test_the_thread_looks_once_at_an_item_side_that_may_be_replaced_meanwhile() -> None:
     recommender = trained()
-    served = derived(recommender)
+    before = derived(recommender)
     recommender.__class__ = Replaced
-    ingredients = Ingredients.taken_from(recommender.replica)
-    finished = Work(ingredients, 1, [], OnlineChoice(), Measured(), recommender).done()
-    assert finished.served is not None
-    assert finished.served.side.keys.tolist() == served.side.keys.tolist()
+
+    async def body(
+        ranking: RankingService, recommender: Recommender, metrics: Metrics, status: WorkerStatus
+    ) -> None:
+        ranking.at_cut()
+        await until(lambda: status.failure or recommender.served is not before)
+        assert status.failure is None
+        assert recommender.side is not None
+        assert recommender.side.keys.tolist() == before.side.keys.tolist()
+
+    with_service(body, recommender)
 
 
 def test_the_thread_builds_an_index_of_the_recall_that_is_asked_for() -> None:
     recommender = trained()
     recommender.level.target = 0.9
-    ingredients = Ingredients.taken_from(recommender.replica)
-    finished = Work(ingredients, 1, [], OnlineChoice(), Measured(), recommender).done()
-    assert finished.served is not None
-    assert finished.served.index is not None
-    assert finished.served.index.level.target == 0.9
+
+    async def body(
+        ranking: RankingService, recommender: Recommender, metrics: Metrics, status: WorkerStatus
+    ) -> None:
+        ranking.at_cut()
+        await until(lambda: recommender.served)
+        assert recommender.served is not None
+        assert recommender.served.index is not None
+        assert recommender.served.index.level.target == 0.9
+
+    with_service(body, recommender)
 
 
 def test_a_failure_of_the_thread_ends_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(_: object) -> None:
+    def broken(*_: object) -> None:
         raise RuntimeError("a defect")
 
-    monkeypatch.setattr(module.Work, "done", broken)
+    monkeypatch.setattr(Ingredients, "derived", broken)
 
     async def body(
         ranking: RankingService, recommender: Recommender, metrics: Metrics, status: WorkerStatus

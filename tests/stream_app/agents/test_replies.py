@@ -13,7 +13,7 @@ from msgspec import UNSET
 
 from stream_app.agents.queries import replies
 from stream_app.agents.runtime import Runtime
-from stream_app.ranking.online_choice import METHODS
+from stream_app.monitoring.metric_table import LISTED_BY
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.ranked_items import RankedItems
 from stream_app.wire import (
@@ -47,7 +47,7 @@ def answers(draw: st.DrawFn, items: list[int]) -> RankedItems:
     unlisted = draw(st.lists(st.integers(0, 2**64 - 1), max_size=LIST_LENGTH - len(chosen)))
     count = len(chosen) + len(unlisted)
     scores = draw(st.lists(st.floats(1, 5), min_size=count, max_size=count))
-    method = draw(st.sampled_from(METHODS)) + draw(st.sampled_from(["", "/exact", "/qolsh"]))
+    method = draw(st.sampled_from(LISTED_BY)) + draw(st.sampled_from(["", "/exact", "/qolsh"]))
     keys = st.one_of(st.none(), listed, st.integers(0, 2**64 - 1))
     because = draw(st.one_of(st.just([]), st.lists(keys, min_size=count, max_size=count)))
     guarantee = Guarantee("x" * 240, f"{10**20 - 1}/{10**20 - 3}", "m" * 32)
@@ -55,6 +55,7 @@ def answers(draw: st.DrawFn, items: list[int]) -> RankedItems:
         np.array([*chosen, *unlisted], np.uint64), np.array(scores), method,
         draw(st.integers(0, MAX_SEQ)), draw(RATIO), draw(RATIO),
         tuple(because), draw(st.sampled_from([None, guarantee])),
+        draw(st.sampled_from([None, False, True])),
     )  # fmt: skip
 
 

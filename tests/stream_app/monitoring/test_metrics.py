@@ -30,6 +30,7 @@ LABELS = {
     "campaigns",
     "kind",
     "le",
+    "list",
     "mechanism",
     "method",
     "outcome",
@@ -61,6 +62,7 @@ WITHOUT_UNIT = {
     "murmurec_item_side_factors",
     "murmurec_item_side_items",
     "murmurec_items",
+    "murmurec_list_devices",
     "murmurec_list_method",
     "murmurec_prediction_rmse",
     "murmurec_prediction_rmse_baseline",
@@ -125,6 +127,15 @@ def test_names_follow_the_rules() -> None:
     for name in exposed():
         assert re.fullmatch(r"murmurec_[a-z]+(_[a-z]+)*", name)
         assert name.endswith(UNITS) or name in WITHOUT_UNIT, name
+
+
+def test_a_list_that_is_not_measured_any_more_has_no_quality() -> None:
+    metrics = Metrics(CollectorRegistry())
+    for ndcg, popular in ((0.2, 0.1), (None, None)):
+        metrics.ranking("links", ndcg, popular)
+        for name, expected in (("served", ndcg), ("popular", popular)):
+            found = value(metrics, "list_ndcg_ratio", list=name)
+            assert found == expected or (expected is None and isnan(found))
 
 
 def test_no_label_can_hold_a_user_an_item_or_a_correlation_id() -> None:

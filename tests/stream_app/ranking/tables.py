@@ -18,8 +18,12 @@ def devices(
     return (random.random((users, items)) < share).astype(np.float32)
 
 
-def public(x: NDArray[np.float32], ordered: NDArray[np.float32] | None = None) -> PairCounts:
-    """Return the counts of devices (u, n) whose presence is public."""
+def public(
+    x: NDArray[np.float32],
+    between: NDArray[np.float32] | None = None,
+    within: NDArray[np.float32] | None = None,
+) -> PairCounts:
+    """Return the counts of devices (u, n) whose presence is public; nothing is recent."""
     users, items = x.shape
     return PairCounts(
         keys=np.arange(1, items + 1, dtype=np.uint64),
@@ -28,7 +32,12 @@ def public(x: NDArray[np.float32], ordered: NDArray[np.float32] | None = None) -
         sums=x.sum(axis=0).astype(np.float32),
         exposures=np.full(items, users, np.float32),
         reports=(x > 0).sum(0).astype(np.float32),
-        ordered=ordered,
+        between=between,
+        within=within,
+        recent=np.zeros(items, np.float32),
+        recent_total=0.0,
+        total=float((x > 0).sum()),
+        devices=float(users),
         channel=None,
         cut=7,
     )

@@ -18,22 +18,26 @@ from stream_app.ranking.compact_side import (
 from stream_app.ranking.item_side import ItemSide
 from tests.fixtures.item_sides import item_side
 
-EXACT = ("keys", "popularity", "ratings", "rates", "noise")
+EXACT = ("keys", "popularity", "liking", "ratings", "next_weights", "now_weights")
+TABLES = ("link", "within", "between")
 
 
 @given(
     st.integers(0, 2**32), st.integers(1, 40), st.integers(0, 12), st.integers(0, 12),
-    st.integers(0, 5),
+    st.integers(0, 5), st.booleans(),
 )  # fmt: skip
 def test_an_item_side_comes_back_within_the_error_of_its_codes(
-    seed: int, n: int, k: int, after: int, r: int
+    seed: int, n: int, k: int, after: int, r: int, learned: bool
 ) -> None:
-    side = item_side(np.random.default_rng(seed), n, min(k, n), min(after, n), r, version=seed)
+    side = item_side(
+        np.random.default_rng(seed), n, min(k, n), min(after, n), r, version=seed,
+        later=min(k, n) // 2, learned=learned,
+    )  # fmt: skip
     found = decode_side(encode_side(side))
     assert found.version == side.version
     for name in EXACT:
         assert np.array_equal(getattr(found, name), getattr(side, name))
-    for links in ("link", "next"):
+    for links in TABLES:
         wanted = dense(side, links)
         error = np.abs(dense(found, links) - wanted).max(axis=1)
         assert (error <= np.abs(wanted).max(axis=1) / 253).all()
@@ -53,7 +57,7 @@ def test_the_largest_head_fits_and_loses_the_weakest_links_only(rng: np.random.G
     data = encode_side(side)
     assert 0.99 * MOST_BYTES < len(data) <= MOST_BYTES
     found = decode_side(data)
-    k, after = found.link_targets.shape[1], found.next_targets.shape[1]
+    k, after = found.link_targets.shape[1], found.within_targets.shape[1]
     assert k >= 100
     assert after >= 50
     strongest = -np.sort(-np.abs(side.link_weights), axis=1)[:, :k]
@@ -82,7 +86,7 @@ def test_no_item_and_numbers_that_are_not_finite_are_not_encoded(
         encode_side(item_side(rng, 4097))
     with pytest.raises(ValueError, match="popularity are not all finite"):
         encode_side(replace(side, popularity=np.float32([1, np.nan, 0])))
-    with pytest.raises(ValueError, match="links are not all finite"):
+    with pytest.raises(ValueError, match="link weights are not all finite"):
         encode_side(replace(side, link_weights=np.full((3, 2), np.inf, np.float32)))
     with pytest.raises(ValueError, match="lead to slot 3 of 3"):
         encode_side(replace(side, link_targets=np.full((3, 2), 3, np.uint16)))
@@ -94,12 +98,14 @@ def test_no_item_and_numbers_that_are_not_finite_are_not_encoded(
         (lambda data: b"", "no item side"),
         (lambda data: data[:20], "no item side"),
         (lambda data: b"?" + data[1:], "no item side"),
-        (lambda data: data[:4] + b"\2" + data[5:], "format 2: this version reads format 1"),
+        (lambda data: data[:4] + b"\1" + data[5:], "format 1: this version reads format 2"),
         (lambda data: data[:-1], "bytes in place of"),
         (lambda data: data + b"\0", "bytes in place of"),
         (lambda data: data[:13] + bytes(4) + data[17:], "0 items"),
         (lambda data: data[:17] + b"\xff" * 4 + data[21:], "at most 4,096"),
-        (lambda data: data[:29] + data[37:45] + data[37:], "an item occurs twice"),
+        (lambda data: data[:41] + data[49:57] + data[49:], "an item occurs twice"),
+        (lambda data: data[:33] + b"\5" + data[34:], "5 and 0 weights: none, or 18"),
+        (lambda data: data[:57] + bytes(4) + data[61:], "popularity is not above 0"),
         (lambda data: data[:-5] + b"\0\0\x80\x7f" + data[-1:], "not finite"),
     ],
 )
@@ -113,7 +119,7 @@ def test_bytes_that_are_no_item_side_are_refused(change, sentence: str) -> None:
 
 def test_a_link_to_a_slot_beyond_the_head_is_refused() -> None:
     data = encode_side(item_side(np.random.default_rng(1), 3, 1))
-    targets = 29 + 3 * 8 + 4 * 3 * 4 + 3 * 4
+    targets = 41 + 3 * 8 + 4 * 3 * 4 + 3 * 4
     with pytest.raises(CompactSideError, match="a link leads to slot 4095 of 3"):
         decode_side(data[:targets] + b"\xff" * 6 + data[targets + 6 :])
 
@@ -129,4 +135,4 @@ def test_any_bytes_are_an_item_side_or_refused(data: st.DataObject) -> None:
     except CompactSideError:
         return
     assert len(found) == 4
-    assert max(found.link_targets.max(), found.next_targets.max()) < 4
+    assert max(found.link_targets.max(), found.within_targets.max()) < 4

@@ -8,27 +8,30 @@ import numpy as np
 import pytest
 
 from stream_app.ranking import low_rank
-from stream_app.ranking.derivation import derive, least_signal
+from stream_app.ranking.derivation import Derived, derive, least_signal
 from stream_app.ranking.histories import History
 from stream_app.ranking.item_side import ItemSide
 from stream_app.ranking.pair_counts import PairCounts
-from stream_app.ranking.scores import blend, component_scores, top_slots
+from stream_app.ranking.scores import component_scores, score, top_slots
 from tests.stream_app.ranking.tables import devices, protected, public
 
 CLUSTERS = 4
 
 
-def item_side(counts: PairCounts) -> ItemSide:
+def derived(counts: PairCounts) -> Derived:
     return derive(counts, np.full(len(counts.keys), 3.5, np.float32))
 
 
+def item_side(counts: PairCounts) -> ItemSide:
+    return derived(counts).side
+
+
 def history(slots: list[int]) -> History:
-    return History(np.array(slots, np.intp), np.ones(len(slots), np.float32))
+    return History.untimed(np.array(slots, np.intp), np.ones(len(slots), np.float32))
 
 
 @pytest.mark.parametrize("epsilon", [None, 2.0])
-@pytest.mark.parametrize("method", ["ease", "low_rank"])
-def test_a_user_of_a_cluster_gets_items_of_that_cluster(epsilon, method):
+def test_a_user_of_a_cluster_gets_items_of_that_cluster(epsilon):
     random = np.random.default_rng(5)
     x = devices(random, users=2000, clusters=CLUSTERS)
     side = item_side(public(x) if epsilon is None else protected(random, x, epsilon))
@@ -36,8 +39,8 @@ def test_a_user_of_a_cluster_gets_items_of_that_cluster(epsilon, method):
         had = [cluster, cluster + CLUSTERS, cluster + 2 * CLUSTERS]
         allowed = np.ones(len(side), bool)
         allowed[had] = False
-        scores = getattr(component_scores(side, history(had)), method)
-        assert set(top_slots(scores, 8, allowed) % CLUSTERS) == {cluster}
+        found = score(side, history(had))
+        assert set(top_slots(found, 8, allowed) % CLUSTERS) == {cluster}
 
 
 def table(users: int, items: int, share: float) -> np.ndarray:
@@ -64,7 +67,8 @@ def test_too_few_data_give_finite_scores(x, channel):
         assert np.isfinite(getattr(side, field.name)).all()
     had = list(range(min(2, len(side))))
     components = component_scores(side, history(had))
-    assert all(np.isfinite(scores).all() for scores in (*components, blend(components)))
+    found = (*components, score(side, history(had)))
+    assert all(np.isfinite(scores).all() for scores in found)
 
 
 def test_without_a_like_there_are_neither_links_nor_factors():
@@ -79,9 +83,7 @@ def test_reports_that_are_all_noise_give_the_popular_items():
     side = item_side(protected(random, x, 0.2))
     assert side.link_weights.size == side.factors.size == 0
     popular = top_slots(side.popularity, 10)
-    assert (
-        top_slots(blend(component_scores(side, history([3, 7]))), 10).tolist() == popular.tolist()
-    )
+    assert top_slots(score(side, history([3, 7])), 10).tolist() == popular.tolist()
     assert item_side(public(x)).link_weights.any()
 
 
@@ -93,7 +95,7 @@ def test_reports_that_are_nearly_all_noise_give_popularity_alone(users, epsilon,
     counts = protected(random, x, epsilon)
     share = low_rank.signal(counts, low_rank.rates(counts))
     assert (share > least_signal(40)) == has_links
-    side = derive(counts, np.full(40, 3.0, np.float32))
+    side = item_side(counts)
     assert bool(side.link_targets.shape[1]) == bool(side.factors.shape[1]) == has_links
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from stream_app.models.retrieval import ServiceLevel
+from stream_app.ranking.scores import DEFAULT, Column, Components
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.ingredients import Ingredients
 from stream_app.serving.recommender import Recommender
@@ -14,6 +16,8 @@ from stream_app.state.spec import StateSpec
 from tests.fixtures.clusters import DESIGN, learned, tastes
 
 CO_RATED = replace(DESIGN, co_ratings=True)
+LEARNED = 8 * DEFAULT
+LEARNED[Components._fields.index("popularity")] = 0.1
 
 
 def trained(
@@ -36,14 +40,28 @@ def derived(recommender: Recommender) -> ServedSide:
     """Derive the item side of the state as it is now, and adopt it."""
     ingredients = Ingredients.taken_from(recommender.replica, recommender.listed_by)
     assert ingredients is not None
-    served = ingredients.derived(recommender.side, recommender.index_name, 64, 1, recommender.level)
+    previous = recommender.served.derived if recommender.served else None
+    served = ingredients.derived(previous, recommender.index_name, 64, 1, recommender.level)
     recommender.adopt(served)
     return served
 
 
-def serving(method: str, index: str = "exact", catalogue: Catalogue | None = None) -> Recommender:
-    """Return a recommender that ranks by `method`, as if it had been measured to be the best."""
+def serving(
+    basis: str = "links", index: str = "exact", catalogue: Catalogue | None = None
+) -> Recommender:
+    """Return a recommender whose lists are of this basis, with a measurement as if there had been
+    one; `learned`: by weights that a derivation did not find."""
     recommender = trained(index=index, catalogue=catalogue)
-    derived(recommender)
-    recommender.standing = Standing(method, ndcg={"popular": 0.09, method: 0.12345})
+    served = derived(recommender)
+    if basis == "learned":
+        recommender.adopt(weighted(served, LEARNED, index))
+    recommender.standing = Standing(0.1235, 0.09, "", basis)
     return recommender
+
+
+def weighted(served: ServedSide, weights: Column, index: str = "exact") -> ServedSide:
+    """Return the same side with these weights for the next visit."""
+    side = replace(served.side, next_weights=weights)
+    found = ServedSide(served.derived._replace(side=side), served.channel)
+    found.build_index(index, 64, 1, ServiceLevel())
+    return found

@@ -15,12 +15,11 @@ from stream_app.serving.ranked_items import RankedItems
 from stream_app.serving.recommender import Recommender
 from stream_app.serving.standing import Standing
 from stream_app.serving.together.co_rated import DAMPING, CoRated
-from stream_app.serving.together.measured import Measured
 from stream_app.serving.together.similar_items import similar_items
 from stream_app.settings import LISTS_BY_CO_RATINGS
 from stream_app.wire import CatalogueEntry, Event, encode_message
 from tests.fixtures.clusters import HALF, device_of, half_of, learned, liked
-from tests.stream_app.serving.sides import CO_RATED, derived, trained
+from tests.stream_app.serving.sides import CO_RATED, LEARNED, derived, trained, weighted
 
 
 def serving(method: str | None, catalogue: Catalogue | None = None) -> Recommender:
@@ -73,7 +72,7 @@ def test_a_list_is_that_of_the_library(method: str) -> None:
     offline = from_ratings(*zip(*rows, strict=True), table.keys)
     keys, stars = recommender.rated(device_of(1))
     slots, similarities = offline.slots(keys), cosine.similarities(offline, DAMPING)
-    expected = cosine.scores(similarities, slots, weights=cosine.recency_weights(len(slots)))
+    expected = cosine.scores(similarities, slots)
     if method == "slope-one":
         deviations = slope_one.deviations(offline, DAMPING, towards_means=True)
         expected = slope_one.predict(deviations, slots, stars)
@@ -142,14 +141,17 @@ def test_an_item_without_a_slot_is_no_other_one() -> None:
     assert not table.rated(keys[[0, 2]], np.ones(2, np.float32)).known
 
 
-def test_a_method_that_was_measured_as_better_does_not_take_its_place() -> None:
-    """Where a table is missing the list is the popular items."""
+def test_learned_weights_do_not_take_its_place() -> None:
+    """Where a table is missing the list is the popular items, and what is measured of lists by
+    weights is not said of lists by co-ratings."""
     recommender = serving("cosine")
-    recommender.standing = Standing("ease")
-    assert recommender.answer(device_of(0), 5).method == "cosine"
     assert recommender.served is not None
-    recommender.served.co_rated = None
+    recommender.adopt(weighted(recommender.served, LEARNED))
+    recommender.standing = Standing(0.5, 0.1, "", "learned")
     assert recommender.answer(device_of(0), 5).method == "popular"
+    derived(recommender)
+    answer = recommender.answer(device_of(0), 5)
+    assert (answer.method, answer.ndcg) == ("cosine", None)
 
 
 def test_without_co_ratings_lists_are_popular_until_there_is_a_table() -> None:
@@ -212,11 +214,12 @@ def test_values_that_are_noised_rank_as_the_state_holds_them() -> None:
     assert ((answer.scores >= 1) & (answer.scores <= 5)).all()
 
 
-def test_quality_is_the_mean_discount_of_the_ranks() -> None:
-    measured = Measured(k=10, memory=1e9)
-    assert np.isnan(measured.ndcg)
-    assert np.isnan(measured.hit_rate)
-    for rank in (1, 3, 10, 11):
-        measured.observe(rank)
-    assert measured.ndcg == pytest.approx((1 + 1 / 2 + 1 / np.log2(11)) / 4, abs=1e-6)
-    assert measured.hit_rate == pytest.approx(3 / 4, abs=1e-6)
+def test_the_order_of_a_history_changes_neither_list_nor_reasons() -> None:
+    """Order within a message is no time."""
+    recommender = of_many_stars("cosine")
+    table, (keys, stars) = table_of(recommender), recommender.rated(device_of(1))
+    one, other = table.rated(keys, stars), table.rated(keys[::-1], stars[::-1])
+    assert np.allclose(table.scores(one), table.scores(other), atol=1e-6)
+    listed = np.arange(2 * HALF)[~np.isin(table.keys, keys)]
+    # Sums of a row may differ in the last bit; the reasons come from single similarities.
+    assert table.because(one, listed) == table.because(other, listed)

@@ -43,7 +43,8 @@ def adopt(recommender: Recommender) -> None:
     )
     assert ingredients is not None
     assert ingredients.co_ratings is None
-    recommender.adopt(ingredients.derived(recommender.side, "exact", 64, 1, recommender.level))
+    previous = recommender.served.derived if recommender.served else None
+    recommender.adopt(ingredients.derived(previous, "exact", 64, 1, recommender.level))
 
 
 def released(recommender: Recommender) -> SimilarityTable:

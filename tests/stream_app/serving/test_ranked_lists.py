@@ -1,4 +1,4 @@
-"""Lists by what goes together: each taste gets its own items, by every method and index."""
+"""Lists by what goes together: each taste gets its own items, by every basis and index."""
 
 from __future__ import annotations
 
@@ -9,37 +9,39 @@ import pytest
 
 from stream_app.privacy import registry
 from stream_app.ranking.histories import History
-from stream_app.ranking.scores import Components, component_scores, posterior_likes, taste_vector
+from stream_app.ranking.low_rank import posterior_likes
+from stream_app.ranking.scores import COUNT, DEFAULT, component_scores, score
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.ingredients import Ingredients
 from stream_app.serving.recommender import Recommender
 from stream_app.serving.served_side import ServedSide
-from stream_app.serving.standing import Standing
 from stream_app.state.replica import Replica
-from stream_app.wire import CatalogueEntry, Event, encode_message
+from stream_app.wire import CatalogueEntry, Event, encode_message, user_key
 from tests.fixtures.clusters import DESIGN, HALF, device_of, half_of, learned, liked
 from tests.fixtures.replicas import applied
-from tests.stream_app.serving.sides import derived, serving, trained
+from tests.naive import ranking as naive
+from tests.stream_app.serving.sides import derived, serving, trained, weighted
 
-PERSONAL = ("ease", "low_rank", "blend")
+PERSONAL = ("links", "learned")
 
 
 @pytest.mark.parametrize("index", ["exact", "qolsh"])
-@pytest.mark.parametrize("method", PERSONAL)
-def test_a_user_gets_the_items_of_its_own_taste(method: str, index: str) -> None:
-    recommender = serving(method, index)
+@pytest.mark.parametrize("basis", PERSONAL)
+def test_a_user_gets_the_items_of_its_own_taste(basis: str, index: str) -> None:
+    recommender = serving(basis, index)
     for number in range(8):
         answer = recommender.answer(device_of(number), 7)
         assert set(answer.items.tolist()) <= set(half_of(number))
         assert len(set(answer.items.tolist())) == 7
+        assert answer.method == f"{basis}/{index}"
 
 
-@pytest.mark.parametrize("method", ["popular", "factors", *PERSONAL])
-def test_seen_and_withdrawn_items_are_left_out_and_the_list_is_filled(method: str) -> None:
+@pytest.mark.parametrize("basis", PERSONAL)
+def test_seen_and_withdrawn_items_are_left_out_and_the_list_is_filled(basis: str) -> None:
     catalogue = Catalogue()
     for item in (0, 13):
         catalogue.learn(str(item).encode(), encode_message(CatalogueEntry(item, withdrawn=True)))
-    recommender = serving(method, catalogue=catalogue)
+    recommender = serving(basis, catalogue=catalogue)
     seen = recommender.replica.history(device_of(0))[0].tolist()
     answer = recommender.answer(device_of(0), 100)
     expected = set(range(2 * HALF)) - {0, 13} - set(seen)
@@ -47,7 +49,7 @@ def test_seen_and_withdrawn_items_are_left_out_and_the_list_is_filled(method: st
 
 
 def test_a_user_without_a_history_gets_popular_items() -> None:
-    recommender = serving("ease")
+    recommender = serving()
     stranger = recommender.answer(bytes(16), 5)
     learned(recommender.replica, liked(500, [7777], 1))  # an item outside the head
     outside = recommender.answer(device_of(500), 5)
@@ -58,8 +60,7 @@ def test_a_user_without_a_history_gets_popular_items() -> None:
     assert stranger.items.tolist() == outside.items.tolist() == best.tolist()
 
 
-@pytest.mark.parametrize("method", ["popular", *PERSONAL])
-def test_an_item_that_only_missing_cells_have_named_is_in_no_list(method: str) -> None:
+def test_an_item_that_only_missing_cells_have_named_is_in_no_list() -> None:
     """The item side has such items, of a public scope; the items that can be shown do not."""
     replica = Replica(replace(DESIGN, mechanisms=(registry.parse("cell:5:8"),)))
     scope = np.arange(20, dtype=np.uint64)
@@ -68,7 +69,6 @@ def test_an_item_that_only_missing_cells_have_named_is_in_no_list(method: str) -
         applied(replica, Event(device_of(number), 1, "cell:5:8", 0, scope, reports))
     recommender = Recommender(replica, Catalogue(), "exact")
     assert len(derived(recommender).side) == 20
-    recommender.standing = Standing(method)
     assert sorted(recommender.answer(device_of(0), 20).items.tolist()) == list(range(10))
 
 
@@ -81,36 +81,72 @@ def test_reports_that_protect_presence_are_no_likes_where_public_ratings_make_th
     learned(recommender.replica, Event(device_of(500), 1, "cell:5:2", 0, items, stars))
     recommender.replica.end_round(2, recommender.replica.end_offsets)
     derived(recommender)
-    recommender.standing = Standing("ease")
     assert len(recommender.replica.history(device_of(500), reported=True)[0])
     assert recommender.answer(device_of(500), 5).method == "popular"
-    assert recommender.answer(device_of(0), 5).method == "ease"
+    assert recommender.answer(device_of(0), 5).method == "links/exact"
 
 
 def test_items_outside_the_head_follow_those_of_the_head() -> None:
-    recommender = serving("ease")
+    recommender = serving()
     recommender.mark_stale(learned(recommender.replica, liked(500, [7777], 1)).rows)
     answer = recommender.answer(device_of(0), 100)
     assert answer.items[-1] == 7777
     assert len(answer.items) == 2 * HALF - 5 + 1
 
 
-def test_popular_items_serve_until_there_is_an_item_side_and_a_better_method() -> None:
+def test_popular_items_serve_until_there_is_an_item_side() -> None:
     recommender = trained()
     assert recommender.answer(device_of(0), 5).method == "popular"
     derived(recommender)
-    assert recommender.answer(device_of(0), 5).method == "popular"
+    assert recommender.answer(device_of(0), 5).method == "links/exact"
 
 
-def test_the_reply_names_method_index_and_measured_quality() -> None:
-    answer = serving("low_rank", "qolsh").answer(device_of(0), 5)
-    assert (answer.method, answer.ndcg, answer.ndcg_popular) == ("low_rank/qolsh", 0.1235, 0.09)
-    answer = serving("ease").answer(bytes(16), 5)
+def test_the_reply_names_basis_index_and_measured_quality() -> None:
+    recommender = serving("learned", "qolsh")
+    answer = recommender.answer(device_of(0), 5)
+    assert (answer.method, answer.ndcg, answer.ndcg_popular) == ("learned/qolsh", 0.1235, 0.09)
+    assert answer.now is False
+    answer = recommender.answer(device_of(0), 5, now=True)
+    assert (answer.method, answer.ndcg, answer.now) == ("links/qolsh", None, True)
+    answer = serving().answer(bytes(16), 5)
     assert (answer.method, answer.ndcg) == ("popular", 0.09)
 
 
+def test_a_list_is_ranked_by_the_score_of_the_ranker() -> None:
+    recommender = serving("learned")
+    served = recommender.served
+    assert served is not None
+    for now in (False, True):
+        answer, found = recommender.answer(device_of(3), 7, now=now), served.side.keys
+        expected = score(served.side, recommender.history(device_of(3), served), now=now)
+        expected[~recommender.allowed_slots(user_key(device_of(3)), served)] = -np.inf
+        assert answer.items.tolist() == found[np.argsort(-expected, kind="stable")[:7]].tolist()
+
+
+@pytest.mark.parametrize("levels", [(0,), (4,), (0, 1, 2, 3, 4)], ids=["no", "all", "mixed"])
+def test_all_likes_or_none_over_many_visits_leave_finite_lists(levels: tuple[int, ...]) -> None:
+    """Items outside the head among them, which is half as large as the catalogue."""
+    replica, rng = Replica(replace(DESIGN, head_items=HALF)), np.random.default_rng(2)
+    for day in range(1, 4):
+        for number in range(40):
+            items = rng.choice(2 * HALF, 4, replace=False).tolist()
+            level = int(rng.choice(levels))
+            learned(replica, replace(liked(number, items, day, level), epoch=day))
+        replica.end_round(day, replica.end_offsets)
+    recommender = Recommender(replica, Catalogue(), "exact")
+    served = derived(recommender)
+    for number in (0, 1, 39, 500):
+        for now in (False, True):
+            assert np.isfinite(
+                recommender.head_scores(device_of(number), served, now=now).scores
+            ).all()
+            answer = recommender.answer(device_of(number), 2 * HALF, now=now)
+            assert np.isfinite(answer.scores).all()
+            assert len(set(answer.items.tolist())) == len(answer.items) > 0
+
+
 def test_a_replaced_state_drops_the_item_side() -> None:
-    recommender = serving("ease")
+    recommender = serving()
     recommender.replica.restart(recommender.replica.origin)
     recommender.restart()
     assert recommender.side is None
@@ -119,7 +155,7 @@ def test_a_replaced_state_drops_the_item_side() -> None:
 
 @pytest.mark.parametrize("index", ["exact", "qolsh"])
 def test_the_recall_is_that_of_the_index_in_use(index: str) -> None:
-    recommender = serving("blend", index)
+    recommender = serving("learned", index)
     assert recommender.index is recommender.served.index  # type: ignore[union-attr]
     assert recommender.index.size == 2 * HALF
     assert recommender.recall(device_of(3), 5) == 1.0
@@ -148,38 +184,43 @@ def test_an_item_side_is_built_for_the_recall_that_the_recommender_wants() -> No
 
 def served_with(channel: tuple[float, float] | None) -> ServedSide:
     """Return an item side with factors, made ready for clean or for noised histories."""
-    served = serving("low_rank").served
+    served = serving().served
     assert served is not None
-    assert served.side.factors.shape[1] > 0
-    count = len(served.side)
-    vectors, biases = np.zeros((count, 2), np.float32), np.zeros(count, np.float32)
-    return ServedSide(served.side, vectors, biases, 3.0, channel)
+    assert served.model.factors.shape[1] > 0
+    return ServedSide(served.derived, channel)
 
 
 def test_the_prepared_taste_is_that_of_the_formula() -> None:
     served = served_with(None)
-    history = History(np.array([1, 4, 9]), np.array([1, 0.6, 0.2], np.float32))
-    expected = taste_vector(served.side, history)
-    assert served.taste(history) == pytest.approx(expected, rel=1e-4, abs=1e-5)
-    nothing = History(np.empty(0, np.intp), np.empty(0, np.float32))
+    history = History.untimed(np.array([1, 4, 9]), np.array([1, 0.6, 0.2], np.float32))
+    model = served.model
+    parts = (model.factors, model.noise, model.rates)
+    # An item without a rating counts as x = 0.
+    x = np.zeros(len(served.side))
+    x[history.slots] = history.weights
+    expected = naive.posterior_mean(*parts, x)
+    assert served.taste(history) == pytest.approx(expected, rel=1e-3, abs=1e-4)
+    nothing = History.untimed(np.empty(0, np.intp), np.empty(0, np.float32))
     assert not served.taste(nothing).any()
 
 
 def test_a_history_of_noised_bits_counts_debiased_zeros_included() -> None:
-    positive, false = 0.8, 0.3
-    served = served_with((positive, false))
+    channel = positive, false = 0.8, 0.3
+    served = served_with(channel)
     slots, count = np.array([1, 4, 9]), len(served.side)
-    x = np.full(count, -false / (positive - false), np.float32)
+    x = np.full(count, -false / (positive - false))
     x[slots] += 1 / (positive - false)
-    taste = taste_vector(served.side, History(np.arange(count), x), served.channel)
-    found, z = served.components(History(slots, np.ones(3, np.float32)), np.zeros(2, np.float32), 0)
-    assert z == pytest.approx(taste, rel=1e-3, abs=1e-4)
-    bits = np.isin(np.arange(count), slots)
-    likes = posterior_likes(served.side, taste, bits, (positive, false))
-    whole = component_scores(served.side, History(np.arange(count), likes), taste)
-    for name in ("ease", "low_rank", "ordered"):
-        assert getattr(found, name) == pytest.approx(getattr(whole, name), rel=1e-3, abs=1e-4), name
-    assert isinstance(found, Components)
+    model = served.model
+    taste = naive.posterior_mean(model.factors, model.variance(channel), model.rates, x)
+    bits = History.untimed(slots, np.ones(3, np.float32))
+    assert served.taste(bits) == pytest.approx(taste, rel=1e-3, abs=1e-4)
+    likes = posterior_likes(
+        model, taste.astype(np.float32), np.isin(np.arange(count), slots), channel
+    )
+    whole = component_scores(served.side, History.untimed(np.arange(count), likes))
+    found = component_scores(served.side, served.scored(bits, served.taste(bits)))
+    assert found.links == pytest.approx(whole.links, rel=1e-3, abs=1e-4)
+    assert served.scored(nothing := bits.at(bits.slots < 0), taste) is nothing
 
 
 def test_the_memory_of_lists_is_that_of_their_parts() -> None:
@@ -191,9 +232,9 @@ def test_the_memory_of_lists_is_that_of_their_parts() -> None:
     assert bare["popular items"] > 0
 
 
-@pytest.mark.parametrize("method", PERSONAL)
-def test_an_entry_names_a_rated_item_of_its_own_taste(method: str) -> None:
-    recommender = serving(method)
+@pytest.mark.parametrize("basis", PERSONAL)
+def test_an_entry_names_a_rated_item_of_its_own_taste(basis: str) -> None:
+    recommender = serving(basis)
     for number in range(8):
         seen = set(recommender.replica.history(device_of(number))[0].tolist())
         answer = recommender.answer(device_of(number), 7)
@@ -204,13 +245,18 @@ def test_an_entry_names_a_rated_item_of_its_own_taste(method: str) -> None:
     assert len(filled.because) == len(filled.items)
 
 
-@pytest.mark.parametrize("method", ["popular", "factors"])
-def test_a_list_that_is_no_sum_over_a_history_has_no_reasons(method: str) -> None:
-    assert serving(method).answer(device_of(0), 7).because == ()
+def test_a_list_that_is_no_sum_over_a_history_has_no_reasons() -> None:
+    """Neither weights of popularity alone nor a worker without an item side have any."""
+    recommender, popular = serving(), np.zeros_like(DEFAULT)
+    popular[COUNT - 1] = 1
+    assert recommender.served is not None
+    recommender.adopt(weighted(recommender.served, popular))
+    assert set(recommender.answer(device_of(0), 7).because) == {None}
+    assert trained().answer(device_of(0), 7).because == ()
 
 
 def test_a_stranger_has_no_reasons() -> None:
-    assert serving("ease").answer(bytes(16), 7).because == ()
+    assert serving().answer(bytes(16), 7).because == ()
 
 
 def test_where_presence_is_protected_no_entry_has_a_reason() -> None:
@@ -223,8 +269,7 @@ def test_where_presence_is_protected_no_entry_has_a_reason() -> None:
         applied(replica, Event(device_of(number), 1, "cell:5:8", 0, scope, reports))
     recommender = Recommender(replica, Catalogue(), "exact")
     derived(recommender)
-    recommender.standing = Standing("ease")
     answer = recommender.answer(device_of(0), 5)
-    assert answer.method == "ease"
+    assert answer.method == "links/exact"
     assert len(answer.items)
     assert answer.because == ()

@@ -333,7 +333,8 @@ def test_a_state_with_fewer_lists_than_devices_evicts_them_all(rng: np.random.Ge
     replica, loaded = Replica(SMALL), Replica(SMALL)
     play(replica, [((90, 110), dated(rng, 100, 300, devices=300))], rng)  # type: ignore[arg-type]
     model = {**replica.model_arrays()}
-    model["rated_lists.ends"] = model["rated_lists.ends"][:1]
+    for name in ("ends", "visits", "likes"):
+        model[f"rated_lists.{name}"] = model[f"rated_lists.{name}"][:1]
     loaded.load(model, replica.ledger.arrays(), replica.cut, replica.end_offsets, replica.origin)
     lists = loaded.pairs.rated
     assert lists is not None

@@ -106,6 +106,7 @@ def test_forgetting_clears_the_devices_own_data_and_keeps_what_is_documented(
     lists = {
         f"{feed}_lists.{name}" for feed in ("rated", "reported") for name in ("ends", "blocks")
     }
+    lists |= {"rated_lists.visits", "rated_lists.likes"}
     marks = {"marks.marks", "marks.digests"}
     assert changed <= {"presence.sums", *marks, *lists, *(f"learner.{n}" for n in own)}
     for reported in (False, True):

@@ -8,7 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from stream_app.models.cooccurrence.like_weights import like_level, like_weights
+from stream_app.models.cooccurrence.like_weights import (
+    like_bits,
+    like_level,
+    like_rates,
+    like_weights,
+)
 from stream_app.models.factorization.channels import Channels
 from stream_app.privacy import registry
 from stream_app.privacy.randomness import SeededSource
@@ -34,7 +39,7 @@ def test_pairs_are_those_of_the_log(rng: np.random.Generator) -> None:
         for item, report in zip(event.items.tolist(), event.reports.tolist(), strict=True):
             if item in ratings[event.device]:
                 twice.add(event.device)
-            ratings[event.device][item] = 1.0 if report >= 3 else 8 / 15
+            ratings[event.device][item] = 1.0 if report >= 3 else 3 / 15
     assert len(twice) < 50
     counts = replica.pair_counts()
     assert counts is not None
@@ -56,28 +61,51 @@ def test_pairs_are_those_of_the_log(rng: np.random.Generator) -> None:
     assert counts.sums == pytest.approx([wanted[s] for s in range(len(slots))], abs=1e-4)
     assert set(counts.exposures.tolist()) == {len(ratings)}
     for device, own in ratings.items():
-        keys, weights = replica.history(device)
+        keys, weights, *_ = replica.history(device)
         assert dict(zip(keys.tolist(), weights.tolist(), strict=True)) == pytest.approx(own)
 
 
-def test_order_is_counted_where_records_hold_one_rating() -> None:
+def rated(*messages: tuple[int, list[int]]) -> Replica:
+    """Return a replica after messages of (day, items) of one device, each with the level 4."""
     replica = Replica(only("none:5:inf"))
-    for seq in range(1, 4):
-        item = np.array([seq], np.uint64)
-        applied(replica, Event(bytes(16), seq, "none:5:inf", 0, item, np.array([4], np.uint8)))
-    counts = replica.pair_counts()
+    for seq, (day, items) in enumerate(messages, 1):
+        reports = np.full(len(items), 4, np.uint8)
+        event = Event(bytes(16), seq, "none:5:inf", day, np.array(items, np.uint64), reports)
+        applied(replica, event)
+    return replica
+
+
+def test_single_ratings_of_a_day_are_counted_by_distance_and_packed_ones_not() -> None:
+    counts = rated((5, [1]), (5, [2]), (5, [3])).pair_counts()
     assert counts is not None
-    assert counts.ordered is not None
+    assert counts.within is not None
+    assert counts.between is None
     assert counts.keys.tolist() == [1, 2, 3]
     near, far = round(64 * np.exp(-1 / 20)) / 64, round(64 * np.exp(-2 / 20)) / 64
-    assert counts.ordered.tolist() == [[0, 0, 0], [near, 0, 0], [far, near, 0]]
+    assert counts.within.tolist() == [[0, 0, 0], [near, 0, 0], [far, near, 0]]
     assert counts.pairs.tolist() == np.ones((3, 3)).tolist()
-    packed = Replica(only("none:5:inf"))
-    items, reports = np.arange(3, dtype=np.uint64), np.full(3, 4, np.uint8)
-    applied(packed, Event(bytes(16), 1, "none:5:inf", 0, items, reports))
-    assert (found := packed.pair_counts()) is not None
-    assert found.ordered is None
-    assert found.pairs.tolist() == np.ones((3, 3)).tolist()
+    packed = rated((5, [1, 2, 3])).pair_counts()
+    assert packed is not None
+    assert packed.within is None
+    assert packed.pairs.tolist() == np.ones((3, 3)).tolist()
+
+
+def test_what_a_later_day_brings_is_paired_with_the_day_before() -> None:
+    """A late message, of day 5, belongs to the visit of day 7."""
+    replica = rated((5, [1, 2]), (7, [3]), (5, [4]), (9, [5]))
+    counts = replica.pair_counts()
+    assert counts is not None
+    assert counts.between is not None
+    assert counts.keys.tolist() == [1, 2, 3, 4, 5]
+    pairs = {(i + 1, j + 1): float(counts.between[i, j]) for i, j in np.argwhere(counts.between)}
+    assert pairs == dict.fromkeys([(3, 1), (3, 2), (4, 1), (4, 2), (5, 3), (5, 4)], 1.0)
+    assert counts.within is not None
+    assert [(i + 1, j + 1) for i, j in np.argwhere(counts.within)] == [(4, 3)]
+    history = replica.history(bytes(16))
+    assert history.visits_ago.tolist() == [2, 2, 1, 1, 0]
+    assert history.ages.tolist() == [2, 2, 2, 2, 0]
+    assert counts.recent.tolist() == [1] * 5
+    assert (counts.recent_total, counts.devices) == (5, 1)
 
 
 def test_held_out_ratings_are_neither_counted_nor_listed() -> None:
@@ -178,7 +206,7 @@ def test_reports_that_protect_presence_are_no_likes() -> None:
     assert replica.history(both)[0].tolist() == [3]
     assert replica.history(hidden)[0].tolist() == []
     for device in (both, hidden):
-        keys, weights = replica.history(device, reported=True)
+        keys, weights, *_ = replica.history(device, reported=True)
         assert len(keys) > 10
         assert set(keys.tolist()) <= set(SAYING.tolist())
         assert set(weights.tolist()) == {1.0}
@@ -198,7 +226,7 @@ def test_a_head_of_no_items_keeps_nothing(rng: np.random.Generator) -> None:
 def test_an_untrained_state_and_an_unknown_device_have_nothing() -> None:
     replica = Replica(ALL)
     assert replica.pair_counts() is None
-    keys, weights = replica.history(bytes(16))
+    keys, weights, *_ = replica.history(bytes(16))
     assert len(keys) == len(weights) == 0
 
 
@@ -243,15 +271,71 @@ def test_weights_are_the_probability_of_a_like() -> None:
     mechanisms = [registry.parse(name) for name in ("none:5:inf", "rr:5:1", "partition:5:1")]
     channels = Channels.from_mechanisms(mechanisms)
     weights = like_weights(channels)
-    assert (weights[:5].T == [8, 8, 8, 15, 15]).all()
+    assert (weights[:5].T == [3, 3, 3, 15, 15]).all()
     noisy = weights[channels.starts[1] : channels.starts[1] + 5].astype(int)
     assert (np.diff(noisy, axis=1) >= 0).all()
     assert (noisy[4] >= noisy[0]).all()
     assert (noisy[3] > noisy[2])[6:16].all()
-    assert weights.min() >= 8
+    assert weights.min() >= 3
     assert weights.max() == 15
     # At the prediction 3 the prior is symmetric and its centre is the prediction.
     prior = np.exp(-((np.arange(5) - 2) ** 2) / 2)
     joint = prior * channels.channel(int(channels.first[1]))[4]
-    assert noisy[4][10] == np.floor(7.5 + 7.5 * joint[3:].sum() / joint.sum() + 0.5)
+    assert noisy[4][10] == np.floor(3 + 12 * joint[3:].sum() / joint.sum() + 0.5)
     assert [like_level(n) for n in (2, 3, 5, 6, 9, 10)] == [1, 2, 3, 4, 6, 7]
+
+
+def test_the_bit_of_a_report_says_whether_a_like_is_likelier() -> None:
+    """Under rr: 1[z >= 4], and (bit - 2q) / (p - q) is unbiased at every level."""
+    names = ("none:5:inf", "rr:5:2", "partition:5:1", "rr:10:1/2", "rr:3:1")
+    channels = Channels.from_mechanisms([registry.parse(name) for name in names])
+    bits, rates = like_bits(channels), like_rates(channels)
+    for name, first in zip(names, channels.first.tolist(), strict=True):
+        start, levels = channels.starts[first], int(channels.levels[first])
+        if not name.startswith("partition"):
+            own = bits[start : start + levels]
+            assert own.tolist() == [int(z >= like_level(levels)) for z in range(levels)]
+            positive, false = rates[first]
+            estimate = (channels.channel(first).T @ own - false) / (positive - false)
+            assert estimate == pytest.approx(
+                [float(v >= like_level(levels)) for v in range(levels)]
+            )
+    assert rates[0].tolist() == [1, 0]
+    p, q = channels.channel(1)[0, 0], channels.channel(1)[0, 1]
+    assert rates[1] == pytest.approx([p + q, 2 * q])
+    assert np.isnan(rates[channels.alphabets == 0]).all()
+    known = rates[channels.alphabets > 0]
+    assert (known[:, 0] >= known[:, 1]).all()
+
+
+def test_a_report_that_is_as_likely_under_both_says_nothing() -> None:
+    """A partition in which each part holds levels of both kinds alike: bits are 0."""
+    channels = Channels.from_mechanisms([registry.parse("partition:5:1")])
+    bits, rates = like_bits(channels), like_rates(channels)
+    for number in np.flatnonzero(channels.alphabets).tolist():
+        channel, like = channels.channel(number), like_level(5)
+        rows = slice(channels.starts[number], channels.starts[number] + len(channel))
+        margin = channel[:, like:].mean(1) - channel[:, :like].mean(1)
+        assert bits[rows].tolist() == (margin > 1e-6).tolist()
+        assert rates[number, 0] - rates[number, 1] == pytest.approx(margin[margin > 1e-6].sum())
+
+
+def test_a_new_day_of_the_cut_gives_a_popular_new_item_its_slot() -> None:
+    """A head of two items is full; 30 devices rate a third one."""
+    replica = Replica(only("none:5:inf", spec=replace(ROOMY, head_items=2)))
+
+    def rate(first: int, devices: int, items: list[int]) -> None:
+        for device in range(first, first + devices):
+            keys, levels = np.array(items, np.uint64), np.full(len(items), 4, np.uint8)
+            applied(replica, Event(device.to_bytes(16, "big"), 1, "none:5:inf", 90, keys, levels))
+
+    def head_after(days: tuple[int, int]) -> list[int]:
+        replica.end_round(replica.cut + 1, replica.end_offsets, days)
+        return replica.pairs.head_keys(replica.items).tolist()
+
+    rate(0, 2, [1, 2])
+    rate(5, 1, [3])
+    assert head_after((80, 100)) == [1, 2]
+    rate(10, 30, [3])
+    assert head_after((80, 100)) == [1, 2], "the same day, and fewer than 512 reports"
+    assert head_after((81, 101)) == [1, 3]

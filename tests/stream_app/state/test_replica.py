@@ -158,9 +158,11 @@ def test_a_missing_report_changes_rates_and_numbers_of_reports_alone() -> None:
         "presence.tags", "presence.sums", "presence.overall", "marks.devices", "marks.marks",
         "marks.days", "marks.digests",
         "reported_head.rows", "reported_head.totals", "reported_head.counts",
+        "reported_head.recent",
         "reported_items.keys", "reported_items.reports", "reported_items.credit",
         "reported_moments.moments", "reported_moments.numbers",
         "reported_lists.ends", "reported_lists.blocks", "reported_lists.links", "rated_lists.ends",
+        "rated_lists.visits", "rated_lists.likes",
     }  # fmt: skip
     assert not replica.model_arrays()["reported_lists.blocks"].any()
     counts = replica.pair_counts()

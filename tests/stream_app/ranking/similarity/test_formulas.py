@@ -81,18 +81,6 @@ def test_scores_of_cosine_are_those_of_the_formula(beta, least_profile):
     assert (found == found.T).all()
 
 
-def test_a_weighted_score_is_a_weighted_mean_over_the_known_items():
-    table = tabled(drawn(np.random.default_rng(3)))
-    found = cosine.similarities(table, 3.0)
-    weights = cosine.recency_weights(3)
-    assert weights == pytest.approx(np.exp([-0.4, -0.2, 0.0]))
-    scores = cosine.scores(found, np.array([4, -1, 7]), 1, weights)
-    expected = (weights[0] * found[4] + weights[2] * found[7]) / (weights[0] + weights[2])
-    assert scores == pytest.approx(expected)
-    assert cosine.scores(found, np.array([4]), 20, weights[2:]) == pytest.approx(found[4] / 20)
-    assert not cosine.scores(found, np.array([-1]), 1, weights[:1]).any()
-
-
 def test_plain_cosine_is_that_without_damping():
     table = tabled(drawn(np.random.default_rng(4)))
     assert (cosine.similarities(table) == cosine.similarities(table, 0.0)).all()

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from stream_app.ranking.item_side import ItemSide
 from stream_app.ranking.similarity.linked import linked_to
+from tests.fixtures.item_sides import item_side
 
 
 def side_of(targets: list[list[int]], weights: list[list[float]]) -> ItemSide:
-    size = len(targets)
-    flat, none = np.zeros(size, np.float32), np.zeros((size, 0), np.float32)
-    return ItemSide(
-        1, np.arange(size, dtype=np.uint64), flat, flat, np.array(targets, np.uint16),
-        np.array(weights, np.float32), none.astype(np.uint16), none, flat, none, flat,
-    )  # fmt: skip
+    return replace(
+        item_side(np.random.default_rng(1), len(targets)),
+        link_targets=np.array(targets, np.uint16),
+        link_weights=np.array(weights, np.float32),
+    )
 
 
 def test_the_strongest_positive_links_come_first_and_never_the_item_itself() -> None:

@@ -1,0 +1,227 @@
+"""The weights of a list, learned on what devices liked later (`visit_events.py`).
+
+    score_j = f_j . (w + v log(1 + n) / 4),     f_j the components of item j
+    L       = sum over events of  sum_i y_i (score_i - log sum_j exp score_j) / t
+              - RIDGE |w - w_0|^2 / 2            y_i, i = 1 .. t: the likes of the targets
+
+by Newton's method, over the targets and a sample of the other items, which count by their inverse
+share; w_0: the default weights times `TEMPERATURE`. Two halves of the events are fitted apart, and
+each is measured on the other:
+
+    gain   mean over devices of L, by learned weights, less that by the default score at its best
+           scale (two numbers, nearly without a ridge: the order is that of the default). With the
+           ridge of the weights, which are freer, noise alone would look like a gain.
+
+Learned weights, the mean of the two fits, serve while the gain is above `MARGIN` standard errors of
+itself and nDCG@10 is not lower by more than one, else the default ones do. The likelihood says so
+sooner than nDCG, which looks at the first few ranks. The figure of the served lists is nDCG@10 on
+whole histories, each measured by weights that have not seen it, in the same formula as an
+evaluation: DCG of the likes over that of a perfect list. Where reports are noised the number of
+likes of a visit is its expectation. A function of its arguments.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.ranking.scores import COUNT, DEFAULT, Column, at_length, length_factor
+from stream_app.ranking.visit_events import Event, VisitSample, VisitTables, events_of
+
+LEAST_EVENTS, MOST_MEASURED = 50, 500  # devices
+MARGIN = 3.0
+RIDGE = 5.0
+TEMPERATURE = 8.0
+K = 10
+_COLUMNS = 400  # items besides the targets
+_PASSES = 20
+_LEAST_STEP = 1e-3
+_ENOUGH = 1e-5
+_NEVER = -1e30  # score of an item that cannot be shown
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What was learned for a list from so many devices: weights (2 c,), empty where the default
+    ones serve; the gain and its standard error; nDCG@10 of the served lists, with its standard
+    error, and of popular items. None where there are too few devices."""
+
+    weights: Column = field(default_factory=lambda: np.empty(0, np.float32))
+    devices: int = 0
+    gain: float | None = None
+    gain_error: float | None = None
+    ndcg: float | None = None
+    ndcg_popular: float | None = None
+    ndcg_error: float | None = None
+
+
+def learn(tables: VisitTables, sample: VisitSample, *, now: bool) -> Learned:
+    """Return the weights of a list from a sample of devices."""
+    events = events_of(sample, now=now)
+    devices = len(events) // 2
+    if devices < LEAST_EVENTS:
+        return Learned(devices=devices)
+    problem = _Problem.posed(tables, events)
+    half = np.repeat(np.arange(devices) % 2 == 0, 2)
+    start = TEMPERATURE * DEFAULT.astype(np.float64)
+    fits = tuple(problem.at(part).fitted(start) for part in (half, ~half))
+    gains = problem.crossed(fits, half) - problem.by_default().best_scale(half)
+    gains = gains.reshape(-1, 2).mean(axis=1)
+    gain, error = float(gains.mean()), _error(gains)
+    whole = [event for event in events if event.whole][:MOST_MEASURED]
+    unseen = np.where(half[::2, None], fits[1], fits[0])[: len(whole)].astype(np.float32)
+    learned, default, popular = _figures(tables, whole, unseen)
+    ahead = learned - default
+    serves = gain > MARGIN * error and ahead.sum() >= -_error(ahead) * len(ahead)
+    served = learned if serves else default
+    weights = np.mean(fits, axis=0).astype(np.float32) if serves else np.empty(0, np.float32)
+    if not len(served):  # nothing was liked
+        return Learned(weights, devices, gain, error)
+    figures = float(served.mean()), float(popular.mean()), _error(served)
+    return Learned(weights, devices, gain, error, *figures)
+
+
+def _error(values: NDArray[np.float64]) -> float:
+    return float(values.std() / max(len(values) - 1, 1) ** 0.5)
+
+
+def _figures(tables: VisitTables, events: list[Event], unseen: Column) -> NDArray[np.float64]:
+    """Return nDCG@10 of the learned, the default and the popular lists, (3, devices with a like);
+    where reports are noised, its unbiased share of the whole for every device."""
+    ideal, some = _ideal(events)
+    found = np.zeros((3, len(events)))
+    rows = zip(events, map(tables.components, events), unseen, strict=True)
+    for number, (event, components, weights) in enumerate(rows):
+        table, n = np.stack(components), len(event.history.slots)
+        for way, used in enumerate((weights, DEFAULT, None)):
+            scores = components.share.copy() if used is None else at_length(used, n) @ table
+            scores[event.hidden] = _NEVER
+            own = scores[event.targets][:, None]
+            # Of equal scores the mean rank: an event says nothing about their order.
+            ranks = 1 + (scores > own).sum(axis=1) + ((scores == own).sum(axis=1) - 1) / 2
+            found[way, number] = (event.likes * (ranks <= K) / np.log2(ranks + 1)).sum()
+    kept = some > 0
+    return np.asarray(found[:, kept] / ideal[kept] / max(some[kept].sum(), 1e-9) * kept.sum())
+
+
+def _ideal(events: list[Event]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the DCG@10 of a perfect list of each event (e,), and the probability that it has a
+    like at all."""
+    many = np.array([len(event.targets) for event in events], np.float64)
+    likes = np.array([event.likes.sum() for event in events])
+    some = (likes > 0).astype(np.float64)
+    if not all(np.isin(event.likes, (0.0, 1.0)).all() for event in events):
+        share = np.clip(likes.sum() / many.sum(), 0.05, 1)
+        # One visit says little of its own share: as much as the mean of all with 4 targets.
+        likes = many * np.clip((likes + 4 * share) / (many + 4), 0.05, 1)
+        some = 1 - (1 - share) ** many
+    gains = np.concatenate(([0.0], np.cumsum(1 / np.log2(np.arange(K) + 2))))
+    return np.interp(np.clip(likes, 1, K), np.arange(K + 1), gains), some
+
+
+class _Problem(NamedTuple):
+    """Events as arrays: features (e, c, j) of targets and sampled items, offsets (e, j), likes
+    (e, j) over the number of targets, and the length factors (e,)."""
+
+    features: Column
+    offsets: NDArray[np.float64]
+    likes: NDArray[np.float64]
+    lengths: NDArray[np.float64]
+
+    @classmethod
+    def posed(cls, tables: VisitTables, events: list[Event]) -> _Problem:
+        n, most = len(tables), max(len(event.targets) for event in events)
+        columns = np.arange(n)
+        if n > _COLUMNS:
+            columns = np.sort(np.random.default_rng(0).choice(n, _COLUMNS, replace=False))
+        size = most + len(columns)
+        features = np.zeros((len(events), COUNT, size), np.float32)
+        offsets, likes = np.full((len(events), size), _NEVER), np.zeros((len(events), size))
+        offsets[:, most:] = np.log(n / len(columns))
+        for number, (event, components) in enumerate(
+            zip(events, map(tables.components, events), strict=True)
+        ):
+            t, table = len(event.targets), np.stack(components)
+            features[number, :, :t] = table[:, event.targets]
+            features[number, :, most:] = table[:, columns]
+            offsets[number, :t], likes[number, :t] = 0, event.likes / t
+            offsets[number, most:][np.isin(columns, event.slots)] = _NEVER
+        lengths = length_factor(np.array([len(event.history.slots) for event in events]))
+        return cls(features, offsets, likes, lengths)
+
+    def at(self, part: NDArray[np.bool_]) -> _Problem:
+        """Return a part of the events."""
+        return _Problem._make(column[part] for column in self)
+
+    def by_default(self) -> _Problem:
+        """Return the same events with the default score as their one feature."""
+        return self._replace(
+            features=np.einsum("c,ecj->ej", DEFAULT[:COUNT], self.features)[:, None]
+        )
+
+    def best_scale(self, half: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Return L of each event (e,) by the one feature, at the best scale of the other half."""
+        start = np.array([TEMPERATURE, 0.0])
+        parts = (self.at(part) for part in (half, ~half))
+        return self.crossed(tuple(part.fitted(start, RIDGE / 1000) for part in parts), half)
+
+    def crossed(
+        self, fits: tuple[NDArray[np.float64], ...], half: NDArray[np.bool_]
+    ) -> NDArray[np.float64]:
+        """Return L of each event (e,), without its ridge, by the weights of the half it is not of:
+        `half` (e,) says which events the first of the fits has seen."""
+        first, second = (self._chances(weights)[0] for weights in fits)
+        return np.where(half, second, first)
+
+    def fitted(self, start: NDArray[np.float64], ridge: float = RIDGE) -> NDArray[np.float64]:
+        """Return the weights (2 c,) of the largest L."""
+        weights, ridge = start.copy(), ridge / max(len(self.lengths), 1)
+        value, gradient, curvature = self._at(weights, start, ridge)
+        for _ in range(_PASSES):
+            step, length = np.linalg.solve(curvature, gradient), 1.0
+            while length >= _LEAST_STEP:
+                found = self._at(weights + length * step, start, ridge)
+                if found[0] > value:
+                    break
+                length /= 2
+            else:
+                return weights
+            weights, gained = weights + length * step, found[0] - value
+            value, gradient, curvature = found
+            if gained < _ENOUGH:
+                return weights
+        return weights
+
+    def _chances(self, weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], Column]:
+        """Return L of each event (e,) and the probability of each item (e, j)."""
+        used = np.stack((np.ones(len(self.lengths)), self.lengths), 1) @ weights.reshape(2, -1)
+        scores = (used.astype(np.float32)[:, None] @ self.features)[:, 0] + self.offsets
+        top = scores.max(axis=1, keepdims=True)
+        chance = np.exp(scores - top)
+        total = chance.sum(axis=1, keepdims=True)
+        normal = self.likes.sum(axis=1) * (top + np.log(total))[:, 0]
+        return (self.likes * scores).sum(axis=1) - normal, (chance / total).astype(np.float32)
+
+    def _at(
+        self, weights: NDArray[np.float64], start: NDArray[np.float64], ridge: float
+    ) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
+        """Return L of these weights, its gradient (2 c,), and minus a bound of its curvature."""
+        values, chance = self._chances(weights)
+        sums = self.likes.sum(axis=1)
+        mean = (self.features @ chance[:, :, None])[:, :, 0]
+        slope = (self.features @ self.likes.astype(np.float32)[:, :, None])[:, :, 0]
+        slope = slope - sums[:, None] * mean
+        spread = (self.features * chance[:, None, :]) @ self.features.transpose(0, 2, 1)
+        spread = (spread - mean[:, :, None] * mean[:, None, :]).astype(np.float64)
+        # A sum of noised likes may be below zero; a Newton step needs a curvature that is not.
+        spread *= np.maximum(sums, max(float(sums.mean()), 0.05))[:, None, None]
+        count, size = len(self.lengths), 2 * self.features.shape[1]
+        by = np.stack((np.ones(count), self.lengths))
+        gradient = (by @ slope).ravel() / count - ridge * (weights - start)
+        blocks = np.einsum("ae,be,ecd->acbd", by, by, spread, optimize=True) / count
+        curvature = blocks.reshape(size, size) + ridge * np.eye(size)
+        value = float(values.mean()) - ridge / 2 * float(((weights - start) ** 2).sum())
+        return value, gradient, curvature
