@@ -34,7 +34,9 @@ from stream_app.wire import (
     Recommendation,
     Status,
     Topics,
+    Visit,
     encode_message,
+    is_now,
     key,
     key_of,
 )
@@ -45,7 +47,8 @@ class RecommendedItems(msgspec.Struct, frozen=True):
     need not fall; `left_out` items of the list were excluded by the caller. `ndcg`: measured
     nDCG@10 of the lists of `method`, `ndcg_popular` that of popular items; None while unknown.
     `because`: for each item the rated item that contributes most, None where the server knows of
-    none. `guarantee`: of a private list, which is in no order and has no scores: NaN each."""
+    none. `guarantee`: of a private list, which is in no order and has no scores: NaN each. `for_`:
+    the visit that the list is for, None where it is for none."""
 
     items: tuple[Item, ...]
     scores: tuple[float, ...]
@@ -58,6 +61,7 @@ class RecommendedItems(msgspec.Struct, frozen=True):
     ndcg_popular: float | None = None
     because: tuple[Item | None, ...] = ()
     guarantee: Guarantee | None = None
+    for_: Visit | None = None
 
 
 class Recommendations:
@@ -90,22 +94,26 @@ class Recommendations:
         excluded: Collection[int] | None = None,
         private: Fraction | None = None,
         neighbours: bool = False,
+        for_: Visit = "next",
     ) -> RecommendedItems:
         """Return the best k items for the user with this pseudonym.
 
         `private`: a list drawn with this epsilon; its guarantee is in the answer. It may hold what
         was rated: k are drawn, `excluded` ones removed here. `neighbours`: a list by profiles.
+        `for_`: what is liked at the "next" visit, or "now", in this one.
         `excluded`: keys of items to leave out, e.g. what the user has rated where the server cannot
         know it. They are removed here, from the longest list, and never sent; that list is asked
         for even if they are none, since a shorter one would show that nothing was rated.
         Raises UserError without an answer within `seconds`, or for a rejected query; ValueError for
-        a k outside 1 .. `LIST_LENGTH`, a bad pseudonym, or a `private` that is no Fraction above 0.
+        a k outside 1 .. `LIST_LENGTH`, a bad pseudonym, another visit, or a `private` that is no
+        Fraction above 0.
         """
         if private is not None and (not isinstance(private, Fraction) or private <= 0):
             raise ValueError(f"private {private!r}: give a Fraction above 0, as Fraction(1, 2)")
         if len(user) != 32 or set(user) - set("0123456789abcdef"):
             raise ValueError("user: a pseudonym has 32 lower-case hex characters")
-        options = {"private": private, "neighbours": neighbours or None}
+        now = "now" if is_now(for_) else None
+        options = {"private": private, "neighbours": neighbours or None, "for_": now}
         return self._asked(user, k, seconds, excluded, options)
 
     def similar(
@@ -150,7 +158,7 @@ class Recommendations:
             message = self._consumer.poll(0.05)
             reply = answer_in(message, query.id)
             if reply is not None:
-                return _best(reply, k, time.monotonic() - started, excluded or (), *given)
+                return _best(reply, k, time.monotonic() - started, excluded or (), *query.options)
         raise UserError(
             f"no answer within {seconds:g} s: is a worker running on prefix {self._topics.prefix}, "
             "and is it ready (/readyz)?"
@@ -200,4 +208,5 @@ def _best(
         reply.ndcg_popular,
         tuple(cause for _, _, cause in found),
         reply.guarantee,
+        None if reply.for_ is msgspec.UNSET else reply.for_,
     )

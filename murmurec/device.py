@@ -38,6 +38,7 @@ from producers.ranking import (
     LocalList,
     LocalRecommender,
     RatedItem,
+    visit_of,
 )
 from producers.scale import Scale
 from producers.siblings import check_only_journal
@@ -190,7 +191,9 @@ class Device:
         )
         if self._keeps:
             try:
-                self._history.append(message.device, item_of(item), rating, self._scale, epoch)
+                self._history.append(
+                    message.device, item_of(item), rating, self._scale, time.time()
+                )
             except Unwritable as error:
                 warnings.warn(f"{error}; the rating is not kept", RuntimeWarning, stacklevel=2)
         return message
@@ -208,6 +211,7 @@ class Device:
         because: bool = False,
         by: Literal["campaign", "links"] | None = None,
         to: str | None = None,
+        for_: Literal["auto", "next", "now"] = "auto",
     ) -> LocalList:
         """Return the best `k` items that this user has not rated, ranked on this device; no query
         is sent.
@@ -215,7 +219,9 @@ class Device:
         `table`: a public item side, or the cluster to read it from; `by`: which side is read there,
         that of released reports ("links") or of noisy sums over people ("campaign"); None takes the
         first where there are both. `to`: a domain of the catalogue, whose items are then ranked
-        from the ratings in others by the table of noised similarities.
+        from the ratings in others by the table of noised similarities, for the next visit. `for_`:
+        what is liked at the "next" visit or "now", in this one; "auto" takes this one for half an
+        hour after a rating, by the device's clock. The list says which.
         """
         if isinstance(table, str | Connection):
             prefix = self._topics.prefix
@@ -223,7 +229,11 @@ class Device:
                 table = LocalRecommender.from_kafka(table, prefix, by=by)
             else:
                 table = DomainRecommender.from_kafka(table, prefix, to=to)
-        return table.recommend(self.rated, k, because=because)
+        rated = self.rated
+        if isinstance(table, DomainRecommender):
+            return table.recommend(rated, k, because=because)
+        visit = visit_of(rated, time.time()) if for_ == "auto" else for_
+        return table.recommend(rated, k, because=because, for_=visit)
 
     def forget_history(self) -> int:
         """Delete what is kept of this user's ratings; return how many lines there were."""

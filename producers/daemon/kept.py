@@ -54,8 +54,9 @@ class KeptRatings:
         """How many ratings on the scale are kept."""
         return sum(map(len, self._levels.values()))
 
-    def keep(self, lines: Sequence[bytes], epoch: int) -> list[str]:
+    def keep(self, lines: Sequence[bytes], epoch: int, seconds: float) -> list[str]:
         """Make the ratings of these lines durable; return for each "" or what is wrong with it.
+        They came in this epoch, `seconds` since 1970.
 
         `Unwritable` or `Unreadable` where the disk refuses: then none of them is kept.
         """
@@ -71,7 +72,7 @@ class KeptRatings:
                     known = self._levels.get(device, {}).get(item)
                     if new.get((device, item), known) != level:
                         new[device, item] = level
-                        rows.append(self._line(device, row, epoch))
+                        rows.append(self._line(device, row, epoch, int(seconds)))
             except ValueError as error:
                 answers.append(str(error))
                 continue
@@ -107,8 +108,8 @@ class KeptRatings:
         assert user is not None
         return self._identities.pseudonym(user)
 
-    def _line(self, device: bytes, row: RatedLine, epoch: int) -> RawRating:
-        return RawRating(device.hex(), row.item, row.raw_rating, self._limits, epoch)
+    def _line(self, device: bytes, row: RatedLine, epoch: int, at: int) -> RawRating:
+        return RawRating(device.hex(), row.item, row.raw_rating, self._limits, epoch, at)
 
     def _reload_if_changed(self) -> None:
         if self._stamped() != self._stamp:

@@ -149,7 +149,8 @@ class Daemon:
     def _keep(self, source: Source, lines: list[tuple[str, bytes]]) -> bool:
         """Keep a piece of the lines of a source; return whether the disk took it."""
         try:
-            answers = self.ratings.keep([line for _, line in lines], self.epoch)
+            texts = [line for _, line in lines]
+            answers = self.ratings.keep(texts, self.epoch, self.clock.now())
         except (Unwritable, Unreadable) as error:
             source.refuse(str(error))
             self._conditions.holds("keeping", f"{error}; ratings wait until it can")

@@ -83,14 +83,17 @@ class Dataset:
             return self
         else:
             order = mixed(self.users, seed)
+        return replace(self.at(order), is_mixed=not is_timed(self.timestamps))
+
+    def at(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> Dataset:
+        """Return these rows alone, in this order."""
         return replace(
             self,
-            users=self.users[order],
-            items=self.items[order],
-            ratings=self.ratings[order],
-            levels=self.levels[order],
-            timestamps=None if self.timestamps is None else self.timestamps[order],
-            is_mixed=not is_timed(self.timestamps),
+            users=self.users[rows],
+            items=self.items[rows],
+            ratings=self.ratings[rows],
+            levels=self.levels[rows],
+            timestamps=None if self.timestamps is None else self.timestamps[rows],
         )
 
 

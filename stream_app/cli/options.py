@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Container, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +18,14 @@ if TYPE_CHECKING:
     from stream_app.settings import Settings
 
 _CONNECTION = "Connection and settings"
+
+
+class For(StrEnum):
+    """The visit that a list is for."""
+
+    next = "next"
+    now = "now"
+
 
 # `settings.load` reads the environment and names the variable where its value is wrong; so the
 # variables are named in the help and not given to typer.

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 Advance = Callable[[int, int], None]
+VISITS = {"next": ", for the next visit", "now": ", for this visit"}
 LINE_SECONDS = 10.0  # between two lines of progress
 _LABEL = re.compile(r"\s*\S+\s{2,}|\s*")
 

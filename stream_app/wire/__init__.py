@@ -61,9 +61,11 @@ from stream_app.wire.messages import (
     Recommendation,
     Rejection,
     Status,
+    Visit,
     decode_catalogue_entry,
     decode_message,
     encode_message,
+    is_now,
     json_bytes,
 )
 from stream_app.wire.profile_events import ProfileEvent, decode_profile, encode_profile
@@ -115,6 +117,7 @@ __all__ = [
     "Topic",
     "Topics",
     "Truncate",
+    "Visit",
     "WireError",
     "decode",
     "decode_catalogue_entry",
@@ -128,6 +131,7 @@ __all__ = [
     "encode_profile",
     "fingerprint",
     "held",
+    "is_now",
     "json_bytes",
     "key",
     "key_of",

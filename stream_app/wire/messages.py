@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 from fractions import Fraction
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -30,13 +30,24 @@ from stream_app.wire.reasons import Reason, WireError
 
 _json_encoder = msgspec.json.Encoder(enc_hook=encode_rational)
 
+Visit = Literal["next", "now"]
+"""Whether a list is of what is liked at the next visit, or of what is liked next in this one."""
+
+
+def is_now(for_: str) -> bool:
+    """Return whether a list is for this visit; ValueError unless it is for "next" or "now"."""
+    if for_ not in ("next", "now"):
+        raise ValueError(f"for_ {for_!r}: give next or now")
+    return for_ == "now"
+
 
 class Query(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A query for the best k items of a user; `deadline` in milliseconds since 1970.
 
     At most one option: `similar_to` asks for items near to one, for no user; `private` for a list
     that is drawn with this epsilon, a text such as "1/2"; `neighbours` for what similar devices
-    have. Without an option a query has the bytes that earlier releases write.
+    have; `for`, which `Visit` a list is for, "next" without it. Without an option a query has the
+    bytes that earlier releases write.
     """
 
     id: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16,64}$")]
@@ -46,14 +57,15 @@ class Query(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     similar_to: IntItem | TextItem | msgspec.UnsetType = msgspec.UNSET
     private: Fraction | msgspec.UnsetType = msgspec.UNSET
     neighbours: bool | msgspec.UnsetType = msgspec.UNSET
+    for_: Visit | msgspec.UnsetType = msgspec.field(name="for", default=msgspec.UNSET)
     v: int = VERSION
 
     @property
     def options(self) -> tuple[str, ...]:
         """The names of the options that the query has."""
         return tuple(
-            name
-            for name in ("similar_to", "private", "neighbours")
+            name.rstrip("_")
+            for name in ("similar_to", "private", "neighbours", "for_")
             if getattr(self, name) is not msgspec.UNSET and getattr(self, name) is not False
         )
 
@@ -91,7 +103,8 @@ class Recommendation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `ndcg_popular` that of the most popular items; null while unknown. `because` names for each
     entry the item known to be rated by the user that contributes most to it, null where there is
     none; where presence is protected the server knows of none. `guarantee`: of a private list.
-    `reason`: of a refusal. Records of earlier releases have none of these three.
+    `reason`: of a refusal. `for`: the visit that a user's list is for; other replies have no such
+    field. Records of earlier releases have none of these four.
     """
 
     id: str
@@ -107,6 +120,7 @@ class Recommendation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     because: Annotated[tuple[int | str | None, ...], msgspec.Meta(max_length=LIST_LENGTH)] = ()
     guarantee: Guarantee | None = None
     reason: _Sentence | None = None
+    for_: Visit | msgspec.UnsetType = msgspec.field(name="for", default=msgspec.UNSET)
     v: int = VERSION
 
 

@@ -80,6 +80,22 @@ def test_the_longest_list_is_requested_where_items_are_excluded() -> None:
     assert [query.k for query in bus.asked] == [3, 100, 100]
 
 
+def test_the_next_visit_is_asked_for_in_the_bytes_of_earlier_releases() -> None:
+    bus, ask = Bus(), Recommendations.__new__(Recommendations)
+    ask._topics, ask._producer, ask._consumer = Topics(), bus, bus  # type: ignore[assignment]
+    for visit in ("next", "now"):
+        ask.best("0" * 32, 3, 5.0, for_=visit)  # type: ignore[arg-type]
+    assert [query.options for query in bus.asked] == [(), ("for",)]
+    with pytest.raises(ValueError, match="for_ 'later': give next or now"):
+        ask.best("0" * 32, 3, 5.0, for_="later")  # type: ignore[arg-type]
+    assert len(bus.asked) == 2
+
+
+def test_an_answer_says_the_visit_that_it_is_for_unless_it_is_for_none() -> None:
+    assert _best(answer(NAMES), 2, 0.1, ()).for_ is None
+    assert _best(replace(answer(NAMES), for_="now"), 2, 0.1, ()).for_ == "now"
+
+
 @pytest.mark.parametrize("private", [1, 0.5, "1/2", float("nan"), Fraction(0), Fraction(-1)])
 def test_an_epsilon_that_is_no_fraction_above_0_is_refused_here(private: Any) -> None:
     bus, ask = Bus(), Recommendations.__new__(Recommendations)

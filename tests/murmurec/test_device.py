@@ -229,5 +229,7 @@ def test_a_device_ranks_the_public_table_with_its_own_ratings(tmp_path: Path) ->
     with Device("ann", tmp_path / "j").enrol() as device:
         device.rate(2, 5)
         found = device.recommend(LocalRecommender(table), 3)
-    assert (found.method, found.known) == ("blend", 1)
+        later = device.recommend(LocalRecommender(table), 3, for_="next")
+    assert (found.method, found.known) == ("links", 1)
+    assert (found.for_, later.for_) == ("now", "next")  # it has just rated
     assert sorted(row.item for row in found.items) == [1, 3, 4]

@@ -207,17 +207,10 @@ def _keep(options: PublishOptions, message: Message) -> Path | None:
     """Keep the clean rating on this device; the report is paid for and goes out all the same."""
     from producers.journal import Unwritable
     from producers.ranking import CleanHistory
-    from stream_app.wire import EPOCH_SECONDS
 
     history = CleanHistory(options.journal)
     try:
-        history.append(
-            message.device,
-            options.item,
-            options.rating,
-            options.scale,
-            int(time.time()) // EPOCH_SECONDS,
-        )
+        history.append(message.device, options.item, options.rating, options.scale, time.time())
     except Unwritable as error:
         notice(f"{error}; the rating is published but not kept for lists made on this device")
         return None

@@ -19,13 +19,14 @@ from stream_app.cli.device.mechanism_options import (
 from stream_app.cli.options import (
     BootstrapOption,
     ConfigOption,
+    For,
     JsonOption,
     KafkaOption,
     PrefixOption,
     connection_from,
     settings_from,
 )
-from stream_app.cli.output import described, notice, plural, print_json, printable, say
+from stream_app.cli.output import VISITS, described, notice, plural, print_json, printable, say
 from stream_app.errors import UsageError, UserError
 
 if TYPE_CHECKING:
@@ -53,13 +54,15 @@ class By(StrEnum):
 @dataclass(frozen=True)
 class ListOptions:
     """Which list is made: its length, whether it names reasons, whether the broker is asked for a
-    newer table, which table is taken, and the domain that the items are of."""
+    newer table, which table is taken, the domain that the items are of, and the visit that it is
+    for, None by the device's clock."""
 
     k: int
     because: bool
     offline: bool
     by: By | None
     to: str | None
+    for_: For | None
 
 
 def recommend(
@@ -96,6 +99,14 @@ def recommend(
             help="Items of this domain, from ratings in others, by noised similarities.",
         ),
     ] = None,
+    for_: Annotated[
+        For | None,
+        typer.Option(
+            "--for",
+            help="What is liked at the next visit, or now, in this one; default: now for half an "
+            "hour after a kept rating.",
+        ),
+    ] = None,
     offline: Annotated[
         bool, typer.Option("--offline", help="Use the cached table as it is.")
     ] = False,
@@ -124,9 +135,14 @@ def recommend(
         raise UsageError(
             f"--to {printable(to[:40])} --by {by.value}: --to has its own table; leave out --by"
         )
+    if to is not None and for_ is For.now:
+        raise UsageError(
+            f"--to {printable(to[:40])} --for now: a list across domains is for the next visit; "
+            "leave out --for"
+        )
     settings = settings_from(config, bootstrap, prefix, kafka)
     history = _history(settings, user, rated, journal, scale)
-    recommender, found = _ranked(settings, history, ListOptions(k, because, offline, by, to))
+    recommender, found = _ranked(settings, history, ListOptions(k, because, offline, by, to, for_))
     if as_json:
         print_json(_as_json(recommender, found))
     else:
@@ -165,11 +181,18 @@ def _ranked(
     settings: Settings, history: list[RatedItem], options: ListOptions
 ) -> tuple[LocalRecommender | DomainRecommender, LocalList]:
     """Return the recommender and the list that it gives for a history."""
+    from producers.ranking import DomainRecommender, visit_of
+
     recommender = _recommender(settings, options)
     table = recommender.table
     if table.problem and not options.offline:
         notice(f"{table.problem}; ranked with the table that was read {_ago(table.fetched)}")
-    return recommender, recommender.recommend(history, options.k, because=options.because)
+    if isinstance(recommender, DomainRecommender):
+        return recommender, recommender.recommend(history, options.k, because=options.because)
+    visit = options.for_.value if options.for_ else visit_of(history, time.time())
+    return recommender, recommender.recommend(
+        history, options.k, because=options.because, for_=visit
+    )
 
 
 def _recommender(settings: Settings, options: ListOptions) -> LocalRecommender | DomainRecommender:
@@ -219,8 +242,8 @@ def _show(recommender: LocalRecommender | DomainRecommender, found: LocalList) -
     if found.similarities is not None:
         source += _cost(found.similarities)
     say(
-        f"method {found.method}, {source}, ranked on this device with the table "
-        f"that was read {_ago(table.fetched)}; no rating and no query was sent"
+        f"method {found.method}{VISITS[found.for_]}, {source}, ranked on this device with the "
+        f"table that was read {_ago(table.fetched)}; no rating and no query was sent"
     )
     if found.reason:
         say(found.reason)
@@ -259,7 +282,7 @@ def _why_popular(found: LocalList) -> str:
     if found.known:
         return (
             "the popular items: nothing that the user likes is among the items whose directions of "
-            "taste were released, or there are too few directions"
+            "taste were released, or there are too few directions and no genres and years"
         )
     if found.rated:
         return (
@@ -288,6 +311,7 @@ def _as_json(recommender: LocalRecommender | DomainRecommender, found: LocalList
     return {
         "items": rows,
         "method": found.method,
+        "for": found.for_,
         "where": "device",
         "as_of": found.as_of,
         "campaign": campaign,

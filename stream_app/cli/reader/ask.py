@@ -11,6 +11,7 @@ from stream_app.cli.device.mechanism_options import JournalOption, journal_path,
 from stream_app.cli.options import (
     BootstrapOption,
     ConfigOption,
+    For,
     JsonOption,
     KafkaOption,
     PrefixOption,
@@ -45,6 +46,9 @@ def ask(
     neighbours: Annotated[
         bool, typer.Option("--neighbours", help="What devices with a similar profile have.")
     ] = False,
+    for_: Annotated[
+        For, typer.Option("--for", help="What is liked at the next visit, or now, in this one.")
+    ] = For.next,
     k: Annotated[int, typer.Option("-k", metavar="N", help="Number of items, 1 to 100.")] = 10,
     http: Annotated[bool, typer.Option("--http", help="Ask a gateway, not Kafka.")] = False,
     url: Annotated[
@@ -74,8 +78,11 @@ def ask(
         raise UsageError(f"-k {k}: give 1 to 100")
     if not _MIN_SECONDS <= timeout <= _MAX_SECONDS:  # NaN is not, either
         raise UsageError(f"--timeout {timeout:g}: give {_MIN_SECONDS} to {_MAX_SECONDS} seconds")
-    if (similar_to is not None) + (private_list is not None) + neighbours > 1:
-        raise UsageError("give at most one of --similar-to, --private-list and --neighbours")
+    now = for_ is For.now
+    if (similar_to is not None) + (private_list is not None) + neighbours + now > 1:
+        raise UsageError(
+            "give at most one of --similar-to, --private-list, --neighbours and --for now"
+        )
     if similar_to is not None and (user is not None or device is not None):
         raise UsageError("--similar-to asks for no user: leave out --user and --device")
     if similar_to is None and (user is None) == (device is None):
@@ -89,7 +96,7 @@ def ask(
     pseudonym = None
     if near is None:
         pseudonym = _pseudonym(settings, user, device, journal)
-    asked = Asked(pseudonym, k, timeout, known, near, epsilon, neighbours)
+    asked = Asked(pseudonym, k, timeout, known, near, epsilon, neighbours, now)
     if http:
         from stream_app.cli.reader.asking.over_http import answer_over_http
 

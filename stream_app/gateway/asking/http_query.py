@@ -3,6 +3,7 @@
 /recommendations/{user}?k=10                     the list of a user
 /recommendations/{user}?k=10&private=1/2         drawn, of a stated guarantee
 /recommendations/{user}?k=10&neighbours=1        what devices with a similar profile have
+/recommendations/{user}?k=10&for=now             for this visit; for=next, as without it: the next
 /similar?item=5&k=10                             items near to one; a text id as it is
 
 A parameter that is unknown or comes twice is refused: a query whose `private` is misspelt would
@@ -17,13 +18,13 @@ from fractions import Fraction
 
 import msgspec
 
-from stream_app.wire import LIST_LENGTH, Item, Query, key, parse_item
+from stream_app.wire import LIST_LENGTH, Item, Query, Visit, key, parse_item
 
 NO_ID = "0" * 16
 """Of a query that is not under way yet; the asker gives it an id and a deadline."""
 _USER = re.compile(r"[0-9a-f]{32}")
 _NUMBER = re.compile(r"[0-9]{1,13}(?:\.[0-9]{1,13}|/[0-9]{1,13})?", re.ASCII)
-_OF_LISTS = ("k", "private", "neighbours")
+_OF_LISTS = ("k", "private", "neighbours", "for")
 _OF_SIMILAR = ("item", "k")
 
 
@@ -44,6 +45,7 @@ def list_query(user: str, given: Sequence[tuple[str, str]]) -> Query:
         0,
         private=_epsilon(options["private"]) if "private" in options else msgspec.UNSET,
         neighbours=True if "neighbours" in options else msgspec.UNSET,
+        for_=_visit(options["for"]) if "for" in options else msgspec.UNSET,
     )
 
 
@@ -71,6 +73,12 @@ def _length(given: Mapping[str, str]) -> int:
     if not re.fullmatch(r"[0-9]{1,3}", k) or not 1 <= int(k) <= LIST_LENGTH:
         raise ValueError(f"k: ask for 1 to {LIST_LENGTH} items")
     return int(k)
+
+
+def _visit(text: str) -> Visit:
+    if text not in ("next", "now"):
+        raise ValueError("for: give next or now")
+    return "now" if text == "now" else "next"
 
 
 def _item(text: str) -> Item:

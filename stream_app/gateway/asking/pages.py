@@ -39,6 +39,7 @@ def page(
         "ndcg": reply.ndcg,
         "ndcg_popular": reply.ndcg_popular,
         "guarantee": reply.guarantee,
+        "for": None if reply.for_ is msgspec.UNSET else reply.for_,
     }
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 
 from stream_app.gateway.contract.reasons import OF_REFUSALS
-from stream_app.wire import LIST_LENGTH, MAX_SEQ, Guarantee
+from stream_app.wire import LIST_LENGTH, MAX_SEQ, Guarantee, Visit
 from stream_app.wire.events import IntItem, TextItem
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_SEQ)]
@@ -126,8 +126,8 @@ class ItemList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `method` names ranking and index, `as_of` the cut up to which the model has every record,
     `privacy` the weakest mode of the reports behind the list. `catching_up`: newer ratings are
     missing. `ndcg` is the measured nDCG@10 of this method and `ndcg_popular` that of the most
-    popular items, null while unknown. `guarantee`: of a list that was drawn. Spaces after the value
-    make all replies for one k equally long.
+    popular items, null while unknown. `guarantee`: of a list that was drawn. `for`: the visit that
+    a user's list is for, else null. Spaces after the value make all replies for one k equally long.
     """
 
     user: _User | None
@@ -139,6 +139,7 @@ class ItemList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ndcg: float | None
     ndcg_popular: float | None
     guarantee: Guarantee | None
+    for_: Visit | None = msgspec.field(name="for")
 
 
 class StreamStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -190,6 +190,13 @@ ENDPOINTS: tuple[Endpoint, ...] = (
                 "what devices with a similar profile have",
                 "1",
             ),
+            Parameter(
+                "for",
+                "query",
+                {"type": "string", "enum": ["next", "now"], "default": "next"},
+                "what is liked at the next visit, or now, in this one",
+                "next",
+            ),
         ),
         refusals=_ASKED,
     ),

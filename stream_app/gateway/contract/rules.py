@@ -63,6 +63,7 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
         "similar_to": f"ask for items near to this one, {_ITEM}; no other option beside it",
         "private": "ask for a list that is drawn with this epsilon, a fraction in lowest terms",
         "neighbours": "ask for what devices with a similar profile have",
+        "for": "ask for what is liked at the next visit, as without it, or now, in this one",
     },
     "Recommendation": {
         "id": "correlation id of the query",
@@ -78,6 +79,7 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
         "because": "for each entry the rated item that adds most to it; null where none is known",
         "guarantee": "what a drawn list hides; null for any other",
         "reason": "why the query was refused; null else",
+        "for": "the visit that a user's list is for; not there in other answers",
     },
     "Guarantee": {
         "adjacency": "which two inputs are neighbours",
@@ -175,6 +177,7 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
         "ndcg": "measured nDCG@10 of the lists of this method; null while unknown",
         "ndcg_popular": "the same of the most popular items; null while unknown",
         "guarantee": "what a drawn list hides; null for any other",
+        "for": "the visit that a user's list is for; null for other lists",
     },
     "StreamStatus": {
         "kafka": "the gateway reaches Kafka and its topics",
@@ -188,7 +191,7 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
         "rmse": "error in stars of predictions made before each rating was learned; debiased, of "
         "the newest 10,000",
         "rmse_baseline": "the same error of the mean rating of each item",
-        "ndcg": "nDCG@10 of lists made before each rating was learned",
+        "ndcg": "nDCG@10 of the served list against likes of later visits; null where not measured",
         "ndcg_popular": "the same of the most popular items",
         "list_method": "the method that ranks lists now",
         "kl_nats": "distance of errors on learned ratings from those on held-out ones: a leak",

@@ -5,7 +5,7 @@
 
     ratings            learned and held out since the worker started
     rmse               debiased, over the newest 10,000 ratings; baseline: the running item means
-    ndcg               nDCG@10 of the lists by the method that serves, beside the most popular items
+    ndcg               nDCG@10 of the served list at later visits, beside the most popular items
     kl_nats            between the errors on learned and on held-out ratings
     drift              rmse minus the debiased RMSE over all ratings, in stars: above 0 the newest
                        ratings are predicted worse than those before
@@ -114,7 +114,6 @@ def status_of(
     """Return what the stream shows of a worker's numbers."""
     rmse = numbers.number("prediction_rmse", window="recent", kind="debiased")
     longer = numbers.number("prediction_rmse", window="all", kind="debiased")
-    method = numbers.label("list_method", "method")
     return StreamStatus(
         kafka=kafka,
         worker=True,
@@ -126,9 +125,9 @@ def status_of(
         devices=numbers.whole("devices"),
         rmse=rmse,
         rmse_baseline=numbers.number("prediction_rmse_baseline", kind="debiased"),
-        ndcg=None if method is None else numbers.number("list_ndcg_ratio", method=method),
-        ndcg_popular=numbers.number("list_ndcg_ratio", method="popular"),
-        list_method=method,
+        ndcg=numbers.number("list_ndcg_ratio", list="served"),
+        ndcg_popular=numbers.number("list_ndcg_ratio", list="popular"),
+        list_method=numbers.label("list_method", "method"),
         kl_nats=numbers.number("leakage_kl_nats"),
         drift=None if rmse is None or longer is None else rmse - longer,
         privacy=numbers.label("privacy_mode_info", "privacy_mode"),

@@ -106,8 +106,8 @@ def rate(path: Path) -> None:
         ann, bob = (pseudonym(journal, user) for user in USERS[:2])
     history = CleanHistory(path)
     for item in range(1, ITEMS + 1):
-        history.append(ann, item, 5.0, Scale(1, 5, 1), TODAY)
-    history.append(bob, 2, 1.0, Scale(1, 5, 1), TODAY)
+        history.append(ann, item, 5.0, Scale(1, 5, 1), TODAY * DAY)
+    history.append(bob, 2, 1.0, Scale(1, 5, 1), TODAY * DAY)
 
 
 def contributions(found: Running) -> list[tuple[float, bytes, bytes]]:

@@ -181,7 +181,11 @@ def test_a_full_disk_keeps_the_ratings_where_they_are_and_says_so_once(tmp_path:
         assert CleanHistory(journal.path).read() == []
         disk.full = False
         run.daemon.step()
-        assert [row.item for row in CleanHistory(journal.path).read()] == [7]
+        (row,) = CleanHistory(journal.path).read()
+        assert (row.item, row.epoch) == (7, TODAY)
+        assert row.at is not None
+        assert row.at // 60 * 60 == row.at
+        assert row.at // DAY == row.epoch
 
 
 def test_bad_lines_are_named_without_their_ratings_and_the_others_are_kept(tmp_path: Path) -> None:
@@ -233,7 +237,7 @@ def test_a_rating_that_is_forgotten_while_others_come_is_not_reported(tmp_path: 
     with enrolled(tmp_path / "j", "ann") as journal:
         ann = pseudonym(journal, "ann")
         journal.raise_budget([ann], Fraction(10**4))
-        CleanHistory(journal.path).append(ann, 7, 4, Scale(), TODAY)
+        CleanHistory(journal.path).append(ann, 7, 4, Scale(), TODAY * DAY)
         file = watching(journal, write(tmp_path / "r.csv", "3,1"))
         run = device(journal, [file], mechanism=LOUD, disk=ForgettingDisk())
         run.days(2)

@@ -360,6 +360,10 @@ QUERY = {"id": "0" * 16, "user": "0" * 32, "k": 10, "deadline": 1, "v": 1}
         {"private": "1" * 21},
         {"neighbours": 1},
         {"neighbours": "yes"},
+        {"for": "later"},
+        {"for": None},
+        {"for": True},
+        {"for_": "now"},
     ],
     ids=str,
 )
@@ -384,6 +388,8 @@ GOLDEN_QUERY = (
         ({"private": Fraction(1, 2)}, b',"private":"1/2"'),
         ({"private": Fraction(2)}, b',"private":"2"'),
         ({"neighbours": True}, b',"neighbours":true'),
+        ({"for_": "now"}, b',"for":"now"'),
+        ({"for_": "next"}, b',"for":"next"'),
     ],
     ids=str,
 )
@@ -392,7 +398,7 @@ def test_a_query_has_these_bytes(options: dict[str, Any], golden: bytes) -> None
     query = wire.Query("0" * 16, "1" * 32, 10, 5, **options)
     assert wire.encode_message(query) == GOLDEN_QUERY % golden
     assert wire.decode_message(wire.Query, GOLDEN_QUERY % golden) == query
-    assert query.options == tuple(options)
+    assert query.options == tuple(name.rstrip("_") for name in options)
 
 
 def test_a_query_for_no_user_has_these_bytes() -> None:
@@ -425,6 +431,14 @@ def test_a_reply_has_these_bytes_and_one_of_an_earlier_release_is_read() -> None
     assert earlier.items == REPLY.items
 
 
+def test_a_reply_for_a_user_says_the_visit_and_any_other_has_the_bytes_of_before() -> None:
+    reply = msgspec.structs.replace(REPLY, for_="now")
+    golden = GOLDEN_REPLY % (GOLDEN_NEW + b',"for":"now"')
+    assert wire.encode_message(reply) == golden
+    assert wire.decode_message(wire.Recommendation, golden) == reply
+    assert REPLY.for_ is msgspec.UNSET
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -436,6 +450,8 @@ def test_a_reply_has_these_bytes_and_one_of_an_earlier_release_is_read() -> None
         {"guarantee": "none"},
         {"reason": "a\nb"},
         {"reason": "x" * 241},
+        {"for": "later"},
+        {"for": None},
     ],
     ids=str,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
-from stream_app.cli.output import described, printable, say
+from stream_app.cli.output import VISITS, described, printable, say
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -16,7 +16,8 @@ MOST = 100  # items in the longest answer
 @dataclass(frozen=True)
 class Asked:
     """A query: a pseudonym, or none for items near to one; the number of items; seconds to wait;
-    the keys of items to leave out here, None where no file was given; and the options."""
+    the keys of items to leave out here, None where no file was given; and the options; `now`: for
+    this visit."""
 
     user: str | None
     k: int
@@ -25,12 +26,15 @@ class Asked:
     similar_to: int | str | None = None
     private: Fraction | None = None
     neighbours: bool = False
+    now: bool = False
 
     @property
     def option(self) -> str:
         """The option of the command that a worker of an earlier release does not know."""
         if self.similar_to is not None:
             return "--similar-to"
+        if self.now:
+            return "--for"
         return "--private-list" if self.private is not None else "--neighbours" * self.neighbours
 
 
@@ -56,11 +60,15 @@ class AnswerGuarantee(TypedDict):
     method: str
 
 
-class Answer(TypedDict):
+_For = TypedDict("_For", {"for": NotRequired[str | None]})
+
+
+class Answer(_For):
     """An answer of a gateway; an answer over Kafka has the same fields.
 
     `left_out`: number of items of the longest list that are not shown because they were rated.
-    `ndcg`: measured nDCG@10 of the lists of `method`, `ndcg_popular` that of popular items.
+    `ndcg`: measured nDCG@10 of the lists of `method`, `ndcg_popular` that of popular items. `for`:
+    the visit that a user's list is for.
     """
 
     user: str | None
@@ -115,7 +123,8 @@ def show(answer: Answer) -> None:
         return
     of_user = answer["user"] is not None
     say(
-        f"by {answer['method']}{_measured(answer) if of_user else ''}; "
+        f"by {answer['method']}{VISITS.get(answer.get('for') or '', '')}"
+        f"{_measured(answer) if of_user else ''}; "
         f"as of cut {answer['as_of']}, privacy {answer['privacy']}, "
         f"{answer['seconds'] * 1000:.1f} ms; "
         f"scores are predicted ratings{'' if of_user else ' of the average user'} on 1 .. 5"

@@ -62,6 +62,7 @@ def _path(asked: Asked) -> str:
         return f"/similar?item={quote(str(asked.similar_to), safe='')}&k={k}"
     options = "" if asked.private is None else f"private={asked.private}&"
     options += "neighbours=1&" * asked.neighbours
+    options += "for=now&" * asked.now
     return f"/recommendations/{asked.user}?{options}k={k}"
 
 

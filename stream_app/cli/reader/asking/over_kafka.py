@@ -33,6 +33,7 @@ def answer_over_kafka(settings: Any, asked: Asked) -> Answer:
                 asked.rated,
                 private=asked.private,
                 neighbours=asked.neighbours,
+                for_="now" if asked.now else "next",
             )
     catalogue = None
     if best.items or best.left_out:
@@ -53,6 +54,7 @@ def _answer(asked: Asked, best: RecommendedItems, catalogue: Catalogue | None) -
         "ndcg": best.ndcg,
         "ndcg_popular": best.ndcg_popular,
         "guarantee": msgspec.to_builtins(best.guarantee),
+        "for": best.for_,
         "seconds": best.seconds,
     }
     if asked.rated is not None:

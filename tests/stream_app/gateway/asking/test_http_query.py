@@ -23,6 +23,8 @@ def test_a_query_over_http_is_the_query_over_kafka() -> None:
         k=3, private=Fraction(1, 2)
     )
     assert list_query(USER, [("neighbours", "1")]) == a_query(neighbours=True)
+    for visit in ("next", "now"):
+        assert list_query(USER, [("for", visit)]) == a_query(for_=visit)
     assert similar_query([("item", "5")]) == a_query(None, similar_to=5)
     assert similar_query([("k", "100"), ("item", "tt01")]) == a_query(None, 100, similar_to="tt01")
     # The worker refuses two options, with its own sentence.
@@ -60,6 +62,11 @@ def test_a_query_over_http_is_the_query_over_kafka() -> None:
         (USER, [("privat", "1")], "give k, private, neighbours"),
         (USER, [("Private", "1")], "give k, private, neighbours"),
         (USER, [("item", "5")], "give k, private, neighbours"),
+        (USER, [("for", "later")], "for: give next or now"),
+        (USER, [("for", "")], "for: give next or now"),
+        (USER, [("for", "Now")], "for: give next or now"),
+        (USER, [("for", "now"), ("for", "now")], "for: give it once"),
+        (None, [("item", "5"), ("for", "now")], "give item, k"),
         (USER, [("neighbours", "0")], "neighbours"),
         (USER, [("neighbours", "true")], "neighbours"),
         (None, [], "item"),
@@ -81,7 +88,8 @@ def test_a_bad_query_over_http_is_refused_in_one_sentence(
 
 def test_a_sentence_does_not_repeat_what_was_sent() -> None:
     sent = "qx7zq" * 5
-    for given in ([(sent, "1")], [("k", sent)], [("private", sent)], [("neighbours", sent)]):
+    for name in (sent, "k", "private", "neighbours", "for"):
+        given = [(name, "1" if name == sent else sent)]
         with pytest.raises(ValueError, match=":") as refused:
             list_query(USER, given)
         assert sent not in str(refused.value)

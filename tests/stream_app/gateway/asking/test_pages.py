@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from stream_app.gateway.asking.pages import encoded, page, page_bytes
 from stream_app.gateway.contract.bodies import ItemList
 from stream_app.gateway.reads.catalogue import ServedCatalogue
-from stream_app.ranking.online_choice import METHODS
+from stream_app.monitoring.metric_table import LISTED_BY
 from stream_app.serving.catalogue import Catalogue
 from stream_app.wire import (
     LIST_LENGTH,
@@ -45,11 +45,11 @@ def replies(draw: st.DrawFn, names: list[Item]) -> Recommendation:
     missing = (None,) * (LIST_LENGTH - len(items))
     guarantee = draw(st.sampled_from([None, DRAWN]))
     shown = (None if guarantee else round(score, 4) for score in scores)
-    method = draw(st.sampled_from(METHODS)) + draw(st.sampled_from(["", "/exact", "/qolsh"]))
+    method = draw(st.sampled_from(LISTED_BY)) + draw(st.sampled_from(["", "/exact", "/qolsh"]))
     return Recommendation(
         "f" * 64, Status.OK, (*items, *missing), (*shown, *missing), method,
         draw(st.integers(0, MAX_SEQ)), "local+central", draw(st.booleans()), draw(RATIO),
-        draw(RATIO), tuple(because), guarantee,
+        draw(RATIO), tuple(because), guarantee, None, draw(st.sampled_from([UNSET, "next", "now"])),
     )  # fmt: skip
 
 
@@ -164,3 +164,5 @@ def test_a_page_has_the_first_k_items_and_what_each_is_for() -> None:
         (None, None),
     ]
     assert (shown["user"], shown["method"], shown["as_of"]) == (None, "blend", 3)
+    assert shown["for"] is None
+    assert page(USER, 2, replace(reply, for_="now"), titles)["for"] == "now"
