@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from murmurec.learner_evaluation import Progress
-from murmurec.ranking import least_like, shuffled
+from murmurec.ranking import days_of, least_like, shuffled
 from murmurec.ratings import Ratings, columns_of, item_keys, user_keys
 from producers.datasets.descriptions import Metadata
 from producers.datasets.load import Dataset
@@ -31,15 +31,16 @@ from stream_app.campaigns.features import Features, features_of
 from stream_app.evaluation import EvaluationData, TrueRatings, campaigns, ranking
 from stream_app.evaluation.campaigns import (
     DELTA,
-    LARGEST_SCOPE,
     MODES,
     Budget,
     CampaignLists,
     CampaignStars,
+    ListOptions,
     continual,
 )
 from stream_app.evaluation.campaigns.continual import CampaignsOverTime
 
+DEFAULTS = ListOptions()
 FeaturesOf = Callable[[NDArray[np.uint64]], Features]
 
 
@@ -47,18 +48,17 @@ def campaign_lists(
     ratings: Ratings,
     mode: str,
     epsilon: Fraction,
+    options: ListOptions = DEFAULTS,
     *,
-    k: int = 10,
-    split: str = "user-time",
-    scope: int | None = None,
+    metadata: Metadata | None = None,
     seed: int = 0,
     progress: Progress = lambda done, total: None,  # noqa: ARG005 (a silent default)
 ) -> CampaignLists:
     """Let every person contribute what was rated earlier, and compare the lists with later likes.
 
-    mode: `"central"` or `"split"`. scope: items that are ranked, the most rated ones; 300 or all by
-    default. The others are as for `murmurec.evaluate_ranking`. Raises
-    ValueError for arguments out of range, invalid ratings, or none to test with.
+    mode: `"central"` or `"split"`. metadata: genres and year by item id, which then are public
+    features. The others are as for `murmurec.evaluate_ranking`. Raises ValueError for arguments out
+    of range, invalid ratings, none to test with, or metadata of none of the items.
     """
     budget = budget_of(mode, epsilon)
     data = columns_of(ratings, None)
@@ -69,16 +69,9 @@ def campaign_lists(
         data = shuffled(data, seed)
     users, items = user_keys(data.users), item_keys(data.items)
     liked = data.ratings >= least_like(None, data)
-    task = ranking.ranking_task(users, items, data.ratings, liked, split, seed)
-    known = len(task.items)
-    scope = min(campaigns.SCOPE, known) if scope is None else scope
-    if not 2 <= scope <= min(known, LARGEST_SCOPE):
-        raise ValueError(
-            f"scope {scope}: give 2 to {min(known, LARGEST_SCOPE)}; the data have {known} items, "
-            f"and a contribution holds those of {LARGEST_SCOPE} at most"
-        )
-    if not 1 <= k <= scope:
-        raise ValueError(f"k {k}: {scope} items of the scope are ranked; give 1 to {scope}")
+    task = ranking.ranking_task(
+        users, items, data.ratings, liked, options.split, seed, days_of(data)
+    )
     people, done = len(task.users), 0
 
     def add(more: int) -> None:
@@ -89,9 +82,9 @@ def campaign_lists(
     return campaigns.evaluate_lists(
         task,
         budget,
-        k=k,
-        split=split,
-        scope=scope,
+        options,
+        stars=1 + 4 * data.levels[task.rows] / (data.scale.levels - 1),
+        features=None if metadata is None else _features(data, items, metadata),
         in_time=in_time,
         seed=seed,
         progress=add,
@@ -109,8 +102,7 @@ def campaign_stars(
 ) -> CampaignStars:
     """Let every person contribute most ratings to *stars*, and predict the others on the devices.
 
-    metadata: genres and year by item id, which then are public features. The others are as for
-    `campaign_lists`. Raises ValueError for metadata of none of the items, too.
+    The arguments are as for `campaign_lists`.
     """
     budget = budget_of(mode, epsilon)
     data, features = _evaluated(columns_of(ratings, None), metadata, seed)
@@ -151,8 +143,11 @@ def _evaluated(
     values, items = data.scale.values, item_keys(data.items)
     truth = TrueRatings(data.ratings, float(values[0]), float(values[-1]))
     found = EvaluationData(user_keys(data.users), items, truth)
-    if metadata is None:
-        return found, None
+    return found, None if metadata is None else _features(data, items, metadata)
+
+
+def _features(data: Dataset, items: NDArray[np.uint64], metadata: Metadata) -> FeaturesOf:
+    """Return the function from keys of the data's items to their features."""
     if metadata.keys().isdisjoint(data.items.tolist()):
         raise ValueError("metadata: of none of the items; their ids are those of the ratings")
     names = dict(zip(items.tolist(), data.items.tolist(), strict=True))
@@ -160,7 +155,7 @@ def _evaluated(
     def features(keys: NDArray[np.uint64]) -> Features:
         return features_of([metadata.get(names[key], ((), None)) for key in keys.tolist()])
 
-    return found, features
+    return features
 
 
 def budget_of(mode: str, epsilon: Fraction) -> Budget:

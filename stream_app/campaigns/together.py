@@ -4,12 +4,12 @@
     sent x x' / |x|^2 as the vector of `triangle.py`: Frobenius norm 1, whatever was liked
 
 The sum over people has in its eigenvectors v_a the directions of taste, and in its eigenvalues
-their strengths; learned from it, `TogetherSide` is public. The device ranks by
+their strengths; learned from it, `TogetherSide` is public. For a history x, which does not leave
+the device, the links of an item are
 
-    score = sum_a w_a v_a (v_a . x),   w_a = strength_a / (strength_a + ridge)
+    x B = sum_a w_a v_a (v_a . x),   w_a = strength_a / (strength_a + ridge)
 
-with its own history x, which does not leave it: the ridge regression of x on the factors
-v_a sqrt(strength_a).
+the ridge regression of x on the factors v_a sqrt(strength_a).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FLOOR = 0.2
 class TogetherSide:
     """vectors (n, r) float32 and weights (r,) float32 of the directions above the noise.
 
-    Fewer than three directions are popularity and noise: lists are then in the order of the scope.
+    Fewer than three directions are popularity and noise: lists then use none of them.
     """
 
     vectors: NDArray[np.float32]
@@ -40,7 +40,7 @@ class TogetherSide:
 
     @property
     def is_popular(self) -> bool:
-        """Whether too little was learned to rank by more than the order of the scope."""
+        """Whether too little was learned to rank by."""
         return len(self.weights) < FEWEST_DIRECTIONS
 
 
@@ -60,17 +60,8 @@ def contribution(rated: RatedItems, items: int, bound: int) -> NDArray[np.int32]
     return to_grid(vector, bound)
 
 
-def scores(side: TogetherSide, rated: RatedItems, *, by_recency: bool) -> NDArray[np.float32]:
-    """Return the score (n,) of every item for a person; the order of the scope without any like.
-
-    By recency a like counts .2 + .8 exp(-age / 5), its age in likes.
-    """
-    items = len(side.vectors)
-    likes = rated.places[rated.liked & (rated.places < items)]
-    if side.is_popular or not len(likes):
-        return -np.arange(items, dtype=np.float32)
-    x = np.zeros(items, np.float32)
-    x[likes] = recency_weights(len(likes)) if by_recency else 1.0
+def links(side: TogetherSide, x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return x B (n,), in likes, of a history x (n,)."""
     return np.asarray(side.vectors @ (side.weights * (x @ side.vectors)))
 
 

@@ -11,8 +11,8 @@ figure can be repeated.
 
 from stream_app.evaluation.campaigns.lists import (
     LARGEST_SCOPE,
-    SCOPE,
     CampaignLists,
+    ListOptions,
     evaluate_lists,
 )
 from stream_app.evaluation.campaigns.stars import CampaignStars, evaluate_stars
@@ -22,10 +22,10 @@ __all__ = [
     "DELTA",
     "LARGEST_SCOPE",
     "MODES",
-    "SCOPE",
     "Budget",
     "CampaignLists",
     "CampaignStars",
+    "ListOptions",
     "evaluate_lists",
     "evaluate_stars",
     "noisy_sum",

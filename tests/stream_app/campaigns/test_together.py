@@ -13,7 +13,7 @@ from stream_app.campaigns import triangle
 from stream_app.campaigns.grid import is_within
 from stream_app.campaigns.learning import together as learning
 from stream_app.campaigns.rated_items import RatedItems
-from stream_app.campaigns.together import TogetherSide, contribution, scores, size
+from stream_app.campaigns.together import TogetherSide, contribution, links, recency_weights, size
 
 ITEMS, BOUND = 24, 2048
 
@@ -36,7 +36,7 @@ def world(people: int, seed: int = 0) -> list[np.ndarray]:
 
 
 def taste(found: np.ndarray) -> int:
-    """Return the third of the scope with the largest scores."""
+    """Return the third of the scope with the largest links."""
     return int(np.argmax([found[third::3].mean() for third in range(3)]))
 
 
@@ -91,29 +91,28 @@ def test_a_length_of_no_triangle_is_refused():
         triangle.items_of(7)
 
 
+def history(places) -> np.ndarray:
+    """Return the likes of these places by recency, the oldest first."""
+    x = np.zeros(ITEMS)
+    x[places] = recency_weights(len(places))
+    return x
+
+
 def test_tastes_are_found_in_the_sum():
     side = learning.learn(summed(world(3000)), BOUND, (4 * BOUND) ** 2)
     assert (side.weights > 0.8).sum() == 3
-    assert taste(scores(side, likes([0, 3]), by_recency=False)) == 0
+    assert taste(links(side, history([0, 3]))) == 0
 
 
 def test_the_newest_like_counts_most():
     side = learning.learn(summed(world(3000)), BOUND, (4 * BOUND) ** 2)
-    assert taste(scores(side, likes([1, 4, 7, 2, 5, 8]), by_recency=True)) == 2
-    assert taste(scores(side, likes([2, 5, 8, 1, 4, 7]), by_recency=True)) == 1
+    assert taste(links(side, history([1, 4, 7, 2, 5, 8]))) == 2
+    assert taste(links(side, history([2, 5, 8, 1, 4, 7]))) == 1
 
 
-def test_few_people_leave_the_order_of_the_scope():
+def test_few_people_leave_too_few_directions():
     noise = np.rint(np.random.default_rng(3).normal(0, 4 * BOUND, size(ITEMS))).astype(np.int64)
-    side = learning.learn(summed(world(8)) + noise, BOUND, (4 * BOUND) ** 2)
-    assert side.is_popular
-    assert np.array_equal(np.argsort(-scores(side, likes([5]), by_recency=True)), np.arange(ITEMS))
-
-
-def test_a_person_without_likes_gets_the_order_of_the_scope():
-    side = learning.learn(summed(world(3000)), BOUND, (4 * BOUND) ** 2)
-    found = scores(side, RatedItems.none(), by_recency=True)
-    assert np.array_equal(np.argsort(-found), np.arange(ITEMS))
+    assert learning.learn(summed(world(8)) + noise, BOUND, (4 * BOUND) ** 2).is_popular
 
 
 def test_noise_alone_has_hardly_a_direction():

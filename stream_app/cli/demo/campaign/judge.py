@@ -6,8 +6,6 @@ has contributed with; its list is what `murmurec recommend --local` shows.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from murmurec.ratings import item_keys, user_keys
@@ -40,15 +38,7 @@ class Judge:
         users, items = user_keys(dataset.users), item_keys(dataset.items)
         self.task: RankingTask = ranking_task(users, items, stars, stars >= LIKED_STARS)
         rows = self.task.rows
-        times = dataset.timestamps
-        self.learned = replace(
-            dataset,
-            users=dataset.users[rows],
-            items=dataset.items[rows],
-            ratings=dataset.ratings[rows],
-            levels=dataset.levels[rows],
-            timestamps=None if times is None else times[rows],
-        )
+        self.learned = dataset.at(rows)
         self._stars, self._keys = stars[rows], items[rows]
         self._items = self.learned.items
 

@@ -1,0 +1,69 @@
+"""Scores of a campaign's items for one person: links from noisy sums, and a prior beside them.
+
+    score_j = sum_i x_i B_ij + m P_j,   m = max(4, 60 / directions)
+    x_i     (.2 + .8 exp(-age / 5)) (1 + .4 (stars - 4.5)) for a like, its age in likes;  0 else
+    B       the links of *together* (`together.py`);  0 for items that it is not over, and where
+            fewer than three directions of taste are above the noise
+    P       the share of the person by popularity, genres and years (`prior.py`)
+
+Both terms are in likes, and nothing is standardised for a person or a list. The prior counts as m
+likes: it decides where little is liked, and the links as they grow with the history. Where few
+directions are above the noise, much of what they link is noise, and m is larger. The popularity is
+the noisy counts of *stars*, or the order of the scope before there are any.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.campaigns.features import Features, columns
+from stream_app.campaigns.lists.prior import public_shares, shares
+from stream_app.campaigns.public_side import PublicSide
+from stream_app.campaigns.rated_items import RatedItems
+from stream_app.campaigns.together import TogetherSide, links, recency_weights
+
+LEAST_PRIOR, PRIOR_LIKES = 4.0, 60.0  # likes
+STARS_SLOPE, USUAL_STARS = 0.4, 4.5
+
+Floats = NDArray[np.float64]
+
+
+class ItemScores:
+    """Scores for any person, from a public side and public features of the items of its scope.
+
+    features: those of a catalogue, where the plan has none of its own. Raises ValueError for
+    features of another number of items.
+    """
+
+    def __init__(self, side: PublicSide, features: Features | None = None) -> None:
+        items = len(side.scope)
+        self._features = columns(side.features or features, items)
+        popular = -np.arange(items, dtype=np.float64)
+        self._public = public_shares(popular if side.stars is None else side.stars.counts)
+        found = side.together
+        self.together: TogetherSide | None = None if found is None or found.is_popular else found
+
+    @property
+    def has_features(self) -> bool:
+        """Whether the features tell any two items apart."""
+        return bool(self._features.any())
+
+    def of_person(self, rated: RatedItems, *, by_recency: bool = True) -> Floats:
+        """Return the score of every item (n,); without a like they are in order of popularity."""
+        x = self.likes(rated, by_recency=by_recency)
+        scores = shares(self._public, self._features, x)
+        if self.together is not None:
+            first, directions = self.together.vectors.shape
+            scores *= max(LEAST_PRIOR, PRIOR_LIKES / directions)
+            scores[:first] += links(self.together, x[:first])
+        return scores
+
+    def likes(self, rated: RatedItems, *, by_recency: bool = True) -> Floats:
+        """Return x (n,); without recency it depends on the stars alone."""
+        x = np.zeros(len(self._public))
+        places, stars = rated.places[rated.liked], rated.stars[rated.liked]
+        x[places] = np.maximum(1 + STARS_SLOPE * (stars - USUAL_STARS), 0)
+        if by_recency:
+            x[places] *= recency_weights(len(places))
+        return x
