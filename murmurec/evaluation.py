@@ -124,7 +124,7 @@ def evaluate(
         progress: called with the work done and its total.
         terms: mode, epsilon and meta (`Terms`).
 
-    A sketch has as many cells as a dense table of these users and items (gamma = 1). Raises
+    A sketch has as many cells as a dense table (gamma = 1), hybrid a row for each entity. Raises
     ValueError for arguments out of range or that contradict each other, and for invalid ratings.
     """
     if not 0 <= seed < 2**63:

@@ -1,38 +1,53 @@
-"""Quality of the lists of a model that learns sanitized ratings.
+"""Quality of the lists of a deployment that learns sanitized ratings.
 
 >>> from murmurec import evaluate_ranking
 >>> users = [user for user in range(60) for _ in range(12)]
 >>> items = [(user % 3 + 3 * k + user) % 40 for user in range(60) for k in range(12)]
 >>> ratings = [1 + (user + item) % 5 for user, item in zip(users, items)]
->>> result = evaluate_ranking((users, items, ratings, range(720)), "rr:5:2", model="dense")
+>>> options = RankingOptions(messages=("packed",))
+>>> data = users, items, ratings, range(720)
+>>> result = evaluate_ranking(data, "rr:5:2", model="dense", options=options)
 >>> result.split, result.k, result.mechanism
 ('user-time', 10, 'rr:5:2')
->>> 0 <= result.ndcg <= 1
+>>> row = result.row(method="next", where="device", messages="packed")
+>>> 0 <= row.ndcg <= 1
 True
 
-The reports pass through a worker's own state (`LearnedServer`), in time order; the noise comes from
-a seed, so that a figure can be repeated; nothing is sent. `stream_app.evaluation.ranking` says what
-is held out and what is counted. Data without times are put in a random order by the seed.
+The reports pass through a worker's own state (`LearnedServer`) in messages as devices send them;
+the noise comes from a seed, so that a figure can be repeated; nothing is sent. The lists of devices
+are of what is liked `next`, at a later visit, or `now`; those of cold users know the newest ratings
+alone. `stream_app.evaluation.ranking` says what is held out and what is counted. Data without times
+are put in a random order by the seed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from murmurec.learned_server import CleanRatings, LearnedServer
 from murmurec.learner_evaluation import Progress, mechanism_of, scope_of, sizes_of
-from murmurec.list_makers import device_lists, server_lists
+from murmurec.list_makers import device_lists, own_histories, server_lists
 from murmurec.ratings import Ratings, columns_of, item_keys, user_keys
 from producers.datasets.load import Dataset
+from producers.datasets.row_order import is_timed
 from stream_app.evaluation import most_rated_items, ranking
-from stream_app.evaluation.ranking import RankingResult, RankingRow, RankingTask, Way, baselines
-from stream_app.evaluation.ranking.lists import Scorer
+from stream_app.evaluation.ranking import RankingResult, RankingRow, Way, baselines
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.randomness import SeededSource
+from stream_app.wire import EPOCH_SECONDS
+
+_LAST_DAY = 2**32 - 1  # of an event
+COLD = (10, 3, 1, 0)  # newest ratings of which a device makes a list
+_BASELINES = (
+    ("popular", "none", baselines.popular),
+    ("recent popular", "none", baselines.recently_popular),
+    ("EASE", "true ratings", baselines.ease),
+)
 
 
 @dataclass(frozen=True)
@@ -41,7 +56,8 @@ class RankingOptions:
 
     factors: components of a latent vector. depth, scope, user_bias: as in
     `murmurec.evaluation.Options`. like: the smallest rating that is a like; by default 7/10 up the
-    scale, 4 of 1 .. 5.
+    scale, 4 of 1 .. 5. messages: the forms in which ratings are sent, of "single", "daily" and
+    "packed"; where presence is protected each device sends one message over the scope.
     """
 
     factors: int = 32
@@ -49,6 +65,7 @@ class RankingOptions:
     scope: int | None = None
     user_bias: bool = False
     like: float | None = None
+    messages: tuple[str, ...] = ranking.FORMS
 
 
 def evaluate_ranking(
@@ -67,8 +84,8 @@ def evaluate_ranking(
     Args:
         ratings, mechanism, model, seed: as for `murmurec.evaluate`.
         k: the length of a list.
-        split: what is held out: `"user-time"` (each user's last fifth), `"last"` (each user's last
-            rating) or `"global"` (the last fifth of all).
+        split: what is held out: `"global"` (the last fifth of all), `"visit"` (each user's last
+            day), `"user-time"` (each user's last fifth) or `"last"` (each user's last rating).
         progress: called with the work done and its total.
 
     Raises ValueError for arguments out of range, invalid ratings, or none to test with.
@@ -88,8 +105,9 @@ def evaluate_ranking(
 class RankingEvaluation:
     """A task of lists, the devices that sanitize what they rated before, and a new server.
 
-    `task` is what is ranked for whom, `server` learns in `learning` or in `measure`. The
-    constructor raises ValueError for an argument out of range or ratings that are too few.
+    `task` is what is ranked for whom, `server` learns in `learning`; `measure` takes a new one for
+    each form of messages. The constructor raises ValueError for an argument out of range or ratings
+    that are too few.
     """
 
     def __init__(
@@ -105,16 +123,21 @@ class RankingEvaluation:
     ) -> None:
         if not 0 <= seed < 2**63:
             raise ValueError(f"seed {seed}: give a number from 0 to 2^63-1")
+        for form in options.messages:
+            if form not in ranking.FORMS:
+                raise ValueError(f"messages {form}: choose {', '.join(ranking.FORMS)}")
         self._mechanism = mechanism_of(mechanism, data.scale)
-        self._in_time = data.timestamps is not None
+        self._in_time = is_timed(data.timestamps)
         data = data if self._in_time else shuffled(data, seed)
-        users, items = user_keys(data.users), item_keys(data.items)
+        users, items, days = user_keys(data.users), item_keys(data.items), days_of(data)
         liked = data.ratings >= least_like(options.like, data)
-        self.task = ranking.ranking_task(users, items, data.ratings, liked, split, seed)
+        self.task = ranking.ranking_task(users, items, data.ratings, liked, split, seed, days)
         rows = self.task.rows
-        self._ratings = CleanRatings(users[rows], items[rows], data.levels[rows])
-        values = data.scale.values
-        self._stars = 1 + 4 * (data.ratings[rows] - values[0]) / (values[-1] - values[0])
+        sent = np.zeros(len(rows), np.int64) if days is None else days[rows]
+        self._ratings = CleanRatings(users[rows], items[rows], data.levels[rows], sent)
+        stars = 1 + 4 * data.levels[rows] / (data.scale.levels - 1)
+        times = None if not self._in_time or data.timestamps is None else data.timestamps[rows]
+        self._own = own_histories(self.task, stars, times)
         known, self._scope = len(self.task.items), 0
         if not 1 <= k <= known:
             raise ValueError(f"k {k}: {known} items can be ranked; give 1 to {known}")
@@ -122,39 +145,61 @@ class RankingEvaluation:
             self._scope = scope_of(options.scope, known, self._mechanism, None)
         self._k, self._split, self._seed, self._options = k, split, seed, options
         sizes = sizes_of(len(self.task.users) + known, options.factors, options.depth, seed)
-        self.server = LearnedServer(self._mechanism, model, sizes)
+        self._new_server = partial(LearnedServer, self._mechanism, model, sizes)
+        self.server = self._new_server()
 
     def measure(self, progress: Progress) -> RankingResult:
-        """Sanitize and learn the ratings, make lists in every way and return their figures; call it
-        once."""
-        task, total = self.task, len(self.task.rows)
-        cells = len(task.users) * self._scope
-        events = cells or total
-        for done in self.learning():
-            progress(done, 2 * events)
-        steps, rows = self._ways(), []
-        for number, step in enumerate(steps, 1):
-            rows += [ranking.row_of(task, way) for way in step()]
-            progress(events + events * number // len(steps), 2 * events)
-        return self._result(tuple(rows), cells)
+        """Sanitize and learn the ratings in every form of messages, make lists in every way and
+        return their figures."""
+        forms = ("",) if self._scope else self._options.messages
+        events = len(self.task.users) * self._scope or len(self.task.rows)
+        done, total = 0, events * (1 + 2 * len(forms))
 
-    def learning(self) -> Iterator[int]:
-        """Sanitize and learn the ratings; yield how many, or how many cells, are done."""
-        return self._over_scope() if self._scope else self._over_ratings()
+        def advance(part: float) -> None:
+            progress(done + int(events * part), total)
 
-    def device_row(self, *, in_order: bool) -> RankingRow:
+        ways = []
+        for place, (name, history, scorer) in enumerate(_BASELINES, 1):
+            lists = ranking.lists_of(self.task, scorer(self.task), self._k)
+            ways.append(Way(name, "baseline", history, lists))
+            advance(place / len(_BASELINES))
+        popular, made = ranking.user_gains(self.task, ways[0].lists), []
+        for form in forms:
+            done, self.server = done + events, self._new_server()
+            for learned in self.learning(form):
+                advance(learned / events)
+            done += events
+            steps = self._ways(form)
+            for place, step in enumerate(steps, 1):
+                made.append(step())
+                advance(place / len(steps))
+        rows = [
+            ranking.row_of(self.task, way, popular if way is not ways[0] else None)
+            for way in (*made, *ways)
+        ]
+        return self._result(tuple(rows))
+
+    def learning(self, form: str = "single") -> Iterator[int]:
+        """Sanitize and learn the ratings in messages of this form; yield how many, or how many
+        cells of a scope, are done."""
+        return self._over_scope() if self._scope else self._over_ratings(form)
+
+    def device_row(self, *, now: bool = False) -> RankingRow:
         """Return the figures of the devices' lists, once `learning` is done.
 
         Raises ValueError where nothing was learned that a list could be made from.
         """
         if self.server.recommender.served is None:
             raise ValueError("too few ratings: there is nothing yet that lists are made from")
-        (way,) = device_lists(self.server, self.task, self._stars, self._k, in_order)
-        return ranking.row_of(self.task, way)
+        return ranking.row_of(self.task, self._on_devices("", now=now))
 
-    def _over_ratings(self) -> Iterator[int]:
+    def server_row(self) -> RankingRow:
+        """Return the figures of the server's lists, once `learning` is done."""
+        return ranking.row_of(self.task, self._on_server(""))
+
+    def _over_ratings(self, form: str) -> Iterator[int]:
         source = SeededSource(self._seed)
-        return self.server.rate(self._ratings, source, user_bias=self._options.user_bias)
+        return self.server.rate(self._ratings, source, form, user_bias=self._options.user_bias)
 
     def _over_scope(self) -> Iterator[int]:
         """Let every device send one message over the most rated items, with what it has rated."""
@@ -168,68 +213,58 @@ class RankingEvaluation:
         source = SeededSource(self._seed)
         return self.server.send_cells(task.users[order], chosen, cells[order], source)
 
-    def _ways(self) -> list[Callable[[], list[Way]]]:
-        """Return the steps in which lists are made, the lists that are reported first in the first
-        one."""
-        task, k, stars = self.task, self._k, self._stars
-        found: list[Callable[[], list[Way]]] = []
+    def _ways(self, form: str) -> list[Callable[[], Way]]:
+        """Return the steps in which lists are made, that of the first row first."""
+        found: list[Callable[[], Way]] = []
         if self.server.recommender.served is not None:
-            orders = (True, False) if self._in_time else (False,)
-            for in_order in orders:
-                found.append(partial(device_lists, self.server, task, stars, k, in_order))
-            # A message over the whole scope arrives in no order of ratings.
-            for in_order in (False,) if self._scope else orders:
-                found.append(partial(server_lists, self.server, task, k, in_order))
-        scorers = {
-            "popular": ("none", baselines.popular),
-            "item means": ("none", baselines.item_means),
-            "item-kNN": ("clean", baselines.item_neighbours),
-            "EASE": ("clean likes", baselines.clean_ease),
-        }
-        for name, (history, scorer) in scorers.items():
-            found.append(partial(self._baseline, name, history, scorer))
-        found.append(partial(ranking.co_rated_lists, task, stars, k, in_order=self._in_time))
-        return found
+            found = [partial(self._on_devices, form, most=most) for most in (None, *COLD)]
+            if self._in_time:
+                found.insert(1, partial(self._on_devices, form, now=True))
+                found.append(partial(self._on_server, form, now=True))
+        return [*found, partial(self._on_server, form)]
 
-    def _baseline(
-        self, name: str, history: str, scorer: Callable[[RankingTask], Scorer]
-    ) -> list[Way]:
-        lists = ranking.lists_of(self.task, scorer(self.task), self._k)
-        return [Way(name, "baseline", history, lists)]
+    def _on_devices(self, form: str, *, now: bool = False, most: int | None = None) -> Way:
+        lists = device_lists(self.server, self.task, self._own, self._k, now=now, most=most)
+        history = "clean" if most is None else f"clean, {most} rating{'s' * (most != 1)}"
+        return Way("now" if now else "next", "device", history, lists, form)
 
-    def _result(self, rows: tuple[RankingRow, ...], cells: int) -> RankingResult:
-        best, epsilon = asdict(rows[0]), self._mechanism.epsilon
-        baseline = {row.method: row.ndcg for row in rows if row.where == "baseline"}
+    def _on_server(self, form: str, *, now: bool = False) -> Way:
+        method, lists = server_lists(self.server, self.task, self._k, now=now)
+        return Way("now" if now else "next", "server", f"reports, {method}", lists, form)
+
+    def _result(self, rows: tuple[RankingRow, ...]) -> RankingResult:
+        epsilon = self._mechanism.epsilon
         return RankingResult(
-            protocol="ranking",
             split=self._split,
             k=self._k,
             model=self.server.replica.learner.name,
             mechanism=self._mechanism.id,
             epsilon=None if epsilon is None else float(epsilon),
-            **best,
-            ndcg_popular=baseline["popular"],
-            ndcg_item_means=baseline["item means"],
-            ndcg_item_neighbours=baseline["item-kNN"],
-            ndcg_clean_ease=baseline["EASE"],
             users=len(self.task.tested),
             items=len(self.task.items),
             learned=self.server.learned,
             scope=self._scope,
-            cells=cells,
+            cells=len(self.task.users) * self._scope,
             in_time=self._in_time,
-            serving=self.server.recommender.standing.method,
             rows=rows,
         )
 
 
+def days_of(data: Dataset) -> NDArray[np.int64] | None:
+    """Return the days since 1970 of the ratings (n,); None where their order says nothing."""
+    if data.timestamps is None or not is_timed(data.timestamps):
+        return None
+    return np.clip(data.timestamps // EPOCH_SECONDS, 0, _LAST_DAY)
+
+
 def least_like(given: float | None, data: Dataset) -> float:
     """Return the smallest rating that is a like; ValueError for one off the scale."""
-    values = data.scale.values
+    scale = data.scale
     if given is None:
-        return float(values[-(-7 * (len(values) - 1) // 10)])
-    if not values[0] <= given <= values[-1]:
-        raise ValueError(f"like {given:g}: the ratings are on the scale {data.scale}")
+        lowest = -(-7 * (scale.levels - 1) // 10)
+        return float(scale.values[lowest]) - (scale.step / 2 if scale.binned else 0)
+    if not scale.minimum <= given <= scale.maximum:
+        raise ValueError(f"like {given:g}: the ratings are on the scale {scale}")
     return given
 
 

@@ -1,10 +1,10 @@
 """Accuracy against memory and against epsilon, as points of the plots: MovieLens-1M, one pass.
 
 RMSE is of the last tenth of a random 80/10/10 split, nDCG@10 of each user's last fifth by the lists
-of the server: from its factors alone, or as it serves them, blended with the pairs of items that it
-counts, by the order of arrival. One split, in which curves compare. The bytes are those of all
-arrays of the model, biases included, as a checkpoint holds them, and of the pairs where these are
-used.
+of the server: from the vectors of its model alone, as a server ranks that counts no pairs of items,
+or from what goes together among the pairs that it counts. One split, in which curves compare. The
+bytes are those of all arrays of the model, biases included, as a checkpoint holds them, and of the
+pairs where these are used.
 """
 
 from __future__ import annotations
@@ -15,13 +15,11 @@ from itertools import product
 from typing import NamedTuple
 
 from murmurec.learned_server import LearnedServer
-from murmurec.list_makers import server_lists
 from murmurec.ranking import RankingEvaluation, RankingOptions
 from murmurec.ratings import columns_of
 from producers.datasets.load import Dataset
 from producers.datasets.load import load as load_dataset
 from stream_app.evaluation import AdaptiveDevices, Devices, FixedReports, evaluate
-from stream_app.evaluation.ranking import row_of
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.learner import Learner, LearnerSpec
@@ -109,9 +107,9 @@ def errors_by_epsilon(ratings: Ratings) -> Iterator[Figure]:
 def lists_by_memory(data: Dataset) -> Iterator[Figure]:
     """Yield nDCG@10 of lists from the model alone, from reports of rr:5:2."""
     for size in RANKED:
-        run = _learned(data, "rr:5:2", size)
+        run = _learned(data, "rr:5:2", size, head=0)
         name = _point(size, run.server.replica.learner)
-        yield Figure(name, _ndcg(run, "factors", in_order=False), "nDCG@10")
+        yield Figure(name, run.server_row().ndcg, "nDCG@10")
 
 
 def lists_by_pairs(data: Dataset) -> Iterator[Figure]:
@@ -120,22 +118,19 @@ def lists_by_pairs(data: Dataset) -> Iterator[Figure]:
         run = _learned(data, "rr:5:2", Size("", "sketch", 32), head)
         held = run.server.replica.memory()
         name = f"memory server, model and pairs, {held['learner'] + held['pairs']:,} bytes"
-        figure = _ndcg(run, "blend", in_order=True)
-        yield Figure(f"{name} (pairs of {head} items)", figure, "nDCG@10")
+        yield Figure(f"{name} (pairs of {head} items)", run.server_row().ndcg, "nDCG@10")
 
 
 def lists_by_epsilon(data: Dataset) -> Iterator[Figure]:
     """Yield nDCG@10 of the lists of a server and of devices, with the default sketch; under `like`
-    whether an item was rated is hidden, too, and the order of a history is not used."""
+    whether an item was rated is hidden, too."""
     for id, epsilon in _ids("rr"):
         run = _learned(data, id, Size("", "sketch", 32))
-        server = _ndcg(run, "blend", in_order=True)
-        yield Figure(f"epsilon server, rr, by arrival, {epsilon}", server, "nDCG@10")
-        device = run.device_row(in_order=True).ndcg
-        yield Figure(f"epsilon device, rr, by recency, {epsilon}", device, "nDCG@10")
+        yield Figure(f"epsilon server, rr, {epsilon}", run.server_row().ndcg, "nDCG@10")
+        yield Figure(f"epsilon device, rr, {epsilon}", run.device_row().ndcg, "nDCG@10")
     for epsilon in EPSILONS:
         run = _learned(data, f"like:5:{epsilon}", Size("", "sketch", 32))
-        device = run.device_row(in_order=False).ndcg
+        device = run.device_row().ndcg
         yield Figure(f"epsilon device, like, {SCOPE} items, {epsilon}", device, "nDCG@10")
 
 
@@ -186,8 +181,3 @@ def _learned(data: Dataset, id: str, size: Size, head: int | None = None) -> Ran
     for _ in run.learning():
         pass
     return run
-
-
-def _ndcg(run: RankingEvaluation, method: str, *, in_order: bool) -> float:
-    ways = server_lists(run.server, run.task, 10, in_order)
-    return next(row_of(run.task, way).ndcg for way in ways if way.method == method)

@@ -1,12 +1,10 @@
-"""Items that go together: RMSE of Slope One and cosine, their lists, and what a list costs.
+"""Items that go together: RMSE of Slope One and cosine, and what a list costs.
 
 RMSE: ML-1M, a random 80/20 split, predictions clamped to 1 .. 5, ratings of items without any
 learned rating left out. The peer is SlopeOne of scikit-surprise where that is installed (`pip
 install scikit-surprise`), otherwise its formula: the user's mean and the mean deviation from those
 of the user's items that have a co-rater. From reports: the table of their debiased values, on the
-same split. Lists: nDCG@10 of 2,000 users, each user's last rating held out, all unseen items
-ranked, nothing noised; "MF" are the predicted stars of the dense factorization. Speed: a generated
-table of 4,096 items and a history of 128.
+same split. Speed: a generated table of 4,096 items and a history of 128.
 """
 
 from __future__ import annotations
@@ -21,10 +19,7 @@ from math import nan
 
 import numpy as np
 
-from murmurec.ranking import RankingEvaluation, RankingOptions
-from murmurec.ratings import columns_of
 from producers.datasets.load import Dataset, load
-from stream_app.evaluation.ranking import RankingRow
 from stream_app.models.factorization.channels import Channels
 from stream_app.privacy import registry
 from stream_app.privacy.randomness import SeededSource
@@ -39,14 +34,14 @@ Predict = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 def measure() -> list[Figure]:
-    """Return errors, lists and speed."""
+    """Return errors and speed."""
     files = rating_files()
     if "ml-1m" not in files:
         title = f"similarity on ML-1M: skipped, not in {folder()} (set MURMUREC_DATA)"
         return [*speed(), Figure(title, nan, "")]
     data = load(files["ml-1m"])
     split = Split.drawn(data.users, data.items, data.ratings)
-    return [*errors(split), *noised_errors(data, split), *lists(data), *speed()]
+    return [*errors(split), *noised_errors(data, split), *speed()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,39 +175,6 @@ def peer_rmse(split: Split) -> tuple[str, float]:
             total += (min(max(model.estimate(user, slot), 1), 5) - rating) ** 2
             tested += 1
     return f"scikit-surprise {surprise.__version__}", (total / tested) ** 0.5
-
-
-def lists(data: Dataset) -> list[Figure]:
-    """Return nDCG@10 of every method side by side."""
-    run = RankingEvaluation(
-        columns_of(data, None),
-        "none:5:inf",
-        k=10,
-        split="last",
-        model="dense",
-        seed=0,
-        options=RankingOptions(),
-    )
-    rows = run.measure(lambda done, total: None).rows
-
-    def row(method: str, where: str = "baseline", history: str = "") -> RankingRow:
-        found = (each for each in rows if (each.method, each.where) == (method, where))
-        return next(each for each in found if history in each.history)
-
-    popular = row("popular").ndcg
-    wanted = {
-        "cosine": (row("cosine"), f">= {popular:.4f}"),
-        "cosine damped 20": (row("damped cosine"), f">= {popular:.4f}"),
-        "the same by recency": (row("damped cosine", history="recency"), ""),
-        "Slope One": (row("slope-one"), ""),
-        "Slope One damped 20 towards the means": (row("damped slope-one"), ""),
-        "MF, predicted stars": (row("factors", "server"), ""),
-        "popular": (row("popular"), ""),
-    }
-    return [
-        Figure(f"{name}, ML-1M, last held out", each.ndcg, "nDCG@10", target)
-        for name, (each, target) in wanted.items()
-    ]
 
 
 def speed() -> list[Figure]:

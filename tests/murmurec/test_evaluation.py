@@ -49,6 +49,15 @@ def test_a_protocol_measures_every_tested_rating(
     assert 0 < result.mae <= result.rmse < 4
 
 
+@pytest.mark.parametrize("mechanism", [None, "cell:5:4"])
+def test_hybrid_has_a_row_for_everybody(ratings: Dataset, mechanism: str | None) -> None:
+    rmse = {
+        model: evaluate(ratings, mechanism, model=model, factors=8).rmse
+        for model in ("hybrid", "dense")
+    }
+    assert rmse["hybrid"] == pytest.approx(rmse["dense"], abs=1e-5)
+
+
 def test_hidden_presence_is_measured_over_a_scope(ratings: Dataset) -> None:
     result = evaluate(ratings, "cell:5:4", model="dense", factors=8, options=Options(scope=10))
     assert (result.protocol, result.scope) == ("scope", 10)

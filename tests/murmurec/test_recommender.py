@@ -146,6 +146,14 @@ def test_a_list_of_no_length_is_refused(k: Any) -> None:
         Recommender(**SMALL).recommend(1, k=k)
 
 
+def test_a_list_is_for_the_next_visit_or_for_this_one(ratings: dict[str, Any]) -> None:
+    model = Recommender(**SMALL).fit(ratings)
+    assert model.recommend(1, for_="next") == model.recommend(1)
+    assert len(model.recommend(1, for_="now")) == 10
+    with pytest.raises(ValueError, match="for_ 'later': give next or now"):
+        model.recommend(1, for_="later")  # type: ignore[arg-type]
+
+
 def test_unequal_columns_are_refused() -> None:
     with pytest.raises(ValueError, match="2 users and 1 items"):
         Recommender(**SMALL).predict([1, 2], [1])

@@ -1,29 +1,38 @@
 """Quality of lists on a data set whose true ratings are known.
 
     task        what is held out, who is ranked what            (`splits.py`, `task.py`)
-    baselines   functions from a user to scores of all items    (`baselines.py`, `co_rated.py`)
-    figures     nDCG, recall, hit rate, coverage, overlap       (`lists.py`, `results.py`)
+    messages    how devices send what is learned                (`messages.py`)
+    baselines   functions from a user to scores of all items    (`baselines.py`, `lists.py`)
+    figures     nDCG with its interval, recall, coverage, ...   (`gains.py`, `list_quality.py`)
 
 A way to make lists may use of the learned part what its place allows: a server the reports, a
 device its own history and what the server publishes, a baseline everybody's true ratings.
 """
 
 from stream_app.evaluation.ranking import baselines
-from stream_app.evaluation.ranking.co_rated import co_rated_lists
+from stream_app.evaluation.ranking.gains import Mean, difference, gains_by_key, user_gains
 from stream_app.evaluation.ranking.lists import lists_of
+from stream_app.evaluation.ranking.messages import FORMS, Messages, messages_of
 from stream_app.evaluation.ranking.results import RankingResult, RankingRow, Way, row_of
 from stream_app.evaluation.ranking.splits import SPLITS
-from stream_app.evaluation.ranking.task import RankingTask, ranking_task
+from stream_app.evaluation.ranking.task import NothingToTest, RankingTask, ranking_task
 
 __all__ = [
+    "FORMS",
     "SPLITS",
+    "Mean",
+    "Messages",
+    "NothingToTest",
     "RankingResult",
     "RankingRow",
     "RankingTask",
     "Way",
     "baselines",
-    "co_rated_lists",
+    "difference",
+    "gains_by_key",
     "lists_of",
+    "messages_of",
     "ranking_task",
     "row_of",
+    "user_gains",
 ]

@@ -13,20 +13,31 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_app.evaluation.ranking import list_quality
+from stream_app.evaluation.ranking.gains import Gains, Mean, difference, user_gains
 from stream_app.evaluation.ranking.task import RankingTask
-from stream_app.ranking import list_quality
 
 _POPULAR_PARTS = 20
+_UNKNOWN = Mean(float("nan"), float("nan"), 0)
 
 
 @dataclass(frozen=True)
 class RankingRow:
-    """The figures of one way to make lists; NaN where too few users or items leave none."""
+    """The figures of one way to make lists; NaN where too few users or items leave none.
+
+    messages: how devices sent their ratings; empty where that does not matter. ndcg_error: the
+    standard error of `ndcg`, over users. above_popular: nDCG minus that of the most popular items,
+    with the standard error of the difference on the same users; NaN for popularity itself.
+    """
 
     method: str
     where: str
     history: str
+    messages: str
     ndcg: float
+    ndcg_error: float
+    above_popular: float
+    above_popular_error: float
     recall: float
     hit_rate: float
     coverage: float
@@ -36,62 +47,71 @@ class RankingRow:
 
 @dataclass(frozen=True)
 class RankingResult:
-    """The figures of the lists that a device makes, and a row for every other way.
+    """The figures of one split, a row for every way; the first is that of the devices' lists of
+    what is liked next, and without an item side, from too few ratings, that of the server.
 
-    `ndcg` to `popularity_share`, `method`, `where` and `history` are those of `rows[0]`; the
-    `ndcg_...` are those of the baselines. users: tested ones; items: known ones, which are ranked;
-    learned: ratings, or published cells; scope, cells: as in `EvaluationResult`. in_time: False
-    where the data have no times. serving: the method that a server would serve by, as it measured
-    them on the stream.
+    users: tested ones; items: known ones, which are ranked; learned: ratings, or published cells;
+    scope, cells: as in `EvaluationResult`. in_time: False where the data have no times.
     """
 
-    protocol: str
     split: str
     k: int
     model: str
     mechanism: str
     epsilon: float | None
-    method: str
-    where: str
-    history: str
-    ndcg: float
-    recall: float
-    hit_rate: float
-    coverage: float
-    overlap: float
-    popularity_share: float
-    ndcg_popular: float
-    ndcg_item_means: float
-    ndcg_item_neighbours: float
-    ndcg_clean_ease: float
     users: int
     items: int
     learned: int
     scope: int
     cells: int
     in_time: bool
-    serving: str
     rows: tuple[RankingRow, ...]
+
+    def row(self, **wanted: str) -> RankingRow:
+        """Return the first row whose fields have these values."""
+        return next(
+            row
+            for row in self.rows
+            if all(getattr(row, name) == value for name, value in wanted.items())
+        )
+
+    @property
+    def ndcg(self) -> float:
+        """nDCG of the first row."""
+        return self.rows[0].ndcg
+
+    @property
+    def ndcg_popular(self) -> float:
+        """nDCG of the most popular items."""
+        return self.row(method="popular", where="baseline").ndcg
 
 
 class Way(NamedTuple):
-    """A way to make lists: its name, where it is done, what is known of the history; the lists."""
+    """A way to make lists: its name, where it is done, what is known of the history; the lists; in
+    which messages the ratings were sent."""
 
     method: str
     where: str
     history: str
     lists: NDArray[np.intp]  # (t, k) places of items, best first, -1 where there are fewer
+    messages: str = ""
 
 
-def row_of(task: RankingTask, way: Way) -> RankingRow:
-    """Return the figures of the lists of the tested users."""
+def row_of(task: RankingTask, way: Way, popular: Gains | None = None) -> RankingRow:
+    """Return the figures of the lists of the tested users, compared with those of popular items."""
     lists = way.lists
     relevant = [task.relevant.of_user(user)[0] for user in range(len(task.tested))]
+    found = user_gains(task, lists)
+    ndcg, above = Mean.over(found), _UNKNOWN if popular is None else difference(found, popular)
     return RankingRow(
         method=way.method,
         where=way.where,
         history=way.history,
-        ndcg=list_quality.ndcg(lists, relevant),
+        messages=way.messages,
+        ndcg=ndcg.value,
+        ndcg_error=ndcg.error,
+        above_popular=above.value,
+        above_popular_error=above.error,
         recall=list_quality.recall(lists, relevant),
         hit_rate=list_quality.hit_rate(lists, relevant),
         coverage=list_quality.coverage(lists, len(task.items)),

@@ -2,7 +2,8 @@
 
     known item    rated in the learned part; all of them are ranked but the user's own history
     relevant      held out, known, and a like
-    user          has a history and something relevant; at most `MOST_USERS`, drawn by a seed
+    user          has a history, as long as the split asks for, and something relevant; at most
+                  `MOST_USERS`, drawn by a seed
 
 Items and users are counted from 0 in the order of their keys.
 """
@@ -14,18 +15,24 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.evaluation.ranking.splits import held_out
+from stream_app.evaluation.ranking.splits import LEAST_LEARNED, held_out
 
 MOST_USERS = 2_000
 
 
+class NothingToTest(ValueError):
+    """No user has a history and a later like: another split may have some."""
+
+
 class LearnedRatings(NamedTuple):
-    """The learned rows in time order: places of user and item, TRUE ratings, which are likes."""
+    """The learned rows in time order: places of user and item, TRUE ratings, which are likes, and
+    days since 1970, None where the order says nothing."""
 
     users: NDArray[np.intp]
     items: NDArray[np.intp]
     ratings: NDArray[np.float64]
     liked: NDArray[np.bool_]
+    days: NDArray[np.int64] | None = None
 
 
 class Ragged(NamedTuple):
@@ -78,24 +85,30 @@ def ranking_task(
     liked: NDArray[np.bool_],
     split: str = "user-time",
     seed: int = 0,
+    days: NDArray[np.int64] | None = None,
+    held: NDArray[np.bool_] | None = None,
 ) -> RankingTask:
     """Return the task of rows (n,) in time order; a cell that occurs again counts once, as first
-    learned.
+    learned. `held` (n,): rows that are held out in place of those of the split.
 
-    Raises ValueError for an unknown split, where nothing is liked, or where no user has a history
-    and a later like.
+    Raises ValueError for an unknown split, or one that needs `days`, and where nothing is liked;
+    NothingToTest where no user has a history and a later like.
     """
     first = _first_of_each_cell(users, items)
-    held = held_out(users[first], split)
+    if held is None:
+        held = held_out(users[first], split, None if days is None else days[first])
+    else:
+        held = held[first]
     rows, later = first[~held], first[held]
     known_users, by_user = np.unique(users[rows], return_inverse=True)
     known_items, by_item = np.unique(items[rows], return_inverse=True)
     if not liked.any():
         raise ValueError("no rating reaches the likes of its scale, so no list can be measured")
     later = later[liked[later]]
-    later = later[np.isin(users[later], known_users) & np.isin(items[later], known_items)]
+    enough = known_users[np.bincount(by_user) >= LEAST_LEARNED.get(split, 1)]
+    later = later[np.isin(users[later], enough) & np.isin(items[later], known_items)]
     if not len(later):
-        raise ValueError(
+        raise NothingToTest(
             f"split {split}: no user has learned ratings and, held out, a liked item that was "
             "learned from anyone; take more ratings or another split"
         )
@@ -104,7 +117,8 @@ def ranking_task(
     if len(tested) > MOST_USERS:
         draw = np.random.default_rng(seed).choice(tested, MOST_USERS, replace=False)
         tested = np.sort(draw)
-    learned = LearnedRatings(by_user, by_item, ratings[rows], liked[rows])
+    known_days = None if days is None else days[rows]
+    learned = LearnedRatings(by_user, by_item, ratings[rows], liked[rows], known_days)
     relevant = _grouped(wanted, np.searchsorted(known_items, items[later]), liked[later], tested)
     history = _grouped(by_user, by_item, learned.liked, tested)
     return RankingTask(known_items, known_users, rows, learned, tested, history, relevant)

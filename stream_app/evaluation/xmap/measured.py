@@ -13,11 +13,11 @@ from functools import partial
 
 import numpy as np
 
+from stream_app.evaluation.ranking.list_quality import ndcg
 from stream_app.evaluation.xmap import methods
 from stream_app.evaluation.xmap.methods import Prediction
 from stream_app.evaluation.xmap.task import RELEVANT, ColdTask
 from stream_app.evaluation.xmap.x_map import Corrected, XMapOptions, by_agreement, clean
-from stream_app.ranking.list_quality import ndcg
 
 PLACES = 10
 EPSILONS = (1.0, 4.0, 16.0, math.inf)

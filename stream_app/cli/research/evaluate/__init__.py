@@ -32,17 +32,17 @@ from stream_app.cli.output import notice
 from stream_app.errors import UsageError, UserError
 
 if TYPE_CHECKING:
+    from stream_app.cli.research.evaluate.rank import RankingResults
     from stream_app.evaluation import EvaluationResult
     from stream_app.evaluation.campaigns import CampaignLists, CampaignStars
     from stream_app.evaluation.campaigns.continual import CampaignsOverTime
     from stream_app.evaluation.privsr import SocialResult
     from stream_app.evaluation.profiles import ProfileResult
-    from stream_app.evaluation.ranking import RankingResult
 
     Result = (
         EvaluationResult
         | ProfileResult
-        | RankingResult
+        | RankingResults
         | SocialResult
         | CampaignLists
         | CampaignStars
@@ -95,8 +95,16 @@ def evaluate(
         typer.Option(
             "--split",
             metavar="NAME",
-            help="What --rank holds out: user-time (each user's last fifth; default), last, "
-            "global.",
+            help="What --rank holds out: global (the last fifth), visit (each user's last day), "
+            "user-time (last fifth), last (rating); default: three in turn.",
+        ),
+    ] = None,
+    messages: Annotated[
+        str | None,
+        typer.Option(
+            "--messages",
+            metavar="NAME",
+            help="Messages with --rank: single, daily, packed (as replay); default: all.",
         ),
     ] = None,
     model: Annotated[
@@ -152,9 +160,9 @@ def evaluate(
     """Measure a model on a file of ratings; nothing is published.
 
     The noise comes from a seed, so that a figure can be repeated. A sketch has as many cells as a
-    dense table of these users and items (gamma = 1). Profiles (--mechanism blip or jlt) are
-    evaluated by neighbours. --mode central is trusted with contributions; split shares them between
-    two parties, of which one is honest. Both publish noisy sums alone.
+    dense table (gamma = 1), hybrid a row for each user and item. Profiles (blip, jlt) are evaluated
+    by neighbours. --mode central is trusted with contributions; split shares them between two
+    parties, of which one is honest. Both publish noisy sums alone.
 
     Example: murmurec evaluate ml-1m.zip --model dense --epsilon 2
     """
@@ -166,7 +174,10 @@ def evaluate(
     if summed is not None:
         from stream_app.cli.research.evaluate import campaign
 
-        given = {"--mechanism": mechanism, "--thinning": thinning, "--protocol": protocol}
+        given = {
+            "--mechanism": mechanism, "--thinning": thinning, "--protocol": protocol,
+            "--messages": messages,
+        }  # fmt: skip
         campaign.refuse(summed, given)
     elif meta:
         raise UsageError("--meta: is about a campaign; add --mode central or --mode split")
@@ -196,14 +207,15 @@ def evaluate(
     result: (
         EvaluationResult
         | ProfileResult
-        | RankingResult
+        | RankingResults
         | CampaignLists
         | CampaignStars
         | SocialResult
         | CampaignsOverTime
     )
-    if not rank and (k is not None or held is not None):
-        raise UsageError(f"--{'split' if k is None else 'k'}: is about lists; add --rank")
+    for option, value in {"k": k, "split": held, "messages": messages}.items():
+        if not rank and value is not None:
+            raise UsageError(f"--{option}: is about lists; add --rank")
     if rank and mechanism.partition(":")[0] in _PROFILES:
         raise UsageError(f"--rank: lists are made from ratings, not from {mechanism} profiles")
     if summed is not None:
@@ -234,10 +246,7 @@ def evaluate(
         from stream_app.cli.research.evaluate import rank as lists
 
         means = measure.mechanism_for(mechanism, epsilon, thinning, dataset.scale)
-        result = lists.measured(
-            dataset, means, options, 10 if k is None else k, held or "user-time"
-        )
-        lists.show(result)
+        result = lists.measured(dataset, means, options, 10 if k is None else k, held, messages)
     else:
         from stream_app.cli.research.evaluate import measure
 

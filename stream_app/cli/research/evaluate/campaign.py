@@ -15,7 +15,7 @@ from stream_app.cli.research.evaluate import over_time
 from stream_app.cli.research.evaluate.measure import with_dashes
 from stream_app.cli.research.evaluate.rank import table_of_rows
 from stream_app.errors import UsageError
-from stream_app.evaluation.campaigns import CampaignLists, CampaignStars
+from stream_app.evaluation.campaigns import CampaignLists, CampaignStars, ListOptions
 from stream_app.evaluation.campaigns.continual import CampaignsOverTime
 
 DEFAULT_EPSILON = "2"
@@ -48,9 +48,7 @@ def measured(
     if rank:
         if options.continual is not None:
             raise UsageError("--continual: ratings are predicted over time; leave --rank out")
-        if options.meta:
-            raise UsageError("--meta: lists use no metadata; leave --meta or --rank out")
-        lists = _lists(dataset, options)
+        lists = _lists(file, dataset, options)
         _show_lists(lists)
         return lists
     if options.scope is not None:
@@ -114,7 +112,7 @@ def _show_stars(result: CampaignStars, scale: str) -> None:
         ("RMSE of the items' true means", f"{result.rmse_baseline:.4f}"),
         ("largest contribution, bytes", f"{result.stage_bytes:,}"),
     ]
-    features = "with public metadata" if result.meta else "without metadata"
+    features = _features(meta=result.meta)
     output.table(
         ("", ""), rows, title=f"{result.mode}, epsilon {result.epsilon:g} a person, {features}"
     )
@@ -129,18 +127,22 @@ def _show_stars(result: CampaignStars, scale: str) -> None:
         )
 
 
-def _lists(dataset: Dataset, options: CampaignOptions) -> CampaignLists:
+def _lists(file: Path, dataset: Dataset, options: CampaignOptions) -> CampaignLists:
     """Measure the lists after one *together* stage."""
     epsilon = positive_fraction("--epsilon", options.epsilon or DEFAULT_EPSILON)
+    metadata = metadata_of(dataset.described, file) if options.meta else None
     try:
         with output.progress("contributions") as advance:
             return campaign_lists(
                 dataset,
                 options.mode,
                 epsilon,
-                k=10 if options.k is None else options.k,
-                split=options.split or "user-time",
-                scope=options.scope,
+                ListOptions(
+                    10 if options.k is None else options.k,
+                    options.split or "user-time",
+                    options.scope,
+                ),
+                metadata=metadata,
                 seed=options.seed,
                 progress=advance,
             )
@@ -152,7 +154,7 @@ def _show_lists(result: CampaignLists) -> None:
     """Print the figures of lists as a table."""
     title = (
         f"lists of {result.k}, {result.split}, {result.users:,} users, scope {result.scope:,}, "
-        f"{result.mode}, epsilon {result.epsilon:g} a person"
+        f"{result.mode}, epsilon {result.epsilon:g} a person, {_features(meta=result.meta)}"
     )
     table_of_rows(result.rows, title)
     output.notice(
@@ -160,4 +162,8 @@ def _show_lists(result: CampaignLists) -> None:
         f"{result.delta:g}; {result.directions} directions of taste above the noise"
     )
     if result.directions < 3:
-        output.notice("too few people for this epsilon: the lists are the order of the scope")
+        output.notice("too few people for this epsilon: the lists are those of the prior")
+
+
+def _features(*, meta: bool) -> str:
+    return "with public metadata" if meta else "without metadata"

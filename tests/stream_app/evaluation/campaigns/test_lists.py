@@ -1,14 +1,24 @@
-"""Lists after *together*: better than popularity with many people, popularity with few."""
+"""Lists after *together*: better than popularity with many people, the prior with few."""
 
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 
+from stream_app.campaigns.features import Features, features_of
 from stream_app.campaigns.planning import Wanted, stages
-from stream_app.evaluation.campaigns import DELTA, Budget, evaluate_lists, noisy_sum
+from stream_app.evaluation.campaigns import (
+    DELTA,
+    Budget,
+    CampaignLists,
+    ListOptions,
+    evaluate_lists,
+    noisy_sum,
+)
+from stream_app.evaluation.ranking import RankingTask
 from stream_app.privacy.randomness import SeededSource
 from tests.stream_app.evaluation.campaigns.worlds import lists_task
 
@@ -19,25 +29,55 @@ def budget(epsilon: int | Fraction, mode: str = "central") -> Budget:
     return Budget(Fraction(epsilon), DELTA, mode)
 
 
+def measured(task: RankingTask, spent: Budget, scope: int, **others: Any) -> CampaignLists:
+    options = ListOptions(scope=scope)
+    return evaluate_lists(task, spent, options, stars=task.learned.ratings, **others)
+
+
+def genres(keys: np.ndarray) -> Features:
+    """Return features in which the three tastes are genres."""
+    return features_of([(("abc"[int(key) % 3],), None) for key in keys])
+
+
 def test_many_people_have_better_lists_than_popularity():
-    found = evaluate_lists(lists_task(1500), budget(8), scope=45)
+    found = measured(lists_task(1500), budget(8), scope=45)
     assert found.directions >= 3
     assert found.ndcg > 1.2 * found.ndcg_popular
     assert (found.people, found.contribution_bytes) == (1500, 4 * 45 * 46 // 2)
-    assert [row.history for row in found.rows] == ["clean, by recency", "clean", "none"]
+    assert [(row.method, row.history) for row in found.rows] == [
+        ("together", "clean, by recency"),
+        ("together", "clean"),
+        ("prior", "clean, by recency"),
+        ("prior", "clean"),
+        ("popular", "none"),
+    ]
+    assert (found.ndcg_prior, found.meta) == (found.rows[2].ndcg, False)
 
 
 def test_few_people_have_the_order_of_the_scope():
     task = lists_task(40)
-    found = evaluate_lists(task, budget(Fraction(1, 2)), scope=len(task.items))
+    found = measured(task, budget(Fraction(1, 2)), scope=len(task.items))
     assert found.directions < 3
-    assert found.ndcg == found.ndcg_popular
+    assert found.ndcg == found.ndcg_prior == found.ndcg_popular
+
+
+def test_genres_make_better_lists_than_popularity_at_no_cost():
+    found = measured(lists_task(600), budget(Fraction(1, 4)), scope=45, features=genres)
+    assert found.directions < 3
+    assert found.ndcg == found.ndcg_prior > 1.2 * found.ndcg_popular
+    assert found.meta
+
+
+def test_genres_beside_links_are_no_worse_than_either():
+    task = lists_task(1500)
+    alone, both = (measured(task, budget(4), scope=45, features=f) for f in (None, genres))
+    assert both.ndcg > max(alone.ndcg, both.ndcg_prior)
 
 
 def test_the_same_seed_gives_the_same_figures_and_another_seed_other_noise():
     task = lists_task(300)
     first, again, other = (
-        evaluate_lists(task, budget(8, "split"), scope=30, seed=seed).rows for seed in (1, 1, 2)
+        measured(task, budget(8, "split"), scope=30, seed=seed).rows for seed in (1, 1, 2)
     )
     assert first == again
     assert first != other

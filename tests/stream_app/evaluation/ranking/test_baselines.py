@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stream_app.evaluation.ranking import RankingTask, Way, baselines, ranking_task, row_of
+from stream_app.evaluation.ranking import (
+    RankingTask,
+    Way,
+    baselines,
+    ranking_task,
+    row_of,
+    user_gains,
+)
 from stream_app.evaluation.ranking.lists import lists_of
 from tests.stream_app.evaluation.ranking.test_task import rows
 
@@ -31,46 +38,24 @@ def test_popular_counts_the_users_of_an_item(task: RankingTask) -> None:
     assert (all_scores(task, baselines.popular(task)) == cells(task, liked=False).sum(0)).all()
 
 
-def test_item_means_are_shrunken_by_fifty_ratings(task: RankingTask) -> None:
-    learned, found = task.learned, all_scores(task, baselines.item_means(task))
-    overall = learned.ratings.mean()
-    for item in range(len(task.items)):
-        own = learned.ratings[learned.items == item]
-        assert found[0, item] == pytest.approx((own.sum() + 50 * overall) / (len(own) + 50))
+def test_recent_ratings_count_most(task: RankingTask) -> None:
+    items = task.learned.items.tolist()
+    expected = [0.0] * len(task.items)
+    for age, item in enumerate(reversed(items)):
+        expected[item] += 0.5 ** (age / (0.035 * len(items)))
+    assert all_scores(task, baselines.recently_popular(task))[3] == pytest.approx(expected)
 
 
-def test_item_neighbours_sum_the_cosines_of_the_history(task: RankingTask) -> None:
-    X = cells(task, liked=False)
-    norms = np.linalg.norm(X, axis=0)
-    cosines = (X.T @ X) / np.outer(norms, norms)
-    np.fill_diagonal(cosines, 0)
-    found = all_scores(task, baselines.item_neighbours(task))
-    np.testing.assert_allclose(found, X[task.tested] @ cosines, atol=1e-4)
-
-
-def test_only_the_nearest_of_an_item_count(
-    task: RankingTask, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(baselines, "NEIGHBOURS", 1)
-    X = cells(task, liked=False)
-    norms = np.linalg.norm(X, axis=0)
-    cosines = (X.T @ X) / np.outer(norms, norms)
-    np.fill_diagonal(cosines, 0)
-    nearest = np.where(cosines == cosines.max(axis=0), cosines, 0)
-    found = all_scores(task, baselines.item_neighbours(task))
-    np.testing.assert_allclose(found, X[task.tested] @ nearest, atol=1e-4)
-
-
-def test_clean_ease_solves_its_constrained_ridge_regression(task: RankingTask) -> None:
+def test_ease_solves_its_constrained_ridge_regression(task: RankingTask) -> None:
     """Each column: regress an item on all others, with the ridge (Steck 2019, equation 3)."""
-    X, ridge = cells(task, liked=True), 0.2 * len(task.users)
-    n = X.shape[1]
+    X = cells(task, liked=True)
+    ridge, n = 0.2 * len(task.users), X.shape[1]
     weights = np.zeros((n, n))
     for item in range(n):
         others = [j for j in range(n) if j != item]
         A = X[:, others]
         weights[others, item] = np.linalg.solve(A.T @ A + ridge * np.eye(n - 1), A.T @ X[:, item])
-    found = all_scores(task, baselines.clean_ease(task))
+    found = all_scores(task, baselines.ease(task))
     np.testing.assert_allclose(found, X[task.tested] @ weights, atol=1e-4)
 
 
@@ -80,11 +65,9 @@ def test_an_item_outside_the_head_follows_by_popularity(
     monkeypatch.setattr(baselines, "HEAD", 5)
     counts = cells(task, liked=False).sum(0)
     head = set(np.argsort(-counts, kind="stable")[:5].tolist())
-    for lists in lists_of(task, baselines.item_neighbours(task), len(task.items)).tolist():
-        found = [item for item in lists if item >= 0]
-        tail = [item for item in found if item not in head]
+    for lists in lists_of(task, baselines.ease(task), len(task.items)).tolist():
+        tail = [item for item in lists if item >= 0 and item not in head]
         assert tail == sorted(tail, key=lambda item: -counts[item])
-        assert all(item in head for item in found[: len(found) - len(tail)])
 
 
 @pytest.mark.parametrize("k", [1, 10, 25])
@@ -104,6 +87,10 @@ def test_the_row_of_a_perfect_list_is_perfect(task: RankingTask) -> None:
     best = lists_of(task, lambda first, last: relevant[first:last] * 1.0, 10)
     row = row_of(task, Way("oracle", "baseline", "clean", best))
     assert (row.ndcg, row.hit_rate) == (1.0, 1.0)
-    assert row.method == "oracle"
+    assert (row.method, row.ndcg_error) == ("oracle", 0.0)
+    popular = user_gains(task, lists_of(task, baselines.popular(task), 10))
+    above = row_of(task, Way("oracle", "baseline", "clean", best), popular)
+    assert above.above_popular == pytest.approx(1 - popular.mean())
+    assert above.above_popular_error == pytest.approx(popular.std(ddof=1) / len(popular) ** 0.5)
     worst = lists_of(task, lambda first, last: relevant[first:last] * -1.0, 1)
     assert row_of(task, Way("worst", "baseline", "clean", worst)).hit_rate == 0.0

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from stream_app.evaluation.ranking import SPLITS, ranking_task
+from stream_app.evaluation.ranking import SPLITS, NothingToTest, ranking_task
 from stream_app.evaluation.ranking.splits import held_out
 from stream_app.evaluation.ranking.task import MOST_USERS
 
@@ -21,12 +21,21 @@ def rows(seed: int = 0, n: int = 600, users: int = 30, items: int = 25) -> Rows:
     return user, item, random.integers(1, 6, n).astype(float)
 
 
-def naive(users: list[int], split: str) -> list[bool]:
+def days_of(n: int) -> np.ndarray:
+    return np.arange(n) // 150
+
+
+def naive(users: list[int], split: str, days: list[int]) -> list[bool]:
     left, total, found = Counter(users), Counter(users), []
+    own: dict[int, set[int]] = {}
+    for user, day in zip(users, days, strict=True):
+        own.setdefault(user, set()).add(day)
     for row, user in enumerate(users):
         left[user] -= 1
         last = {"last": 1, "user-time": total[user] // 5}.get(split, 0)
-        found.append(left[user] < last or (split == "global" and row >= len(users) * 4 / 5))
+        later = split == "visit" and len(own[user]) > 1 and days[row] == max(own[user])
+        later |= split == "global" and row >= len(users) * 4 / 5
+        found.append(left[user] < last or later)
     return found
 
 
@@ -34,21 +43,37 @@ def naive(users: list[int], split: str) -> list[bool]:
 @pytest.mark.parametrize("n", [1, 4, 5, 599, 600])
 def test_the_latest_rows_are_held_out(split: str, n: int) -> None:
     users, _, _ = rows(n=600)
-    users = users[:n]
-    assert held_out(users, split).tolist() == naive(users.tolist(), split)
+    users, days = users[:n], days_of(n)
+    assert held_out(users, split, days).tolist() == naive(users.tolist(), split, days.tolist())
 
 
 def test_an_unknown_split_is_refused_with_all_names() -> None:
-    with pytest.raises(ValueError, match="split random: choose user-time, last or global"):
+    with pytest.raises(ValueError, match="split random: choose global, visit, user-time or last"):
         held_out(np.arange(3, dtype=np.uint64), "random")
+
+
+def test_visits_are_not_held_out_of_ratings_without_times() -> None:
+    with pytest.raises(ValueError, match="split visit: the ratings have no times; choose"):
+        held_out(np.arange(3, dtype=np.uint64), "visit")
+
+
+def test_of_a_global_split_users_with_five_learned_ratings_are_tested() -> None:
+    users = np.array([1] * 5 + [2] * 4 + [3] * 7 + [1, 2, 3, 3], np.uint64)
+    items = np.array([*range(5), *range(4), *range(7), 6, 6, 8, 9], np.uint64)
+    liked = np.ones(20, bool)
+    task = ranking_task(users, items, liked * 5.0, liked, "global")
+    assert task.users[task.tested].tolist() == [1]
 
 
 @pytest.mark.parametrize("split", SPLITS)
 def test_a_task_holds_histories_and_the_likes_after_them(split: str) -> None:
     users, items, ratings = rows()
     liked = ratings >= 4
-    task = ranking_task(users, items, ratings, liked, split)
-    held = held_out(users, split)
+    days = days_of(len(users))
+    task = ranking_task(users, items, ratings, liked, split, days=days)
+    held = held_out(users, split, days)
+    assert task.learned.days is not None
+    assert task.learned.days.tolist() == days[~held].tolist()
     assert task.rows.tolist() == np.flatnonzero(~held).tolist()
     known = set(items[~held].tolist())
     for place, user in enumerate(task.users[task.tested].tolist()):
@@ -85,7 +110,7 @@ def test_nothing_to_test_with_is_refused() -> None:
     with pytest.raises(ValueError, match="no rating reaches the likes of its scale"):
         ranking_task(users, items, ratings, np.zeros(len(users), bool))
     first = np.arange(len(users)) == 0
-    with pytest.raises(ValueError, match="split user-time: no user has learned ratings and"):
+    with pytest.raises(NothingToTest, match="split user-time: no user has learned ratings and"):
         ranking_task(users, items, ratings, first)
 
 
@@ -101,3 +126,13 @@ def test_the_tested_users_are_drawn_by_the_seed() -> None:
     ]
     assert [len(set(each)) for each in drawn] == [MOST_USERS] * 3
     assert drawn[0] == drawn[1] != drawn[2]
+
+
+def test_given_rows_are_held_out_in_place_of_those_of_a_split() -> None:
+    users, items, ratings = rows()
+    held = held_out(users, "last") & (users < 12)
+    task = ranking_task(users, items, ratings, ratings >= 4, held=held)
+    assert task.rows.tolist() == np.flatnonzero(~held).tolist()
+    later = np.flatnonzero(held & (ratings >= 4))
+    assert task.users[task.tested].tolist() == np.unique(users[later]).tolist()
+    assert sorted(task.items[task.relevant.values]) == sorted(items[later])

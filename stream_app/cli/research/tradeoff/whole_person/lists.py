@@ -4,7 +4,7 @@
     like, cell    every cell of the scope is reported once
     campaign      *together* over the scope
 
-References: popular items, and EASE of everybody's true likes.
+References: popular items, and EASE of everybody's true ratings.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from stream_app.cli.research.tradeoff.whole_person.points import (
     point,
 )
 from stream_app.evaluation import ranking
+from stream_app.evaluation.campaigns import ListOptions
 from stream_app.evaluation.ranking import Way, baselines
 from stream_app.privacy import registry
 
@@ -60,7 +61,7 @@ class Lists:
         """Return the figures of popular items, and of EASE without a mechanism."""
         task = self._evaluation(None).task
         found = {}
-        for name, scorer in (("popular", baselines.popular), ("EASE", baselines.clean_ease)):
+        for name, scorer in (("popular", baselines.popular), ("EASE", baselines.ease)):
             lists = ranking.lists_of(task, scorer(task), self._length)
             found[name] = ranking.row_of(task, Way(name, "baseline", "none", lists)).ndcg
         return found
@@ -82,7 +83,11 @@ class Lists:
     def campaign(self, mode: str, epsilon: Fraction) -> Row:
         """Return the point of *together* alone."""
         found = campaign_lists(
-            self._dataset, mode, epsilon, k=self._length, scope=self._scope, seed=self._seed
+            self._dataset,
+            mode,
+            epsilon,
+            ListOptions(self._length, scope=self._scope),
+            seed=self._seed,
         )
         ndcg = next(row.ndcg for row in found.rows if row.history == "clean")
         return point(
@@ -105,4 +110,4 @@ class Lists:
     def _ndcg(run: RankingEvaluation) -> float:
         for _ in run.learning():
             pass
-        return run.device_row(in_order=False).ndcg
+        return run.device_row().ndcg
