@@ -20,7 +20,6 @@ from stream_app.aggregation.keys import Role
 from stream_app.campaigns import together
 from stream_app.campaigns.planning import Wanted, stages
 from stream_app.cli import run
-from stream_app.wire import EPOCH_SECONDS
 from stream_app.wire.campaigns.plan import Campaign
 from tests.fixtures import forks
 from tests.kafka.test_aggregation import Aggregator, check, coordinator, result
@@ -55,7 +54,7 @@ def keep(journal: Path, ratings: dict[str, dict[int, int]]) -> dict[str, bytes]:
     kept = CleanHistory(journal)
     for user, rows in ratings.items():
         for item, stars in rows.items():
-            kept.append(devices[user], item, stars, Scale(), int(time.time()) // EPOCH_SECONDS)
+            kept.append(devices[user], item, stars, Scale(), time.time())
     return devices
 
 

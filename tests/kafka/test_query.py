@@ -113,6 +113,13 @@ def test_over_a_gateway_a_known_device_and_a_stranger_get_equally_many_bytes(
             assert [row["because_title"] for row in known["items"]] == causes
             assert len(pages[0][1]) == len(pages[1][1])
             assert headers(pages[0]) == headers(pages[1])
+        for visit, given in (("next", ""), ("now", "&for=now")):
+            path = f"/recommendations/{device}?k=3{given}"
+            body = gateway.reply(path)[1]
+            assert json.loads(body)["for"] == visit
+            assert len(body) == len(gateway.reply(path.replace(device, "0" * 32))[1])
+            assert ask.best(device, 3, PATIENCE_SECONDS, for_=visit).for_ == visit  # type: ignore[arg-type]
+        assert gateway.page("/similar?item=1")["for"] is None
         assert gateway.reply("/similar?item=elsewhere")[0] == 409
         assert "no rating of this item" in gateway.page("/similar?item=elsewhere")["error"]
         assert (

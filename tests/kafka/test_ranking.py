@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -31,28 +32,28 @@ def test_lists_follow_tastes_and_are_measured_as_better_than_popular_ones(
     first = [publish(liked(number, order[number][:FIRST], 1)) for number in range(DEVICES)]
     send(first)
     until(lambda: worker.metrics()["item_side_items"] == 2 * HALF, "an item side")
-    assert worker.metrics()["list_method{method=blend}"] == 1
-    # What comes now is scored against the lists that the item side gives, and then learned.
+    assert worker.metrics()["list_method{method=links}"] == 1
+    assert np.isnan(worker.metrics()["list_ndcg_ratio{list=served}"])
+    # The lists are measured by what devices like on another day.
     later = [
-        publish(liked(number, [order[number][FIRST + step]], 2 + step))
-        for step in range(4)
+        publish(replace(liked(number, order[number][FIRST : FIRST + 4], 2), epoch=1))
         for number in range(DEVICES)
     ]
     send(later)
     worker.wait_for(ends_of([*first, *later]))
-    until(lambda: worker.metrics()["list_ndcg_ratio{method=popular}"] > 0, "lists that are scored")
+    until(lambda: worker.metrics()["list_ndcg_ratio{list=popular}"] > 0, "lists that are scored")
     measured = worker.metrics()
     with Recommendations(kafka.bootstrap, topics) as ask:
         answers = [ask.best(device_of(number).hex(), 4, 10) for number in range(2)]
         stranger = ask.best("0" * 32, 4, 10)
     for number, answer in enumerate(answers):
         ranking = answer.method.partition("/")[0]
-        assert ranking in ("ease", "low_rank", "blend")
+        assert ranking in ("links", "learned")
         assert set(answer.items) == set(order[number][FIRST + 4 :])
         assert answer.ndcg is not None
         assert answer.ndcg_popular is not None
         assert answer.ndcg > answer.ndcg_popular > 0
-        assert measured[f"list_ndcg_ratio{{method={ranking}}}"] > 0
+        assert measured["list_ndcg_ratio{list=served}"] > 0
         assert set(answer.because) <= set(order[number][: FIRST + 4])
     assert stranger.method == "popular"
     assert set(stranger.because) == {None}
@@ -63,7 +64,8 @@ def test_lists_follow_tastes_and_are_measured_as_better_than_popular_ones(
     command = ["ask", "--device", device_of(0).hex()]
     command += ["--bootstrap", kafka.bootstrap, "--prefix", topics]
     shown = forks.run(command).stdout
-    assert re.search(r"by (ease|low_rank|blend)\S*, nDCG@10 \.\d\d \(popular \.\d\d\)", shown)
+    assert re.search(r"for the next visit, nDCG@10 \.\d\d \(popular \.\d\d\)", shown)
+    assert re.search(r"by (links|learned)", shown)
     assert re.search(r"because you rated \d", shown)
     assert {row["because"] for row in page["items"]} <= set(order[0][: FIRST + 4])
     with Recommendations(kafka.bootstrap, topics) as ask:

@@ -9,6 +9,7 @@ ground_truth    predictions compared with the true ratings, which only a demo kn
 query_load      a process that sends queries while the devices rate
 view            the live table, or plain lines
 lists           lists of two users while the demo runs, beside those with privacy off
+quality         lists compared with later likes that are never sent, and with popular items
 twin            the same users with privacy off: lists from their true ratings
 sample_answers  recommendations to three users, beside their own ratings
 campaign        the demo of a campaign: contributions instead of ratings

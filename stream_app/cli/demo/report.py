@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from math import isfinite, nan
 from pathlib import Path
 
+from stream_app.cli.demo.judged.quality import ListQuality
 from stream_app.cli.output import say
 
 
@@ -25,7 +26,8 @@ class Figures:
     null.
 
     lists_shared: mean share that two users' lists have in common, of the server and, `_clear`, with
-    privacy off. ndcg, ndcg_popular: prequential nDCG@10 of the lists served and of popularity.
+    privacy off. quality: None where `quality_absent` says why. A worker measures lists at later
+    visits, which a demo of one day does not have.
     """
 
     rows: int = 0
@@ -58,11 +60,18 @@ class Figures:
     rebuild_seconds: float = nan
     data: str = ""
     list_method: str = ""
-    ndcg: float = nan
-    ndcg_popular: float = nan
     lists_shared: float = nan
     lists_shared_clear: float = nan
     lists: tuple[UserLists, ...] = ()
+    quality: ListQuality | None = None
+    quality_absent: str = ""
+
+    @property
+    def list_quality(self) -> str:
+        """The quality of the lists in words; empty before it is measured."""
+        if self.quality is None:
+            return f"unknown: {self.quality_absent}" if self.quality_absent else ""
+        return str(self.quality)
 
     def write(self, path: Path) -> None:
         """Write the figures as one JSON object."""

@@ -25,7 +25,8 @@ from producers.scale import Scale
 from stream_app.cli.demo import view
 from stream_app.cli.demo.campaign import run as campaign
 from stream_app.cli.demo.ground_truth import GroundTruth, GroundTruthRatings
-from stream_app.cli.demo.lists import DemoLists, Tastes
+from stream_app.cli.demo.judged.quality import HeldBack
+from stream_app.cli.demo.judged.two_users import DemoLists, Tastes
 from stream_app.cli.demo.query_load import QueryLoad
 from stream_app.cli.demo.report import Figures, show_accounts
 from stream_app.cli.demo.sample_answers import show_sample_answers
@@ -39,6 +40,7 @@ from stream_app.cli.device.mechanism_options import (
 from stream_app.cli.output import notice, say, status
 from stream_app.errors import UserError
 from stream_app.kafka import clients
+from stream_app.monitoring.metric_table import LISTED_BY
 from stream_app.privacy import registry
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.mechanism import Mechanism
@@ -92,7 +94,9 @@ def run(options: DemoOptions, settings: Settings) -> None:
         stack.enter_context(_terminated_like_interrupted())
         dataset, best_rmse, tastes = _dataset(options)
         mechanism = _mechanism(options, dataset.scale)
-        demo = prepare(stack, settings, dataset, mechanism, opened=partial(_page_is_up, options))
+        held = HeldBack(dataset)
+        opened = partial(_page_is_up, options)
+        demo = prepare(stack, settings, held.published, mechanism, opened=opened)
         figures = Figures(
             rows=demo.population.rows + demo.population.unreadable,
             mechanism=mechanism.id,
@@ -104,19 +108,22 @@ def run(options: DemoOptions, settings: Settings) -> None:
         )
         lists = DemoLists(demo, tastes)
         stack.callback(lists.close)
-        _stream(demo, lists, options.seconds, figures, plain)
+        _stream(demo, lists, held, options.seconds, figures, plain)
         _recompute(demo, figures)
         show_sample_answers(demo, plain=plain)
         show_accounts(figures)
         if options.json_file is not None:
             figures.write(options.json_file)
             say(f"written to {options.json_file}")
+        if not options.keep:
+            say("the page ends with the demo; --keep keeps it up")
+        say(f"list quality {figures.list_quality}")
         if options.keep:
             _wait(demo)
-        else:
-            say("the page ends with the demo; --keep keeps it up")
     if figures.model_digest != figures.log_digest:
         raise UserError("the worker's state is not that of the log: please report this as a defect")
+    if figures.quality is not None:
+        figures.quality.check()
 
 
 @contextmanager
@@ -168,7 +175,12 @@ def _mechanism(options: DemoOptions, scale: Scale) -> Mechanism:
 
 
 def _stream(
-    demo: DemoSetup, lists: DemoLists, seconds: float, figures: Figures, plain: bool
+    demo: DemoSetup,
+    lists: DemoLists,
+    held: HeldBack,
+    seconds: float,
+    figures: Figures,
+    plain: bool,
 ) -> None:
     """Replay the ratings while one process sends queries and the live view refreshes."""
     truth = GroundTruth(demo.deployment, GroundTruthRatings(demo.population, demo.dataset.ratings))
@@ -201,6 +213,10 @@ def _stream(
             time.sleep(1.1)  # one more round of the worker's one-second gauges
             _watch(demo, truth, queries, figures)
             lists.finish(figures)
+            try:
+                figures.quality = held.measured(demo, lists.twin)
+            except ValueError as error:
+                figures.quality_absent = str(error)
             show(figures)
     finally:
         queries.stop()
@@ -249,27 +265,14 @@ def _watch(demo: DemoSetup, truth: GroundTruth, queries: QueryLoad, figures: Fig
     figures.worker_rss_mb = sample("process_resident_memory_bytes") / 1e6
     recalls = [value for name, value in found.items() if name.startswith("query_recall_ratio{")]
     figures.recall = recalls[0] if recalls else nan
-    _list_quality(figures, found)
+    serving = (name for name in LISTED_BY if found.get(f"list_method{{method={name}}}") == 1.0)
+    figures.list_method = next(serving, "")
     times = queries.milliseconds()
     answered = times[np.isfinite(times)]
     figures.query_unanswered = len(times) - len(answered)
     if len(answered):
         p50, p99 = np.quantile(answered, (0.5, 0.99), method="higher").tolist()
         figures.query_p50_ms, figures.query_p99_ms = p50, p99
-
-
-def _list_quality(figures: Figures, found: dict[str, float]) -> None:
-    """Update the measured quality of the lists from the samples of /metrics."""
-    head = "list_ndcg_ratio{method="
-    quality = {
-        name.removeprefix(head).rstrip("}"): value
-        for name, value in found.items()
-        if name.startswith(head)
-    }
-    serving = [name for name in quality if found.get(f"list_method{{method={name}}}") == 1.0]
-    figures.list_method = serving[0] if serving else ""
-    figures.ndcg = quality.get(figures.list_method, nan)
-    figures.ndcg_popular = quality.get("popular", nan)
 
 
 def _end_offsets(demo: DemoSetup) -> tuple[int, ...]:

@@ -75,8 +75,8 @@ def _rows(figures: Figures) -> list[tuple[str, str]]:
         "queries": f"p50 {n(f.query_p50_ms, '.1f')} ms   p99 {n(f.query_p99_ms, '.1f')} ms   "
         f"{f.index}, recall@100 {n(f.recall)}   unanswered {f.query_unanswered}",
         "worker": f"{n(f.worker_rss_mb, '.0f')} MB resident",
-        "lists": f"nDCG@10 {n(f.ndcg)} by {f.list_method or '-'}   popular {n(f.ndcg_popular)}   "
-        "before each rating is learned",
+        "lists": f"by {f.list_method}" if f.list_method else "-",
+        "list quality": f.list_quality or "-",
         "two lists share": f"{n(f.lists_shared, '.0%')}   with privacy off "
         f"{n(f.lists_shared_clear, '.0%')}",
     }
@@ -106,6 +106,5 @@ def _line(figures: Figures) -> str:
         f"rmse_debiased {n(f.rmse_debiased)} rmse_true {n(f.rmse_true)} "
         f"rmse_baseline {n(f.rmse_baseline)} kl {n(f.kl_nats, '.5f')} "
         f"query_p50_ms {n(f.query_p50_ms, '.1f')} recall {n(f.recall)} "
-        f"ndcg {n(f.ndcg)} ndcg_popular {n(f.ndcg_popular)} "
         f"lists_shared {n(f.lists_shared, '.2f')}"
     )

@@ -171,7 +171,38 @@ def test_the_guarantee_of_a_drawn_list_is_printed(
     assert View.asked == [f"/recommendations/{DEVICE}?private=1/2&k=3"]
 
 
-@pytest.mark.parametrize("option", [["--private-list", "1"], ["--neighbours"]])
+def test_a_list_for_this_visit_is_asked_for_and_named(
+    view: HTTPServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for visit, words in (("next", "the next visit"), ("now", "this visit")):
+        View.fields = NEW | {"for": visit}
+        asked = [part for part in ask(view, "-k", "3", "--for", visit) if part != "--json"]
+        assert run(asked) == 0
+        assert f"by exact, for {words}, nDCG@10 not measured yet" in capsys.readouterr().out
+    assert View.asked == [f"/recommendations/{DEVICE}?{given}k=3" for given in ("", "for=now&")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--for", "later"], "'later' is not one of 'next', 'now'"),
+        (["--for", "now", "--neighbours"], "give at most one of --similar-to, --private-list"),
+    ],
+)
+def test_a_visit_that_makes_no_sense_is_one_sentence(
+    view: HTTPServer,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    sentence: str,
+) -> None:
+    assert run(ask(view, *arguments)) == 2
+    captured = capsys.readouterr()
+    assert sentence in captured.err
+    assert captured.out == ""
+    assert View.asked == []
+
+
+@pytest.mark.parametrize("option", [["--private-list", "1"], ["--neighbours"], ["--for", "now"]])
 def test_an_option_that_an_earlier_worker_passes_over_is_refused(
     view: HTTPServer, capsys: pytest.CaptureFixture[str], option: list[str]
 ) -> None:

@@ -42,7 +42,7 @@ def test_the_default_is_a_whole_person_of_two(file, capsys):
 def test_too_few_people_are_a_sentence(file, capsys):
     options = ["--mode", "split", "--rank", "--epsilon", "1/4"]
     assert run(["evaluate", str(file), *options]) == 0
-    assert "too few people for this epsilon: the lists are the order" in capsys.readouterr().err
+    assert "the lists are those of the prior" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,6 @@ def test_too_few_people_are_a_sentence(file, capsys):
         (["--mode", "central", "--rank", "--scope", "310"], "scope 310: give 2 to 60"),
         (["--mode", "central", "--rank", "--scope", "20", "--k", "21"], "--k 21: 20 items"),
         (["--mode", "central", "--scope", "30"], "--scope: ratings are predicted for all"),
-        (["--mode", "central", "--rank", "--meta"], "--meta: lists use no metadata"),
         (["--meta"], "--meta: is about a campaign"),
         (["--continual", "3"], "--continual: is about campaigns"),
         (["--mode", "central", "--continual", "3", "--rank"], "leave --rank out"),
@@ -81,14 +80,15 @@ def test_predictions_of_a_campaign_are_measured(file, tmp_path, capsys):
 def test_metadata_beside_the_file_take_part(file, capsys):
     lines = [f"{item},Item ({1970 + item}),{'abc'[item % 3]}" for item in range(60)]
     (file.parent / "movies.csv").write_text("movieId,title,genres\n" + "\n".join(lines) + "\n")
-    figures = []
-    for meta in ([], ["--meta"]):
-        out = file.parent / "out.json"
-        options = ["--mode", "central", "--epsilon", "8", "--json", str(out), *meta]
-        assert run(["evaluate", str(file), *options]) == 0
-        figures.append(json.loads(out.read_text())["rmse"])
-    assert "with public metadata" in capsys.readouterr().out
-    assert figures[0] != figures[1]
+    for form, figure in (([], "rmse"), (["--rank", "--scope", "30"], "ndcg_prior")):
+        figures = []
+        for meta in ([], ["--meta"]):
+            out = file.parent / "out.json"
+            options = ["--mode", "central", "--epsilon", "8", "--json", str(out), *form, *meta]
+            assert run(["evaluate", str(file), *options]) == 0
+            figures.append(json.loads(out.read_text())[figure])
+        assert "with public metadata" in capsys.readouterr().out
+        assert figures[0] != figures[1]
 
 
 def test_titles_alone_are_no_metadata(file, capsys):

@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 from murmurec import Device
+from producers.ranking import CleanHistory
 from producers.ranking.table_cache import CachedTable, TableCache
+from producers.scale import Scale
 from stream_app.cli import run
 from stream_app.cli.device.recommend import _ago
 from stream_app.ranking.compact_side import encode_side
@@ -63,6 +65,8 @@ def put_in_cache(fetched: float | None = None) -> None:
         (["--local"], "give --user ID, --rated FILE or both", 2),
         (["--local", "--user", "ann", "-k", "0"], "-k 0: give 1 to 100", 2),
         (["--local", "--user", "ann", "-k", "101"], "-k 101: give 1 to 100", 2),
+        (["--local", "--user", "ann", "--for", "later"], "'later' is not one of 'next', 'now'", 2),
+        (["--local", "--user", "ann", "--to", "a", "--for", "now"], "is for the next visit", 2),
         (["--local", "--user", "ann", "--rated", "none"], "none: cannot be read", 1),
         (["--local", "--user", "ann"], f"nothing listens at {NOWHERE}", 1),
         (["--local", "--user", "ann", "--offline"], "no item side in the cache", 1),
@@ -104,9 +108,25 @@ def test_kept_ratings_decide_and_the_broker_is_not_needed(
     assert (answer["items"][1]["genres"], answer["items"][1]["year"]) == ([], None)
     assert {3, 8}.isdisjoint(row["item"] for row in answer["items"])
     assert len(answer["items"]) == 6
-    assert (answer["method"], answer["where"], answer["as_of"]) == ("blend", "device", 31)
+    assert (answer["method"], answer["where"], answer["as_of"]) == ("links", "device", 31)
     assert (answer["rated"], answer["known"], answer["cached"]) == (1, 1, True)
     assert 7300 <= answer["table_age_seconds"] < 7400
+
+
+def test_a_list_is_for_this_visit_after_a_rating_unless_another_is_asked_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    put_in_cache()
+    with Device("ann", "device.journal").enrol() as device:
+        device.rate(3, 5)
+    for given, visit in (([], "now"), (["--for", "next"], "next"), (["--for", "now"], "now")):
+        assert run([*ASK, "--offline", "--json", *given]) == 0
+        assert json.loads(capsys.readouterr().out)["for"] == visit
+    assert run([*ASK, "--offline"]) == 0
+    assert "method links, for this visit, as of cut 31" in capsys.readouterr().out
+    Path("rated.csv").write_text("3,5\n")
+    assert run(["recommend", "--local", "--rated", "rated.csv", "--offline", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["for"] == "next"
 
 
 def test_a_file_of_ratings_counts_as_older_than_what_is_kept(
@@ -178,3 +198,17 @@ def test_kept_ratings_are_shown_and_forgotten(capsys: pytest.CaptureFixture[str]
 def test_an_age_is_given_in_its_largest_unit(seconds: float, words: str) -> None:
     assert _ago(time.time() - seconds) == words
     assert _ago(time.time() + 60) == "just now"
+
+
+@pytest.mark.parametrize(("age", "visit"), [(60, "now"), (3600, "next"), (-3600, "next")])
+def test_the_time_of_the_newest_kept_rating_says_which_visit_a_list_is_for(
+    age: int, visit: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A rating that lies ahead says that the clock was moved."""
+    put_in_cache()
+    with Device("ann", "device.journal").enrol() as device:
+        pseudonym = bytes.fromhex(device.pseudonym)
+    CleanHistory(Path("device.journal")).append(pseudonym, 3, 5, Scale(), time.time() - age)
+    assert run([*ASK, "--offline", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["for"], answer["known"]) == (visit, 1)

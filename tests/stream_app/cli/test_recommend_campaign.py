@@ -51,8 +51,8 @@ def test_a_list_names_campaign_cost_and_age(capsys: pytest.CaptureFixture[str]) 
     words = " ".join(output.out.split())
     assert "ranked with the table that was read 2 hours ago" in " ".join(output.err.split())
     assert (
-        "method together, campaign 3 (split, 1 of 1 stage released, epsilon 1 at delta 1e-06 for "
-        "everything that a person has rated)" in words
+        "method together, for this visit, campaign 3 (split, 1 of 1 stage released, epsilon 1 at "
+        "delta 1e-06 for everything that a person has rated)" in words
     )
     assert "no rating and no query was sent" in words
     assert "by campaign: privacy_mode is split" in words

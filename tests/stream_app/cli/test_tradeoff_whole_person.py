@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from murmurec.campaigns import campaign_lists, campaign_stars
+from murmurec.campaigns import ListOptions, campaign_lists, campaign_stars
 from murmurec.ratings import columns_of
 from producers.datasets.load import load
 from producers.datasets.synthetic import generate
@@ -114,7 +114,7 @@ def test_campaigns_are_those_of_the_evaluation(
     assert found["split"][0]["value"] == pytest.approx(rmse, rel=1e-12)
     (ndcg,) = (
         row.ndcg
-        for row in campaign_lists(data, "central", Fraction(4), scope=20, seed=3).rows
+        for row in campaign_lists(data, "central", Fraction(4), ListOptions(scope=20), seed=3).rows
         if (row.method, row.history) == ("together", "clean")
     )
     assert points(drawn[0], "lists", "campaign", "central")[1]["value"] == pytest.approx(ndcg)

@@ -13,13 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from producers.fleet.population import Population
-from producers.ranking.ranker import Ranker
+from producers.ranking.ranker import LIKED_STARS, Ranker, Rated
 from stream_app.ranking.derivation import derive
 from stream_app.ranking.item_side import ItemSide
-from stream_app.ranking.pair_counts import PairCounts
+from stream_app.ranking.pair_counts import RATED, PairCounts
 
 _HEAD = 1024  # items: their table is made again every few seconds
-_LIKED = 3.8  # stars: 7/10 up the scale
 
 
 class PrivacyOffTwin:
@@ -36,7 +35,7 @@ class PrivacyOffTwin:
 
     def side(self, rows: int) -> ItemSide:
         """Return what goes together in the first `rows` ratings."""
-        return derive(self._counts(rows), self._means(rows))
+        return derive(self._counts(rows), self._means(rows)).side
 
     def lists(self, side: ItemSide, rows: int, users: Sequence[int], count: int) -> list[list[int]]:
         """Return the keys of the best `count` items of some users (indices of the population's
@@ -47,21 +46,21 @@ class PrivacyOffTwin:
     def _list(self, ranker: Ranker, rows: int, user: int, count: int) -> list[int]:
         own = np.flatnonzero(self._population.users[:rows] == user)
         history, stars = self._population.items[own].tolist(), self._stars[own].tolist()
-        return [found.item for found in ranker.rank(history, stars, count, in_order=False)]
+        return [found.item for found in ranker.rank(Rated.untimed(history, stars), count)]
 
     def _counts(self, rows: int) -> PairCounts:
-        """Return the moments of what the users like, as a server counts them."""
+        """Return the moments of what the users have, as a server counts them."""
         users, slots = self._population.users[:rows], self._slots[:rows]
         known = slots >= 0
-        counted = known & (self._stars[:rows] >= _LIKED)
         reports = np.bincount(slots[known], minlength=len(self._keys)).astype(np.float32)
-        likes = np.zeros((len(self._population.devices), len(self._keys)), np.float32)
-        likes[users[counted], slots[counted]] = 1.0
-        pairs, sums = likes.T @ likes, likes.sum(axis=0)
-        active = np.float32(len(np.unique(users)))
+        x = np.zeros((len(self._population.devices), len(self._keys)), np.float32)
+        x[users[known], slots[known]] = np.where(self._stars[:rows][known] >= LIKED_STARS, 1, RATED)
+        active, nothing = float(len(np.unique(users))), np.zeros(len(reports), np.float32)
         return PairCounts(
-            self._keys, pairs, sums, sums, np.full(len(sums), active), reports, None, None, cut=0
-        )
+            self._keys, x.T @ x, (x * x).sum(axis=0), x.sum(axis=0),
+            np.full(len(reports), active, np.float32), reports, None, None, nothing, 0.0,
+            float(rows), active, None, cut=0,
+        )  # fmt: skip
 
     def _means(self, rows: int) -> NDArray[np.float32]:
         slots = self._slots[:rows]

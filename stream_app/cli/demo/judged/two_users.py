@@ -19,9 +19,9 @@ import numpy as np
 
 from consumers.recommendations import Recommendations
 from stream_app.cli.demo.gateway import SIDE_NAME
+from stream_app.cli.demo.judged.twin import PrivacyOffTwin
 from stream_app.cli.demo.report import Figures, UserLists
 from stream_app.cli.demo.setup import DemoSetup
-from stream_app.cli.demo.twin import PrivacyOffTwin
 from stream_app.cli.output import described
 from stream_app.errors import UserError
 from stream_app.ranking.compact_side import encode_side
@@ -66,7 +66,7 @@ class DemoLists:
         }
         values = population.scale.values
         stars = 1.0 + 4.0 * (dataset.ratings - values[0]) / (values[-1] - values[0])
-        self._twin = PrivacyOffTwin(population, stars)
+        self.twin = PrivacyOffTwin(population, stars)
         self._users, self._looked = self._two_users(), 0.0
         self._server = Recommendations(demo.connection, demo.topics.prefix)
 
@@ -110,9 +110,9 @@ class DemoLists:
     def _lists(self, users: Sequence[int], rows: int) -> tuple[list[list[str]], list[list[str]]]:
         """Return the titles of the lists of some users, the server's and those without privacy."""
         server = [self._asked(self._demo.population.devices[user].hex()) for user in users]
-        side = self._twin.side(rows)
+        side = self.twin.side(rows)
         self._write(side)
-        clear = self._twin.lists(side, rows, users, LENGTH)
+        clear = self.twin.lists(side, rows, users, LENGTH)
         return server, [[self._titles[key] for key in keys] for keys in clear]
 
     def _write(self, side: ItemSide) -> None:
