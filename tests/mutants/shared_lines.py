@@ -64,8 +64,8 @@ SHARED = (
     Mutant(
         name="a short history is divided by its own length",
         file="stream_app/ranking/similarity/cosine.py",
-        old="found /= np.float32(max(total, least_profile, 1))",
-        new="found /= np.float32(max(total, 1))",
+        old="found /= np.float32(max(len(rows), least_profile, 1))",
+        new="found /= np.float32(max(len(rows), 1))",
         seen="one report moves a score by more than the guarantee of the list says",
         first=("tests/stream_app/ranking/similarity/test_formulas.py",),
     ),

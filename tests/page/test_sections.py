@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
-from producers.ranking.ranker import Ranker
+from producers.ranking import ranker
 from stream_app.ranking.compact_side import decode_side
 from tests.page.conftest import Visit
 from tests.page.visitor import TEN, Visitor
@@ -66,7 +67,10 @@ def test_the_own_list_is_that_of_the_public_side_and_has_reasons(rated: Rated, d
     keys = listed.evaluate_all("all => all.map(item => item.dataset.key)")
     history = {int(record["key"], 16): record["level"] + 1.0 for record in records}
     side = decode_side(demo.gateway.get("/item-links"))
-    ranked = Ranker(side).rank(list(history), list(history.values()), 10, because=True)
+    own = ranker.Rated.untimed(list(history), list(history.values()))._replace(
+        days=np.array([record["epoch"] for record in records]), places=np.arange(len(records))
+    )
+    ranked = ranker.Ranker(side).rank(own, 10, because=True)
     # The side may have been published again since the page read it.
     again = {f"{int(row.item):016x}" for row in ranked}
     assert len(set(keys)) == 10

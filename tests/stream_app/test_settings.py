@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from stream_app.deployment import seal_from_settings
 from stream_app.errors import UserError
 from stream_app.settings import Settings, check_memory, is_secret, load
+from stream_app.state.spec import StateSpec
 
 MIB = 1024 * 1024
 
@@ -379,3 +381,12 @@ def test_a_setting_that_was_removed_is_not_passed_over(environment, file):
     environment(MURMUREC_CHECKPOINT_BYTES="64MiB")
     with pytest.raises(UserError, match=r"MURMUREC_CHECKPOINT_BYTES: this setting was removed"):
         load()
+
+
+def test_a_worker_and_an_evaluation_have_one_default_for_what_decides_the_state() -> None:
+    """But for the items that have a row, which are bounded by the machine's memory."""
+    shared = [each for each in fields(StateSpec) if each.name in Settings.model_fields]
+    assert len(shared) > 10
+    for each in shared:
+        if each.name not in ("mechanisms", "items_most"):
+            assert Settings.model_fields[each.name].default == each.default, each.name
