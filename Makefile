@@ -69,7 +69,7 @@ lock: $(READY) ## Refresh requirements.lock from pyproject.toml
 
 clean: ## Remove the virtual environment and every cache in this folder
 	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
-	@find murmurec stream_app producers consumers tests -name __pycache__ -prune -exec rm -rf {} +
+	@find murmurec stream_app producers consumers research tests -name __pycache__ -prune -exec rm -rf {} +
 
 $(READY): requirements.lock pyproject.toml
 	@command -v $(PYTHON) > /dev/null || { echo "no $(PYTHON): install Python 3.11 or later, or set PYTHON"; exit 1; }

@@ -36,9 +36,7 @@ from stream_app.evaluation.campaigns import (
     CampaignLists,
     CampaignStars,
     ListOptions,
-    continual,
 )
-from stream_app.evaluation.campaigns.continual import CampaignsOverTime
 
 DEFAULTS = ListOptions()
 FeaturesOf = Callable[[NDArray[np.uint64]], Features]
@@ -105,39 +103,15 @@ def campaign_stars(
     The arguments are as for `campaign_lists`.
     """
     budget = budget_of(mode, epsilon)
-    data, features = _evaluated(columns_of(ratings, None), metadata, seed)
+    data, features = evaluated(columns_of(ratings, None), metadata, seed)
     return campaigns.evaluate_stars(data, budget, features=features, seed=seed, progress=progress)
 
 
-def campaigns_over_time(
-    ratings: Ratings,
-    mode: str,
-    epsilon: Fraction,
-    rounds: int,
-    *,
-    metadata: Metadata | None = None,
-    seed: int = 0,
-    progress: Progress = lambda done, total: None,  # noqa: ARG005 (a silent default)
-) -> CampaignsOverTime:
-    """Predict every rating in time order, while noisy sums are released in so many rounds.
-
-    `epsilon` covers what a person sends in all of them, in either form: whole campaigns again and
-    again, or running sums. Ratings without times are put in a random order. The others are as for
-    `campaign_stars`.
-    """
-    budget = budget_of(mode, epsilon)
-    columns = columns_of(ratings, None)
-    if columns.timestamps is None:
-        columns = shuffled(columns, seed)
-    data, features = _evaluated(columns, metadata, seed)
-    return continual.evaluate_over_time(
-        data, budget, rounds, features=features, seed=seed, progress=progress
-    )
-
-
-def _evaluated(
+def evaluated(
     data: Dataset, metadata: Metadata | None, seed: int
 ) -> tuple[EvaluationData, FeaturesOf | None]:
+    """Return ratings by keys, and the function from keys to features; ValueError for a seed out of
+    range."""
     if not 0 <= seed < 2**63:
         raise ValueError(f"seed {seed}: give a number from 0 to 2^63-1")
     values, items = data.scale.values, item_keys(data.items)

@@ -22,17 +22,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Literal, TypedDict, Unpack, overload
+from typing import Any, Literal, TypedDict, Unpack, overload
 
-from murmurec import trainers
 from murmurec.campaigns import campaign_stars
-from murmurec.learner_evaluation import Evaluation, Options, Progress
+from murmurec.learner_evaluation import Evaluation, Options, Progress, event_epsilon
+from murmurec.optional import research
 from murmurec.ratings import Ratings, columns_of
 from producers.datasets.descriptions import Metadata, metadata_of
 from producers.datasets.load import Dataset
 from stream_app.errors import UserError
 from stream_app.evaluation import EvaluationResult
 from stream_app.evaluation.campaigns import CampaignStars
+from stream_app.models.factorization.factory import LEARNERS
 from stream_app.privacy.mechanism import Mechanism
 
 __all__ = ["Evaluation", "Options", "Progress", "Terms", "evaluate"]
@@ -136,14 +137,14 @@ def evaluate(
     if terms.get("meta"):
         raise ValueError("meta: is about a campaign; add mode='central' or mode='split'")
     data, name, size = columns_of(ratings, None, seed), model or "hybrid", factors or 32
-    if trainers.is_trainer(name):
-        others = {"mechanism": mechanism, "scope": options.scope}
-        _refuse(f"model {name!r}", others)
+    trainers = None if name in LEARNERS else research("trainers.measured")
+    if trainers and trainers.is_trainer(name):
+        _refuse(f"model {name!r}", {"mechanism": mechanism, "scope": options.scope})
         if protocol not in (None, "one-pass"):
             raise ValueError(f"model {name!r}: is measured one-pass, not {protocol}")
-        epsilon = trainers.event_epsilon(terms.get("epsilon"))
+        epsilon = event_epsilon(terms.get("epsilon"))
         chosen = trainers.TrainerOptions(name, epsilon, size, options.depth, seed)
-        return trainers.TrainerEvaluation(data, chosen).measure()
+        return _trained(trainers.TrainerEvaluation(data, chosen))
     if terms.get("epsilon") is not None:
         raise ValueError(
             f"epsilon {terms['epsilon']}: model {name!r} has none of its own; give it in the "
@@ -162,10 +163,16 @@ def _refuse(what: str, others: Mapping[str, object]) -> None:
             raise ValueError(f"{name}: {what} has none; leave it out")
 
 
+def _trained(run: Any) -> EvaluationResult:
+    """Return the accuracy of a trainer of `research`."""
+    result: EvaluationResult = run.measure()
+    return result
+
+
 def _campaign(ratings: Ratings, seed: int, progress: Progress, terms: Terms) -> CampaignStars:
     """Return the accuracy of a whole *stars* campaign."""
     text = str(terms.get("epsilon", 2))
-    epsilon = trainers.event_epsilon(text)
+    epsilon = event_epsilon(text)
     if not epsilon:
         raise ValueError(f"epsilon {text[:40]}: give a number above 0, as 2, 0.5 or 1/2")
     data = columns_of(ratings, None, seed)

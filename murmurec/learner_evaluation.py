@@ -5,25 +5,32 @@ The learner sees reports only; the noise comes from a seed, so that a figure can
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
+from murmurec.optional import research
 from murmurec.ratings import item_keys, user_keys
 from producers.datasets.load import Dataset
 from producers.scale import Scale
 from stream_app import evaluation
 from stream_app.evaluation import EvaluationResult
 from stream_app.models.factorization.channels import Channels
+from stream_app.models.factorization.factory import LEARNERS
 from stream_app.models.factorization.hybrid import SHARED_PART, HybridLearner
-from stream_app.models.factorization.learner import LearnerSpec
+from stream_app.models.factorization.learner import Learner, LearnerSpec
 from stream_app.models.factorization.presence_rates import PresenceRates
-from stream_app.models.neighborhood.co_rated import build_for_evaluation
 from stream_app.privacy import registry
 from stream_app.privacy.mechanism import Mechanism
+from stream_app.privacy.parsing import parse_fraction
 from stream_app.privacy.randomness import SeededSource
 
+DEFAULT_EPSILON = Fraction(2)
+_NUMBER = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?|[0-9]{1,6}/[0-9]{1,6}")
 _CELL_BYTES = 4
 _SCOPE = 300
 _PRESENCE_BYTES = 4 << 20
@@ -82,9 +89,9 @@ class Evaluation:
         entities = self._people + (self._scope or catalogue)
         if model == HybridLearner.name:  # a row of its own for each, as by default in a worker
             entities += entities // (SHARED_PART - 1) + 1
-        self._learner = build_for_evaluation(
-            model, self._channels, sizes_of(entities, factors, options.depth, seed)
-        )
+        sizes = sizes_of(entities, factors, options.depth, seed)
+        build = LEARNERS.get(model) or partial(research("co_rated").build, model)
+        self._learner: Learner = build(self._channels, sizes)
 
     def measure(self, progress: Progress) -> EvaluationResult:
         """Sanitize the ratings, learn them and return the accuracy; call it once."""
@@ -131,6 +138,17 @@ def _counted(progress: Progress, total: int) -> Callable[[int], None]:
         progress(done, total)
 
     return add
+
+
+def event_epsilon(given: float | str | Fraction | None) -> Fraction | None:
+    """Return the exact epsilon of one event: 2 where none is given, None for inf; ValueError for
+    what is none."""
+    if given is None:
+        return DEFAULT_EPSILON
+    text = str(given)
+    if text == "inf":
+        return None
+    return parse_fraction(text, _NUMBER, "epsilon", "2, 0.5, 1/2 or inf")
 
 
 def sizes_of(entities: int, factors: int, depth: int, seed: int) -> LearnerSpec:

@@ -16,7 +16,7 @@ from typing import TypeGuard
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("stream_app", "producers", "consumers", "murmurec")
+PACKAGES = ("stream_app", "producers", "consumers", "murmurec", "research")
 
 # From the bytes of a record to the state, its digests and the answers that are computed from it.
 PURE = (
@@ -97,7 +97,10 @@ EXCEPTIONS = {
     ),
 }
 # Module -> why it may load modules by name; the command line may anywhere.
-LOADERS = {"murmurec": "public names are loaded at first use"}
+LOADERS = {
+    "murmurec": "public names are loaded at first use",
+    "murmurec.optional": "`research` may be missing",
+}
 COMMAND_LINE = "stream_app.cli"
 
 Found = Iterator[tuple[int, str]]

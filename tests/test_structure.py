@@ -18,7 +18,7 @@ from typing import TypeGuard
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("stream_app", "producers", "consumers", "murmurec")
+PACKAGES = ("stream_app", "producers", "consumers", "murmurec", "research")
 
 # A room imports rooms of lower layers only; what imports nothing of ours is at the bottom.
 LAYERS = (
@@ -26,17 +26,20 @@ LAYERS = (
     ("models", "log", "kafka", "settings", "campaigns"),
     ("state", "broker", "producers", "aggregation"),
     ("deployment", "serving", "consumers"),
-    # The figures of a paper run the attacks of an outside observer.
     ("checkpoints", "monitoring", "evaluation"),
     ("replay", "murmurec"),
     ("operations", "agents", "gateway"),
     ("cli",),
+    # Imports every other room; no other imports it.
+    ("research",),
 )
+COMMANDS = {"cli", "research"}
+OVER_ALL = {"murmurec", "research"}
 LAYER = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}
 
 MOST_MODULES = 12
 MOST_ROOMS = 28
-MOST_ARROWS = 141  # without those of `murmurec`, which only shows what others hold
+MOST_ARROWS = 135  # without those of `murmurec` and `research`, over all others
 MOST_LINES = 60
 MOST_PARAMETERS = 8
 # CPU time of `make test`, in calibration loops of `tests.run`, and what CI lets it exceed that by.
@@ -181,8 +184,8 @@ def long_functions(trees: dict[str, ast.Module]) -> list[str]:
         f"{module}.{node.name}: {lines} lines"
         for module, node in functions(trees)
         if (lines := (node.end_lineno or 0) - node.lineno + 1) > MOST_LINES
-        and room(module) != "kernels"
-        and not (room(module) == "cli" and _is_command(node))
+        and ".kernels." not in module
+        and not (room(module) in COMMANDS and _is_command(node))
     ]
 
 
@@ -192,8 +195,8 @@ def many_parameters(trees: dict[str, ast.Module]) -> list[str]:
         f"{module}.{node.name}: {count} parameters"
         for module, node in functions(trees)
         if (count := _parameters(node)) > MOST_PARAMETERS
-        and room(module) != "kernels"
-        and not (room(module) == "cli" and _is_command(node))
+        and ".kernels." not in module
+        and not (room(module) in COMMANDS and _is_command(node))
     ]
 
 
@@ -236,7 +239,7 @@ def test_every_variable_says_what_it_holds():
 
 def test_there_are_few_rooms_and_few_arrows():
     assert len(LAYER) <= MOST_ROOMS
-    assert len([pair for pair in arrows(project()) if "murmurec" not in pair]) <= MOST_ARROWS
+    assert len([pair for pair in arrows(project()) if not OVER_ALL & {*pair}]) <= MOST_ARROWS
 
 
 def test_no_package_is_crowded():

@@ -55,6 +55,7 @@ def run(arguments: list[str]) -> int:
 
 _EXTRAS = {
     "cli": {"typer", "rich", "platformdirs", "pydantic", "pydantic_settings"},
+    "research": {"research"},
     "server": {"aiokafka", "faust", "mode", "numba", "prometheus_client", "structlog"},
 }
 

@@ -13,11 +13,12 @@ from typing import Annotated, Any
 
 import typer
 
+from murmurec.optional import research
 from stream_app import __version__
 from stream_app.cli.options import RenamedOptions
 
-# Panel of the help -> (command, module under `stream_app.cli`).
-COMMANDS = {
+# Panel of the help -> (command, module under `stream_app.cli`; None: of its name, in `research`).
+COMMANDS: dict[str, tuple[tuple[str, str | None], ...]] = {
     "Start here": (("demo", "demo"),),
     "Device": (
         ("device", "device.enrolment"),
@@ -52,10 +53,10 @@ COMMANDS = {
     ),
     "Research": (
         ("evaluate", "research.evaluate"),
-        ("tradeoff", "research.tradeoff"),
+        ("tradeoff", None),
         ("certify", "research.certify"),
-        ("reproduce", "research.reproduce"),
-        ("papers", "research.papers"),
+        ("reproduce", None),
+        ("papers", None),
     ),
 }
 
@@ -93,14 +94,28 @@ def _root(
     pass
 
 
-def _add(panel: str, name: str, path: str) -> None:
+def _add(panel: str, name: str, path: str | None) -> None:
     """Add one row of the table to the tree."""
-    module = import_module(f"stream_app.cli.{path}")
+    try:
+        module = import_module(f"stream_app.cli.{path}") if path else research(f"commands.{name}")
+    except ModuleNotFoundError as missing:
+        if missing.name != "research":
+            raise
+        any_options = {"ignore_unknown_options": True}
+        app.command(name, rich_help_panel=panel, context_settings=any_options)(_not_installed)
+        return
     group = getattr(module, "app", None)
     if isinstance(group, typer.Typer):
         app.add_typer(group, name=name, rich_help_panel=panel)
     else:
         app.command(name, cls=RenamedOptions, rich_help_panel=panel)(getattr(module, name))
+
+
+def _not_installed(
+    _arguments: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
+) -> None:
+    """Install murmurec[research] to run this."""
+    research("commands")
 
 
 for _panel, _rows in COMMANDS.items():

@@ -3,7 +3,7 @@
 One pass of the dense learner over a random 80/10/10 split. Each user reports a stated number of the
 ratings in the first part, under partition:5:e; all other ratings are never reported. The last part
 is tested. Beside it the fold-in: each device corrects its own predictions from all its ratings of
-the first part, in the clear (`stream_app/evaluation/fold_in.py`).
+the first part, in the clear (`research/fold_in.py`).
 
 Which ratings are reported is drawn with weights popularity^power: 0 draws at random, -1/2 prefers
 items with few ratings. That a rating exists is public under these mechanisms, so every power looks
@@ -18,8 +18,8 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from research.fold_in import OwnRatings, folded_in
 from stream_app.evaluation import AdaptiveDevices, split
-from stream_app.evaluation.fold_in import OwnRatings, folded_in
 from stream_app.evaluation.results import rms
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.factory import build

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from research.audits.campaign import CampaignAudit, Subject, audit, crowd
+from research.audits.campaign_run import Code
+from research.audits.trainers import audit_trainer
+from research.trainers import TRAINERS
 from stream_app.campaigns.planning import Outline, plan
-from stream_app.evaluation.audits.campaign import CampaignAudit, Subject, audit, crowd
-from stream_app.evaluation.audits.campaign_run import Code
-from stream_app.evaluation.audits.trainers import audit_trainer
-from stream_app.evaluation.trainers import TRAINERS
 from stream_app.privacy.randomness import SystemSource
 from tests.benchmarks.figure import Figure
-from tests.stream_app.evaluation.audits.test_campaign_audit import FAULTS
-from tests.stream_app.evaluation.audits.test_trainer_audit import SPARSE, subject
+from tests.research.audits.test_campaign_audit import FAULTS
+from tests.research.audits.test_trainer_audit import SPARSE, subject
 
 RUNS, ITEMS, PEOPLE = 1000, 12, 4
 DELTA = Fraction(1, 10**6)

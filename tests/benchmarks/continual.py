@@ -12,10 +12,10 @@ from __future__ import annotations
 from fractions import Fraction
 from math import nan
 
-from murmurec.campaigns import campaigns_over_time
 from producers.datasets.descriptions import metadata_of
 from producers.datasets.load import load
-from stream_app.evaluation.campaigns.continual import CampaignsOverTime
+from research.continual import CampaignsOverTime
+from research.continual.people import campaigns_over_time
 from tests.benchmarks.figure import Figure
 from tests.fixtures.rating_files import folder, rating_files
 

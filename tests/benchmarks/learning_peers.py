@@ -22,11 +22,11 @@ from typing import Any
 
 import numpy as np
 
+from research.trainers.epoch_model import EpochModel, Method, Part, Steps
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.hyperparameters import Parameters
 from stream_app.models.factorization.learner import Learner, LearnerSpec
-from stream_app.models.trainers.epoch_model import EpochModel, Method, Part, Steps
 from stream_app.privacy.ratings.identity import Identity
 from tests.benchmarks import contest
 from tests.benchmarks.contest import Contender, not_installed

@@ -17,7 +17,7 @@ import numpy as np
 from murmurec.ranking import least_like
 from murmurec.ratings import columns_of, item_keys, user_keys
 from producers.datasets.load import load
-from stream_app.evaluation.campaigns.noise_once import Rows, noise_once_lists, noise_once_stars
+from research.noise_once import Rows, noise_once_lists, noise_once_stars
 from stream_app.evaluation.ranking import ranking_task
 from tests.benchmarks.figure import Figure
 from tests.fixtures.rating_files import folder, rating_files

@@ -26,11 +26,11 @@ from numpy.typing import NDArray
 from producers.datasets.load import load
 from producers.datasets.two_domains import DomainRatings, of_two_files
 from producers.ranking import DomainRecommender, PublicTable
+from research.noise_once import RECENT
+from research.xmap.task import RELEVANT, Cold, ColdTask, cold_task, two_domains
 from stream_app.campaigns.noise_once import NoisedTable, NoisePlan, exact_sums, plan_for, release
 from stream_app.campaigns.noise_once import table_of as released_table
 from stream_app.errors import UserError
-from stream_app.evaluation.campaigns.noise_once import RECENT
-from stream_app.evaluation.xmap.task import RELEVANT, Cold, ColdTask, cold_task, two_domains
 from stream_app.privacy.randomness import SeededSource
 from stream_app.ranking.domains.noised import Noise, Terms, similarity_table
 from stream_app.ranking.domains.similarity_table import SimilarityTable

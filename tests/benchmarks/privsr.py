@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from stream_app.evaluation.privsr import (
+from research.privsr import (
     Budget,
     PrintedShares,
     PrivateRounds,

@@ -18,10 +18,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from consumers.audit.attacks.profiles.attacks import ATTACKS
-from consumers.audit.attacks.profiles.knowledge import Knowledge
-from consumers.audit.attacks.profiles.trials import Plan, Trial, tried
-from stream_app.evaluation.papers.balu_2016_profiles import mechanisms, reconstructions
+from research.attacks.attacks import ATTACKS
+from research.attacks.knowledge import Knowledge
+from research.attacks.trials import Plan, Trial, tried
+from research.papers.balu_2016_profiles import mechanisms, reconstructions
 from stream_app.models.neighborhood.live_profiles import LiveProfiles
 from stream_app.privacy.profiles.blip import Blip
 from stream_app.privacy.profiles.jlt import Jlt

@@ -69,7 +69,7 @@ def write(runs: Sequence[Run], output: Path) -> int:
     """
     drawn = plots_of(runs)
     if drawn and find_spec("matplotlib") is None:
-        print("no plots: they need matplotlib (pip install 'murmurec[plot]')", file=sys.stderr)
+        print("no plots: they need matplotlib (pip install 'murmurec[research]')", file=sys.stderr)
         drawn = []
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(page(runs, drawn), encoding="utf-8")

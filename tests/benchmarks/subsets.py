@@ -13,7 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from stream_app.evaluation.papers.swapped_sets import draw_swaps, power_law, sums_of_sets, swaps
+from research.papers.swapped_sets import draw_swaps, power_law, sums_of_sets, swaps
 from stream_app.privacy.randomness import SeededSource, SystemSource
 from stream_app.privacy.selection.gumbel_top_k import GumbelTopK
 from stream_app.privacy.selection.k_subset import KSubset

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import statistics
 
-from stream_app.evaluation.papers.balu_2016_factorization import t4_2
-from stream_app.evaluation.papers.ratings import StarRatings
+from research.papers.balu_2016_factorization import t4_2
+from research.papers.ratings import StarRatings
 from tests.benchmarks.figure import Figure
 from tests.fixtures.movielens import load, skipped
 

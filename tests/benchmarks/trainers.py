@@ -14,9 +14,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from stream_app.evaluation import EvaluationData, TrueRatings, split
-from stream_app.evaluation.results import rms
-from stream_app.evaluation.trainers import (
+from research.trainers import (
     TRAINERS,
     Events,
     TrainerSpec,
@@ -24,12 +22,14 @@ from stream_app.evaluation.trainers import (
     evaluate_trainer,
     learned_events,
 )
-from stream_app.evaluation.trainers.trainer import BOUND
+from research.trainers.cell_model import CellModel
+from research.trainers.trainer import BOUND
+from stream_app.evaluation import EvaluationData, TrueRatings, split
+from stream_app.evaluation.results import rms
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.hyperparameters import Parameters
 from stream_app.models.factorization.learner import LearnerSpec
-from stream_app.models.trainers.cell_model import CellModel
 from stream_app.privacy import registry
 from stream_app.privacy.randomness import SeededSource
 from tests.benchmarks.figure import Figure

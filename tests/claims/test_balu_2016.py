@@ -12,11 +12,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from stream_app.evaluation.papers.balu_2016_codes import recalls, search_task
-from stream_app.evaluation.papers.balu_2016_codes import sphere as unit_vectors
-from stream_app.models.retrieval.codes.methods import coder
-from stream_app.models.retrieval.qolsh_codes import Encoder
-from stream_app.privacy.profiles.information import (
+from research.codes.methods import coder
+from research.papers.balu_2016_codes import recalls, search_task
+from research.papers.balu_2016_codes import sphere as unit_vectors
+from research.profile_information import (
     LN2,
     blip_joint,
     blip_single,
@@ -30,6 +29,7 @@ from stream_app.privacy.profiles.information import (
     jlt_single_bound,
     joint_gain,
 )
+from stream_app.models.retrieval.qolsh_codes import Encoder
 from tests.fixtures.vectors import error, sphere
 
 pytestmark = [pytest.mark.claims, pytest.mark.thorough]

@@ -1,8 +1,8 @@
 """Guerraoui et al. 2017 (X-Map): what its theorems protect, against what they claim.
 
 Nine findings on the printed mechanisms. The corrected ones are under test in
-`tests/stream_app/privacy/selection/test_domain_choices.py`, the damped similarity in
-`tests/stream_app/ranking/domains/test_x_sim.py`.
+`tests/research/xmap/test_domain_choices.py`, the damped similarity in
+`tests/research/xmap/test_x_sim.py`.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import math
 import numpy as np
 import pytest
 
-from stream_app.privacy.adjacency import Adjacency
-from stream_app.privacy.selection.neighbour_noise import LaplaceSimilarities
-from stream_app.privacy.selection.neighbours import PrivateNeighbours
-from stream_app.privacy.selection.printed_neighbours import (
+from research.xmap.adjusted_cosine import rated_cells, sensitivity
+from research.xmap.neighbour_noise import LaplaceSimilarities
+from research.xmap.neighbours import PrivateNeighbours
+from research.xmap.paths import x_sim
+from research.xmap.printed_neighbours import (
     PrintedNeighbours,
     similarity_based_sensitivity,
 )
-from stream_app.privacy.selection.replacement import PAPER, PrintedReplacement, PrivateReplacement
-from stream_app.ranking.domains.adjusted_cosine import rated_cells, sensitivity
-from stream_app.ranking.domains.paths import x_sim
+from research.xmap.replacement import PAPER, PrintedReplacement, PrivateReplacement
+from stream_app.privacy.adjacency import Adjacency
 
 pytestmark = pytest.mark.claims
 

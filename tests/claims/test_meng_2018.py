@@ -1,7 +1,7 @@
 """Meng et al. 2018 (PrivSR, AAAI): what its shares of noise are worth, against what it claims.
 
-Eight findings; each is shown on the shares as printed (`evaluation/privsr/printed_shares.py`). The
-corrected rounds are under test in `tests/stream_app/evaluation/privsr`.
+Eight findings; each is shown on the shares as printed (`research/privsr/printed_shares.py`). The
+corrected rounds are under test in `tests/research/privsr`.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from stream_app.evaluation.privsr import (
+from research.privsr import (
     PrintedShares,
     SocialParameters,
     SocialRatings,
     social_factorization,
 )
-from stream_app.evaluation.privsr.printed_shares import LABEL, WIDTH
+from research.privsr.printed_shares import LABEL, WIDTH
 
 pytestmark = pytest.mark.claims
 PHI = NormalDist().cdf

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from stream_app.evaluation.audits import linear
-from stream_app.evaluation.score_noise.damped import DampedLists
-from stream_app.evaluation.score_noise.printed import (
+from research.audits import linear
+from research.score_noise.damped import DampedLists
+from research.score_noise.printed import (
     LEAST_PROFILE,
     LEAST_RATERS,
     PrintedLaplace,

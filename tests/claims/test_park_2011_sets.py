@@ -13,7 +13,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from stream_app.evaluation.papers.swapped_sets import (
+from research.papers.swapped_sets import (
     SwapChain,
     draw_swaps,
     power_law,

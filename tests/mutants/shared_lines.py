@@ -15,11 +15,11 @@ SHARED = (
     ),
     Mutant(
         name="a share of noise takes a standard deviation for a variance",
-        file="stream_app/privacy/gaussian/noise_shares.py",
+        file="research/noise_shares.py",
         old="return self.variance / self.least\n",
         new="return self.variance / self.least**2\n",
         seen="the shares of all contributors add up to less noise than the plan claims",
-        first=("tests/stream_app/privacy/gaussian/test_noise_shares.py",),
+        first=("tests/research/test_noise_shares.py",),
     ),
     Mutant(
         name="a filter holds more items than its cap",
@@ -87,11 +87,11 @@ SHARED = (
     ),
     Mutant(
         name="a bound does not share its error among the thresholds",
-        file="stream_app/evaluation/audits/bounds.py",
+        file="research/audits/bounds.py",
         old="_beyond(present, absent, cut, alpha / (2 * len(cuts)))",
         new="_beyond(present, absent, cut, alpha / 2)",
         seen="an audit refutes true claims more often than it states",
-        first=("tests/stream_app/evaluation/audits/test_statistics.py",),
+        first=("tests/research/audits/test_statistics.py",),
     ),
     Mutant(
         name="a password is taken from the command line",

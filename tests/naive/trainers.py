@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 
+from research.kernels.clipped_gradients import COUNT, MIDDLE, SHARE, slot
+from research.trainers.cell_model import CellModel
 from stream_app.kernels.factorization.count_sketch_literal import place
 from stream_app.kernels.machine.hashing import hash64
-from stream_app.kernels.trainers.clipped_gradients import COUNT, MIDDLE, SHARE, slot
 from stream_app.models.seeds import ITEMS, USERS, derive_seed
-from stream_app.models.trainers.cell_model import CellModel
 
 
 def vector(model: CellModel, seed: int, rating: tuple[int, int, float], norm: float, bound: int):

@@ -168,11 +168,12 @@ def campaign(
 
     Example: murmurec audit campaign --epsilon 2 --runs 1000
     """
-    from stream_app.cli.reader.audits.campaign import CampaignOptions, measured
+    from murmurec.optional import research
 
-    options = CampaignOptions(epsilon, delta, mode, tuple(kinds.split(",")), items, runs)
+    campaign = research("commands.audits.campaign")
+    options = campaign.CampaignOptions(epsilon, delta, mode, tuple(kinds.split(",")), items, runs)
     with progress("attacking") as advance:
-        found = measured(options, advance)
+        found = campaign.measured(options, advance)
     found.show(as_json=as_json)
     if broken := found.audit.violated:
         raise UserError(
@@ -223,15 +224,16 @@ def profiles(
 
     Example: murmurec audit profiles ml-100k.zip --epsilon 8 --hashes 20
     """
-    from stream_app.cli.reader.audits.profiles import ProfileAuditOptions, measured
+    from murmurec.optional import research
 
+    profiles = research("commands.audits.profiles")
     chosen = tuple(mechanism or ("blip",))
     epsilons = tuple(epsilon or ("28", "8", "2"))
     if epsilon and all(":" in name for name in chosen):
         raise UsageError(f"{chosen[0]} contains an epsilon; leave --epsilon out")
-    options = ProfileAuditOptions(file, chosen, epsilons, hashes, length, users, seed)
+    options = profiles.ProfileAuditOptions(file, chosen, epsilons, hashes, length, users, seed)
     with progress("attacking") as advance:
-        found = measured(options, advance)
+        found = profiles.measured(options, advance)
     found.show(as_json=as_json)
 
 
@@ -264,11 +266,12 @@ def lia(
 
     Example: murmurec audit lia ml-100k.zip --epsilon 1 --epsilon 10
     """
-    from stream_app.cli.reader.audits.lia import LiaOptions, measured
+    from murmurec.optional import research
 
-    options = LiaOptions(file, tuple(epsilon or ("1", "10")), users, items, published, seed)
+    lia = research("commands.audits.lia")
+    options = lia.LiaOptions(file, tuple(epsilon or ("1", "10")), users, items, published, seed)
     with progress("attacking") as advance:
-        found = measured(options, advance)
+        found = lia.measured(options, advance)
     found.show(as_json=as_json)
 
 

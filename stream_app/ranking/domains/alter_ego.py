@@ -8,7 +8,7 @@ Several rated items may have the same replacement: its rating is then their mean
 similarities. Items without a link have no replacement and are left out.
 
 Made on the device from a public table, an AlterEgo reveals nothing: it needs no noise. Where
-it leaves the device, the replacements are drawn instead (`privacy/selection/replacement.py`) and
+it leaves the device, the replacements are drawn instead (`research/xmap/replacement.py`) and
 given as `replacements`.
 """
 

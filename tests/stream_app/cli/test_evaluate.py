@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from producers.datasets.synthetic import generate
+from research.co_rated import CO_RATED
 from stream_app.cli import run
 from stream_app.models.factorization.factory import LEARNERS
-from stream_app.models.neighborhood.co_rated import CO_RATED
 from tests.stream_app.models.example_learner import ItemMeans
 
 

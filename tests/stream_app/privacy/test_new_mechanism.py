@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 from producers.scale import Scale
+from research import privacy_page
 from stream_app.cli.device import mechanism_options
 from stream_app.cli.research import certify
 from stream_app.deployment import spec_from_settings
-from stream_app.evaluation import privacy_page
 from stream_app.models.factorization.channels import Channels
 from stream_app.privacy import registry
 from stream_app.privacy.exact.integer_tables import compiled_ratio

@@ -1,12 +1,11 @@
 """`murmurec evaluate`: sanitize and learn a file of ratings here, and measure the predictions.
 
 measure    a learner over ratings
-trained    a trainer with a central guarantee
 rank       lists of items
 profiles   neighbours over profiles of items
-social     PrivSR, and social models without it
 campaign   what noisy sums of whole people are good for
-over_time  the same while they are released again and again
+
+Trainers, social models and campaigns over time are measured by `research.commands.evaluate`.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import json
 import math
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -30,23 +29,6 @@ from stream_app.cli.device.mechanism_options import (
 from stream_app.cli.options import writable
 from stream_app.cli.output import notice
 from stream_app.errors import UsageError, UserError
-
-if TYPE_CHECKING:
-    from stream_app.cli.research.evaluate.rank import RankingResults
-    from stream_app.evaluation import EvaluationResult
-    from stream_app.evaluation.campaigns import CampaignLists, CampaignStars
-    from stream_app.evaluation.campaigns.continual import CampaignsOverTime
-    from stream_app.evaluation.privsr import SocialResult
-    from stream_app.evaluation.profiles import ProfileResult
-
-    Result = (
-        EvaluationResult
-        | ProfileResult
-        | RankingResults
-        | SocialResult
-        | CampaignLists
-        | CampaignStars
-    )
 
 _PROFILES = ("blip", "jlt", "jltpaper")
 
@@ -166,9 +148,10 @@ def evaluate(
 
     Example: murmurec evaluate ml-1m.zip --model dense --epsilon 2
     """
+    from murmurec.optional import research
     from producers.datasets.load import load
-    from stream_app.cli.research.evaluate import social, trained
     from stream_app.cli.research.evaluate.measure import EvaluationOptions, default_family
+    from stream_app.models.factorization.factory import LEARNERS
 
     summed = mode if mode != "local" else None
     if summed is not None:
@@ -188,12 +171,18 @@ def evaluate(
         "--mechanism": mechanism, "--thinning": thinning, "--protocol": protocol, "--rank": rank,
         "--mode": summed,
     }  # fmt: skip
-    social.refuse(model, trust, others)
-    if social.is_social(model):
-        mechanism = "none"
-    elif trained.is_trainer(model):
-        trained.refuse(options, mechanism, rank=rank)
-        mechanism = "none"
+    social = trained = None
+    if trust is not None or model not in (*LEARNERS, "neighbours"):
+        social = research("commands.evaluate.social")
+        social.refuse(model, trust, others)
+        if not social.is_social(model):
+            trained = research("commands.evaluate.trained")
+            if trained.is_trainer(model):
+                trained.refuse(options, mechanism, rank=rank)
+            else:
+                trained = None
+        if trained or trust is not None:
+            mechanism = "none"
     if json_file:
         writable(json_file)
     found = load(file, scale_from(scale))
@@ -204,15 +193,7 @@ def evaluate(
     dataset = found.in_time_order(seed)
     if mechanism is None:
         mechanism = default_family(found.scale)
-    result: (
-        EvaluationResult
-        | ProfileResult
-        | RankingResults
-        | CampaignLists
-        | CampaignStars
-        | SocialResult
-        | CampaignsOverTime
-    )
+    result: Any
     for option, value in {"k": k, "split": held, "messages": messages}.items():
         if not rank and value is not None:
             raise UsageError(f"--{option}: is about lists; add --rank")
@@ -231,10 +212,10 @@ def evaluate(
 
         result = profiles.measured(dataset, mechanism_of(mechanism, epsilon), seed)
         profiles.show(result)
-    elif trust is not None:
+    elif social is not None and trust is not None:
         result = social.measured(dataset, trust, epsilon, options)
         social.show(result, str(dataset.scale))
-    elif trained.is_trainer(model):
+    elif trained is not None:
         from stream_app.cli.research.evaluate import measure
 
         result = trained.measured(dataset, epsilon, options)

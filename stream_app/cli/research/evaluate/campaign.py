@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from murmurec.campaigns import campaign_lists, campaign_stars, campaigns_over_time
+from murmurec.campaigns import campaign_lists, campaign_stars
+from murmurec.optional import research
 from producers.datasets.descriptions import metadata_of
 from producers.datasets.load import Dataset
 from stream_app.cli import output
 from stream_app.cli.device.mechanism_options import positive_fraction
-from stream_app.cli.research.evaluate import over_time
 from stream_app.cli.research.evaluate.measure import with_dashes
 from stream_app.cli.research.evaluate.rank import table_of_rows
 from stream_app.errors import UsageError
 from stream_app.evaluation.campaigns import CampaignLists, CampaignStars, ListOptions
-from stream_app.evaluation.campaigns.continual import CampaignsOverTime
 
 DEFAULT_EPSILON = "2"
 
@@ -41,9 +40,7 @@ def refuse(mode: str, others: Mapping[str, object]) -> None:
             raise UsageError(f"{option}: a campaign ({mode}) has none; leave it out")
 
 
-def measured(
-    file: Path, dataset: Dataset, options: CampaignOptions, *, rank: bool
-) -> CampaignLists | CampaignStars | CampaignsOverTime:
+def measured(file: Path, dataset: Dataset, options: CampaignOptions, *, rank: bool) -> Any:
     """Measure and print what the options ask for: lists, or predicted ratings."""
     if rank:
         if options.continual is not None:
@@ -54,7 +51,8 @@ def measured(
     if options.scope is not None:
         raise UsageError("--scope: ratings are predicted for all items; leave it out or add --rank")
     if options.continual is not None:
-        found = _over_time(file, dataset, options, options.continual)
+        over_time = research("commands.evaluate.over_time")
+        found = over_time.measured(file, dataset, options)
         over_time.show(found)
         return found
     stars = _stars(file, dataset, options)
@@ -72,27 +70,6 @@ def _stars(file: Path, dataset: Dataset, options: CampaignOptions) -> CampaignSt
                 dataset,
                 options.mode,
                 epsilon,
-                metadata=metadata,
-                seed=options.seed,
-                progress=advance,
-            )
-    except ValueError as error:
-        raise UsageError(with_dashes(str(error), "mode", "epsilon")) from None
-
-
-def _over_time(
-    file: Path, dataset: Dataset, options: CampaignOptions, rounds: int
-) -> CampaignsOverTime:
-    """Measure the predictions over time while rounds go on."""
-    epsilon = positive_fraction("--epsilon", options.epsilon or DEFAULT_EPSILON)
-    metadata = metadata_of(dataset.described, file) if options.meta else None
-    try:
-        with output.progress("contributions") as advance:
-            return campaigns_over_time(
-                dataset,
-                options.mode,
-                epsilon,
-                rounds,
                 metadata=metadata,
                 seed=options.seed,
                 progress=advance,

@@ -12,7 +12,7 @@ from stream_app.cli import output
 from stream_app.cli.research.evaluate.measure import CHOICES, EvaluationOptions, with_dashes
 from stream_app.errors import UsageError, UserError
 from stream_app.evaluation.ranking import FORMS, Mean, NothingToTest, RankingResult, RankingRow
-from stream_app.models.neighborhood.co_rated import CO_RATED
+from stream_app.models.factorization.factory import LEARNERS
 from stream_app.privacy.mechanism import Mechanism
 
 IN_TIME, IN_NO_TIME = ("global", "visit", "user-time"), ("user-time",)
@@ -40,7 +40,7 @@ def measured(
         raise UsageError(
             f"--protocol {options.protocol}: --rank holds out by --split; leave --protocol out"
         )
-    if options.model in CO_RATED:
+    if options.model not in LEARNERS:
         raise UsageError(
             f"--model {options.model}: --rank measures the lists of factors and pairs of items; "
             "leave --model out"

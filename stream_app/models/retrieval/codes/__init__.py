@@ -1,7 +1,1 @@
-"""Ways to encode directions as bits, behind one interface: what qoLSH is compared with.
-
-base           frames, codes, and what every coder does with them
-anti_sparse    signs of the representation of least magnitude
-exhaustive     the best of all codes, up to 16 bits
-methods        every coder by name
-"""
+"""Codes of directions as bits: what every coder does with frames."""

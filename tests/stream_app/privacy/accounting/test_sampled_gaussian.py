@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from research.trainers.sampled_sums import SampledSums, sampled_variance
 from stream_app.privacy.accounting.gaussian import gaussian_epsilon
 from stream_app.privacy.accounting.loss_distribution import LossDistribution
 from stream_app.privacy.accounting.sampled_gaussian import (
@@ -18,7 +19,6 @@ from stream_app.privacy.accounting.sampled_gaussian import (
     sampled_epsilon,
 )
 from stream_app.privacy.gaussian import NoisySum
-from stream_app.privacy.gaussian.sampled_sums import SampledSums, sampled_variance
 from tests.stream_app.privacy.accounting.peer.generate_sampled import SAMPLED, TABLE, TREES
 
 pytestmark = pytest.mark.thorough

@@ -1,0 +1,1 @@
+"""Commands of the papers, and the parts of public commands that measure their systems."""

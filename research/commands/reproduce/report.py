@@ -1,0 +1,60 @@
+"""A figure as tables: its curves, and the paper beside what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from research.papers.figure import NO_CLAIM, Figure, Published, Series
+from stream_app.cli.output import say, table
+
+if TYPE_CHECKING:
+    from research.commands.reproduce.figures import Reproducible
+
+
+def listed(figures: Iterable[Reproducible]) -> None:
+    """Print every figure that can be asked for."""
+    table(
+        ["figure", "paper", "shows", "data"],
+        [[each.id, each.paper, each.shows, each.data] for each in figures],
+    )
+    say(
+        "compute one with murmurec reproduce F3, a paper with murmurec reproduce S003; --data DIR "
+        "holds the data, each set in a folder of its name, and --quick takes a first look"
+    )
+
+
+def show(figure: Figure, data: Sequence[str]) -> None:
+    """Print a figure."""
+    say(f"{figure.id}, {figure.paper}: {figure.title} ({'; '.join(data)})")
+    _curves(figure)
+    if figure.published:
+        table(
+            ["", "the paper", "here", "agrees"],
+            [[each.what, each.claimed, each.measured, _verdict(each)] for each in figure.published],
+        )
+    for note in figure.notes:
+        say(f"note: {note}")
+
+
+def _curves(figure: Figure) -> None:
+    """Print curves over the same x as columns, others as rows of points."""
+    print(f"{figure.y} by {figure.x}")
+    groups: dict[tuple[float, ...], list[Series]] = {}
+    for series in figure.series:
+        groups.setdefault(series.x, []).append(series)
+    for x, together in groups.items():
+        table(
+            ["", *(f"{value:g}" for value in x)],
+            [[series.name, *(_number(value) for value in series.y)] for series in together],
+        )
+
+
+def _verdict(statement: Published) -> str:
+    if statement.claimed == NO_CLAIM:
+        return "-"
+    return "yes" if statement.agrees else "NO"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

@@ -1,0 +1,14 @@
+"""Accuracy against what a whole person has spent, for `murmurec tradeoff --user-level`.
+
+points     what is measured, and what a point is
+measure    both panels over all splits
+errors     RMSE of predicted ratings
+lists      nDCG@10 of lists
+figure     both panels as a picture
+summary    the same as tables
+command    options, files, progress
+"""
+
+from research.commands.tradeoff.whole_person.command import asked, run
+
+__all__ = ["asked", "run"]

@@ -1,0 +1,69 @@
+"""From the options of the command to its files."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from producers.datasets.descriptions import metadata_of
+from producers.datasets.load import load
+from producers.scale import Scale
+from research.commands.tradeoff.sizes import check_sizes
+from research.commands.tradeoff.whole_person.figure import draw
+from research.commands.tradeoff.whole_person.measure import measure
+from research.commands.tradeoff.whole_person.points import QUICK, Grid, WholePersonOptions
+from research.commands.tradeoff.whole_person.summary import show
+from stream_app.cli import output
+from stream_app.cli.options import writable
+from stream_app.errors import UsageError, UserError
+from stream_app.evaluation.campaigns import LARGEST_SCOPE
+
+MOST_SPLITS = 100
+_FEW_FACTORS = 8
+
+
+def asked(
+    quick: bool, model: str, factors: int | None, scope: int, seed: int, splits: int | None
+) -> WholePersonOptions:
+    """Return the parameters; UsageError for one out of range."""
+    factors = _FEW_FACTORS if factors is None else factors
+    check_sizes(model, factors, scope, seed)
+    if not 2 <= scope <= LARGEST_SCOPE:
+        raise UsageError(
+            f"--scope {scope}: give 2 to {LARGEST_SCOPE}, the most that a contribution holds"
+        )
+    if splits is not None and not 1 <= splits <= MOST_SPLITS:
+        raise UsageError(f"--splits {splits}: give 1 to {MOST_SPLITS}")
+    return WholePersonOptions(QUICK if quick else Grid(), model, factors, scope, seed, splits or 1)
+
+
+def run(file: Path, scale: Scale | None, options: WholePersonOptions, places: list[Path]) -> None:
+    """Measure a file, print tables, and write numbers (.json) and pictures."""
+    for place in places:
+        writable(place)
+    ratings = load(file, scale)
+    if ratings.scale_warning:
+        output.notice(f"warning: {ratings.scale_warning}")
+    try:
+        options = replace(options, metadata=metadata_of(ratings.described, file))
+    except UserError as error:
+        output.notice(f"without genres and years: {error}")
+    try:
+        with output.progress("points") as advance:
+            found = measure(ratings, options, advance)
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    show(found)
+    _write(found, places)
+    output.say(f"written to {', '.join(map(str, places))}")
+
+
+def _write(found: dict[str, Any], places: list[Path]) -> None:
+    numbers, *pictures = places
+    try:
+        numbers.write_text(json.dumps(found, indent=1) + "\n")
+        draw(found, pictures)
+    except OSError as error:
+        raise UserError(f"{numbers}: cannot be written ({error.strerror})") from None

@@ -1,0 +1,1 @@
+"""Compiled loops of the papers' systems: trainers, decoders of profiles, codes of directions."""

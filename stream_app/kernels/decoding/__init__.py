@@ -1,1 +1,0 @@
-"""Markov chains over the sets of items that may have been released as one noisy profile."""

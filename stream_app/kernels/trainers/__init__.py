@@ -1,1 +1,0 @@
-"""Kernels of the trainers that add noise to what they learn."""

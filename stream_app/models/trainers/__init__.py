@@ -1,1 +1,0 @@
-"""The model of the trainers whose guarantee is that of their noise."""

@@ -1,0 +1,109 @@
+"""PRIVACY.md against the code: tables, families, commands and digests are those of this version."""
+
+from __future__ import annotations
+
+import ast
+import re
+from fractions import Fraction
+from functools import reduce
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from research import privacy_page as page
+from research.privacy_proofs import PROOFS, Proof
+from stream_app.cli import run
+from stream_app.privacy import registry
+from stream_app.privacy.accounting.plans import fits
+from stream_app.privacy.gaussian import naming as noisy_sums
+from stream_app.privacy.profiles import registry as profiles
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "PRIVACY.md").read_text(encoding="utf-8")
+
+
+def test_the_tables_are_those_of_the_code() -> None:
+    assert page.filled(PAGE) == PAGE, "run: python -m research.privacy_page PRIVACY.md"
+    assert set(re.findall(r"<!-- table: ([a-z]+) -->", PAGE)) == set(page.TABLES)
+
+
+def test_a_table_that_was_edited_is_noticed() -> None:
+    edited = PAGE.replace("| `cell:5:2` | cell |", "| `cell:5:2` | value |")
+    assert edited != PAGE
+    assert page.filled(edited) == PAGE
+
+
+@pytest.mark.parametrize("family", registry.families())
+def test_every_family_is_listed_with_what_an_observer_still_sees_and_its_limit(
+    family: str,
+) -> None:
+    (row,) = re.findall(rf"^\| `{family}` \| (.*) \| (.*) \|$", PAGE, re.M)
+    mechanism = registry.family_class(family)
+    assert row == (mechanism.observed, mechanism.limit)
+    assert len(mechanism.observed) > 10 < len(mechanism.limit)
+
+
+@pytest.mark.parametrize("family", profiles.FAMILIES)
+def test_every_profile_family_is_described(family: str) -> None:
+    section = PAGE.split("## What each mechanism protects")[1].split("## What a hundred")[0]
+    (text,) = (part for part in section.split("\n\n") if part.startswith("**`blip` and `jlt`"))
+    assert f"`{family.removesuffix('paper')}`" in text
+    assert "*An observer still sees*" in text
+    assert "*Limit:*" in text
+
+
+@pytest.mark.parametrize("epsilon", ["1/2", "1", "2", "4"])
+def test_the_exact_numbers_of_reports_are_the_largest_that_the_accountant_admits(
+    epsilon: str,
+) -> None:
+    (cells,) = re.findall(rf"^\| {epsilon} \| 100 x .*\| (\d+) \| ([\d /]+) \|$", PAGE, re.M)
+    sums, exact = int(cells[0]), [int(count) for count in cells[1].split(" / ")]
+    assert sums == Fraction(20) / Fraction(epsilon)
+    budget = Fraction(20), Fraction(1, 10**6), 1
+    for family, count in zip(("rr", "partition", "cell"), exact, strict=True):
+        id = f"{family}:5:{epsilon}"
+        assert count >= sums
+        assert fits(((id, count),), *budget)
+        assert not fits(((id, count + 1),), *budget)
+
+
+def test_a_digest_on_the_page_is_that_of_the_certificate() -> None:
+    (proof,) = registry.parse("rr:5:2").certify()
+    assert f"`{proof.digest}`" in PAGE
+
+
+@pytest.mark.parametrize("proof", PROOFS, ids=lambda proof: proof.family)
+def test_a_proof_names_tests_and_a_table_that_exist_in_at_most_ten_steps(proof: Proof) -> None:
+    assert 4 <= len(proof.steps) <= 10
+    for step in proof.steps:
+        file, _, name = step.test.partition("::")
+        tree = ast.parse((ROOT / "tests" / file).read_text(encoding="utf-8"))
+        assert name in {each.name for each in tree.body if isinstance(each, ast.FunctionDef)}, file
+        assert f"[`{name}`]" in PAGE
+    module, _, path = proof.table.partition(":")
+    assert callable(found := reduce(getattr, path.split("."), import_module(module))) or found
+
+
+def test_every_family_that_claims_an_epsilon_has_a_proof() -> None:
+    claiming = [*registry.protecting(), *(f for f in profiles.FAMILIES if f != "jltpaper")]
+    assert [proof.family for proof in PROOFS] == [*claiming, noisy_sums.FAMILY]
+
+
+def test_the_noise_of_a_budget_on_the_page_is_that_of_the_certificate() -> None:
+    delta = Fraction(1, 10**6)
+    rows = re.findall(r"^\| ([\d/]+) \| (\d\.\d{4}) \| ([\d.]+) \| [\d.]+ \|$", PAGE, re.M)
+    assert [row[0] for row in rows] == ["1/2", "1", "2", "4", "8"]
+    for epsilon, mu, deviation in rows:
+        stage = noisy_sums.NoisySum(1000, (1000 * Fraction(deviation)) ** 2, 1)
+        found = noisy_sums.CampaignCertificate((stage,)).epsilon(delta)
+        assert float(found) == pytest.approx(float(Fraction(epsilon)), rel=2e-3)
+        assert float(mu) * float(deviation) == pytest.approx(1, rel=2e-3)
+
+
+def test_every_command_on_the_page_exists(capsys: pytest.CaptureFixture[str]) -> None:
+    commands = {tuple(text.split()) for text in re.findall(r"`murmurec ([a-z ]+)", PAGE)}
+    assert ("budget", "show") in commands
+    for command in commands:
+        assert run([*command, "--help"]) == 0
+    capsys.readouterr()
