@@ -301,7 +301,7 @@ class Rounds:
             if tail and wanted and tail.fingerprint != wanted:
                 raise TailDiffers(
                     f"offset {tail.offset} of partition {partition} holds another record than the "
-                    f"one that cut {cut.number} was made for"
+                    f"one that cut {cut.number} was made for ({tail.fingerprint}, not {wanted})"
                 )
         self._partition = 0
         self._cuts -= 1

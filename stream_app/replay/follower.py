@@ -306,14 +306,14 @@ class Follower:
                 self._leader = LeaderCheck(self._deployment, *place, tail_of(before))
             if (holds := self._leader.holds()) is None:
                 return False
-            offset = self._leader.tail.offset
+            tail, held_there = self._leader.tail, self._leader.held
             self._leader.close()
             self._leader = None
             if not holds:
                 raise lost(
                     self._deployment,
-                    f"offset {offset} of {place[0]} partition {place[1]} holds another record "
-                    "than the one that was read",
+                    f"offset {tail.offset} of {place[0]} partition {place[1]} holds another record "
+                    f"than the one that was read ({held_there}, not {tail.fingerprint})",
                 )
         self._newest[place] = message
         return True
@@ -332,7 +332,8 @@ class Follower:
         ):
             raise self._lost(
                 f"offset {tail.offset} of {place[0]} partition {place[1]} holds another record "
-                f"than the one that the state at cut {self.rounds.start.cut} was computed from"
+                f"than the one that the state at cut {self.rounds.start.cut} was computed from "
+                f"({found.fingerprint}, not {tail.fingerprint})"
             )
         del self._unproven[place]  # type: ignore[arg-type]
         return found == tail

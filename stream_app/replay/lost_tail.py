@@ -132,6 +132,8 @@ class LeaderCheck:
         self._consumer = _tail_consumer(deployment)
         self._topic, self._partition, self.tail = topic, partition, tail
         self._next = 0.0
+        self.held = ""
+        """The fingerprint of the record that the leader holds there."""
         self.unanswered = ""
         """What is waited for; empty before the first question."""
 
@@ -150,7 +152,8 @@ class LeaderCheck:
             )
             self._next = time.monotonic() + _ASK_SECONDS
             return None
-        return found.get(self._partition, tail.fingerprint) == tail.fingerprint
+        self.held = found.get(self._partition, tail.fingerprint)
+        return self.held == tail.fingerprint
 
     def close(self) -> None:
         """Close the consumer."""

@@ -12,6 +12,8 @@ from confluent_kafka import Consumer, Message, TopicPartition
 
 from stream_app.errors import UserError
 from stream_app.kafka import clients
+from stream_app.replay.lost_tail import tail_of
+from stream_app.wire import fingerprint
 from tests.conftest import Kafka
 from tests.faults.brokers import Node, fill
 from tests.faults.conftest import Flow, Proof, another_checkpoint, sentence, stop
@@ -25,56 +27,66 @@ _ENDS_BEFORE = re.compile(r"(\S+) partition (\d+) does not hold the record befor
 # The record of a new leader has its topic beside the partition, one below a cut at the beginning.
 _REPLACED = re.compile(
     r"(?:(\S+): )?offset (\d+) of (?:(\S+) )?partition (\d+) holds another record than the one"
+    r" [^(]*\((\w{16}), not (\w{16})\)"
 )
 
 
-def missed(refusal: str) -> tuple[TopicPartition, bool]:
-    """Return the place of the record that a worker misses by its refusal, and whether another
-    record was found there."""
+def missed(refusal: str) -> tuple[TopicPartition, tuple[str, str] | None]:
+    """Return the place of the record that a worker misses by its refusal, and the fingerprints of
+    the record that was found there and of the missing one, or None where there was no record."""
     assert "lost its end" in refusal, refusal
     ends, replaced = _ENDS_BEFORE.search(refusal), _REPLACED.search(refusal)
     if ends:
-        return TopicPartition(ends[1], int(ends[2]), int(ends[3]) - 1), False
+        return TopicPartition(ends[1], int(ends[2]), int(ends[3]) - 1), None
     assert replaced, refusal
-    return TopicPartition(replaced[3] or replaced[1], int(replaced[4]), int(replaced[2])), True
+    place = TopicPartition(replaced[3] or replaced[1], int(replaced[4]), int(replaced[2]))
+    return place, (replaced[5], replaced[6])
 
 
 def check_loss(refusal: str, kafka: Kafka, sent: Sequence[Published]) -> None:
-    """Check that the log ends before the record that a worker misses, or was filled again there, as
-    the flow does that goes on meanwhile: with a record of a later leader than the first, or with
-    another than the flow `sent` as that one of its partition."""
-    place, was_replaced = missed(refusal)
+    """Check that the log ends before the record that a worker misses, or holds another one there.
+
+    The flow goes on meanwhile and fills the log again. A write that failed in the middle may also
+    stay in the file: the next record gets its offset and is read, and the restarted broker keeps
+    the earlier one. So the worker's fingerprints decide, and they must be true: one of the record
+    that the log holds, the other of a record that was `sent` to the partition.
+    """
+    place, fingerprints = missed(refusal)
     consumer = clients.consumer(kafka.connection)
     try:
         end = clients.offsets(consumer, place)[1]
-        if end > place.offset:
-            held = record_at(consumer, place)
-            first = [each for each in sent if each.partition == place.partition][place.offset]
-            is_first = (held.key(), held.value()) == (first.key, first.value)
-            epoch = held.leader_epoch()
-            assert epoch is not None
-            # A disk that was full need not hold the change of the leader: the epoch may stay.
-            assert epoch > 0 or not is_first, f"{refusal}: {place.offset} of {end} is held"
-        else:
-            assert not was_replaced, f"{refusal}: the log ends at {end}"
+        if end <= place.offset:
+            assert fingerprints is None, f"{refusal}: the log ends at {end}"
+        elif fingerprints:
+            found, lost = fingerprints
+            assert found == tail_of(record_at(consumer, place)).fingerprint, refusal
+            assert lost in {
+                fingerprint(place.offset, epoch, each.key, each.value)
+                for each in sent
+                for epoch in range(4)
+                if each.partition == place.partition
+            } - {found}, refusal
     finally:
         consumer.close()
 
 
 @pytest.mark.parametrize(
-    ("observed", "was_replaced"),
+    ("observed", "fingerprints"),
     [
-        ("t.v1 partition 2 does not hold the record before offset 8, which was read", False),
-        ("offset 7 of t.v1 partition 2 holds another record than the one that was read", True),
-        ("t.v1: offset 7 of partition 2 holds another record than the one that cut 9 was made "
-         "for", True),
+        ("t.v1 partition 2 does not hold the record before offset 8, which was read", None),
+        ("offset 7 of t.v1 partition 2 holds another record than the one that was read "
+         "(0123456789abcdef, not fedcba9876543210)", ("0123456789abcdef", "fedcba9876543210")),
+        ("t.v1: offset 7 of partition 2 holds another record than the one that cut 9 was made for "
+         "(0123456789abcdef, not fedcba9876543210)", ("0123456789abcdef", "fedcba9876543210")),
     ],
 )  # fmt: skip
-def test_each_refusal_of_a_lost_end_names_the_record(observed: str, was_replaced: bool) -> None:
+def test_each_refusal_of_a_lost_end_names_the_record(
+    observed: str, fingerprints: tuple[str, str] | None
+) -> None:
     refusal = f"the worker ended with exit code 1: murmurec: {observed}: the log lost its end"
-    place, replaced = missed(refusal)
+    place, found = missed(refusal)
     assert (place.topic, place.partition, place.offset) == ("t.v1", 2, 7)
-    assert replaced is was_replaced
+    assert found == fingerprints
 
 
 def record_at(consumer: Consumer, place: TopicPartition) -> Message:
