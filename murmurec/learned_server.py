@@ -123,8 +123,7 @@ class LearnedServer:
         """Derive the item side and serve by it."""
         found, recommender = Ingredients.taken_from(self.replica), self.recommender
         if found is not None:
-            seed = self.replica.spec.seed
-            served = found.derived(None, "exact", 256, seed, recommender.level)
+            served = found.derived()
             recommender.adopt(served)
             recommender.standing = Standing.measured(served.derived, public=served.channel is None)
 

@@ -130,26 +130,28 @@ def warm_up(spec: StateSpec, index: str = "exact", code_bits: int = 256) -> None
         recommender.answer(device, 2)
         recommender.recall(device, 2)
     _serve_side(recommender, events[0].device)
+    if not head:
+        _search(recommender)
     replica.forget(events[0].device)
     replica.apply(_decoded(events, 0, spec))  # again: duplicates, and a forgotten device
     replica.end_round(2, (2,) * spec.partitions, (1, 1))  # the events are of day 0: all are evicted
 
 
 def _serve_side(recommender: Recommender, device: bytes) -> None:
-    """Derive an item side and answer by it, and search among more items than it has here."""
+    """Derive an item side and answer by it."""
     ingredients = Ingredients.taken_from(recommender.replica)
     if ingredients is None:
         return
-    design = recommender.index_name, recommender.code_bits, recommender.replica.spec.seed
-    served = ingredients.derived(None, *design, recommender.level)
-    recommender.adopt(served)
+    recommender.adopt(ingredients.derived())
     for known in (device, bytes(16)):
         recommender.answer(known, 2)
-        recommender.recall(known, 2)
-    random = np.random.default_rng(0)
-    vectors = random.standard_normal((_ITEMS, 8)).astype(np.float32)
-    method, code_bits, seed = design
-    index = new_index(method, vectors.shape[1], code_bits, seed)
+
+
+def _search(recommender: Recommender) -> None:
+    """Search an index like the recommender's among more items than it has here."""
+    vectors = np.random.default_rng(0).standard_normal((_ITEMS, 8)).astype(np.float32)
+    seed = recommender.replica.spec.seed
+    index = new_index(recommender.index_name, vectors.shape[1], recommender.code_bits, seed)
     index.level = recommender.level
     index.update(np.arange(_ITEMS), vectors, vectors[:, 0].copy())
     index.search(vectors[0].copy(), 100, lambda slots: np.ones(len(slots), np.bool_))

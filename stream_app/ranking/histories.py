@@ -1,9 +1,8 @@
 """A user's history over the head items, and how much each item of it counts.
 
-    whole    x                     every item
-    visit    x [visits_ago = 0]    those of the last visit
-    place    visit exp(-age / MEMORY)           age in single ratings of the last visit
-    follow   [visits_ago = 0] exp(-age / MEMORY)     and without the exponential between visits
+    whole         x                              every item
+    last visit    x [visits_ago = 0]
+    recent        [visits_ago = 0] exp(-age / MEMORY)    age in single ratings of the last visit
 
 x = .2 + .8 P(like): that an item was rated says something, too. A visit is what a user rates on
 one day. What came in one message, or is known by its day alone, has one age: the order within it is

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from stream_app.models.cooccurrence.co_rating_snapshot import CoRatingSnapshot
 from stream_app.models.cooccurrence.pair_snapshot import PairSnapshot
-from stream_app.models.retrieval import ServiceLevel
 from stream_app.ranking.derivation import Derived, derive
 from stream_app.ranking.similarity import COSINE
 from stream_app.ranking.visit_events import VisitSample
@@ -48,17 +47,11 @@ class Ingredients:
             method or COSINE,
         )
 
-    def derived(
-        self, previous: Derived | None, index: str, code_bits: int, seed: int, level: ServiceLevel
-    ) -> ServedSide:
-        """Return the item side, ready for queries; `previous` makes the factors cheaper to find.
-
-        The index has a level of its own, which begins with the target and the factor of `level`.
-        """
+    def derived(self, previous: Derived | None = None) -> ServedSide:
+        """Return the item side, ready for queries; `previous` makes the factors cheaper to find."""
         counts = self.snapshot.counts()
         found = derive(counts, self.ratings, self.visits, previous=previous)
         served = ServedSide(found, counts.channel)
-        served.build_index(index, code_bits, seed, level.copy())
         if self.co_ratings is not None:
             served.co_rated = CoRated(self.co_ratings.table(), self.method)
         return served

@@ -3,7 +3,8 @@
     score     `ranking/scores.py`, by default or learned weights
     shown     clip(mean + b_u + b_i + p_u . q_i, 1, 5), the predicted rating on the internal scale
 
-Lists are ranked over the items of the item side, which is derived from the state now and then.
+Lists are ranked over all items of the item side, which is derived from the state now and then: no
+index stands between, since every score of a few thousand items takes less than a millisecond.
 Without a history the score is that of popularity. Where fewer items than wanted are left, popular
 items follow, ordered by popularity x predicted rating. Without an item side, as long as there is
 none, everybody gets popular items; where no pairs are counted, candidates come from the index over
@@ -21,13 +22,12 @@ from stream_app.models import retrieval
 from stream_app.models.retrieval import RowFilter
 from stream_app.ranking.histories import History
 from stream_app.ranking.item_side import ItemSide
-from stream_app.ranking.scores import basis_of, fallback, score
+from stream_app.ranking.scores import basis_of, fallback, score, top_slots
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.factor_index import FactorIndex, Rows
-from stream_app.serving.head_lists import HeadScores, best_slots, index_recall
 from stream_app.serving.popular_items import PopularItems
 from stream_app.serving.ranked_items import RankedItems
-from stream_app.serving.served_side import ServedSide
+from stream_app.serving.served_side import HeadScores, ServedSide
 from stream_app.serving.standing import POPULAR, Standing
 from stream_app.serving.together.co_rated import CoRated
 from stream_app.serving.together.reasons import reasons_for
@@ -82,9 +82,8 @@ class Recommender:
 
     @property
     def index(self) -> retrieval.Index:
-        """The index in use: over taste vectors where there are some, else over the learner's."""
-        served = self.served
-        return served.index if served and served.index else self._factors.index
+        """The index over the learner's vectors, which is asked where no pairs are counted."""
+        return self._factors.index
 
     @property
     def candidates(self) -> int:
@@ -125,10 +124,6 @@ class Recommender:
         if self.from_published:
             served.co_rated = self.published
         self.served = served
-        if served.index is not None:
-            # The shortlist that was measured when the index was built, or what samples ask since.
-            self.level.factor = max(self.level.factor, served.index.level.factor)
-            served.index.level = self.level
         self._head_rows = self.replica.items.rows(served.side.keys)
 
     def take_published(self, table: CoRated) -> None:
@@ -172,26 +167,17 @@ class Recommender:
         """Return the measured nDCG@10 of such lists, and of popular items; None where unknown."""
         standing = self.standing
         served = standing.ndcg_popular if method == POPULAR else standing.ndcg
-        by_score = not now and method.partition("/")[0] in (POPULAR, "links", "learned")
+        by_score = not now and method in (POPULAR, "links", "learned")
         return served if by_score else None, standing.ndcg_popular
 
     def recall(self, device: bytes, count: int) -> float:
         """Return recall@`count` of the index for this device, against the exact best `count` by the
-        same score; NaN for an unknown device.
-
-        Of the index over the learner's vectors the exact scores use the current vectors, so a stale
-        index lowers the recall.
-        """
-        if not self._known(device) or not self.index.size:
+        current vectors, so a stale index lowers it; NaN for an unknown device, and where no list
+        asks the index."""
+        if not self._known(device) or not self.index.size or not self._factors.asked:
             return float("nan")
         user = user_key(device)
-        if self.served is None or self.served.index is None:
-            if not self._factors.asked:
-                return float("nan")
-            return self._factors.recall(user, count, LIST_LENGTH, self._filter(user))
-        found, model = self.head_scores(device, self.served), self.served.model
-        low_rank = model.rates + model.factors @ found.taste
-        return index_recall(found, low_rank, self.served.index, count, LIST_LENGTH)
+        return self._factors.recall(user, count, LIST_LENGTH, self._filter(user))
 
     def history(self, device: bytes, served: ServedSide) -> History:
         """Return what the state knows of a device, over the slots of an item side, of the feed that
@@ -216,7 +202,7 @@ class Recommender:
         return self._allowed(user, served.side.keys)
 
     def _ranked(self, device: bytes, user: int, count: int, *, now: bool) -> _Ranked:
-        """Return the rows of a list, the method that ranked it and its index, and the reasons."""
+        """Return the rows of a list, the method that ranked it, and the reasons."""
         known, served, factors = self._known(device), self.served, self._factors.index
         if served is not None and not self.listed_by:
             return self._from_head(served, device, count, now=now)
@@ -228,14 +214,13 @@ class Recommender:
         return _Ranked(self._popular_rows(user, count), POPULAR)
 
     def _from_head(self, served: ServedSide, device: bytes, count: int, *, now: bool) -> _Ranked:
-        found, index = self.head_scores(device, served, now=now), served.index
+        found = self.head_scores(device, served, now=now)
         # An item with no report but "missing" is known to the item side alone.
         found = found._replace(allowed=found.allowed & (self._head_rows >= 0))
-        index = index if len(found.history.slots) else None
-        slots = best_slots(found, index, count)
-        because = reasons_for(served, found, slots, now=now)
-        method = found.basis if index is None else f"{found.basis}/{index.method}"
-        return _Ranked(self._head_rows[slots], method, because)
+        slots = top_slots(found.scores, count, found.allowed)
+        return _Ranked(
+            self._head_rows[slots], found.basis, reasons_for(served, found, slots, now=now)
+        )
 
     def _by_co_ratings(self, served: ServedSide, device: bytes, count: int) -> _Ranked | None:
         """Return the list of a device by co-ratings; None where none of its items is in them."""

@@ -1,8 +1,7 @@
-"""An item side made ready for queries: the taste index, and what is the same for every user.
+"""An item side made ready for queries: what is the same for every user.
 
     z     = P (sum over the history of x_i w_i - c)          posterior mean of the user's taste
     w_i   = W_i / D_i,   c = sum_i m_i w_i,   P = (W' D^-1 W + I)^-1
-    score = m_i + W_i . z                                    an inner product: any index carries it
 
 The model is that of `ranking/low_rank.py`; P, w and c do not depend on the user, so a query takes a
 fraction of a millisecond. Where presence is protected a history holds noised bits: each
@@ -12,17 +11,28 @@ is the variance that the model leaves and that of the noise. Links take the post
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.models import retrieval
-from stream_app.models.retrieval.faster_index import new_index
 from stream_app.ranking.derivation import Derived
 from stream_app.ranking.histories import History
 from stream_app.ranking.low_rank import posterior_likes
 from stream_app.serving.together.co_rated import CoRated
 
 Mask = NDArray[np.bool_]
+
+
+class HeadScores(NamedTuple):
+    """The scores (n,) of every head item for one user and what they are made from, the history and
+    the taste vector (r,) behind them, and which items (n,) may be shown."""
+
+    scores: NDArray[np.float32]
+    basis: str
+    history: History
+    taste: NDArray[np.float32]
+    allowed: Mask
 
 
 class ServedSide:
@@ -46,7 +56,6 @@ class ServedSide:
             positive, false = channel
             self._lift, self._absent = 1 / (positive - false), -false / (positive - false)
         self._centre = (self.model.rates.astype(np.float64) - self._absent) @ self._scaled
-        self.index: retrieval.Index | None = None
         self.co_rated: CoRated | None = None
 
     def shared(self) -> ServedSide:
@@ -55,24 +64,13 @@ class ServedSide:
         found.__dict__.update(self.__dict__)
         return found
 
-    def build_index(
-        self, method: str, code_bits: int, seed: int, level: retrieval.ServiceLevel
-    ) -> None:
-        """Enter every item into a taste index of this level; there is none without factors."""
-        count, factors = self.model.factors.shape
-        if factors and count:
-            self.index = new_index(method, factors, code_bits, seed)
-            self.index.level = level
-            self.index.update(np.arange(count), self.model.factors, self.model.rates)
-
     @property
     def memory_bytes(self) -> int:
-        """Bytes held, the index included."""
+        """Bytes held."""
         own = (self._order, self._sorted, self._scaled, self._solved)
         size = sum(array.nbytes for array in own) + self._centre.nbytes + self.side.memory_bytes
         size += self.model.factors.nbytes
-        size += self.co_rated.memory_bytes if self.co_rated else 0
-        return size + (self.index.memory_bytes if self.index else 0)
+        return size + (self.co_rated.memory_bytes if self.co_rated else 0)
 
     def slots_of(self, keys: NDArray[np.uint64]) -> tuple[NDArray[np.intp], Mask]:
         """Return the slot of each item (m,), and whether it has one."""

@@ -25,7 +25,7 @@ KEYS = {
     *("rows", "published", "refused", "applied", "duplicates", "rejected", "held_out"),
     *("ratings_per_second", "rmse_reported", "rmse_debiased", "rmse_true", "rmse_baseline"),
     *("kl_nats", "mechanism", "epsilon", "adjacency", "query_p50_ms", "query_p99_ms", "index"),
-    *("recall", "worker_rss_mb", "cut", "model_digest", "log_digest", "quality"),
+    *("worker_rss_mb", "cut", "model_digest", "log_digest", "quality"),
 }
 VISITOR = "ab" * 16
 
@@ -94,12 +94,10 @@ def test_the_demo_runs_through_and_accounts_for_every_row(kafka: Kafka, tmp_path
     assert found["held_out"] > 0
     assert found["model_digest"] == found["log_digest"]
     assert (found["mechanism"], found["epsilon"], found["adjacency"]) == ("rr:5:4", 4.0, "value")
-    assert found["index"] == "qolsh"
     assert found["rmse_best_possible"] < found["rmse_true"] < 1.5
     assert abs(found["rmse_true"] - found["rmse_debiased"]) < 0.1
     assert found["query_p50_ms"] > 0
     assert found["query_unanswered"] <= 10  # of some hundreds; on a busy machine some come late
-    assert found["recall"] > 0.5
     assert "only the device knows" in shown
     last = r"list quality here 0\.\d{3}, popular 0\.\d{3}, privacy off 0\.\d{3}\n"
     assert re.fullmatch(last, lines[-1])

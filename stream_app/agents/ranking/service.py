@@ -58,16 +58,10 @@ class RankingService:
     # --- the thread -----------------------------------------------------------------------
 
     def _run(self, life: int, ingredients: Ingredients, ratings: int, changes: int) -> None:
-        started, recommender = time.perf_counter(), self._recommender
-        served = recommender.served  # read once: the event loop may replace it
+        started = time.perf_counter()
+        served = self._recommender.served  # read once: the event loop may replace it
         try:
-            found = ingredients.derived(
-                served.derived if served else None,
-                recommender.index_name,
-                recommender.code_bits,
-                recommender.replica.spec.seed,
-                recommender.level,
-            )
+            found = ingredients.derived(served.derived if served else None)
         except BaseException as reason:  # noqa: BLE001 - whatever ends the thread ends the process
             self._status.fail_from_thread(reason)
             return

@@ -58,7 +58,6 @@ def demo(
     seconds: Annotated[float, typer.Option(metavar="S", help="Duration of the replay.")] = 60.0,
     mechanism: MechanismOption = "rr",
     epsilon: EpsilonOption = None,
-    index: Annotated[str, typer.Option(help="qolsh, exact or auto.")] = "qolsh",
     model: Annotated[str | None, typer.Option(help="hybrid, sketch, dense, ...")] = None,
     scale: ScaleOption = None,
     ratings: Annotated[
@@ -91,9 +90,7 @@ def demo(
         raise UsageError(f"--seconds {seconds:g}: give 1 to 86400")
     if json_file is not None:
         writable(json_file)
-    settings = settings_from(
-        config, bootstrap, None, kafka, index=index, model=model, log_format="json"
-    )
+    settings = settings_from(config, bootstrap, None, kafka, model=model, log_format="json")
     options = DemoOptions(
         data,
         seconds,
@@ -117,7 +114,7 @@ def demo(
 
 def _check_no_ratings(context: typer.Context) -> None:
     """Refuse options of a demo that sends ratings."""
-    names = ("seconds", "mechanism", "index", "model", "keep", "open_page")
+    names = ("seconds", "mechanism", "model", "keep", "open_page")
     given = [f"--{name.removesuffix('_page')}" for name in names if given_by_user(context, name)]
     if given:
         raise UsageError(

@@ -50,8 +50,6 @@ class Figures:
     query_p50_ms: float = nan
     query_p99_ms: float = nan
     query_unanswered: int = 0
-    index: str = ""
-    recall: float = nan
     worker_rss_mb: float = nan
     cut: int = 0
     model_digest: str = ""

@@ -102,7 +102,6 @@ def run(options: DemoOptions, settings: Settings) -> None:
             mechanism=mechanism.id,
             epsilon=None if mechanism.epsilon is None else float(mechanism.epsilon),
             adjacency=str(mechanism.adjacency),
-            index=settings.index,
             rmse_best_possible=best_rmse,
             data=dataset.name,
         )
@@ -263,8 +262,6 @@ def _watch(demo: DemoSetup, truth: GroundTruth, queries: QueryLoad, figures: Fig
     figures.rmse_true, figures.rmse_baseline = truth.rmse_true, truth.rmse_baseline
     figures.kl_nats = sample("leakage_kl_nats")
     figures.worker_rss_mb = sample("process_resident_memory_bytes") / 1e6
-    recalls = [value for name, value in found.items() if name.startswith("query_recall_ratio{")]
-    figures.recall = recalls[0] if recalls else nan
     serving = (name for name in LISTED_BY if found.get(f"list_method{{method={name}}}") == 1.0)
     figures.list_method = next(serving, "")
     times = queries.milliseconds()
@@ -293,7 +290,7 @@ def _recompute(demo: DemoSetup, figures: Figures) -> None:
     with status("recomputing the state from the log"):
         replica = recompute(demo.deployment, state["cut"])
     figures.rebuild_seconds = time.monotonic() - began
-    figures.cut, figures.index = state["cut"], state["index"]
+    figures.cut = state["cut"]
     figures.model_digest, figures.log_digest = state["model_digest"], replica.model_digest()
 
 

@@ -153,7 +153,6 @@ def _start_worker(stack: ExitStack, settings: Settings, folder: Path, port: int)
     options = {
         "--bootstrap": settings.servers,
         "--prefix": settings.topic_prefix,
-        "--index": settings.index,
         "--model": settings.model,
         "--group": f"{settings.topic_prefix}-worker",
     }

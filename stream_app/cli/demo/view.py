@@ -73,7 +73,7 @@ def _rows(figures: Figures) -> list[tuple[str, str]]:
         "leakage": f"KL {n(f.kl_nats, '.5f')} nats, learned : held out; a measurement, no bound",
         "privacy": _protection(f),
         "queries": f"p50 {n(f.query_p50_ms, '.1f')} ms   p99 {n(f.query_p99_ms, '.1f')} ms   "
-        f"{f.index}, recall@100 {n(f.recall)}   unanswered {f.query_unanswered}",
+        f"unanswered {f.query_unanswered}",
         "worker": f"{n(f.worker_rss_mb, '.0f')} MB resident",
         "lists": f"by {f.list_method}" if f.list_method else "-",
         "list quality": f.list_quality or "-",
@@ -105,6 +105,6 @@ def _line(figures: Figures) -> str:
         f"ratings_per_second {n(f.ratings_per_second, '.0f')} "
         f"rmse_debiased {n(f.rmse_debiased)} rmse_true {n(f.rmse_true)} "
         f"rmse_baseline {n(f.rmse_baseline)} kl {n(f.kl_nats, '.5f')} "
-        f"query_p50_ms {n(f.query_p50_ms, '.1f')} recall {n(f.recall)} "
+        f"query_p50_ms {n(f.query_p50_ms, '.1f')} "
         f"lists_shared {n(f.lists_shared, '.2f')}"
     )

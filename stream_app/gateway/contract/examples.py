@@ -50,7 +50,7 @@ EXAMPLES: Mapping[type[msgspec.Struct], msgspec.Struct] = {
     bodies.ItemList: bodies.ItemList(
         DEVICE.hex(),
         (_LISTED,),
-        "links/qolsh",
+        "links",
         4812,
         "local",
         catching_up=False,

@@ -76,7 +76,7 @@ def _reply() -> bytes:
     items, scores = (318, 50, *nothing), (4.41, 4.27, *nothing)
     because = (1193, 1193, *nothing)
     measured = 0.1312, 0.0857
-    method = "links/qolsh"
+    method = "links"
     return encode_message(
         Recommendation(
             *(_ID, Status.OK, items, scores, method, 4812, "local", False, *measured, because),

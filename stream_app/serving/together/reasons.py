@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.ranking.reasons import reasons_of
-from stream_app.serving.head_lists import HeadScores
-from stream_app.serving.served_side import ServedSide
+from stream_app.serving.served_side import HeadScores, ServedSide
 
 
 def reasons_for(

@@ -224,22 +224,6 @@ def test_the_thread_looks_once_at_an_item_side_that_may_be_replaced_meanwhile() 
     with_service(body, recommender)
 
 
-def test_the_thread_builds_an_index_of_the_recall_that_is_asked_for() -> None:
-    recommender = trained()
-    recommender.level.target = 0.9
-
-    async def body(
-        ranking: RankingService, recommender: Recommender, metrics: Metrics, status: WorkerStatus
-    ) -> None:
-        ranking.at_cut()
-        await until(lambda: recommender.served)
-        assert recommender.served is not None
-        assert recommender.served.index is not None
-        assert recommender.served.index.level.target == 0.9
-
-    with_service(body, recommender)
-
-
 def test_a_failure_of_the_thread_ends_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise RuntimeError("a defect")

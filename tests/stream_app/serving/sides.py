@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stream_app.models.retrieval import ServiceLevel
 from stream_app.ranking.scores import DEFAULT, Column, Components
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.ingredients import Ingredients
@@ -23,7 +22,6 @@ LEARNED[Components._fields.index("popularity")] = 0.1
 def trained(
     devices: int = 80,
     each: int = 5,
-    index: str = "exact",
     catalogue: Catalogue | None = None,
     spec: StateSpec = DESIGN,
     listed_by: str | None = None,
@@ -33,7 +31,7 @@ def trained(
     for event in tastes(devices, each):
         learned(replica, event)
     replica.end_round(1, replica.end_offsets)
-    return Recommender(replica, catalogue or Catalogue(), index, listed_by=listed_by)
+    return Recommender(replica, catalogue or Catalogue(), "exact", listed_by=listed_by)
 
 
 def derived(recommender: Recommender) -> ServedSide:
@@ -41,27 +39,23 @@ def derived(recommender: Recommender) -> ServedSide:
     ingredients = Ingredients.taken_from(recommender.replica, recommender.listed_by)
     assert ingredients is not None
     previous = recommender.served.derived if recommender.served else None
-    served = ingredients.derived(previous, recommender.index_name, 64, 1, recommender.level)
+    served = ingredients.derived(previous)
     recommender.adopt(served)
     return served
 
 
-def serving(
-    basis: str = "links", index: str = "exact", catalogue: Catalogue | None = None
-) -> Recommender:
+def serving(basis: str = "links", catalogue: Catalogue | None = None) -> Recommender:
     """Return a recommender whose lists are of this basis, with a measurement as if there had been
     one; `learned`: by weights that a derivation did not find."""
-    recommender = trained(index=index, catalogue=catalogue)
+    recommender = trained(catalogue=catalogue)
     served = derived(recommender)
     if basis == "learned":
-        recommender.adopt(weighted(served, LEARNED, index))
+        recommender.adopt(weighted(served, LEARNED))
     recommender.standing = Standing(0.1235, 0.09, "", basis)
     return recommender
 
 
-def weighted(served: ServedSide, weights: Column, index: str = "exact") -> ServedSide:
+def weighted(served: ServedSide, weights: Column) -> ServedSide:
     """Return the same side with these weights for the next visit."""
     side = replace(served.side, next_weights=weights)
-    found = ServedSide(served.derived._replace(side=side), served.channel)
-    found.build_index(index, 64, 1, ServiceLevel())
-    return found
+    return ServedSide(served.derived._replace(side=side), served.channel)

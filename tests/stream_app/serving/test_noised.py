@@ -44,7 +44,7 @@ def adopt(recommender: Recommender) -> None:
     assert ingredients is not None
     assert ingredients.co_ratings is None
     previous = recommender.served.derived if recommender.served else None
-    recommender.adopt(ingredients.derived(previous, "exact", 64, 1, recommender.level))
+    recommender.adopt(ingredients.derived(previous))
 
 
 def released(recommender: Recommender) -> SimilarityTable:

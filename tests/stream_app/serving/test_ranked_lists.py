@@ -12,7 +12,6 @@ from stream_app.ranking.histories import History
 from stream_app.ranking.low_rank import posterior_likes
 from stream_app.ranking.scores import COUNT, DEFAULT, component_scores, score
 from stream_app.serving.catalogue import Catalogue
-from stream_app.serving.ingredients import Ingredients
 from stream_app.serving.recommender import Recommender
 from stream_app.serving.served_side import ServedSide
 from stream_app.state.replica import Replica
@@ -25,15 +24,14 @@ from tests.stream_app.serving.sides import derived, serving, trained, weighted
 PERSONAL = ("links", "learned")
 
 
-@pytest.mark.parametrize("index", ["exact", "qolsh"])
 @pytest.mark.parametrize("basis", PERSONAL)
-def test_a_user_gets_the_items_of_its_own_taste(basis: str, index: str) -> None:
-    recommender = serving(basis, index)
+def test_a_user_gets_the_items_of_its_own_taste(basis: str) -> None:
+    recommender = serving(basis)
     for number in range(8):
         answer = recommender.answer(device_of(number), 7)
         assert set(answer.items.tolist()) <= set(half_of(number))
         assert len(set(answer.items.tolist())) == 7
-        assert answer.method == f"{basis}/{index}"
+        assert answer.method == basis
 
 
 @pytest.mark.parametrize("basis", PERSONAL)
@@ -83,7 +81,7 @@ def test_reports_that_protect_presence_are_no_likes_where_public_ratings_make_th
     derived(recommender)
     assert len(recommender.replica.history(device_of(500), reported=True)[0])
     assert recommender.answer(device_of(500), 5).method == "popular"
-    assert recommender.answer(device_of(0), 5).method == "links/exact"
+    assert recommender.answer(device_of(0), 5).method == "links"
 
 
 def test_items_outside_the_head_follow_those_of_the_head() -> None:
@@ -98,16 +96,16 @@ def test_popular_items_serve_until_there_is_an_item_side() -> None:
     recommender = trained()
     assert recommender.answer(device_of(0), 5).method == "popular"
     derived(recommender)
-    assert recommender.answer(device_of(0), 5).method == "links/exact"
+    assert recommender.answer(device_of(0), 5).method == "links"
 
 
-def test_the_reply_names_basis_index_and_measured_quality() -> None:
-    recommender = serving("learned", "qolsh")
+def test_the_reply_names_basis_and_measured_quality() -> None:
+    recommender = serving("learned")
     answer = recommender.answer(device_of(0), 5)
-    assert (answer.method, answer.ndcg, answer.ndcg_popular) == ("learned/qolsh", 0.1235, 0.09)
+    assert (answer.method, answer.ndcg, answer.ndcg_popular) == ("learned", 0.1235, 0.09)
     assert answer.now is False
     answer = recommender.answer(device_of(0), 5, now=True)
-    assert (answer.method, answer.ndcg, answer.now) == ("links/qolsh", None, True)
+    assert (answer.method, answer.ndcg, answer.now) == ("links", None, True)
     answer = serving().answer(bytes(16), 5)
     assert (answer.method, answer.ndcg) == ("popular", 0.09)
 
@@ -153,33 +151,8 @@ def test_a_replaced_state_drops_the_item_side() -> None:
     assert recommender.answer(device_of(0), 5).items.size == 0
 
 
-@pytest.mark.parametrize("index", ["exact", "qolsh"])
-def test_the_recall_is_that_of_the_index_in_use(index: str) -> None:
-    recommender = serving("learned", index)
-    assert recommender.index is recommender.served.index  # type: ignore[union-attr]
-    assert recommender.index.size == 2 * HALF
-    assert recommender.recall(device_of(3), 5) == 1.0
-    assert np.isnan(recommender.recall(bytes(16), 5))
-
-
-def test_an_item_side_is_built_for_the_recall_that_the_recommender_wants() -> None:
-    recommender = trained()
-    recommender.level.target, recommender.level.factor = 0.9, 2
-    served = derived(recommender)
-    assert served.index is not None
-    assert served.index.level is recommender.level
-    ingredients = Ingredients.taken_from(recommender.replica)
-    assert ingredients is not None
-    built = ingredients.derived(None, "auto", 64, 1, recommender.level)
-    assert built.index is not None
-    own = built.index.level
-    assert (own.target, own.factor, own is recommender.level) == (0.9, 2, False)
-    own.factor = 4  # measured on the items
-    assert recommender.level.factor == 2, "lists are still made by the side before"
-    recommender.adopt(built)
-    assert recommender.level.factor == 4
-    recommender.adopt(served)
-    assert recommender.level.factor == 4
+def test_no_recall_is_measured_where_every_item_is_scored() -> None:
+    assert np.isnan(serving().recall(device_of(3), 5))
 
 
 def served_with(channel: tuple[float, float] | None) -> ServedSide:
@@ -270,6 +243,6 @@ def test_where_presence_is_protected_no_entry_has_a_reason() -> None:
     recommender = Recommender(replica, Catalogue(), "exact")
     derived(recommender)
     answer = recommender.answer(device_of(0), 5)
-    assert answer.method == "links/exact"
+    assert answer.method == "links"
     assert len(answer.items)
     assert answer.because == ()
