@@ -5,7 +5,7 @@ started, the broker's included.
 
 Processors differ by more than two, so CPU time is also given in calibration loops: the unit is the
 CPU time of a fixed loop in the same run. With `--ceiling` and CI set, a run that passed fails where
-it took more loops than `tests.test_structure` allows. `--page` writes where the time went
+it took more loops than `tests/ceilings.toml` allows. `--page` writes where the time went
 (`tests.durations`, which must be given as a plugin). A process that is left running is a failure.
 """
 
@@ -23,7 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.test_structure import TEST_LOOPS, TEST_LOOPS_SLACK
+from tests.ceilings import ceiling
 
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of prctl.h
 _END_SECONDS = 20.0
@@ -138,7 +138,7 @@ def main() -> int:
         from tests import durations
 
         durations.write(options.page, cost)
-    most = TEST_LOOPS * TEST_LOOPS_SLACK
+    most = ceiling("test_loops")
     if code == 0 and options.ceiling and cost.loops > most:
         print(
             f"the tests took {cost.loops:,.0f} calibration loops of CPU time and may take "

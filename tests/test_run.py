@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests import durations, run
+from tests.ceilings import ceiling
 from tests.fixtures.waiting import PATIENCE_SECONDS
 from tests.run import Cost
-from tests.test_structure import TEST_LOOPS, TEST_LOOPS_SLACK
 
 ROOT = Path(__file__).parents[1]
 # It adopts the orphans of its command, which a test process must not.
@@ -67,9 +67,9 @@ def test_a_process_that_is_left_running_is_named_killed_and_a_failure() -> None:
 @pytest.mark.parametrize(
     ("loops", "variables", "code"),
     [
-        (TEST_LOOPS * TEST_LOOPS_SLACK, {"CI": "true"}, 0),
-        (TEST_LOOPS * TEST_LOOPS_SLACK + 1, {"CI": "true"}, 1),
-        (TEST_LOOPS * TEST_LOOPS_SLACK + 1, {}, 0),
+        (ceiling("test_loops"), {"CI": "true"}, 0),
+        (ceiling("test_loops") + 1, {"CI": "true"}, 1),
+        (ceiling("test_loops") + 1, {}, 0),
     ],
     ids=["at the ceiling", "above it", "above it at home"],
 )
@@ -86,7 +86,7 @@ def test_a_run_above_the_ceiling_fails_in_ci_alone(
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert run.main() == code
-    assert ("may take" in capsys.readouterr().out) == (loops > TEST_LOOPS * TEST_LOOPS_SLACK)
+    assert ("may take" in capsys.readouterr().out) == (loops > ceiling("test_loops"))
 
 
 def test_the_page_has_folders_files_and_tests_by_their_cpu_time() -> None:

@@ -3,8 +3,7 @@
     room    a package or a module directly under `stream_app`, and each other package at the root
     arrow   one room imports another, in however many places
 
-The limits are where the project was when it was last put in order. A limit that is in the way is
-raised here, in a commit that says why; the layers are the drawing of `stream_app/README.md`.
+The layers are the drawing of `stream_app/README.md`; counts have ceilings in `ceilings.toml`.
 """
 
 from __future__ import annotations
@@ -38,13 +37,8 @@ OVER_ALL = {"murmurec", "research"}
 LAYER = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}
 
 MOST_MODULES = 12
-MOST_ROOMS = 28
-MOST_ARROWS = 135  # without those of `murmurec` and `research`, over all others
 MOST_LINES = 60
 MOST_PARAMETERS = 8
-# CPU time of `make test`, in calibration loops of `tests.run`, and what CI lets it exceed that by.
-TEST_LOOPS = 8_000
-TEST_LOOPS_SLACK = 1.3
 
 
 def modules(root: Path) -> dict[str, ast.Module]:
@@ -235,11 +229,6 @@ def test_no_module_imports_itself_through_others():
 
 def test_every_variable_says_what_it_holds():
     assert vague_names(project()) == []
-
-
-def test_there_are_few_rooms_and_few_arrows():
-    assert len(LAYER) <= MOST_ROOMS
-    assert len([pair for pair in arrows(project()) if not OVER_ALL & {*pair}]) <= MOST_ARROWS
 
 
 def test_no_package_is_crowded():
