@@ -14,6 +14,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from research.gumbel_top_k import GumbelTopK
 from research.papers.figure import Figure, Published, Series
 from research.papers.ratings import Progress, StarRatings, silent
 from research.papers.swapped_sets import (
@@ -24,7 +25,6 @@ from research.papers.swapped_sets import (
 )
 from stream_app.evaluation.scope_cells import most_rated_items
 from stream_app.privacy.randomness import RandomSource, SeededSource
-from stream_app.privacy.selection.gumbel_top_k import GumbelTopK
 from stream_app.privacy.selection.k_subset import KSubset
 from stream_app.ranking.similarity import slope_one
 from stream_app.ranking.similarity.table import from_ratings

@@ -2,7 +2,7 @@
 
     Slope One   other profile R / (beta + 1), own rating R / (T + 1)   (`similarity/slope_one.py`)
     cosine      other profile 1 / (beta + 1), own report 1 / (T + 1)   (`similarity/cosine.py`)
-    released    the k best by `privacy/selection/gumbel_top_k.py`; no score
+    released    the k best by `research/gumbel_top_k.py`; no score
 
 The larger bound is the sensitivity, so one epsilon holds for an own rating and for any other user's
 whole profile. Candidates must not depend on a rating: all items of the table, those the user has
@@ -20,8 +20,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from research.gumbel_top_k import GumbelTopK
 from stream_app.privacy.randomness import RandomSource
-from stream_app.privacy.selection.gumbel_top_k import GumbelTopK
 from stream_app.ranking.similarity import cosine, slope_one
 from stream_app.ranking.similarity.table import CoRatingTable
 

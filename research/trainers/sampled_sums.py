@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from stream_app.privacy.accounting.sampled_gaussian import sampled_delta, sampled_epsilon
+from research.trainers.sampled_gaussian import sampled_delta, sampled_epsilon
 from stream_app.privacy.gaussian.certificate import SMOOTHING, NoisySum, unevenness
 from stream_app.privacy.gaussian.sampling import LEAST_VARIANCE
 

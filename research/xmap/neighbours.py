@@ -25,10 +25,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from research.gumbel_top_k import GumbelTopK
 from research.xmap.replacement import as_rows, check_selection
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.randomness import RandomSource
-from stream_app.privacy.selection.gumbel_top_k import GumbelTopK
 
 
 @dataclass(frozen=True)

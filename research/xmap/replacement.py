@@ -22,9 +22,9 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from research.gumbel_top_k import GumbelTopK, below, level_weights
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.randomness import RandomSource
-from stream_app.privacy.selection.gumbel_top_k import GumbelTopK, below, level_weights
 
 WIDEST = 2.0  # the range of a similarity, -1 .. 1
 PAPER = "paper: no guarantee"

@@ -24,10 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from producers.datasets.load import load
-from producers.datasets.two_domains import DomainRatings, of_two_files
 from producers.ranking import DomainRecommender, PublicTable
 from research.noise_once import RECENT
 from research.xmap.task import RELEVANT, Cold, ColdTask, cold_task, two_domains
+from research.xmap.two_domains import DomainRatings, of_two_files
 from stream_app.campaigns.noise_once import NoisedTable, NoisePlan, exact_sums, plan_for, release
 from stream_app.campaigns.noise_once import table_of as released_table
 from stream_app.errors import UserError

@@ -13,9 +13,9 @@ from fractions import Fraction
 
 import numpy as np
 
+from research.gumbel_top_k import GumbelTopK
 from research.papers.swapped_sets import draw_swaps, power_law, sums_of_sets, swaps
 from stream_app.privacy.randomness import SeededSource, SystemSource
-from stream_app.privacy.selection.gumbel_top_k import GumbelTopK
 from stream_app.privacy.selection.k_subset import KSubset
 from tests.benchmarks.figure import Figure
 

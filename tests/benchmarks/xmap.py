@@ -18,13 +18,13 @@ from pathlib import Path
 
 import numpy as np
 
-from producers.datasets.two_domains import DomainRatings, of_one_file, of_two_files
 from research.xmap.adjusted_cosine import damped_cosine, rated_cells, sensitivity
 from research.xmap.measured import Measured, compare
 from research.xmap.neighbour_noise import LaplaceSimilarities
 from research.xmap.neighbours import PrivateNeighbours
 from research.xmap.replacement import PrivateReplacement
 from research.xmap.task import cold_task, two_domains
+from research.xmap.two_domains import DomainRatings, of_one_file, of_two_files
 from research.xmap.x_map import XMapOptions
 from tests.benchmarks.figure import Figure
 from tests.fixtures.data_sets import FILES, ROOT

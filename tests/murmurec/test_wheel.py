@@ -6,6 +6,7 @@ the ones that run this test: nothing is fetched, and nothing of the checkout can
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -150,3 +151,30 @@ def test_a_gateway_install_serves_its_page_and_has_no_learner(wheel: Path, tmp_p
         tmp_path,
     )
     assert printed.splitlines() == ["[]", "[]"]
+
+
+def test_every_package_but_research_is_imported_without_it(wheel: Path, tmp_path: Path) -> None:
+    """Worker, device, gateway and reader; the commands of the papers say what to install."""
+    python = installed(wheel, tmp_path / "env", frozenset({"server"}))
+    (package,) = (tmp_path / "env").glob("lib/*/site-packages/research")
+    shutil.rmtree(package)
+    printed = run(
+        python,
+        "import importlib, io, pkgutil, sys\n"
+        "from contextlib import redirect_stderr, redirect_stdout\n"
+        "for top in ('stream_app', 'producers', 'consumers', 'murmurec'):\n"
+        "    folder = importlib.import_module(top).__path__\n"
+        "    for module in pkgutil.walk_packages(folder, top + '.'):\n"
+        "        if not module.name.endswith('__main__'):\n"
+        "            importlib.import_module(module.name)\n"
+        "from stream_app.cli import run\n"
+        "for command in ('worker', 'device run', 'gateway', 'aggregate', 'ask', 'audit wire'):\n"
+        "    with redirect_stdout(io.StringIO()) as shown:\n"
+        "        assert run([*command.split(), '--help']) == 0, command\n"
+        "    assert 'Usage: murmurec' in shown.getvalue(), command\n"
+        "with redirect_stderr(sys.stdout):\n"
+        "    print(run(['papers']))\n",
+        tmp_path,
+    )
+    sentence = "murmurec: this needs research: pip install 'murmurec[research]'"
+    assert printed.splitlines() == [sentence, "1"]

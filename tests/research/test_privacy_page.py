@@ -19,7 +19,7 @@ from stream_app.privacy.accounting.plans import fits
 from stream_app.privacy.gaussian import naming as noisy_sums
 from stream_app.privacy.profiles import registry as profiles
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "PRIVACY.md").read_text(encoding="utf-8")
 
 

@@ -1,1 +1,1 @@
-"""Attacks on whole people: enrolment, linking and rebuilding of profiles."""
+"""Attacks on whole people: linking and rebuilding of profiles."""

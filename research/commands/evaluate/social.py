@@ -7,9 +7,9 @@ from pathlib import Path
 
 from murmurec.ratings import item_keys, user_keys
 from producers.datasets.load import Dataset
-from producers.datasets.trust import read_trust
 from research.privsr import MODELS, SocialOptions, SocialResult, evaluate_social
 from research.privsr.measured import BLOCK, CORRECTED, PAPER
+from research.privsr.trust import read_trust
 from stream_app.cli import output
 from stream_app.cli.device.mechanism_options import positive_fraction
 from stream_app.cli.research.evaluate.measure import EvaluationOptions

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from producers.datasets.load import Dataset, load
 from producers.datasets.synthetic import generate
-from producers.datasets.two_domains import DomainRatings, of_two_files
 from producers.scale import Scale
+from research.xmap.two_domains import DomainRatings, of_two_files
 from stream_app.errors import UserError
 
 # Name -> the places where its ratings may be, under the folder of data.

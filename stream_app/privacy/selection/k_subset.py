@@ -40,8 +40,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stream_app.privacy.randomness import RandomSource
-from stream_app.privacy.selection.gumbel_top_k import ROUNDING, check_epsilon, check_scores
 
+ROUNDING = 1e-6  # of sums of a few hundred float32 numbers of size 1
+LARGEST_EPSILON = 10_000
 MOST_ITEMS = 1 << 20
 MOST_CHOSEN = 128
 _STEPS = 1 << 16
@@ -213,3 +214,20 @@ def _undecided(limit: float, source: RandomSource) -> bool:
         if word != int(limit):
             return word < int(limit)
     return False
+
+
+def check_epsilon(epsilon: Fraction | float) -> None:
+    """Raise ValueError for an epsilon that is not above 0 and at most 10,000."""
+    if not (math.isfinite(epsilon) and 0 < epsilon <= LARGEST_EPSILON):
+        raise ValueError(f"epsilon {epsilon}: must be above 0 and at most {LARGEST_EPSILON:,}")
+
+
+def check_scores(sensitivity: float, rounding: float, low: float, high: float) -> None:
+    """Raise ValueError for a sensitivity that is not above 0, a rounding below 0, no range of
+    scores, and for what is not finite."""
+    if not (math.isfinite(sensitivity) and sensitivity > 0):
+        raise ValueError(f"sensitivity {sensitivity}: must be above 0 and finite")
+    if not (math.isfinite(rounding) and rounding >= 0):
+        raise ValueError(f"rounding {rounding}: must be 0 or more and finite")
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise ValueError(f"scores between {low} and {high}: must be a finite range")

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from consumers.audit import PublicConfiguration, Record, Source, audit, observe
-from consumers.audit.attacks.enrolment import advantage, traces
 from producers.fleet.population import Population, populate
 from producers.journal import Journal, Message
 from producers.person.enrolment import NO_LIMIT
+from research.attacks.enrolment import advantage, traces
 from tests.consumers.audit.worlds import violated
 from tests.fixtures.streams import partition_of
 from tests.producers.conftest import dataset

@@ -31,7 +31,7 @@ from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.gaussian import discrete_gaussian
 from stream_app.privacy.randomness import SeededSource
 from tests.naive.trainers import vector
-from tests.stream_app.privacy.accounting.peer.generate_sampled import TABLE
+from tests.research.trainers.generate_sampled import TABLE
 
 pytestmark = pytest.mark.thorough
 

@@ -128,6 +128,38 @@ def test_a_package_that_is_not_installed_is_named_with_its_extra(package, extra)
     assert done.stderr == f"murmurec: this needs {package}: pip install 'murmurec[{extra}]'\n"
 
 
+ABSENT = """
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name == "research":
+            raise ModuleNotFoundError(name=name)
+sys.meta_path.insert(0, Absent())
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("papers",),
+        ("reproduce", "S003", "--quick"),
+        ("evaluate", "ratings.csv", "--model", "tree"),
+        ("evaluate", "ratings.csv", "--model", "privsr", "--trust", "trust.csv"),
+        ("audit", "lia", "ratings.csv"),
+    ],
+    ids=" ".join,
+)
+def test_without_the_research_package_its_commands_name_the_extra(arguments):
+    done = murmurec(*arguments, before=ABSENT)
+    assert done.returncode == 1
+    assert done.stderr == "murmurec: this needs research: pip install 'murmurec[research]'\n"
+
+
+def test_without_the_research_package_the_help_still_lists_every_command():
+    done = murmurec("--help", before=ABSENT)
+    assert done.returncode == 0, done.stderr
+    assert all(f" {name} " in done.stdout for name in COMMANDS)
+
+
 def test_a_missing_module_of_our_own_is_a_defect_and_not_hidden():
     done = murmurec("config", "show", before="sys.modules['stream_app.settings'] = None")
     assert "Traceback" in done.stderr

@@ -10,16 +10,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from research.trainers.sampled_sums import SampledSums, sampled_variance
-from stream_app.privacy.accounting.gaussian import gaussian_epsilon
-from stream_app.privacy.accounting.loss_distribution import LossDistribution
-from stream_app.privacy.accounting.sampled_gaussian import (
+from research.trainers.sampled_gaussian import (
     SampledGaussianLoss,
     sampled_delta,
     sampled_epsilon,
 )
+from research.trainers.sampled_sums import SampledSums, sampled_variance
+from stream_app.privacy.accounting.gaussian import gaussian_epsilon
+from stream_app.privacy.accounting.loss_distribution import LossDistribution
 from stream_app.privacy.gaussian import NoisySum
-from tests.stream_app.privacy.accounting.peer.generate_sampled import SAMPLED, TABLE, TREES
+from tests.research.trainers.generate_sampled import SAMPLED, TABLE, TREES
 
 pytestmark = pytest.mark.thorough
 

@@ -1,6 +1,6 @@
 """Write sampled_gaussian.json beside this file: epsilons of dp-accounting 0.6 for sampled sums.
 
-    python -m tests.stream_app.privacy.accounting.peer.generate_sampled    with dp-accounting alone
+    python -m tests.research.trainers.generate_sampled    with dp-accounting alone
 
 The rows are (rate, sigma, steps, delta, epsilon): its Poisson-sampled Gaussian as a privacy loss
 distribution, which covers both directions; and for trees (steps, sigma, epsilon) its Renyi account

@@ -9,9 +9,9 @@ from itertools import pairwise, permutations, product
 import numpy as np
 import pytest
 
+from research.gumbel_top_k import GumbelTopK, below, level_weights
 from stream_app.privacy.exact.gaussian_calibration import exponential
 from stream_app.privacy.randomness import SeededSource, SystemSource
-from stream_app.privacy.selection.gumbel_top_k import GumbelTopK, below, level_weights
 
 
 def mechanism(k: int = 2, epsilon: Fraction = Fraction(1), **changed: float) -> GumbelTopK:

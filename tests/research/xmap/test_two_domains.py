@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from producers.datasets.two_domains import of_one_file, of_two_files
+from research.xmap.two_domains import of_one_file, of_two_files
 from stream_app.errors import UserError
 
 
