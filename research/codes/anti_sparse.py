@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from research.kernels.least_magnitude import represent_all
-from stream_app.models.retrieval.codes.base import (
+from stream_app.models.retrieval.frame_codes import (
     Codes,
     Frame,
     FrameCoder,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from research.kernels import all_codes
-from stream_app.models.retrieval.codes.base import (
+from stream_app.models.retrieval.frame_codes import (
     Codes,
     Frame,
     FrameCoder,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from research.codes.anti_sparse import AntiSparseCoder
 from research.codes.exhaustive import ExhaustiveCoder
-from stream_app.models.retrieval.codes.base import Frame, FrameCoder
+from stream_app.models.retrieval.frame_codes import Frame, FrameCoder
 from stream_app.models.retrieval.qolsh_codes import Encoder
 
 CODERS = ("lsh", "lsh_frame", "anti_sparse", "qolsh", "qolsh_16", "optimal")

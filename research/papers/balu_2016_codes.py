@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from research.codes.methods import CODERS, coder
 from research.papers.figure import NO_CLAIM, Figure, Published, Series
 from research.papers.ratings import Progress, silent
-from stream_app.models.retrieval.codes.base import Codes, Frame, FrameCoder
+from stream_app.models.retrieval.frame_codes import Codes, Frame, FrameCoder
 
 PAPER = "Balu 2016"
 SHOWN: Mapping[str, str] = {

@@ -197,7 +197,7 @@ PAPERS: tuple[Paper, ...] = (
             System("qoLSH", "stream_app/models/retrieval/qolsh_index.py", SERVED),
             System(
                 "LSH, anti-sparse and optimal codes",
-                "stream_app/models/retrieval/codes/",
+                "research/codes/",
                 EVALUATED,
                 "in few dimensions the shortlist of LSH with a frame holds more than that of qoLSH",
             ),

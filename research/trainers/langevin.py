@@ -22,22 +22,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 
 from research.trainers.cell_model import CellModel
-from research.trainers.sampled_sums import SampledSums, sampled_variance
-from research.trainers.subsampled import RATE, STEPS, sample
+from research.trainers.subsampled import RATE, STEPS, Subsampled, sample
 from research.trainers.trainer import (
     BOUND,
     Events,
     Guarantee,
-    NoisyGradients,
     TrainerSpec,
     check_events,
 )
-from stream_app.privacy.gaussian import NoisySum, discrete_gaussian
+from stream_app.privacy.gaussian import discrete_gaussian
 from stream_app.privacy.randomness import RandomSource, SystemSource
 
 NOISE = 0.8  # s^2, of a rating around the model, in stars squared
@@ -53,8 +52,8 @@ _FINE = Fraction(2**20)  # the printed noise is on a grid of 2^-10
 _BLOCK = 4096
 
 
-class Langevin:
-    """The trainer `sgld`."""
+class Langevin(Subsampled):
+    """The trainer `sgld`: it is certified as `subsampled`, and always has noise."""
 
     name = "sgld"
 
@@ -65,35 +64,19 @@ class Langevin:
         rate: Fraction = RATE,
         steps: int = STEPS,
     ) -> None:
-        self._spec, self.model, self._rate, self.steps = spec, CellModel(spec.sizes), rate, steps
-        self._source = SystemSource() if source is None else source
+        super().__init__(spec, source, rate, steps)
         mean = 16 * spec.events / self.model.slots  # ratings of an entity
         eta = NOISE / (_STABLE * max(1.0, mean))
         variance = self._variance(eta)
-        if spec.epsilon is not None:
-            budget = spec.epsilon, spec.delta
-            least = sampled_variance(BOUND, self.model.size, rate, steps, budget)
-            variance = max(variance, least)
+        if self.gradients.variance is not None:
+            variance = max(variance, self.gradients.variance)
         # The noise is a whole number of squared units, and eta is what it stands for.
         self.eta = 2 * (float(rate) * NOISE * BOUND / spec.norm) ** 2 / float(variance)
-        self.gradients = NoisyGradients(self.model, spec.norm, variance, self._source)
+        self.gradients = replace(self.gradients, variance=variance)
 
     def _variance(self, eta: float) -> Fraction:
         sigma = math.sqrt(2 / eta) * float(self._rate) * NOISE / self._spec.norm
         return Fraction(max(4, math.ceil((sigma * BOUND) ** 2)))
-
-    @property
-    def certificate(self) -> SampledSums:
-        """Return all steps."""
-        variance = self.gradients.variance
-        assert variance is not None
-        return SampledSums(NoisySum(BOUND, variance, self.model.size), self._rate, self.steps)
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """Return (epsilon, delta) of one event."""
-        delta = self._spec.delta
-        return Guarantee(self.certificate.epsilon(delta), float(delta))
 
     def train(self, events: Events, progress: Callable[[int], None]) -> None:
         """Walk; the last state is the draw. The mean stays at the middle: biases hold it."""

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.kernels.retrieval import qolsh, short_codes
-from stream_app.models.retrieval.codes.base import Codes, Frame, FrameCoder, draw_frame
+from stream_app.models.retrieval.frame_codes import Codes, Frame, FrameCoder, draw_frame
 
 __all__ = ["Codes", "Encoder", "Frame", "draw_frame"]
 

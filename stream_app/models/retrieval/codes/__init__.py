@@ -1,1 +1,0 @@
-"""Codes of directions as bits: what every coder does with frames."""
