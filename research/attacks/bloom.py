@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from research.attacks.decoder import Chains, SlotRun, started
 from research.attacks.knowledge import Knowledge
+from research.kernels import bloom_chains
 from stream_app.privacy.profiles.blip import Blip
 from stream_app.privacy.profiles.codebook import positions
 
@@ -66,8 +67,6 @@ class BloomDecoder:
         random: np.random.Generator,
     ) -> NDArray[np.float64]:
         """Return P(j in P | released) of every item by the chain over bits, (n,)."""
-        from research.kernels import bloom_chains  # needs numba, a reader need not
-
         inside = np.zeros(len(odds), np.uint8)
         covers = np.zeros(self._mechanism.length, np.int32)
         totals = np.zeros((2, len(odds)))
@@ -86,8 +85,6 @@ class BloomDecoder:
         random: np.random.Generator,
     ) -> NDArray[np.float64]:
         """Return P(j in P | released) of the pool's items by the chain over slots, (pool,)."""
-        from research.kernels import bloom_chains  # needs numba, a reader need not
-
         mechanism, items = self._mechanism, self.knowledge.catalogue[run.pool]
         places, starts = positions(items, mechanism.hashes, mechanism.length)
         slots, inside = started(run, random), np.zeros(len(items), np.uint8)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from research.attacks.decoder import Chains, SlotRun, started
 from research.attacks.knowledge import Knowledge
+from research.kernels import projection_chains
 from stream_app.privacy.profiles.codebook import signs
 from stream_app.privacy.profiles.jlt import Jlt
 
@@ -72,8 +73,6 @@ class ProjectionDecoder:
         random: np.random.Generator,
     ) -> NDArray[np.float64]:
         """Return P(j in P | released) of every item by the chain over bits, (n,)."""
-        from research.kernels import projection_chains  # needs numba, a reader need not
-
         along, inside = self._along(released), np.zeros(len(odds), np.uint8)
         totals = np.zeros((2, len(odds)))
         for kept, sweeps in enumerate((chains.burn_sweeps, chains.sweeps)):
@@ -91,8 +90,6 @@ class ProjectionDecoder:
         random: np.random.Generator,
     ) -> NDArray[np.float64]:
         """Return P(j in P | released) of the pool's items by the chain over slots, (pool,)."""
-        from research.kernels import projection_chains  # needs numba, a reader need not
-
         gram = np.ascontiguousarray(self._gram[np.ix_(run.pool, run.pool)])
         slots, inside = started(run, random), np.zeros(len(run.pool), np.uint8)
         inside[slots[slots >= 0]] = 1

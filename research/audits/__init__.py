@@ -1,7 +1,7 @@
 """White-box audits of noise that is added in one place: what an attacker who knows all else sees.
 
     likelihood     the attacker's statistic, and what theory gives for it
-    bounds         from statistics of both worlds to a lower bound of epsilon
+    bounds         from statistics of both worlds to a lower bound of epsilon; findings
     noise_law      the noise itself against its exact law
     campaign_run   one campaign through devices' and parties' own code, with one person or without
     campaign       many of them, judged

@@ -33,6 +33,15 @@ _HALVINGS = 60
 
 
 @dataclass(frozen=True)
+class Finding:
+    """A claim of an audit; `holds`: it was not shown to be false by what was measured."""
+
+    claim: str
+    holds: bool
+    measured: str
+
+
+@dataclass(frozen=True)
 class Bounds:
     """Lower bounds of epsilon at a delta and of mu, and an estimate of mu without its error."""
 

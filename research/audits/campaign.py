@@ -19,8 +19,8 @@ from nacl import bindings
 from numpy.typing import NDArray
 
 from research.audits import bounds, likelihood
+from research.audits.bounds import Finding
 from research.audits.campaign_run import Code, MakeKeys, Run, Seen
-from research.audits.findings import Finding
 from research.audits.noise_law import P_VALUE, NoiseLaw
 from stream_app.aggregation.keys import PartyKeys, Role
 from stream_app.campaigns.plan import Campaign, Stage

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from research.audits import bounds, likelihood
+from research.audits.bounds import Finding
 from research.audits.event_runs import EventRun, EventSubject, Integers, Noised
-from research.audits.findings import Finding
 from research.audits.noise_law import P_VALUE, NoiseLaw
 from research.trainers import build_trainer
 from research.trainers.cell_model import CellModel

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from numba import njit
 
-from research.kernels.choice import choose
+from research.kernels.bloom_chains import choose
 from stream_app.kernels.machine.exponentials import exponential
 
 

@@ -2,8 +2,7 @@
 
 figures   every figure that can be computed, by id
 sources   the data they need, found in a folder or generated
-drawing   one figure as a picture
-report    one figure as tables
+report    one figure as tables and as a picture
 """
 
 from __future__ import annotations
@@ -89,8 +88,7 @@ def reproduce(
 
 def _one(asked: Reproducible, sources: Sources, output: Path) -> None:
     """Compute, print and write one figure."""
-    from research.commands.reproduce.drawing import draw
-    from research.commands.reproduce.report import show
+    from research.commands.reproduce.report import draw, show
 
     used, sources.generated = sources.used, False
     used.clear()

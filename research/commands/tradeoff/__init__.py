@@ -124,8 +124,7 @@ def tradeoff(
 
 
 def _options(epsilons: str, model: str, factors: int, scope: int, seed: int) -> TradeoffOptions:
-    from research.commands.tradeoff.measure import TradeoffOptions
-    from research.commands.tradeoff.sizes import check_sizes
+    from research.commands.tradeoff.measure import TradeoffOptions, check_sizes
     from stream_app.privacy import registry
 
     texts = [text.strip() for text in epsilons.split(",") if text.strip()]

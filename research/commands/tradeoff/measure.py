@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 from murmurec.ratings import item_keys, user_keys
 from producers.datasets.load import Dataset
 from stream_app import evaluation
+from stream_app.errors import UsageError
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.factory import build
+from stream_app.models.factorization.factory import LEARNERS, build
 from stream_app.models.factorization.learner import Learner, LearnerSpec
 from stream_app.models.factorization.presence_rates import PresenceRates
 from stream_app.privacy import registry
@@ -216,3 +217,15 @@ def _sigma(epsilons: Sequence[Fraction]) -> Iterator[dict[str, float]]:
             "paper": float(lemma_variance(epsilon, DELTA)) ** 0.5,
             "analytic": float(analytic_variance(epsilon, DELTA)) ** 0.5,
         }
+
+
+def check_sizes(model: str, factors: int, scope: int, seed: int) -> None:
+    """Raise UsageError for a parameter of either figure that is out of range."""
+    if model not in LEARNERS:
+        raise UsageError(f"--model {model[:40]}: choose one of {', '.join(LEARNERS)}")
+    if not 1 <= factors <= 256:
+        raise UsageError(f"--factors {factors}: 1 to 256")
+    if scope < 1:
+        raise UsageError(f"--scope {scope}: at least 1 item")
+    if not 0 <= seed < 2**63:
+        raise UsageError(f"--seed {seed}: give a number from 0 to 2^63-1")

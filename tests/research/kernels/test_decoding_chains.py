@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from research.kernels import bloom_chains, projection_chains
-from research.kernels.choice import choose
+from research.kernels.bloom_chains import choose
 from stream_app.privacy.profiles.blip import Blip
 from stream_app.privacy.profiles.codebook import positions, signs
 from stream_app.privacy.profiles.jlt import Jlt

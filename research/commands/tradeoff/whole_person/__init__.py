@@ -5,8 +5,7 @@ measure    both panels over all splits
 errors     RMSE of predicted ratings
 lists      nDCG@10 of lists
 figure     both panels as a picture
-summary    the same as tables
-command    options, files, progress
+command    options, tables, files, progress
 """
 
 from research.commands.tradeoff.whole_person.command import asked, run

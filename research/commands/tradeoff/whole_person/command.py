@@ -1,4 +1,4 @@
-"""From the options of the command to its files."""
+"""From the options of the command to its tables and files."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from typing import Any
 from producers.datasets.descriptions import metadata_of
 from producers.datasets.load import load
 from producers.scale import Scale
-from research.commands.tradeoff.sizes import check_sizes
+from research.commands.tradeoff.measure import check_sizes
 from research.commands.tradeoff.whole_person.figure import draw
 from research.commands.tradeoff.whole_person.measure import measure
 from research.commands.tradeoff.whole_person.points import QUICK, Grid, WholePersonOptions
-from research.commands.tradeoff.whole_person.summary import show
 from stream_app.cli import output
 from stream_app.cli.options import writable
 from stream_app.errors import UsageError, UserError
@@ -22,6 +21,11 @@ from stream_app.evaluation.campaigns import LARGEST_SCOPE
 
 MOST_SPLITS = 100
 _FEW_FACTORS = 8
+_TITLES = {
+    "errors": "RMSE of predicted ratings ({scale}) by the epsilon of a whole person",
+    "lists": "nDCG@10 of lists by the epsilon of a whole person",
+}
+_PANEL_OF = {"popular": "lists", "EASE": "lists"}
 
 
 def asked(
@@ -55,9 +59,35 @@ def run(file: Path, scale: Scale | None, options: WholePersonOptions, places: li
             found = measure(ratings, options, advance)
     except ValueError as error:
         raise UserError(str(error)) from None
-    show(found)
+    _show(found)
     _write(found, places)
     output.say(f"written to {', '.join(map(str, places))}")
+
+
+def _show(found: dict[str, Any]) -> None:
+    """Print a table for each panel, and the figures to compare with."""
+    for panel, title in _TITLES.items():
+        rows = [row for row in found["points"] if row["panel"] == panel]
+        output.table(
+            ("mechanism", "epsilon", "measured", "spent on"),
+            [
+                (
+                    f"{row['family']}{', ' if row['variant'] else ''}{row['variant']}",
+                    f"{row['person_epsilon']:.3g}",
+                    f"{row['value']:.3f}",
+                    row["spent"],
+                )
+                for row in rows
+            ],
+            title=title.format(scale=found["scale"]),
+        )
+        for name, value in found["references"].items():
+            if _PANEL_OF.get(name, "errors") == panel:
+                output.say(f"{name}: {value:.3f}")
+    output.say(
+        f"epsilon at delta {found['delta']:g}, all reports of a person composed exactly; rr and "
+        "partition leave public which items were rated"
+    )
 
 
 def _write(found: dict[str, Any], places: list[Path]) -> None:
