@@ -41,7 +41,7 @@ What an account is, and what a person's budget holds: `producers.person`.
 
 from producers.journal.budget import Debit, Limits, debit
 from producers.journal.journal import OUTBOX_BYTES, Journal
-from producers.journal.records import DatasetProgress
+from producers.journal.progress import DatasetProgress
 from producers.journal.release import enrolled
 from producers.journal.replay import JournalView, read_journal, read_key
 from producers.journal.request import Message, Request

@@ -14,15 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from producers.journal.budget import CLOCK_EPOCHS, Limits
+from producers.journal.progress import DatasetProgress
 from producers.journal.records import (
     Accounts,
     Commit,
-    DatasetProgress,
     Enrolments,
     KeyColumns,
     RowIndex,
     Texts,
     column,
+    devices_of,
     key_columns_of,
     numbers,
 )
@@ -30,7 +31,6 @@ from producers.person.account import Account, merge_sorted
 from producers.person.enrolment import ATTO, NANO, Enrolment, PersonBudget
 from producers.person.reports import Used
 from stream_app.errors import UserError
-from stream_app.wire import DEVICE_BYTES
 
 _NONE = np.zeros(0, np.uint64)
 _SMALL = 4096  # keys: a shorter column is copied out of its record
@@ -112,7 +112,7 @@ class BudgetState:
         elif commit.replay is not None:
             self.replays[commit.replay.digest] = commit.replay
         texts, columns = commit.texts, key_columns_of(commit)
-        shared = len(columns) < len(commit.devices) // DEVICE_BYTES
+        shared = len(columns) < len(commit.scopes)
         merged: dict[tuple[int, int], tuple[NDArray[np.uint64], NDArray[np.uint64]]] = {}
         rows = zip(
             commit.scopes,
@@ -128,9 +128,9 @@ class BudgetState:
             numbers(commit.again, "<u4") or [0] * len(commit.scopes),
             strict=True,
         )
-        for i, row in enumerate(rows):
+        for device, row in zip(devices_of(commit), rows, strict=True):
             scope, kind, topic, named, nano, atto, reports, place, messages, seq, again = row
-            account = self._account(commit.devices[i * DEVICE_BYTES : (i + 1) * DEVICE_BYTES])
+            account = self._account(device)
             account.seqs[texts[topic]] = seq + messages - 1
             name, mechanism = texts[scope], "" if named is None else texts[named]
             account.spend((self.epoch, texts[kind], name, mechanism), nano, atto, reports, again)
@@ -156,6 +156,7 @@ class BudgetState:
         self.campaign_scope = record.campaign_scope or self.campaign_scope
         budgets: dict[tuple[int, int, int, int], PersonBudget] = {}
         rows = zip(
+            devices_of(record),
             numbers(record.epochs, "<u4"),
             numbers(record.nanos, "<u8"),
             numbers(record.attos, "<u8"),
@@ -165,8 +166,7 @@ class BudgetState:
             numbers(record.withdrawn, "<u4"),
             strict=True,
         )
-        for i, (epoch, nano, atto, window, plan, simulated, withdrawn) in enumerate(rows):
-            device = record.devices[i * DEVICE_BYTES : (i + 1) * DEVICE_BYTES]
+        for device, epoch, nano, atto, window, plan, simulated, withdrawn in rows:
             terms = nano, atto, window, plan
             if terms not in budgets:
                 budgets[terms] = _budget(nano, atto, window, record.texts[plan])
@@ -175,10 +175,9 @@ class BudgetState:
             )
 
     def _account(self, device: bytes) -> Account:
-        account = self.accounts.get(device)
-        if account is None:
-            account = self.accounts[device] = Account()
-        return account
+        if device not in self.accounts:
+            self.accounts[device] = Account()
+        return self.accounts[device]
 
     # --- a compacted file -------------------------------------------------------------------------
 
@@ -225,12 +224,8 @@ class BudgetState:
         state = cls(record.epoch, record.next)
         state.replays = {replay.digest: replay for replay in record.replays if _keyed(replay)}
         state.unkeyed = len(state.replays) < len(record.replays)
-        names = [
-            record.devices[i : i + DEVICE_BYTES]
-            for i in range(0, len(record.devices), DEVICE_BYTES)
-        ]
-        accounts = [Account() for _ in names]
-        state.accounts = dict(zip(names, accounts, strict=True))
+        state.accounts = {device: Account() for device in devices_of(record)}
+        accounts = list(state.accounts.values())
         texts, columns = record.texts, key_columns_of(record)
         for i, name, seq in _rows(record.seqs_of, (record.seqs, "<u8")):
             accounts[i].seqs[texts[name]] = seq

@@ -25,16 +25,15 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from producers.journal.account_book import BudgetState, enrolments_record
+from producers.journal.account_book import enrolments_record
 from producers.journal.append_log import Log
 from producers.journal.budget import Limits
 from producers.journal.disk import Disk
 from producers.journal.frames import HEADER_BYTES, Kind
-from producers.journal.outbox import Outbox
-from producers.journal.progress import resumed
-from producers.journal.records import Acks, DatasetProgress, column, encode
+from producers.journal.progress import DatasetProgress, resumed
+from producers.journal.records import Acks, column, encode
 from producers.journal.release import ReleaseSampler, commit_record, debits_of
-from producers.journal.replay import apply_frame
+from producers.journal.replay import replayed
 from producers.journal.request import Message, Request
 from producers.ownership import Owner
 from producers.person.account import Spent, report_counts
@@ -68,13 +67,10 @@ class Journal:
         self._owner = Owner("device journal")
         self._closed = self._torn = False
         self._acks: list[int] = []
-        self._state, self._outbox = BudgetState(), Outbox()
+        self._state, self._outbox = replayed(log.frames, log.path)
         # The size right after the last compaction; the next one is due when the file has doubled.
-        self._compacted = HEADER_BYTES
-        for frame in log.frames:
-            self._state = apply_frame(frame, self._state, self._outbox, log.path)
-            if frame.kind in (Kind.ACCOUNTS, Kind.PENDING):
-                self._compacted = frame.position + len(frame.body)
+        whole = [each for each in log.frames if each.kind in (Kind.ACCOUNTS, Kind.PENDING)]
+        self._compacted = whole[-1].position + len(whole[-1].body) if whole else HEADER_BYTES
         log.frames = ()
         if test and self._state.accounts and not self._state.test:
             raise UserError(

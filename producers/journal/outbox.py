@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from producers.journal.records import Commit, Pending, Texts, column, numbers
+from producers.journal.records import Commit, Pending, Texts, column, devices_of, numbers
 from producers.journal.request import Message
-from stream_app.wire import DEVICE_BYTES
 
 
 class Outbox:
@@ -59,31 +58,25 @@ def messages_of(record: Commit | Pending) -> Iterator[Message]:
     for (number, device, seq, topic), size in zip(
         names, numbers(record.value_sizes, "<u4"), strict=True
     ):
-        yield Message(number, device, seq, topic, record.values[start : start + size])
+        value = record.values[start : start + size]
+        yield Message(number, device, seq, record.texts[topic], value)
         start += size
 
 
-_Names = Iterator[tuple[int, bytes, int, str]]
+_Names = Iterator[tuple[int, bytes, int, int]]  # number, device, seq, place of the topic
 
 
 def _names_in(commit: Commit) -> _Names:
     number = commit.first
-    rows = zip(
-        commit.topics, numbers(commit.messages, "<u4"), numbers(commit.seqs, "<u8"), strict=True
-    )
-    for i, (topic, messages, seq) in enumerate(rows):
-        device = commit.devices[i * DEVICE_BYTES : (i + 1) * DEVICE_BYTES]
+    columns = numbers(commit.messages, "<u4"), numbers(commit.seqs, "<u8")
+    for device, topic, messages, seq in zip(
+        devices_of(commit), commit.topics, *columns, strict=True
+    ):
         for part in range(messages):
-            yield number, device, seq + part, commit.texts[topic]
+            yield number, device, seq + part, topic
             number += 1
 
 
 def _names(record: Pending) -> _Names:
-    for i, number in enumerate(numbers(record.numbers, "<u8")):
-        device = record.devices[i * DEVICE_BYTES : (i + 1) * DEVICE_BYTES]
-        yield (
-            number,
-            device,
-            numbers(record.seqs[8 * i : 8 * i + 8], "<u8")[0],
-            record.texts[record.topics[i]],
-        )
+    columns = numbers(record.seqs, "<u8"), record.topics
+    return zip(numbers(record.numbers, "<u8"), devices_of(record), *columns, strict=True)

@@ -1,9 +1,26 @@
-"""Where the publication of a data set continues: after the last recorded row, or at row 0."""
+"""The progress of a data set: publication continues after the last recorded row, or at row 0."""
 
 from __future__ import annotations
 
-from producers.journal.records import DatasetProgress
+import msgspec
+
 from stream_app.errors import FinishedBefore, UserError
+
+
+class DatasetProgress(msgspec.Struct, array_like=True, frozen=True):
+    """Progress in a data set: rows 0 .. reserved-1 of `total` are recorded; `begun` counts starts.
+
+    `republish`: this start publishes again what was published before.
+    `over`: rows that exceeded the budget; a later run may publish them.
+    """
+
+    digest: bytes
+    mechanism: str
+    reserved: int
+    total: int
+    begun: int
+    republish: bool
+    over: int = 0
 
 
 def resumed(known: DatasetProgress | None, start: DatasetProgress) -> DatasetProgress:
@@ -15,7 +32,7 @@ def resumed(known: DatasetProgress | None, start: DatasetProgress) -> DatasetPro
     """
     if known is None:
         return start
-    again = _start(start, known.begun + 1)
+    again = msgspec.structs.replace(start, begun=known.begun + 1)
     if start.republish:
         return again
     if known.reserved >= start.total and not known.over:
@@ -31,7 +48,3 @@ def resumed(known: DatasetProgress | None, start: DatasetProgress) -> DatasetPro
             "--republish"
         )
     return again if known.reserved >= start.total else known
-
-
-def _start(start: DatasetProgress, begun: int) -> DatasetProgress:
-    return DatasetProgress(start.digest, start.mechanism, 0, start.total, begun, start.republish)

@@ -26,21 +26,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-
-class DatasetProgress(msgspec.Struct, array_like=True, frozen=True):
-    """Progress in a data set: rows 0 .. reserved-1 of `total` are recorded; `begun` counts starts.
-
-    `republish`: this start publishes again what was published before.
-    `over`: rows that exceeded the budget; a later run may publish them.
-    """
-
-    digest: bytes
-    mechanism: str
-    reserved: int
-    total: int
-    begun: int
-    republish: bool
-    over: int = 0
+from producers.journal.progress import DatasetProgress
+from stream_app.wire import DEVICE_BYTES
 
 
 class Commit(msgspec.Struct, array_like=True, gc=False):
@@ -153,6 +140,12 @@ def numbers(data: bytes, kind: str) -> list[int]:
     """Return a column as Python integers."""
     found: list[int] = np.frombuffer(data, kind).tolist()
     return found
+
+
+def devices_of(record: Commit | Pending | Accounts | Enrolments) -> list[bytes]:
+    """Return the device of each row of a record."""
+    data = record.devices
+    return [data[i : i + DEVICE_BYTES] for i in range(0, len(data), DEVICE_BYTES)]
 
 
 class Texts:

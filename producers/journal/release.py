@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from producers.journal.account_book import BudgetState
 from producers.journal.budget import Debit, Limits, debit
-from producers.journal.records import Commit, DatasetProgress, KeyColumns, Texts, column
+from producers.journal.progress import DatasetProgress
+from producers.journal.records import Commit, KeyColumns, Texts, column
 from producers.journal.request import Drawing, Message, Request
 from producers.person.account import report_counts
 from producers.person.enrolment import ADAPTIVE, Enrolment, PersonBudget

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,7 +23,15 @@ from producers.journal.records import (
 from stream_app.errors import UserError
 
 
-def apply_frame(frame: Frame, state: BudgetState, outbox: Outbox, path: Path) -> BudgetState:
+def replayed(frames: Sequence[Frame], path: Path) -> tuple[BudgetState, Outbox]:
+    """Return the budget state and the pending messages after these frames of the file at `path`."""
+    state, outbox = BudgetState(), Outbox()
+    for frame in frames:
+        state = _apply(frame, state, outbox, path)
+    return state, outbox
+
+
+def _apply(frame: Frame, state: BudgetState, outbox: Outbox, path: Path) -> BudgetState:
     """Return the budget state after a frame; its messages are added to or removed from `outbox`."""
     try:
         if frame.kind is Kind.ACCOUNTS:
@@ -71,9 +80,7 @@ def read_journal(path: Path | str) -> JournalView:
             "give another path (--journal)"
         )
     scanned = scan_or_refuse(data, path)
-    state, outbox = BudgetState(), Outbox()
-    for frame in scanned.frames:
-        state = apply_frame(frame, state, outbox, path)
+    state, outbox = replayed(scanned.frames, path)
     return JournalView(scanned.key, state, len(outbox))
 
 

@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 from producers.journal import BudgetExhausted, Enrolment, Journal, Message, PersonBudget, Request
-from producers.journal.account_book import BudgetState, enrolments_record
+from producers.journal.account_book import enrolments_record
 from producers.journal.frames import Kind, scan
 from producers.journal.outbox import Outbox
 from producers.journal.records import encode
 from producers.journal.release import commit_record, debits_of
-from producers.journal.replay import apply_frame
+from producers.journal.replay import replayed
 from producers.person.changes import raising
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.ticket import admitted
@@ -131,9 +131,8 @@ def books(names: Any) -> Known:
 
 @cache
 def book_of(data: bytes) -> Known:
-    book, outbox, frames = BudgetState(), Outbox(), scan(data).frames if data else ()
-    for frame in frames:
-        book = apply_frame(frame, book, outbox, PATH)
+    frames = scan(data).frames if data else ()
+    book, _ = replayed(frames, PATH)
     nano = sum(account.total()[0] for account in book.accounts.values())
     waiting = any(frame.kind is Kind.PENDING for frame in frames)
     known = book.enrolment(WHO)
