@@ -7,7 +7,6 @@ from aiohttp import web
 from stream_app.gateway import probes, static_files
 from stream_app.gateway.asking import views
 from stream_app.gateway.context import Gateway, GatewaySettings
-from stream_app.gateway.contract import views as contract
 from stream_app.gateway.headers import Origins
 from stream_app.gateway.intake import reports
 from stream_app.gateway.readiness import watching
@@ -27,7 +26,6 @@ ATTACHED = (
     demo_side.attach,
     stream.attach,
     static_files.attach,
-    contract.attach,
 )
 
 

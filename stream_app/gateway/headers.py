@@ -12,9 +12,8 @@ from aiohttp import web
 
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-POLICY = "Content-Security-Policy"
 SECURITY = {
-    POLICY: "default-src 'self'; img-src 'self' data:; base-uri 'none'; "
+    "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'; object-src 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -46,9 +45,7 @@ class Origins:
     async def added(self, request: web.Request, response: web.StreamResponse) -> None:
         """Add the headers of every reply; a signal of aiohttp, before the reply begins."""
         headers = response.headers
-        policy = headers.get(POLICY, SECURITY[POLICY])  # a page may have one of its own
         headers.update(SECURITY)
-        headers[POLICY] = policy
         headers.setdefault("Cache-Control", "no-store")
         for name, value in self.headers(request.headers.get("Origin")).items():
             if name == "Vary" and "Vary" in headers:

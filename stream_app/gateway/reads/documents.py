@@ -47,15 +47,17 @@ class Document:
             "ETag": f'"{self.digest}{_GZIP if packed else ""}"',
             "Cache-Control": "no-cache",
             "Vary": "Accept-Encoding",
+            "Content-Type": self.content_type,
         }
         # Tags up to the first that is none are compared, weakly; `*` stands for any document.
         for tag in request.if_none_match or ():
             if tag.value in ("*", self.digest, self.digest + _GZIP):
+                del headers["Content-Type"]
                 return web.Response(status=304, headers=headers)
         if packed:
             headers["Content-Encoding"] = "gzip"
         body = self.packed if packed else self.plain
-        return web.Response(body=body, content_type=self.content_type, headers=headers)
+        return web.Response(body=body, headers=headers)
 
 
 def nothing_yet() -> web.Response:

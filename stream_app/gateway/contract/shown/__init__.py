@@ -1,1 +1,0 @@
-"""/docs: the contract as one page for people, made on the server, without scripts."""
