@@ -1,19 +1,20 @@
 """The dashboard as a table; run as `python deploy/boards.py` it writes the JSON that Grafana loads.
 
     row    a heading; its panels follow in three columns
-    panel  title, unit, one expression per curve, and whether it may be empty on a healthy worker
+    panel  title, unit, text, a legend and an expression for each curve, and whether it may be
+           empty on a healthy worker
 
 Classic dashboard JSON (schema 39): Grafana 10 to 13 load it. Expressions take two variables,
 `$instance` (one process or all; every worker is a replica) and `$__rate_interval`. Gauges of the
-state are equal on all replicas at the same cut, so only counters of separate work are summed. The
-file is long because it is one table.
+state are equal on all replicas at the same cut, so only counters of separate work are summed.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,6 @@ from typing import Any
 FOLDER = Path(__file__).parent / "grafana" / "dashboards"
 COLUMNS, WIDTH, HEIGHT = 3, 8, 8
 DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
-ME = '{instance=~"$instance"}'
 
 
 @dataclass(frozen=True)
@@ -60,58 +60,42 @@ class Board:
         return FOLDER / f"{self.uid.removeprefix('murmurec-')}.json"
 
 
-def _with(label: str, value: str) -> str:
-    """Return a selector of one label's value that also restricts the instance."""
-    return f'{{instance=~"$instance",{label}="{value}"}}'
+def _expression(text: str) -> str:
+    """Return an expression of the table in PromQL.
+
+    @NAME, @NAME{LABELS}    the metric of the chosen processes
+    ~                       over the rate interval
+    p99(NAME, LABEL)        a quantile of a histogram over all of them, by a label or by none
+    """
+    quantile = r"histogram_quantile(0.\1, sum by (le\3) (rate(@\2_bucket~)))"
+    text = re.sub(r"p(\d\d)\((\w+)((?:, \w+)?)\)", quantile, text).replace("(0.50,", "(0.5,")
+    text = re.sub(r"@(\w+)\{", r'murmurec_\1{instance=~"$instance",', text)
+    text = re.sub(r"@(\w+)", r'murmurec_\1{instance=~"$instance"}', text)
+    return text.replace("~)", "[$__rate_interval])")
 
 
-RECENT, ALL = _with("window", "recent"), _with("window", "all")
-SERVED, POPULAR = _with("list", "served"), _with("list", "popular")
-
-
-def _rate(name: str, label: str) -> str:
-    """Return the rate of a counter by one label, the maximum over the replicas."""
-    return f"max by ({label}) (rate(murmurec_{name}{ME}[$__rate_interval]))"
-
-
-def _quantile(share: float, name: str, labels: str = "") -> str:
-    by = f"le, {labels}" if labels else "le"
-    buckets = f"rate(murmurec_{name}_bucket{ME}[$__rate_interval])"
-    return f"histogram_quantile({share}, sum by ({by}) ({buckets}))"
+def _panel(title: str, unit: str, about: str, *curves: str, **more: Any) -> Callable[[str], Panel]:
+    """Return a panel for its row; a curve is `legend | expression`."""
+    drawn = tuple(
+        Curve(_expression(expression), legend)
+        for legend, _, expression in (curve.partition(" | ") for curve in curves)
+    )
+    return lambda row: Panel(row, title, unit, drawn, about, **more)
 
 
 QUALITY = "How well it predicts, and how much it leaks"
-STREAM = "The stream"
-QUERIES = "Queries"
-STATE = "The state"
-GATEWAYS = "Gateways"
-
-OVERVIEW = Board(
-    "murmurec-overview",
-    "murmurec: overview",
-    "Accuracy and leakage side by side, then the stream, the queries, the state and the gateways.",
-    (
-        Panel(
-            QUALITY,
-            "Prediction error, recent events",
-            "suffix: stars",
-            (
-                Curve(f"murmurec_prediction_rmse{RECENT}", "model, {{kind}}"),
-                Curve(f"murmurec_prediction_rmse_baseline{ME}", "item means, {{kind}}"),
-            ),
+# One table: a panel is its head, its text and its curves.
+# fmt: off
+_ROWS: dict[str, tuple[Callable[[str], Panel], ...]] = {
+    QUALITY: (
+        _panel("Prediction error, recent events", "suffix: stars",
             "Prequential RMSE. Debiased: the error on the true ratings, which the server never "
             "sees, estimated through the mechanism's exact channel; empty while there are too few "
             "events. Reported: the error on the sanitized reports, mostly their noise. A model "
             "below the item means has learned personal taste.",
-        ),
-        Panel(
-            QUALITY,
-            "Leakage",
-            "suffix: nats",
-            (
-                Curve(f"murmurec_leakage_kl_nats{ME}", "the model: KL, learned against held-out"),
-                Curve(f"murmurec_report_information_nats{ME}", "one report: {{mechanism}}"),
-            ),
+            'model, {{kind}} | @prediction_rmse{window="recent"}',
+            "item means, {{kind}} | @prediction_rmse_baseline"),
+        _panel("Leakage", "suffix: nats",
             "Two different things. One report: what a reader of the topic learns about the rating "
             "behind it, the mutual information of the mechanism's channel under the prior stated "
             "in PRIVACY.md (0.43 for rr:5:2); a mean, while epsilon bounds the worst case. The "
@@ -119,509 +103,220 @@ OVERVIEW = Board(
             "ratings, what learning adds to that. A measurement of an average, not a bound: a low "
             "value proves nothing about one person, and nothing about the reports. About 0.0005 "
             "is the floor of the measurement itself.",
-        ),
-        Panel(
-            QUALITY,
-            "Claimed epsilon per rating",
-            "none",
-            (Curve(f"murmurec_epsilon_claimed{ME}", "{{mechanism}}, {{adjacency}}"),),
+            "the model: KL, learned against held-out | @leakage_kl_nats",
+            "one report: {{mechanism}} | @report_information_nats"),
+        _panel("Claimed epsilon per rating", "none",
             "The epsilon per rating of each allowed mechanism. The ratings of one person add up: "
             "100 ratings at epsilon 2 cost 200. +Inf: no protection is claimed.",
-            kind="stat",
-        ),
-        Panel(
-            QUALITY,
-            "Prediction error, all events",
-            "suffix: stars",
-            (Curve(f"murmurec_prediction_rmse{ALL}", "model, {{kind}}"),),
+            "{{mechanism}}, {{adjacency}} | @epsilon_claimed", kind="stat"),
+        _panel("Prediction error, all events", "suffix: stars",
             "The same error over all events since this worker started to read the log.",
-        ),
-        Panel(
-            QUALITY,
-            "nDCG@10 of later visits: served list, popular items",
-            "none",
-            (
-                Curve(f"max(murmurec_list_ndcg_ratio{SERVED})", "the served list"),
-                Curve(f"max(murmurec_list_ndcg_ratio{POPULAR})", "the floor: popular items"),
-            ),
+            'model, {{kind}} | @prediction_rmse{window="all"}'),
+        _panel("nDCG@10 of later visits: served list, popular items", "none",
             "The list of a user as it was at a visit, scored against what the user likes at a "
             "later one, on a sample, beside the most popular items. Absent: no second visits, or "
             "presence protected.",
-            may_be_empty=True,
-        ),
-        Panel(
-            QUALITY,
-            "What lists are made from",
-            "none",
-            (Curve(f"murmurec_list_method{ME} == 1", "{{method}}, {{instance}}"),),
+            'the served list | max(@list_ndcg_ratio{list="served"})',
+            'the floor: popular items | max(@list_ndcg_ratio{list="popular"})', may_be_empty=True),
+        _panel("What lists are made from", "none",
             "Learned weights serve while they are better on later visits, beyond three standard "
             "errors; else links and popularity by their default weights.",
-            may_be_empty=True,
-            kind="stat",
-        ),
-        Panel(
-            QUALITY,
-            "Devices that lists are measured on",
-            "none",
-            (Curve(f"murmurec_list_devices{ME}", "{{instance}}"),),
+            "{{method}}, {{instance}} | @list_method == 1", kind="stat", may_be_empty=True),
+        _panel("Devices that lists are measured on", "none",
             "Devices with a later visit, at most 1,000, of the newest visits.",
-        ),
-        Panel(
-            QUALITY,
-            "Log-loss of reports without a debiased error",
-            "suffix: nats",
-            (
-                Curve(f"murmurec_log_loss_nats{RECENT}", "{{predictor}}, recent"),
-                Curve(f"murmurec_log_loss_nats{ALL}", "{{predictor}}, all"),
-            ),
+            "{{instance}} | @list_devices"),
+        _panel("Log-loss of reports without a debiased error", "suffix: nats",
             "-ln of the predicted probability of each report, for mechanisms whose channel has no "
             "inverse (a partition of the levels, one bit). blank: every level equally likely, for "
             "likes the item's share. Both curves are mostly the channel's own noise; their "
             "distance measures the taste that the model has learned. Empty where every mechanism "
             "has a debiased error.",
-        ),
-        Panel(
-            QUALITY,
-            "Clipped updates",
-            "percentunit",
-            (
-                Curve(
-                    f"max(rate(murmurec_update_clipped_total{ME}[$__rate_interval])) / "
-                    f"max(sum by (instance) (rate(murmurec_ratings_total{ME}[$__rate_interval])))",
-                    "share of the ratings",
-                ),
-            ),
+            '{{predictor}}, recent | @log_loss_nats{window="recent"}',
+            '{{predictor}}, all | @log_loss_nats{window="all"}'),
+        _panel("Clipped updates", "percentunit",
             "Ratings refused because the squared error exceeded the threshold. The threshold "
             "bounds an error; it is not privacy. Empty while no ratings arrive.",
-        ),
-        Panel(
-            QUALITY,
-            "Clip threshold",
-            "suffix: stars²",
-            (Curve(f"murmurec_clip_threshold{ME}", "squared error"),),
+            "share of the ratings | max(rate(@update_clipped_total~)) / "
+            "max(sum by (instance) (rate(@ratings_total~)))"),
+        _panel("Clip threshold", "suffix: stars²",
             "+Inf: nothing is clipped.",
-            kind="stat",
-        ),
-        Panel(
-            QUALITY,
-            "Privacy mode",
-            "none",
-            (Curve(f"murmurec_privacy_mode_info{ME}", "{{privacy_mode}}, sums: {{campaigns}}"),),
+            "squared error | @clip_threshold", kind="stat"),
+        _panel("Privacy mode", "none",
             "local: each report that came is private by itself. none: raw ratings came, and every "
             "number on this board is then computed from them. What is allowed does not matter. "
             "sums: the mode in which campaigns sum contributions of people.",
-            kind="stat",
-        ),
-        Panel(
-            QUALITY,
-            "Campaigns",
-            "none",
-            (
-                Curve(f"murmurec_campaign_number{ME}", "number in force"),
-                Curve(f"murmurec_campaign_epsilon{ME}", "epsilon of a person"),
-                Curve(f"murmurec_campaign_stages_released{ME}", "stages released"),
-                Curve(f"murmurec_campaign_stages{ME}", "stages of the plan"),
-                Curve(f"murmurec_campaign_contributions{ME}", "contributions in the newest sum"),
-                Curve(f"murmurec_campaign_stages_aborted{ME}", "stages aborted, of all campaigns"),
-                Curve(f"murmurec_campaign_entries_ignored{ME}", "entries without effect"),
-            ),
+            "{{privacy_mode}}, sums: {{campaigns}} | @privacy_mode_info", kind="stat"),
+        _panel("Campaigns", "none",
             "Empty where privacy_mode is local, and number and epsilon before the first campaign. "
-            "A stage is aborted where too few devices contributed or an aggregator did not answer.",
-            kind="stat",
-        ),
-        Panel(
-            STREAM,
-            "Records",
-            "ops",
-            (Curve(_rate("events_total", "outcome"), "{{outcome}}"),),
+            "A stage is aborted where too few devices contributed or an aggregator did not "
+            "answer.",
+            "number in force | @campaign_number", "epsilon of a person | @campaign_epsilon",
+            "stages released | @campaign_stages_released", "stages of the plan | @campaign_stages",
+            "contributions in the newest sum | @campaign_contributions",
+            "stages aborted, of all campaigns | @campaign_stages_aborted",
+            "entries without effect | @campaign_entries_ignored", kind="stat"),
+    ),
+    "The stream": (
+        _panel("Records", "ops",
             "Records of the rating topic per second, on the fastest replica.",
-        ),
-        Panel(
-            STREAM,
-            "Ratings",
-            "ops",
-            (
-                Curve(_rate("ratings_total", "outcome"), "{{outcome}}"),
-                Curve(f"max(rate(murmurec_cells_missing_total{ME}[$__rate_interval]))", "empty"),
-            ),
+            "{{outcome}} | max by (outcome) (rate(@events_total~))"),
+        _panel("Ratings", "ops",
             "Ratings per second; a record carries one or many. Where presence is protected some "
             "ratings are fakes; empty: cells reported as missing.",
-        ),
-        Panel(
-            STREAM,
-            "Rejected records",
-            "ops",
-            (
-                Curve(_rate("rejected_total", "reason") + " > 0", "{{reason}}"),
-                Curve(
-                    f"max(rate(murmurec_seq_gaps_total{ME}[$__rate_interval])) > 0",
-                    "numbers skipped by devices",
-                ),
-            ),
+            "{{outcome}} | max by (outcome) (rate(@ratings_total~))",
+            "empty | max(rate(@cells_missing_total~))"),
+        _panel("Rejected records", "ops",
             "Empty on a healthy deployment. The topic of rejections has an entry for each record.",
-            may_be_empty=True,
-        ),
-        Panel(
-            STREAM,
-            "Profiles",
-            "ops",
-            (
-                Curve(_rate("profiles_total", "outcome") + " > 0", "{{outcome}}"),
-                Curve(_rate("profiles_rejected_total", "reason") + " > 0", "{{reason}}"),
-            ),
+            "{{reason}} | max by (reason) (rate(@rejected_total~)) > 0",
+            "numbers skipped by devices | max(rate(@seq_gaps_total~)) > 0", may_be_empty=True),
+        _panel("Profiles", "ops",
             "Records of the profile topic per second, by outcome; rejected ones by reason. Empty "
             "where profile_mechanisms is unset. removed: the device was forgotten; no_room: more "
             "devices than profiles_most.",
-            may_be_empty=True,
-        ),
-        Panel(
-            STREAM,
-            "Devices with a profile",
-            "none",
-            (Curve(f"murmurec_profile_devices{ME}", "{{instance}}"),),
+            "{{outcome}} | max by (outcome) (rate(@profiles_total~)) > 0",
+            "{{reason}} | max by (reason) (rate(@profiles_rejected_total~)) > 0",
+            may_be_empty=True),
+        _panel("Devices with a profile", "none",
             "Devices whose newest profile a worker holds, for queries for neighbours.",
-            kind="stat",
-            may_be_empty=True,
-        ),
-        Panel(
-            STREAM,
-            "Numbers used again",
-            "none",
-            (Curve(f"max(murmurec_seq_reused_records{ME})", "events"),),
+            "{{instance}} | @profile_devices", kind="stat", may_be_empty=True),
+        _panel("Numbers used again", "none",
             "Events whose number their device had given to other contents before; they are "
             "duplicates and change nothing. Any value above 0 is an alarm: a device runs with an "
             "older copy of its journal, whose budget no longer counts what it has sent, or events "
             "are forged in its name. Counted since the log began, as in /state.",
-            kind="stat",
-        ),
-        Panel(
-            STREAM,
-            "Records behind",
-            "short",
-            (Curve(f"murmurec_consumer_lag_records{ME}", "{{instance}}"),),
+            "events | max(@seq_reused_records)", kind="stat"),
+        _panel("Records behind", "short",
             "Published and not yet applied, per worker.",
-        ),
-        Panel(
-            STREAM,
-            "Seconds behind",
-            "s",
-            (
-                Curve(f"murmurec_consumer_lag_seconds{ME}", "oldest waiting, {{instance}}"),
-                Curve(
-                    f"time() - murmurec_state_cut_timestamp_seconds{ME}",
-                    "since the newest cut, {{instance}}",
-                ),
-            ),
+            "{{instance}} | @consumer_lag_records"),
+        _panel("Seconds behind", "s",
             "A cut is made only when records have arrived: age without lag means an idle stream.",
-        ),
-        Panel(
-            STREAM,
-            "Time to apply a round",
-            "s",
-            (
-                Curve(_quantile(0.5, "apply_duration_seconds"), "p50"),
-                Curve(_quantile(0.99, "apply_duration_seconds"), "p99"),
-            ),
+            "oldest waiting, {{instance}} | @consumer_lag_seconds",
+            "since the newest cut, {{instance}} | time() - @state_cut_timestamp_seconds"),
+        _panel("Time to apply a round", "s",
             "A worker that needs more than the time between two cuts (0.2 s) falls behind.",
-        ),
-        Panel(
-            STREAM,
-            "The learning thread's time",
-            "percentunit",
-            (
-                Curve(
-                    "sum by (activity) "
-                    f"(rate(murmurec_learning_thread_seconds_total{ME}[$__rate_interval]))",
-                    "{{activity}}",
-                ),
-            ),
+            "p50 | p50(apply_duration_seconds)", "p99 | p99(apply_duration_seconds)"),
+        _panel("The learning thread's time", "percentunit",
             "Share of a second spent waiting, inside compiled kernels (learning, pairs, counts) "
             "and around them. A worker that catches up should hardly wait, and be in kernels for "
             "most of the time.",
-        ),
-        Panel(
-            STREAM,
-            "Rounds",
-            "ops",
-            (Curve(f"rate(murmurec_rounds_total{ME}[$__rate_interval])", "{{instance}}"),),
+            "{{activity}} | sum by (activity) (rate(@learning_thread_seconds_total~))"),
+        _panel("Rounds", "ops",
             "Rounds applied per second, per worker; 0 while no records arrive.",
-        ),
-        Panel(
-            QUERIES,
-            "Queries",
-            "ops",
-            (
-                Curve(
-                    f"sum by (outcome) (rate(murmurec_queries_total{ME}[$__rate_interval]))",
-                    "{{outcome}}",
-                ),
-            ),
+            "{{instance}} | rate(@rounds_total~)"),
+    ),
+    "Queries": (
+        _panel("Queries", "ops",
             "Per second, over all workers.",
-        ),
-        Panel(
-            QUERIES,
-            "Time to answer",
-            "s",
-            (
-                Curve(_quantile(0.5, "query_duration_seconds", "method"), "p50, {{method}}"),
-                Curve(_quantile(0.99, "query_duration_seconds", "method"), "p99, {{method}}"),
-            ),
+            "{{outcome}} | sum by (outcome) (rate(@queries_total~))"),
+        _panel("Time to answer", "s",
             "From a query's arrival at the worker to its answer.",
-            may_be_empty=True,
-        ),
-        Panel(
-            QUERIES,
-            "Recall of the index",
-            "percentunit",
-            (Curve(f"murmurec_query_recall_ratio{ME}", "{{method}}"),),
+            "p50, {{method}} | p50(query_duration_seconds, method)",
+            "p99, {{method}} | p99(query_duration_seconds, method)", may_be_empty=True),
+        _panel("Recall of the index", "percentunit",
             "Share of the exact answer that the index found, on a sample of the queries.",
-            may_be_empty=True,
-        ),
-        Panel(
-            QUERIES,
-            "Private lists",
-            "short",
-            (
-                Curve(
-                    f"sum by (instance) (increase(murmurec_private_lists_total{ME}[1d]))",
-                    "lists, {{instance}}",
-                ),
-                Curve(
-                    f"sum by (instance) (increase(murmurec_private_list_epsilon_total{ME}[1d]))",
-                    "epsilon, {{instance}}",
-                ),
-            ),
+            "{{method}} | @query_recall_ratio", may_be_empty=True),
+        _panel("Private lists", "short",
             "In a day, of all users: how many lists, and what one device may show in all of them.",
-            may_be_empty=True,
-        ),
-        Panel(
-            STATE,
-            "Ready",
-            "none",
-            (Curve(f"murmurec_ready{ME}", "{{instance}}"),),
+            "lists, {{instance}} | sum by (instance) (increase(@private_lists_total[1d]))",
+            "epsilon, {{instance}} | sum by (instance) (increase(@private_list_epsilon_total[1d]))",
+            may_be_empty=True),
+    ),
+    "The state": (
+        _panel("Ready", "none",
             "1: queries are answered from a state that is caught up.",
-            kind="stat",
-        ),
-        Panel(
-            STATE,
-            "Cut",
-            "none",
-            (
-                Curve(f"murmurec_cut_number{ME}", "{{instance}}"),
-                Curve(f"max(murmurec_checkpoint_cut_number{ME})", "checkpoint"),
-            ),
+            "{{instance}} | @ready", kind="stat"),
+        _panel("Cut", "none",
             "At the same cut all workers hold the same state.",
-            kind="stat",
-        ),
-        Panel(
-            STATE,
-            "Age of the newest checkpoint",
-            "s",
-            (Curve(f"time() - max(murmurec_checkpoint_timestamp_seconds{ME})", "age"),),
+            "{{instance}} | @cut_number", "checkpoint | max(@checkpoint_cut_number)", kind="stat"),
+        _panel("Age of the newest checkpoint", "s",
             "A restart replays the log from the newest checkpoint. The age grows while no records "
             "arrive; while records arrive it should stay at a second or two.",
-            may_be_empty=True,
-        ),
-        Panel(
-            STATE,
-            "Checkpoints",
-            "s",
-            (
-                Curve(_quantile(0.99, "freeze_duration_seconds"), "stream paused, p99"),
-                Curve(_quantile(0.5, "checkpoint_duration_seconds"), "until durable, p50"),
-                Curve(_quantile(0.99, "checkpoint_duration_seconds"), "until durable, p99"),
-                Curve(f"max(murmurec_recovery_duration_seconds{ME})", "last recovery"),
-            ),
+            "age | time() - max(@checkpoint_timestamp_seconds)", may_be_empty=True),
+        _panel("Checkpoints", "s",
             "The stream is paused only while changed pages are copied; a thread hashes and writes "
             "them.",
-            may_be_empty=True,
-        ),
-        Panel(
-            STATE,
-            "Checkpoint traffic",
-            "Bps",
-            (
-                Curve(
-                    f"sum(rate(murmurec_checkpoint_bytes_total{ME}[$__rate_interval]))", "written"
-                ),
-            ),
+            "stream paused, p99 | p99(freeze_duration_seconds)",
+            "until durable, p50 | p50(checkpoint_duration_seconds)",
+            "until durable, p99 | p99(checkpoint_duration_seconds)",
+            "last recovery | max(@recovery_duration_seconds)", may_be_empty=True),
+        _panel("Checkpoint traffic", "Bps",
             "Changed pages that the owner of the clock writes to the compacted state topic.",
-        ),
-        Panel(
-            STATE,
-            "Replicas that differ",
-            "none",
-            (
-                Curve(f"sum(murmurec_replicas_differ_total{ME})", "cuts"),
-                Curve(f"sum(murmurec_unsealed_records_total{ME})", "records without the seal"),
-            ),
-            "Any value above 0 is an alarm: the state of a replica differed from the checkpoint at "
-            "the same cut. The replica kept evidence and reloaded; run murmurec state verify to "
-            "find the faulty worker. Records without the seal come from a writer without the "
+            "written | sum(rate(@checkpoint_bytes_total~))"),
+        _panel("Replicas that differ", "none",
+            "Any value above 0 is an alarm: the state of a replica differed from the checkpoint "
+            "at the same cut. The replica kept evidence and reloaded; run murmurec state verify "
+            "to find the faulty worker. Records without the seal come from a writer without the "
             "state secret; all but entries of campaigns are ignored.",
-            kind="stat",
-        ),
-        Panel(
-            STATE,
-            "Build",
-            "none",
-            (Curve(f"murmurec_build_info{ME}", "{{version}}, Python {{python}}, {{instance}}"),),
-            kind="stat",
-        ),
-        Panel(
-            STATE,
-            "Items and devices",
-            "short",
-            (
-                Curve(f"max(murmurec_items{ME})", "items"),
-                Curve(f"max(murmurec_devices{ME})", "devices"),
-                Curve(f"max by (method) (murmurec_index_items{ME})", "items indexed, {{method}}"),
-            ),
+            "cuts | sum(@replicas_differ_total)",
+            "records without the seal | sum(@unsealed_records_total)", kind="stat"),
+        _panel("Build", "none",
+            "",
+            "{{version}}, Python {{python}}, {{instance}} | @build_info", kind="stat"),
+        _panel("Items and devices", "short",
             "Distinct items and devices in the state.",
-        ),
-        Panel(
-            STATE,
-            "Age of the item side",
-            "s",
-            (
-                Curve(f"time() - murmurec_item_side_timestamp_seconds{ME}", "age, {{instance}}"),
-                Curve(_quantile(0.5, "item_side_derivation_seconds"), "derivation, p50"),
-                Curve(_quantile(0.99, "item_side_derivation_seconds"), "derivation, p99"),
-            ),
+            "items | max(@items)", "devices | max(@devices)",
+            "items indexed, {{method}} | max by (method) (@index_items)"),
+        _panel("Age of the item side", "s",
             "What goes together is derived again in a thread when enough ratings have arrived, so "
             "age without new ratings means an idle stream.",
-            may_be_empty=True,
-        ),
-        Panel(
-            STATE,
-            "Items ranked by what goes together",
-            "short",
-            (
-                Curve(f"max(murmurec_item_side_items{ME})", "items"),
-                Curve(f"max(murmurec_item_side_factors{ME})", "factors of taste"),
-            ),
+            "age, {{instance}} | time() - @item_side_timestamp_seconds",
+            "derivation, p50 | p50(item_side_derivation_seconds)",
+            "derivation, p99 | p99(item_side_derivation_seconds)", may_be_empty=True),
+        _panel("Items ranked by what goes together", "short",
             "Items of the head, and the factors of taste that stand out from the noise.",
-            may_be_empty=True,
-        ),
-        Panel(
-            STATE,
-            "Memory of the state",
-            "bytes",
-            (Curve(f"max by (part) (murmurec_model_memory_bytes{ME})", "{{part}}"),),
+            "items | max(@item_side_items)", "factors of taste | max(@item_side_factors)",
+            may_be_empty=True),
+        _panel("Memory of the state", "bytes",
             "Sketches and filters have a fixed size; marks and item directory grow with entities.",
-        ),
-        Panel(
-            STATE,
-            "Sketch load",
-            "none",
-            (Curve(f"max by (table) (murmurec_sketch_load_ratio{ME})", "{{table}}"),),
+            "{{part}} | max by (part) (@model_memory_bytes)"),
+        _panel("Sketch load", "none",
             "Entities per slot: above 1 collisions cost accuracy; give the sketch more memory.",
-            may_be_empty=True,
-        ),
-        Panel(
-            STATE,
-            "Seen-item filter",
-            "percentunit",
-            (
-                Curve(f"max(murmurec_bloom_fill_ratio{ME})", "bits set"),
-                Curve(f"max(murmurec_bloom_false_positive_ratio{ME})", "false positives"),
-            ),
+            "{{table}} | max by (table) (@sketch_load_ratio)", may_be_empty=True),
+        _panel("Seen-item filter", "percentunit",
             "A false positive omits an item that the person never rated.",
-        ),
-        Panel(
-            STATE,
-            "Concentration of the ratings on items",
-            "short",
-            (
-                Curve(f"max(murmurec_second_moment{ME})", "second moment F2"),
-                Curve(
-                    f"max(murmurec_second_moment{ME} * "
-                    f"(1 + murmurec_second_moment_relative_deviation{ME}))",
-                    "plus one deviation",
-                ),
-            ),
+            "bits set | max(@bloom_fill_ratio)",
+            "false positives | max(@bloom_false_positive_ratio)"),
+        _panel("Concentration of the ratings on items", "short",
             "Sum of the squared item counts; a jump is a flood of ratings on one item.",
-        ),
-        Panel(
-            STATE,
-            "Error of an item count",
-            "short",
-            (Curve(f"max(murmurec_count_min_error_bound{ME})", "most, at its confidence"),),
+            "second moment F2 | max(@second_moment)",
+            "plus one deviation | max(@second_moment * (1 + @second_moment_relative_deviation))"),
+        _panel("Error of an item count", "short",
             "The most by which a count-min estimate exceeds the true count, at its confidence.",
-        ),
-        Panel(
-            GATEWAYS,
-            "Gateways ready",
-            "none",
-            (Curve(f"murmurec_gateway_ready{ME}", "{{instance}}"),),
+            "most, at its confidence | max(@count_min_error_bound)"),
+    ),
+    "Gateways": (
+        _panel("Gateways ready", "none",
             "1: Kafka and the topics answer. A gateway that is not ready serves the page, and "
             "takes no event.",
-            kind="stat",
-            may_be_empty=True,
-        ),
-        Panel(
-            GATEWAYS,
-            "Events over HTTP",
-            "ops",
-            (
-                Curve(
-                    f"sum by (answer) (rate(murmurec_gateway_reports_total{ME}"
-                    "[$__rate_interval])) > 0",
-                    "{{answer}}",
-                ),
-            ),
+            "{{instance}} | @gateway_ready", kind="stat", may_be_empty=True),
+        _panel("Events over HTTP", "ops",
             "Bodies sent to /reports, by how they were answered. accepted: Kafka confirmed it; "
             "duplicate: the same bytes again; any other is the reason of a refusal.",
-            may_be_empty=True,
-        ),
-        Panel(
-            GATEWAYS,
-            "Time until Kafka confirms",
-            "s",
-            (
-                Curve(_quantile(0.5, "gateway_confirm_seconds"), "p50"),
-                Curve(_quantile(0.99, "gateway_confirm_seconds"), "p99"),
-            ),
+            "{{answer}} | sum by (answer) (rate(@gateway_reports_total~)) > 0", may_be_empty=True),
+        _panel("Time until Kafka confirms", "s",
             "From an event's arrival to its confirmation by all copies.",
-            may_be_empty=True,
-        ),
-        Panel(
-            GATEWAYS,
-            "Clients",
-            "short",
-            (
-                Curve(f"murmurec_gateway_connections{ME}", "connections, {{instance}}"),
-                Curve(f"murmurec_gateway_unconfirmed{ME}", "events that wait, {{instance}}"),
-            ),
+            "p50 | p50(gateway_confirm_seconds)", "p99 | p99(gateway_confirm_seconds)",
+            may_be_empty=True),
+        _panel("Clients", "short",
             "Open connections, and events that wait for Kafka's confirmation.",
-            may_be_empty=True,
-        ),
-        Panel(
-            GATEWAYS,
-            "Queries over HTTP",
-            "ops",
-            (
-                Curve(
-                    f"sum by (answer) (rate(murmurec_gateway_queries_total{ME}"
-                    "[$__rate_interval])) > 0",
-                    "{{answer}}",
-                ),
-            ),
+            "connections, {{instance}} | @gateway_connections",
+            "events that wait, {{instance}} | @gateway_unconfirmed", may_be_empty=True),
+        _panel("Queries over HTTP", "ops",
             "Lists asked for over HTTP, by how they were answered.",
-            may_be_empty=True,
-        ),
-        Panel(
-            GATEWAYS,
-            "Time to answer over HTTP",
-            "s",
-            (
-                Curve(_quantile(0.5, "gateway_answer_seconds"), "p50"),
-                Curve(_quantile(0.99, "gateway_answer_seconds"), "p99"),
-            ),
+            "{{answer}} | sum by (answer) (rate(@gateway_queries_total~)) > 0", may_be_empty=True),
+        _panel("Time to answer over HTTP", "s",
             "From a query's arrival at the gateway to a worker's answer.",
-            may_be_empty=True,
-        ),
+            "p50 | p50(gateway_answer_seconds)", "p99 | p99(gateway_answer_seconds)",
+            may_be_empty=True),
     ),
+}
+# fmt: on
+
+OVERVIEW = Board(
+    "murmurec-overview",
+    "murmurec: overview",
+    "Accuracy and leakage side by side, then the stream, the queries, the state and the gateways.",
+    tuple(panel(row) for row, panels in _ROWS.items() for panel in panels),
 )
 
 BOARDS = (OVERVIEW,)
