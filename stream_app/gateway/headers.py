@@ -10,16 +10,9 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
-_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+from stream_app.web.replies import SECURITY
 
-SECURITY = {
-    "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; base-uri 'none'; "
-    "form-action 'none'; frame-ancestors 'none'; object-src 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Server": "murmurec",
-}
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 # A device waits as long as it is asked to; a page of another origin cannot read it otherwise.
 _EXPOSED = {"Access-Control-Expose-Headers": "Retry-After"}

@@ -1,19 +1,14 @@
-"""The one form of every refusal: a sentence for people and a reason for programs.
-
-    {"error": sentence, "reason": reason}
-
-A refusal never repeats a value that the client sent; at most the plain name of a query parameter.
-"""
+"""Every error of a view as a refusal of the one form (`stream_app/web/replies.py`)."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-import msgspec
 import structlog
 from aiohttp import web
 
 from stream_app.gateway.contract.reasons import OF_HTTP, HttpReason
+from stream_app.web.replies import refused
 
 log = structlog.get_logger()
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -21,16 +16,6 @@ _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 # Status of an HTTP error that aiohttp raises -> its reason; any other is a request that is not
 # understood.
 _OF_STATUS = {404: HttpReason.NOT_FOUND, 405: HttpReason.METHOD}
-
-
-def refused(status: int, reason: str, sentence: str, **headers: str) -> web.Response:
-    """Return a refusal; `headers` by their names with `_` for `-`, as in `Retry_After="1"`."""
-    return web.Response(
-        status=status,
-        body=msgspec.json.encode({"error": sentence, "reason": reason}),
-        content_type="application/json",
-        headers={name.replace("_", "-"): value for name, value in headers.items()},
-    )
 
 
 @web.middleware

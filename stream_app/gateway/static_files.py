@@ -13,7 +13,7 @@ from aiohttp import web
 from stream_app.gateway.context import Gateway
 from stream_app.gateway.contract.documents import documents
 from stream_app.gateway.reads.documents import Document
-from stream_app.gateway.refusals import refused
+from stream_app.web.replies import refused
 
 # In a wheel the files are beside this module; in a checkout they are under deploy.
 _PLACES = (

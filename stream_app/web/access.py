@@ -16,9 +16,10 @@ import ipaddress
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
 
 from aiohttp import web
+
+from stream_app.web.replies import refused
 
 OPEN = frozenset({"/livez", "/readyz"})
 _HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:\[\]]+)(?::[0-9]{1,5})?")
@@ -72,6 +73,6 @@ class Access:
         )
         if not status:
             return await handler(request)
-        more: dict[str, Any] = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
-        reason = "token" if status == 401 else "host"
-        return web.json_response({"error": sentence, "reason": reason}, status=status, headers=more)
+        if status == 401:
+            return refused(status, "token", sentence, WWW_Authenticate="Bearer")
+        return refused(status, "host", sentence)

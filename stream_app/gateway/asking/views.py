@@ -14,8 +14,8 @@ from stream_app.gateway.asking.asker import MOST, SECONDS, Asker, NoAnswer, TooM
 from stream_app.gateway.intake.buckets import Buckets, client
 from stream_app.gateway.reads.catalogue import ServedCatalogue
 from stream_app.gateway.reads.tables import TITLES
-from stream_app.gateway.refusals import refused
 from stream_app.kafka.answers import BUSY, refusal
+from stream_app.web.replies import refused
 from stream_app.wire import Query, Status
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
+from stream_app.web import NOT_UNDERSTOOD
 from stream_app.wire import MAX_EVENT_BYTES, Reason
 
 # Reason of the wire -> what it says of an event. A gateway answers with those of one event alone;
@@ -73,7 +74,7 @@ OF_HTTP: Mapping[HttpReason, str] = {
     HttpReason.HOST: "the gateway does not serve this host name: gateway_hosts has those it does",
     HttpReason.NOT_FOUND: "there is no such page",
     HttpReason.METHOD: "the page does not take this method",
-    HttpReason.REQUEST: "the request is not understood",
+    HttpReason.REQUEST: NOT_UNDERSTOOD,
     HttpReason.DEFECT: "the gateway has a defect; its operator has the place in the log",
 }
 

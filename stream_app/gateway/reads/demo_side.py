@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from stream_app.gateway.reads.documents import Document, nothing_yet, parameters_refused
-from stream_app.gateway.refusals import refused
 from stream_app.ranking.compact_side import MOST_BYTES, CompactSideError, decode_side
+from stream_app.web.replies import refused
 
 if TYPE_CHECKING:
     from stream_app.gateway.context import Gateway

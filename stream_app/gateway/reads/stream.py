@@ -29,7 +29,7 @@ from stream_app.gateway.reads.statistics import (
     ratings_of,
     status_of,
 )
-from stream_app.gateway.refusals import refused
+from stream_app.web.replies import refused
 
 if TYPE_CHECKING:
     from stream_app.gateway.context import Gateway

@@ -23,10 +23,10 @@ from stream_app.errors import UserError
 from stream_app.gateway.reads.catalogue import ServedCatalogue
 from stream_app.gateway.reads.documents import Document, nothing_yet, parameters_refused
 from stream_app.gateway.reads.following import Following
-from stream_app.gateway.refusals import refused
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
 from stream_app.ranking.compact_side import CompactSideError, decode_side
+from stream_app.web.replies import refused
 from stream_app.wire import Topics
 from stream_app.wire.public_tables import TableReader
 
