@@ -18,7 +18,7 @@ import faust
 import msgspec
 
 from stream_app.agents.runtime import Runtime
-from stream_app.monitoring.metrics import CONTENT_TYPE
+from stream_app.monitoring.collectors import CONTENT_TYPE
 
 
 def attach(app: faust.App, runtime: Runtime) -> None:

@@ -10,64 +10,24 @@ import platform
 from collections.abc import Mapping
 from fractions import Fraction
 from math import inf, nan
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-    Info,
-    disable_created_metrics,
-    generate_latest,
-)
+from prometheus_client import CollectorRegistry
 
 import stream_app
-from stream_app.monitoring.metric_table import LISTED_BY, METRICS, Metric
+from stream_app.monitoring.collectors import Collectors
+from stream_app.monitoring.metric_table import LISTED_BY, METRICS
 from stream_app.monitoring.prequential_error import Predictor, Window
 from stream_app.wire import Reason
-
-CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 Kind = Literal["reported", "debiased"]
 
 
-class Metrics:
+class Metrics(Collectors):
     """Everything a worker publishes, in one registry that the caller owns."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        # A `_created` series per counter doubles their number and no panel reads it.
-        disable_created_metrics()  # type: ignore[no-untyped-call]
-        self.registry = registry
-        self._counters: dict[str, Counter] = {}
-        self._gauges: dict[str, Gauge] = {}
-        self._histograms: dict[str, Histogram] = {}
-        self._infos: dict[str, Info] = {}
-        for metric in METRICS:
-            self._declare(metric)
-
-    def _declare(self, metric: Metric) -> None:
-        """Register the collector of one row, with its first series."""
-        name, published, text = metric.name, metric.published_name, metric.help_text
-        labels, registry = metric.label_names, self.registry
-        if metric.kind == "counter":
-            counter = self._counters[name] = Counter(published, text, labels, registry=registry)
-            for values in filter(None, metric.initial_series()):
-                counter.labels(*values)
-        elif metric.kind == "gauge":
-            gauge = self._gauges[name] = Gauge(published, text, labels, registry=registry)
-            for values in metric.initial_series():
-                (gauge.labels(*values) if values else gauge).set(metric.initial)
-        elif metric.kind == "histogram":
-            self._histograms[name] = Histogram(
-                published, text, labels, buckets=metric.buckets, registry=registry
-            )
-        else:
-            self._infos[name] = Info(published.removesuffix("_info"), text, registry=registry)
-
-    def exposition(self) -> bytes:
-        """Return every metric in Prometheus' text format, to be served as `CONTENT_TYPE`."""
-        return generate_latest(self.registry)
+        super().__init__(METRICS, registry)
 
     # --- events ---------------------------------------------------------------------------
 

@@ -21,7 +21,8 @@ from prometheus_client import CollectorRegistry
 
 from deploy.boards import OVERVIEW, Panel
 from stream_app.gateway.metrics import GatewayMetrics
-from stream_app.monitoring.metrics import CONTENT_TYPE, Metrics
+from stream_app.monitoring.collectors import CONTENT_TYPE
+from stream_app.monitoring.metrics import Metrics
 from tests.fixtures.metric_calls import CALLS
 
 DEADLINE_SECONDS = 60.0

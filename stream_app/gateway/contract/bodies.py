@@ -1,4 +1,7 @@
-"""The JSON values of a gateway's replies: `msgspec.json.encode` of one of these is a body."""
+"""The JSON values of a gateway's replies: `msgspec.json.encode` of one of these is a body.
+
+`rules.py` describes every field.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +25,7 @@ _Entries = msgspec.Meta(max_length=LIST_LENGTH)
 
 
 class Accepted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An event is in the log, at this place of the rating topic.
-
-    `duplicate`: these very bytes were confirmed before, and nothing was written now. `offset` is
-    null where the broker confirmed a repeated write without its place.
-    """
+    """An event is in the log, at this place of the rating topic."""
 
     partition: _Partition
     offset: _Count | None
@@ -42,10 +41,7 @@ class Refusal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CatalogueItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An item of the public catalogue; `key` is its 64-bit key, by which the item side names it.
-
-    A withdrawn item is never recommended.
-    """
+    """An item of the public catalogue."""
 
     item: IntItem | TextItem
     key: _Key
@@ -57,8 +53,7 @@ class CatalogueItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Catalogue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The public catalogue, the same for every client; `left_out` items of it are not in the
-    list."""
+    """The public catalogue, the same for every client."""
 
     items: tuple[CatalogueItem, ...]
     left_out: _Count
@@ -67,12 +62,8 @@ class Catalogue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class AllowedMechanism(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A mechanism that the deployment allows.
 
-    `epsilon` is exact, as text, null where nothing is protected; `protected`, `observed` and
-    `limit` say in words what it hides, what an observer still sees, and what it costs.
-    `certificate` is the digest of its one proved table as `murmurec certify` prints it, null where
-    there is none or one for each mask. Of randomized response `counts[v][z]` of 2^64 words lead
-    from level v to report z: a browser proves and samples it by itself. Any other is not for
-    browsers, and `why_not` says why.
+    `certificate` is what `murmurec certify` prints. A browser proves and samples `counts`, of
+    randomized response, by itself; any other mechanism is not for browsers.
     """
 
     id: str
@@ -90,11 +81,7 @@ class AllowedMechanism(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Mechanisms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a device may use here; it decides by itself, and proves each table by itself.
-
-    `demo`: whether the users are made up, so that /demo/item-links has what there would be without
-    noise.
-    """
+    """What a device may use here; it decides by itself, and proves each table by itself."""
 
     default: str
     privacy_mode: str
@@ -105,10 +92,7 @@ class Mechanisms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ListedItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An entry of a list. `score` is the predicted rating on 1 .. 5, null in a list that is drawn.
-
-    `because` is the item known to be rated that contributes most; null where none is known.
-    """
+    """An entry of a list."""
 
     item: IntItem | TextItem
     title: str
@@ -121,14 +105,8 @@ class ListedItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ItemList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A list for a user, or items near to one (`user` is null), best first.
-
-    `method` names ranking and index, `as_of` the cut up to which the model has every record,
-    `privacy` the weakest mode of the reports behind the list. `catching_up`: newer ratings are
-    missing. `ndcg` is the measured nDCG@10 of this method and `ndcg_popular` that of the most
-    popular items, null while unknown. `guarantee`: of a list that was drawn. `for`: the visit that
-    a user's list is for, else null. Spaces after the value make all replies for one k equally long.
-    """
+    """A list for a user, or items near to one (`user` is null), best first. Spaces after the value
+    make all replies for one k equally long."""
 
     user: _User | None
     items: Annotated[tuple[ListedItem, ...], _Entries]
@@ -143,14 +121,7 @@ class ItemList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StreamStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Numbers of the whole stream, of no single user; null where not known.
-
-    `rmse` and `ndcg` are prequential errors with their baselines: the mean of the items, and the
-    most popular items; `rmse` is debiased, over the newest 10,000 ratings. `drift` is `rmse` minus
-    the same over all ratings, in stars: above 0 the newest are predicted worse. `kl_nats`: how far
-    errors on learned ratings are from those on held-out ones. `ratings` counts since the worker
-    started.
-    """
+    """Numbers of the whole stream, of no single user; null where not known."""
 
     kafka: bool
     worker: bool | None = None

@@ -13,14 +13,11 @@ from typing import Any
 import msgspec
 
 from stream_app.gateway.contract import bodies
-from stream_app.gateway.contract.messages import DEVICE
+from stream_app.gateway.contract.messages import BYTES, DEVICE, JSON
 from stream_app.gateway.contract.reasons import OF_EVENTS, HttpReason
 from stream_app.wire import LIST_LENGTH, Reason
 
-JSON, BYTES, TEXT, HTML = (
-    *("application/json", "application/octet-stream", "text/plain", "text/html"),
-)
-_USER = DEVICE.hex()
+TEXT, HTML = "text/plain", "text/html"
 _RATIONAL = r"^[0-9]{1,13}(\.[0-9]{1,13}|/[0-9]{1,13})?$"
 
 
@@ -71,13 +68,32 @@ class Endpoint:
         return path + ("?" + "&".join(wanted) if wanted else "")
 
 
+_USER = Parameter(
+    *("user", "path", {"type": "string", "pattern": "^[0-9a-f]{32}$"}),
+    *("the pseudonym", DEVICE.hex(), True),
+)
 _K = Parameter(
     "k",
     "query",
     {"type": "integer", "minimum": 1, "maximum": LIST_LENGTH, "default": 10},
-    "how many items",
-    "10",
+    *("how many items", "10"),
 )
+_PRIVATE = Parameter(
+    *("private", "query", {"type": "string", "pattern": _RATIONAL}),
+    *("draw the list with this epsilon, paid from the user's budget", "1/2"),
+)
+_NEIGHBOURS = Parameter(
+    *("neighbours", "query", {"type": "string", "const": "1"}),
+    *("what devices with a similar profile have", "1"),
+)
+_VISIT = Parameter(
+    *("for", "query", {"type": "string", "enum": ["next", "now"], "default": "next"}),
+    *("what is liked at the next visit, or now, in this one", "next"),
+)
+_ITEM = Parameter("item", "query", {"type": "string", "minLength": 1}, "an id", "1193", True)
+_FILE = Parameter("name", "path", {"type": "string"}, "path of the file", "device.js", True)
+_SCHEMA = Parameter("name", "path", {"type": "string"}, "name of the schema", "event", True)
+
 _ASKED = {
     400: (HttpReason.QUERY,),
     409: (HttpReason.REFUSED,),
@@ -85,17 +101,15 @@ _ASKED = {
     503: (HttpReason.BUSY, HttpReason.NO_ANSWER),
 }
 _WITHOUT_PARAMETERS = {400: (HttpReason.QUERY,)}
+_NO_FILE = {404: (HttpReason.NOT_FOUND,)}
 _NOTHING_OF_YOU = "That a client watches; the answer is the same for every client."
 _SAME_FOR_ALL = "Nothing of a user: the answer is the same for every client."
 LATER = "nothing was published yet: ask again later"
 _CONTENTS = "Nothing of a user; which document was opened."
+_CACHED: dict[str, Any] = {"refusals": _WITHOUT_PARAMETERS, "cached": True}
 
 REPORTS = Endpoint(
-    "POST",
-    "/reports",
-    "report",
-    "take part",
-    "Send one event",
+    *("POST", "/reports", "report", "take part", "Send one event"),
     "Device, items and day of the event, and its reports as the mechanism released them. Never a "
     "rating: the noise is drawn before, on the device.",
     status=202,
@@ -119,199 +133,104 @@ REPORTS = Endpoint(
 ENDPOINTS: tuple[Endpoint, ...] = (
     REPORTS,
     Endpoint(
-        "GET",
-        "/mechanisms",
-        "mechanisms",
-        "take part",
-        "What a device may use, with the integer tables to draw from",
-        _SAME_FOR_ALL,
+        *("GET", "/mechanisms", "mechanisms", "take part"),
+        *("What a device may use, with the integer tables to draw from", _SAME_FOR_ALL),
         body=bodies.Mechanisms,
         text="A device need not trust these tables: every count is at least 1, each row adds up to "
         "2^64, and in each column the largest is at most e^epsilon times the smallest.",
-        refusals=_WITHOUT_PARAMETERS,
-        cached=True,
+        **_CACHED,
     ),
     Endpoint(
-        "GET",
-        "/catalogue",
-        "catalogue",
-        "take part",
-        "The public catalogue",
+        *("GET", "/catalogue", "catalogue", "take part", "The public catalogue"),
         _SAME_FOR_ALL + " It has no search, which would show an interest.",
         body=bodies.Catalogue,
-        refusals=_WITHOUT_PARAMETERS,
-        cached=True,
+        **_CACHED,
     ),
     Endpoint(
-        "GET",
-        "/item-links",
-        "itemLinks",
-        "lists",
-        "The public item side, from which a device ranks by itself",
-        _SAME_FOR_ALL,
+        *("GET", "/item-links", "itemLinks", "lists"),
+        *("The public item side, from which a device ranks by itself", _SAME_FOR_ALL),
         content_type=BYTES,
         text="The layout is that of the item side on its topic (keys, popularity, predicted "
         "ratings, links, what follows, factors). The ETag is the digest of the version, "
         "with -gzip after it where it is sent so.",
-        refusals=_WITHOUT_PARAMETERS | {404: (HttpReason.FOREIGN,)},
-        cached=True,
         later=True,
+        **_CACHED | {"refusals": _WITHOUT_PARAMETERS | {404: (HttpReason.FOREIGN,)}},
     ),
     Endpoint(
-        "GET",
-        "/recommendations/{user}",
-        "recommendations",
-        "lists",
+        *("GET", "/recommendations/{user}", "recommendations", "lists"),
         "The list of a user, by the workers",
         "Which pseudonym asks, when and from which address. A list that the device ranks by itself "
         "(/item-links) shows none of it.",
         body=bodies.ItemList,
-        parameters=(
-            Parameter(
-                "user",
-                "path",
-                {"type": "string", "pattern": "^[0-9a-f]{32}$"},
-                "the pseudonym",
-                _USER,
-                required=True,
-            ),
-            _K,
-            Parameter(
-                "private",
-                "query",
-                {"type": "string", "pattern": _RATIONAL},
-                "draw the list with this epsilon, paid from the user's budget",
-                "1/2",
-            ),
-            Parameter(
-                "neighbours",
-                "query",
-                {"type": "string", "const": "1"},
-                "what devices with a similar profile have",
-                "1",
-            ),
-            Parameter(
-                "for",
-                "query",
-                {"type": "string", "enum": ["next", "now"], "default": "next"},
-                "what is liked at the next visit, or now, in this one",
-                "next",
-            ),
-        ),
+        parameters=(_USER, _K, _PRIVATE, _NEIGHBOURS, _VISIT),
         refusals=_ASKED,
     ),
     Endpoint(
-        "GET",
-        "/similar",
-        "similar",
-        "lists",
-        "Items near to one",
+        *("GET", "/similar", "similar", "lists", "Items near to one"),
         "Which item a client asks for, when and from which address.",
         body=bodies.ItemList,
-        parameters=(
-            Parameter(
-                "item", "query", {"type": "string", "minLength": 1}, "an id", "1193", required=True
-            ),
-            _K,
-        ),
+        parameters=(_ITEM, _K),
         refusals=_ASKED,
     ),
     Endpoint(
-        "GET",
-        "/stream",
-        "stream",
-        "numbers",
-        "Numbers of the whole stream, one each second",
-        _NOTHING_OF_YOU,
+        *("GET", "/stream", "stream", "numbers"),
+        *("Numbers of the whole stream, one each second", _NOTHING_OF_YOU),
         content_type="text/event-stream",
         body=bodies.StreamStatus,
         text="Server-sent events: each has the type status and one value as its data.",
         refusals=_WITHOUT_PARAMETERS | {503: (HttpReason.STREAMS,)},
     ),
     Endpoint(
-        "GET",
-        "/demo/item-links",
-        "demoItemLinks",
-        "numbers",
+        *("GET", "/demo/item-links", "demoItemLinks", "numbers"),
         "In a demo: the item side from the true ratings of its made-up users",
         _SAME_FOR_ALL,
         content_type=BYTES,
         text="What lists would be without protection. No other deployment has true ratings.",
-        refusals=_WITHOUT_PARAMETERS | {404: (HttpReason.NOT_A_DEMO,)},
-        cached=True,
         later=True,
+        **_CACHED | {"refusals": _WITHOUT_PARAMETERS | {404: (HttpReason.NOT_A_DEMO,)}},
     ),
     Endpoint("GET", "/", "page", "pages", "The page", _CONTENTS, content_type=HTML, cached=True),
     Endpoint(
-        "GET",
-        "/web/{name}",
-        "files",
-        "pages",
+        *("GET", "/web/{name}", "files", "pages"),
         "The files of the page: device.js and ranking.js are the device, for any site",
         _CONTENTS,
         content_type="text/javascript",
-        parameters=(
-            Parameter(
-                "name", "path", {"type": "string"}, "path of the file", "device.js", required=True
-            ),
-        ),
-        refusals={404: (HttpReason.NOT_FOUND,)},
+        parameters=(_FILE,),
+        refusals=_NO_FILE,
         cached=True,
     ),
     Endpoint(
         "GET", "/docs", "docs", "pages", "This contract", _CONTENTS, content_type=HTML, cached=True
     ),
     Endpoint(
-        *("GET", "/openapi.json", "openapi", "pages"),
-        "This contract as OpenAPI 3.1",
-        _CONTENTS,
+        *("GET", "/openapi.json", "openapi", "pages", "This contract as OpenAPI 3.1", _CONTENTS),
         cached=True,
     ),
     Endpoint(
         *("GET", "/asyncapi.json", "asyncapi", "pages"),
-        "The topics and their messages as AsyncAPI 3.0",
-        _CONTENTS,
+        *("The topics and their messages as AsyncAPI 3.0", _CONTENTS),
         cached=True,
     ),
     Endpoint(
         *("GET", "/schemas/{name}.json", "schemas", "pages"),
-        "A JSON Schema (draft 2020-12)",
-        _CONTENTS,
-        parameters=(
-            Parameter(
-                "name", "path", {"type": "string"}, "name of the schema", "event", required=True
-            ),
-        ),
-        refusals={404: (HttpReason.NOT_FOUND,)},
+        *("A JSON Schema (draft 2020-12)", _CONTENTS),
+        parameters=(_SCHEMA,),
+        refusals=_NO_FILE,
         cached=True,
     ),
     Endpoint(
-        "GET",
-        "/livez",
-        "livez",
-        "operation",
-        "Whether the process works",
-        "Nothing.",
+        *("GET", "/livez", "livez", "operation", "Whether the process works", "Nothing."),
         body=bodies.Alive,
     ),
     Endpoint(
-        "GET",
-        "/readyz",
-        "readyz",
-        "operation",
-        "Whether events can be written",
-        "Nothing.",
+        *("GET", "/readyz", "readyz", "operation", "Whether events can be written", "Nothing."),
         body=bodies.Ready,
         text="503 with what the gateway waits for; its pages are served all the same.",
         other={503: bodies.Ready},
     ),
     Endpoint(
-        "GET",
-        "/metrics",
-        "metrics",
-        "operation",
-        "Metrics in the text format of Prometheus",
-        "Nothing.",
+        *("GET", "/metrics", "metrics", "operation"),
+        *("Metrics in the text format of Prometheus", "Nothing."),
         content_type=TEXT,
         text="Counts by reason and seconds; nothing of a client.",
     ),

@@ -71,111 +71,94 @@ def _event() -> Event:
     return Event(DEVICE, 1, "rr:5:2", 20_000, items, np.array([3, 0], np.uint8))
 
 
-def _reply() -> bytes:
+def _reply() -> Recommendation:
     nothing = (None,) * (LIST_LENGTH - 2)
-    items, scores = (318, 50, *nothing), (4.41, 4.27, *nothing)
-    because = (1193, 1193, *nothing)
-    measured = 0.1312, 0.0857
-    method = "links"
-    return encode_message(
-        Recommendation(
-            *(_ID, Status.OK, items, scores, method, 4812, "local", False, *measured, because),
-            for_="next",
-        )
+    items, scores, because = (318, 50, *nothing), (4.41, 4.27, *nothing), (1193, 1193, *nothing)
+    quality = 0.1312, 0.0857
+    return Recommendation(
+        *(_ID, Status.OK, items, scores, "links", 4812, "local", False, *quality, because),
+        for_="next",
     )
 
 
-def _page() -> bytes:
-    items = np.array([318, 1193], "<u8").tobytes()
-    return encode_message(ItemTablePage(0, 4812, items, bytes([171, 158])))
+def _page() -> ItemTablePage:
+    return ItemTablePage(0, 4812, np.array([318, 1193], "<u8").tobytes(), bytes([171, 158]))
 
 
-def _entry() -> bytes:
+def _entry() -> CatalogueEntry:
     title = "One Flew Over the Cuckoo's Nest (1975)"
-    return encode_message(CatalogueEntry(1193, title, ("Drama",), 1975, domain="films"))
+    return CatalogueEntry(1193, title, ("Drama",), 1975, domain="films")
 
 
-def _query() -> bytes:
-    deadline = 1_795_392_000_000
-    return encode_message(Query(_ID, DEVICE.hex(), 10, deadline, private=Fraction(1, 2)))
+def _query() -> Query:
+    return Query(_ID, DEVICE.hex(), 10, 1_795_392_000_000, private=Fraction(1, 2))
+
+
+def _rejection() -> Rejection:
+    return Rejection("murmurec.ratings.v1", 0, 77, Reason.MALFORMED, 118)
+
+
+def _debit() -> ListDebit:
+    return ListDebit(DEVICE.hex(), _ID, _ID[::-1], 500_000, 2_000_000)
+
+
+def _json(name: str, summary: str, kind: Any, example: Callable[[], msgspec.Struct]) -> Message:
+    return Message(name, JSON, summary, kind, lambda: encode_message(example()))
 
 
 EVENT = Message(
-    "event",
-    JSON,
-    "The released ratings of a device, as JSON.",
-    JsonAny,
+    *("event", JSON, "The released ratings of a device, as JSON.", JsonAny),
     lambda: encode_json(_event(), [1193, "a text is an id too"]),
 )
-QUERY = Message("query", JSON, "A query for a list.", Query, _query)
-ENTRY = Message("catalogue-entry", JSON, "What is public of an item.", CatalogueEntry, _entry)
 
 MESSAGES: tuple[Message, ...] = (
     EVENT,
     Message(
-        "packed-event",
-        PACKED,
+        *("packed-event", PACKED),
         "The same as MessagePack, with binary columns: for volume.",
         Packed,
         lambda: encode(_event()),
     ),
     Message(
-        "signed-event",
-        BYTES,
+        *("signed-event", BYTES),
         "Either of the two in an envelope: byte C1, 32 bytes of public key (Ed25519), 64 of "
         "signature, and the event. The pseudonym is the first 16 bytes of the key's SHA-256.",
     ),
-    QUERY,
-    Message("recommendation", JSON, "The answer to a query.", Recommendation, _reply),
-    Message(
+    _json("query", "A query for a list.", Query, _query),
+    _json("recommendation", "The answer to a query.", Recommendation, _reply),
+    _json(
         "rejection",
-        JSON,
         "Place and reason of a rejected record, never its payload.",
         Rejection,
-        lambda: encode_message(Rejection("murmurec.ratings.v1", 0, 77, Reason.MALFORMED, 118)),
+        _rejection,
     ),
-    ENTRY,
-    Message("item-table-page", JSON, "Public mean ratings of items.", ItemTablePage, _page),
-    Message(
+    _json("catalogue-entry", "What is public of an item.", CatalogueEntry, _entry),
+    _json("item-table-page", "Public mean ratings of items.", ItemTablePage, _page),
+    _json(
         "cut-log-entry",
-        JSON,
         "An entry of the cut log; one without kind is a cut.",
         Entry,
-        lambda: encode_message(Cut(4812, (1200, 1187, 1215, 1210), 20_000)),
+        lambda: Cut(4812, (1200, 1187, 1215, 1210), 20_000),
     ),
+    _json("list-debit", "What a private list costs a user.", ListDebit, _debit),
     Message(
-        "list-debit",
-        JSON,
-        "What a private list costs a user.",
-        ListDebit,
-        lambda: encode_message(ListDebit(DEVICE.hex(), _ID, _ID[::-1], 500_000, 2_000_000)),
-    ),
-    Message(
-        "profile",
-        PACKED,
-        "The released profile of a device.",
-        PackedProfile,
+        *("profile", PACKED, "The released profile of a device.", PackedProfile),
         lambda: encode_profile(ProfileEvent(DEVICE, 1, "blip:16:2:2:24", 20_000, b"\x81\x42")),
     ),
     Message(
-        "table-record",
-        PACKED,
+        *("table-record", PACKED),
         "A page of a public table, or the manifest that makes the pages of a slot valid.",
         TableRecord,
         lambda: encode_table_record(TableManifest(0, 4711, 31, 1_982_739, _DIGEST[:16])),
     ),
     Message(
-        "contribution",
-        PACKED,
+        *("contribution", PACKED),
         "A sealed vector of a stage of a campaign, a box for each party.",
         Contribution,
         lambda: encode_contribution(Contribution(_DIGEST, 0, DEVICE, (bytes(112),))),
     ),
     Message(
-        "round-entry",
-        PACKED,
-        "An entry of the log of rounds of campaigns.",
-        RoundEntry,
+        *("round-entry", PACKED, "An entry of the log of rounds of campaigns.", RoundEntry),
         lambda: encode_round(Open(_DIGEST, 0, (0, 0, 0, 0))),
     ),
     Message("checkpoint", BYTES, "A page, a manifest or a claim of a checkpoint of the workers."),

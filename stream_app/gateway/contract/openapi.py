@@ -10,13 +10,12 @@ from stream_app.gateway.contract.bodies import Refusal
 from stream_app.gateway.contract.endpoints import (
     COMMON,
     ENDPOINTS,
-    JSON,
     LATER,
     Endpoint,
     Parameter,
 )
 from stream_app.gateway.contract.examples import example, refusal
-from stream_app.gateway.contract.messages import BYTES, EVENT
+from stream_app.gateway.contract.messages import BYTES, EVENT, JSON
 from stream_app.gateway.contract.schemas import DRAFT, components
 from stream_app.wire.events import JsonAny
 

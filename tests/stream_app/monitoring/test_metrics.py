@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 import stream_app
-from stream_app.monitoring import metrics as module
+from stream_app.monitoring.collectors import CONTENT_TYPE
 from stream_app.monitoring.metric_table import METRICS, table
 from stream_app.monitoring.metrics import Metrics
 from stream_app.wire import REASONS, Reason
@@ -151,7 +151,7 @@ def test_no_created_series_is_published() -> None:
 
 
 def test_the_exposition_is_what_the_content_type_promises() -> None:
-    assert module.CONTENT_TYPE == prometheus_client.CONTENT_TYPE_PLAIN_0_0_4
+    assert CONTENT_TYPE == prometheus_client.CONTENT_TYPE_PLAIN_0_0_4
     text = used().exposition()
     assert text.endswith(b"\n")
     assert b"# EOF" not in text  # that would be OpenMetrics, under another content type
