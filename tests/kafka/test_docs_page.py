@@ -14,7 +14,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from stream_app.gateway.contract import schemas
-from stream_app.gateway.contract.usage import USAGE
+from stream_app.gateway.contract.page import USAGE
 from stream_app.ranking.compact_side import decode_side
 from tests.conftest import Kafka
 from tests.fixtures.gateways import running

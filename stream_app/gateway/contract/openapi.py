@@ -1,12 +1,15 @@
-"""The OpenAPI 3.1 document of a gateway, made from the table of endpoints and the types."""
+"""The OpenAPI 3.1 document of a gateway, made from the table of endpoints and the types, with an
+example of every reply."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from stream_app import __version__
-from stream_app.gateway.contract.bodies import Refusal
+from stream_app.gateway.contract import bodies
 from stream_app.gateway.contract.endpoints import (
     COMMON,
     ENDPOINTS,
@@ -14,9 +17,10 @@ from stream_app.gateway.contract.endpoints import (
     Endpoint,
     Parameter,
 )
-from stream_app.gateway.contract.examples import example, refusal
-from stream_app.gateway.contract.messages import BYTES, EVENT, JSON
+from stream_app.gateway.contract.messages import BYTES, DEVICE, EVENT, JSON
+from stream_app.gateway.contract.reasons import meaning
 from stream_app.gateway.contract.schemas import DRAFT, components
+from stream_app.privacy import registry
 from stream_app.wire.events import JsonAny
 
 _PLACE = "#/components/schemas/"
@@ -40,12 +44,78 @@ TAGS = {
     "operation": "For operators and their tools.",
 }
 
+_CUCKOO = "One Flew Over the Cuckoo's Nest (1975)"
+_SHAWSHANK = "Shawshank Redemption, The (1994)"
+
+
+def _allowed(name: str) -> bodies.AllowedMechanism:
+    found = registry.parse(name)
+    (proof,), table = found.certify(), found.table()
+    counts = None if table is None else table.counts
+    return bodies.AllowedMechanism(
+        id=found.id,
+        family=found.family,
+        levels=found.levels,
+        epsilon=str(found.epsilon),
+        adjacency=str(found.adjacency),
+        protected=found.protected,
+        observed=found.observed,
+        limit=found.limit,
+        certificate=proof.digest,
+        counts=None if counts is None else tuple(tuple(map(str, row)) for row in counts),
+        in_browser=True,
+        why_not=None,
+    )
+
+
+_ITEM = bodies.CatalogueItem(
+    1193, f"{1193:016x}", _CUCKOO, ("Drama",), 1975, "films", withdrawn=False
+)
+_LISTED = bodies.ListedItem(318, _SHAWSHANK, ("Drama",), 1994, "films", 4.41, 1193, _CUCKOO)
+
+EXAMPLES: Mapping[type[msgspec.Struct], msgspec.Struct] = {
+    bodies.Accepted: bodies.Accepted(0, 123, duplicate=False),
+    bodies.Catalogue: bodies.Catalogue((_ITEM,), 0),
+    bodies.Mechanisms: bodies.Mechanisms(
+        "rr:5:2", "local", "open", "murmurec.ratings.v1", (_allowed("rr:5:2"),), demo=False
+    ),
+    bodies.ItemList: bodies.ItemList(
+        DEVICE.hex(),
+        (_LISTED,),
+        "links",
+        4812,
+        "local",
+        catching_up=False,
+        ndcg=0.1312,
+        ndcg_popular=0.0857,
+        guarantee=None,
+        for_="next",
+    ),
+    bodies.StreamStatus: bodies.StreamStatus(
+        kafka=True,
+        worker=True,
+        ready=True,
+        cut=4812,
+        ratings_per_second=1250.0,
+        ratings=1_000_209,
+        devices=6040,
+        rmse=0.93,
+        rmse_baseline=0.98,
+        ndcg=0.1312,
+        ndcg_popular=0.0857,
+        list_method="links",
+        privacy="local",
+    ),
+    bodies.Alive: bodies.Alive(alive=True),
+    bodies.Ready: bodies.Ready(ready=True, waiting_for=None),
+}
+
 
 def openapi() -> dict[str, Any]:
     """Return the document."""
-    bodies = (kind for endpoint in ENDPOINTS for kind in (endpoint.body, *endpoint.other.values()))
-    kinds = dict.fromkeys(kind for kind in bodies if kind is not None)
-    _, schemas = components([*kinds, Refusal, JsonAny], _PLACE)
+    replies = (kind for endpoint in ENDPOINTS for kind in (endpoint.body, *endpoint.other.values()))
+    kinds = dict.fromkeys(kind for kind in replies if kind is not None)
+    _, schemas = components([*kinds, bodies.Refusal, JsonAny], _PLACE)
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in ENDPOINTS:
         paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint)
@@ -136,7 +206,7 @@ def _reply(endpoint: Endpoint) -> dict[str, Any]:
     if endpoint.body is not None:
         # The data of each event of a stream is one such value.
         media = {"schema": {"$ref": _PLACE + endpoint.body.__name__}}
-        media["examples"] = {endpoint.name: {"value": example(endpoint.body)}}
+        media["examples"] = {endpoint.name: {"value": _example(endpoint.body)}}
     elif endpoint.content_type == JSON:
         media = {"schema": {"type": "object"}}
     elif endpoint.content_type == BYTES:
@@ -154,7 +224,7 @@ def _refused(status: int, reasons: Sequence[str]) -> dict[str, Any]:
             {"properties": {"reason": {"enum": [str(reason) for reason in reasons]}}},
         ]
     }
-    examples = {str(reason): {"value": refusal(reason)} for reason in reasons}
+    examples = {str(reason): {"value": _refusal(reason)} for reason in reasons}
     found: dict[str, Any] = {
         "description": ", ".join(reasons),
         "content": {JSON: {"schema": schema, "examples": examples}},
@@ -166,3 +236,13 @@ def _refused(status: int, reasons: Sequence[str]) -> dict[str, Any]:
 
 def _header(text: str) -> dict[str, Any]:
     return {"description": text, "schema": {"type": "string"}}
+
+
+def _example(kind: type[msgspec.Struct]) -> Any:
+    """Return the example of a body as JSON values."""
+    return msgspec.to_builtins(EXAMPLES[kind])
+
+
+def _refusal(reason: str) -> Any:
+    """Return a refusal with this reason; a view may word its sentence more closely."""
+    return msgspec.to_builtins(bodies.Refusal(meaning(reason), reason))

@@ -12,9 +12,9 @@ from html import escape
 from typing import Any
 
 from stream_app.gateway.contract.endpoints import ENDPOINTS
+from stream_app.gateway.contract.messages import DEVICE
 from stream_app.gateway.contract.openapi import NOTES
 from stream_app.gateway.contract.reasons import OF_HTTP, OF_REFUSALS, OF_THE_WIRE
-from stream_app.gateway.contract.usage import USAGE
 from stream_app.wire import Reason
 
 STYLE_PATH = "/web/docs.css"
@@ -36,6 +36,56 @@ _REFUSAL = (
     '<p>A refusal is <code>{"error": a sentence, "reason": a code}</code> and never repeats a '
     "value that was sent. Reasons of the topic alone are published on the topic of rejections, "
     "with the place of the record.</p>"
+)
+
+# The examples; a test runs each against a real gateway.
+_SEND = (
+    """curl -sS -H 'Content-Type: application/json' "$GATEWAY/reports" -d '{"v": 1,
+  "device": "DEVICE", "seq": 1, "mechanism": "rr:5:2",
+  "epoch": '$(($(date +%s) / 86400))', "items": [1193], "reports": [3]}'"""
+).replace("DEVICE", DEVICE.hex())
+_ALLOWED = 'curl -sS --compressed "$GATEWAY/mechanisms"'
+_LIST = f'curl -sS "$GATEWAY/recommendations/{DEVICE.hex()}?k=5"'
+_SIDE = 'curl -sS --compressed -o item-links.bin -w "%{http_code}\\n" "$GATEWAY/item-links"'
+_STREAM = 'curl -sSN "$GATEWAY/stream"'
+
+_DEVICE_JS = """const { Device } = await import("/web/device.js");
+const device = await Device.open({ database: "docs" });
+
+// The level (0 .. 4 for one to five stars) stays here; a report of it is drawn and recorded.
+const film = { item: 1193, key: "00000000000004a9" };
+await device.rate({ ...film, level: 4 });
+const { waiting, problem } = await device.send();
+const [{ place }] = await device.records(); // partition and offset in Kafka
+"""
+_RANKING_JS = """const { decodeSide, rank } = await import("/web/ranking.js");
+const reply = await fetch("/item-links", { credentials: "omit" });
+const side = reply.status === 200 ? decodeSide(await reply.arrayBuffer()) : null; // 204: later
+
+// Nothing of this leaves the browser: all clients load the same bytes.
+const history = [{ key: "00000000000004a9", stars: 5 }];
+const list = side ? rank(side, history, 10) : [];
+"""
+
+# Name, title, language, code.
+USAGE: tuple[tuple[str, str, str, str], ...] = (
+    ("allowed", "What is allowed here, with the tables to draw from", "sh", _ALLOWED),
+    (
+        "send",
+        "Send one event (this report is made up: a device draws it with the table)",
+        "sh",
+        _SEND,
+    ),
+    ("list", "A list by the workers, which shows them who asks", "sh", _LIST),
+    ("side", "The item side, from which a device ranks by itself", "sh", _SIDE),
+    ("watch", "Numbers of the whole stream", "sh", _STREAM),
+    (
+        "device",
+        "A device in the browser (paste it into the console of this page)",
+        "js",
+        _DEVICE_JS,
+    ),
+    ("ranking", "A list that the browser ranks by itself", "js", _RANKING_JS),
 )
 
 
