@@ -16,6 +16,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from stream_app.kernels.machine.dirty_pages import touch_float
 from stream_app.kernels.machine.hashing import bounded
 from stream_app.kernels.machine.prefetch import prefetch
 
@@ -49,3 +50,19 @@ def slot_of(tags, h):
         fits = (tags[s] == tag) | (tags[s] == 0)
         found = s if fits else found
     return found
+
+
+@njit(cache=True, nogil=True)
+def claim_both(tags, pages, su, si, hu, hi):
+    """Take the slots of the user and the item that are free, mark them in `pages`, and return the
+    item's: another one where both had found the same free slot."""
+    fresh = tags[si] == 0
+    if tags[su] == 0:
+        touch_float(pages, su)
+        tags[su] = tag_of(hu)
+    if fresh:
+        si = slot_of(tags, hi)
+        if tags[si] == 0:
+            touch_float(pages, si)
+            tags[si] = tag_of(hi)
+    return si

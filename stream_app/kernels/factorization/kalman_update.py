@@ -29,7 +29,10 @@ from numba import njit
 
 from stream_app.kernels.factorization.bias_table import BIAS, BIAS_SHARE, SHARE
 from stream_app.kernels.factorization.posterior.channel_posterior import (
+    ALPHABET,
+    EXACT,
     HIGHEST,
+    LEVELS,
     LOWEST,
 )
 from stream_app.kernels.factorization.posterior.level_priors import INSIDE_HIGH, INSIDE_LOW
@@ -71,10 +74,61 @@ def read_exactly(rhat, z, apart):
     return x - min(max(rhat, INSIDE_LOW), INSIDE_HIGH)
 
 
+@njit(cache=True, nogil=True)
+def channel_of(facts, c):
+    """Return (alphabet, whether a report is the level itself, distance of levels) of a channel; the
+    alphabet of an unknown one is empty."""
+    alphabet = facts[c, ALPHABET] if c < facts.shape[0] else 0
+    exact = alphabet > 0 and facts[c, EXACT] != 0
+    return alphabet, exact, distance(facts[c, LEVELS]) if exact else 0.0
+
+
 @njit(cache=True, nogil=True, inline="always")
 def within(x, low, high):
     """Return x held within low .. high."""
     return min(max(x, low), high)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def predict(mean, scalars_u, su, scalars_i, si, p, q, k, D):
+    """Return (rhat, T, |p|^2, |q|^2, vu, vi) of a user in slot su and an item in slot si."""
+    pp = dot(p, p)
+    qq = dot(q, q)
+    vu = np.float64(scalars_u[su, SHARE]) * k.user_variance
+    vi = np.float64(scalars_i[si, SHARE]) * k.item_variance
+    T = (
+        np.float64(scalars_u[su, BIAS_SHARE]) * k.user_bias_variance
+        + np.float64(scalars_i[si, BIAS_SHARE]) * k.item_bias_variance
+        + (vu * qq + vi * pp + k.coupling * D * vu * vi)
+    )
+    bias = np.float64(scalars_u[su, BIAS]) + np.float64(scalars_i[si, BIAS])
+    return mean + (bias + dot(p, q)), T, pp, qq, vu, vi
+
+
+@njit(cache=True, nogil=True, inline="always")
+def vector_steps(e, rho, per_S, scalars_u, su, scalars_i, si, p, q, vu, vi, k):
+    """Return the steps of p and of q."""
+    along = per_S * e
+    back = per_S * rho
+    gu = vector_gain(vu, scalars_u[su, BIAS_SHARE], k)
+    gi = vector_gain(vi, scalars_i[si, BIAS_SHARE], k)
+    return (
+        move(p, q, gu * along, gu * back * k.user_shrink),
+        move(q, p, gi * along, gi * back * k.item_shrink),
+    )
+
+
+@njit(cache=True, nogil=True, inline="always")
+def step_both(scalars_u, su, scalars_i, si, e, rho, per_S, pp, qq, rated, k):
+    """Move the scalars of the user and then of the item; rated: the rating's share of an event."""
+    step_scalars(
+        scalars_u, su, e, rho, per_S, qq, k, k.user_bias_variance, k.user_variance,
+        k.user_drift * rated,
+    )  # fmt: skip
+    step_scalars(
+        scalars_i, si, e, rho, per_S, pp, k, k.item_bias_variance, k.item_variance,
+        k.item_drift * rated,
+    )  # fmt: skip
 
 
 @njit(cache=True, nogil=True, inline="always")

@@ -10,8 +10,10 @@ Writes are marked beforehand in the `..._pages` of their array (`dirty_pages.py`
 mean, which the caller marks before, and new keys of dense rows, which lie behind all that is in
 use: the caller sees how many there are.
 
-The loops repeat the same few lines instead of sharing them: numba counts references to arrays that
-pass through an inlined branch, which costs more than the arithmetic.
+The arithmetic of a step is in `kalman_update.py`, as straight lines that are inlined. What reads
+arrays behind a branch stays in each loop, and so do the rows: numba counts references to arrays
+that pass through an inlined branch or through a tuple. One loop over accessors of the rows gives
+the same bits in 54 ns an event instead of 45, and in 160 ns where the accessors are called.
 """
 
 AHEAD = 16  # events hashed and prefetched in one pass: few enough for the first cache

@@ -7,14 +7,7 @@ from functools import cache
 import numpy as np
 from numba import njit
 
-from stream_app.kernels.factorization.bias_table import (
-    BIAS,
-    BIAS_SHARE,
-    SHARE,
-    fetch_bucket,
-    slot_of,
-    tag_of,
-)
+from stream_app.kernels.factorization.bias_table import claim_both, fetch_bucket, slot_of
 from stream_app.kernels.factorization.count_sketch_blocked import fetch as fetch_blocks
 from stream_app.kernels.factorization.count_sketch_blocked import mark
 from stream_app.kernels.factorization.count_sketch_blocked import place as place_blocked
@@ -23,24 +16,17 @@ from stream_app.kernels.factorization.count_sketch_blocked import write as write
 from stream_app.kernels.factorization.kalman_update import (
     MEAN,
     MEAN_VARIANCE,
-    distance,
-    dot,
-    move,
+    channel_of,
+    predict,
     read_exactly,
+    step_both,
     step_mean,
-    step_scalars,
-    vector_gain,
+    vector_steps,
     within,
 )
-from stream_app.kernels.factorization.posterior.channel_posterior import (
-    ALPHABET,
-    EXACT,
-    LEVELS,
-    START,
-    update_posterior,
-)
+from stream_app.kernels.factorization.posterior.channel_posterior import START, update_posterior
 from stream_app.kernels.factorization.training_loops import AHEAD, COLUMNS_AHEAD, MARKS_CHECKED
-from stream_app.kernels.machine.dirty_pages import FLOATS, all_dirty, touch_float, touch_triple
+from stream_app.kernels.machine.dirty_pages import FLOATS, all_dirty, touch_triple
 from stream_app.kernels.machine.hashing import hash64
 from stream_app.kernels.machine.prefetch import prefetch
 
@@ -86,27 +72,13 @@ def blocked_loop(D, K):
             si = slot_of(tags, his[x])
             p = read_blocked(C, at_u, words_u, x, D, K)
             q = read_blocked(C, at_i, words_i, x, D, K)
-            pp = dot(p, p)
-            qq = dot(q, q)
-            vu = np.float64(scalars[su, SHARE]) * k.user_variance
-            vi = np.float64(scalars[si, SHARE]) * k.item_variance
-            T = (
-                np.float64(scalars[su, BIAS_SHARE]) * k.user_bias_variance
-                + np.float64(scalars[si, BIAS_SHARE]) * k.item_bias_variance
-                + (vu * qq + vi * pp + k.coupling * D * vu * vi)
-            )
-            bias = np.float64(scalars[su, BIAS]) + np.float64(scalars[si, BIAS])
-            rhat = mean + (bias + dot(p, q))
+            rhat, T, pp, qq, vu, vi = predict(mean, scalars, su, scalars, si, p, q, k, D)
             c = np.int64(channels[n])
             z = reports[n]
             if c != channel:
                 channel = c
-                alphabet = facts[c, ALPHABET] if c < facts.shape[0] else 0
-                exact = alphabet > 0 and facts[c, EXACT] != 0
-                apart = distance(facts[c, LEVELS]) if exact else 0.0
-            e = 0.0
-            rho = 1.0
-            rated = 1.0
+                alphabet, exact, apart = channel_of(facts, c)
+            e, rho, rated = 0.0, 1.0, 1.0
             rejected = z >= alphabet
             if not rejected:
                 if exact:
@@ -128,38 +100,19 @@ def blocked_loop(D, K):
             learned = True
             S = k.noise + T
             per_S = 1.0 / S
-            along = per_S * e
-            back = per_S * rho
-            gu = vector_gain(vu, scalars[su, BIAS_SHARE], k)
-            gi = vector_gain(vi, scalars[si, BIAS_SHARE], k)
+            step_p, step_q = vector_steps(e, rho, per_S, scalars, su, scalars, si, p, q, vu, vi, k)
             if not marked:
                 mark(C_pages, at_u, x, D, K)
                 mark(C_pages, at_i, x, D, K)
                 touch_triple(scalars_pages, su, FLOATS)
-            step_p = move(p, q, gu * along, gu * back * k.user_shrink)
-            step_q = move(q, p, gi * along, gi * back * k.item_shrink)
             write_blocked(C, at_u, words_u, x, D, K, step_p)
             write_blocked(C, at_i, words_i, x, D, K, step_q)
             mean, mean_variance = step_mean(mean, mean_variance, e, rho, S)
-            fresh = tags[si] == 0
-            if tags[su] == 0:
-                touch_float(tags_pages, su)
-                tags[su] = tag_of(hus[x])
-            step_scalars(
-                scalars, su, e, rho, per_S, qq, k, k.user_bias_variance, k.user_variance,
-                k.user_drift * rated,
-            )  # fmt: skip
-            if fresh:
-                si = slot_of(tags, his[x])  # again: both may have found the same free slot
-                if tags[si] == 0:
-                    touch_float(tags_pages, si)
-                    tags[si] = tag_of(his[x])
+            if tags[su] == 0 or tags[si] == 0:
+                si = claim_both(tags, tags_pages, su, si, hus[x], his[x])
             if not marked:
                 touch_triple(scalars_pages, si, FLOATS)
-            step_scalars(
-                scalars, si, e, rho, per_S, pp, k, k.item_bias_variance, k.item_variance,
-                k.item_drift * rated,
-            )  # fmt: skip
+            step_both(scalars, su, scalars, si, e, rho, per_S, pp, qq, rated, k)
         if learned:
             overall[MEAN], overall[MEAN_VARIANCE] = mean, mean_variance
 

@@ -7,27 +7,19 @@ from functools import cache
 import numpy as np
 from numba import njit
 
-from stream_app.kernels.factorization.bias_table import BIAS, BIAS_SHARE, SHARE
 from stream_app.kernels.factorization.dense_rows import find_known, row_of, seek
 from stream_app.kernels.factorization.kalman_update import (
     MEAN,
     MEAN_VARIANCE,
-    distance,
-    dot,
-    move,
+    channel_of,
+    predict,
     read_exactly,
+    step_both,
     step_mean,
-    step_scalars,
-    vector_gain,
+    vector_steps,
     within,
 )
-from stream_app.kernels.factorization.posterior.channel_posterior import (
-    ALPHABET,
-    EXACT,
-    LEVELS,
-    START,
-    update_posterior,
-)
+from stream_app.kernels.factorization.posterior.channel_posterior import START, update_posterior
 from stream_app.kernels.factorization.training_loops import AHEAD, COLUMNS_AHEAD, MARKS_CHECKED
 from stream_app.kernels.machine.dirty_pages import (
     FLOATS,
@@ -92,27 +84,13 @@ def dense_loop(D):
                 )  # fmt: skip
             p = load(vectors_u, u * D, D)
             q = load(vectors_i, i * D, D)
-            pp = dot(p, p)
-            qq = dot(q, q)
-            vu = np.float64(scalars_u[u, SHARE]) * k.user_variance
-            vi = np.float64(scalars_i[i, SHARE]) * k.item_variance
-            T = (
-                np.float64(scalars_u[u, BIAS_SHARE]) * k.user_bias_variance
-                + np.float64(scalars_i[i, BIAS_SHARE]) * k.item_bias_variance
-                + (vu * qq + vi * pp + k.coupling * D * vu * vi)
-            )
-            bias = np.float64(scalars_u[u, BIAS]) + np.float64(scalars_i[i, BIAS])
-            rhat = mean + (bias + dot(p, q))
+            rhat, T, pp, qq, vu, vi = predict(mean, scalars_u, u, scalars_i, i, p, q, k, D)
             c = np.int64(channels[n])
             z = reports[n]
             if c != channel:
                 channel = c
-                alphabet = facts[c, ALPHABET] if c < facts.shape[0] else 0
-                exact = alphabet > 0 and facts[c, EXACT] != 0
-                apart = distance(facts[c, LEVELS]) if exact else 0.0
-            e = 0.0
-            rho = 1.0
-            rated = 1.0
+                alphabet, exact, apart = channel_of(facts, c)
+            e, rho, rated = 0.0, 1.0, 1.0
             rejected = z >= alphabet
             if not rejected:
                 if exact:
@@ -134,26 +112,18 @@ def dense_loop(D):
             learned = True
             S = k.noise + T
             per_S = 1.0 / S
-            along = per_S * e
-            back = per_S * rho
-            gu = vector_gain(vu, scalars_u[u, BIAS_SHARE], k)
-            gi = vector_gain(vi, scalars_i[i, BIAS_SHARE], k)
+            step_p, step_q = vector_steps(
+                e, rho, per_S, scalars_u, u, scalars_i, i, p, q, vu, vi, k
+            )
             if not marked or u == counts[0] or i == counts[1]:
                 touch_floats(vectors_u_pages, u * D, D)
                 touch_floats(vectors_i_pages, i * D, D)
                 touch_triple(scalars_u_pages, u, FLOATS)
                 touch_triple(scalars_i_pages, i, FLOATS)
-            store(vectors_u, u * D, add(p, move(p, q, gu * along, gu * back * k.user_shrink)))
-            store(vectors_i, i * D, add(q, move(q, p, gi * along, gi * back * k.item_shrink)))
+            store(vectors_u, u * D, add(p, step_p))
+            store(vectors_i, i * D, add(q, step_q))
             mean, mean_variance = step_mean(mean, mean_variance, e, rho, S)
-            step_scalars(
-                scalars_u, u, e, rho, per_S, qq, k, k.user_bias_variance, k.user_variance,
-                k.user_drift * rated,
-            )  # fmt: skip
-            step_scalars(
-                scalars_i, i, e, rho, per_S, pp, k, k.item_bias_variance, k.item_variance,
-                k.item_drift * rated,
-            )  # fmt: skip
+            step_both(scalars_u, u, scalars_i, i, e, rho, per_S, pp, qq, rated, k)
             if u == counts[0]:
                 slots_u[slot_u] = u
                 keys_u[u] = users[n]

@@ -7,33 +7,20 @@ from functools import cache
 import numpy as np
 from numba import njit
 
-from stream_app.kernels.factorization.bias_table import (
-    BIAS,
-    BIAS_SHARE,
-    SHARE,
-    fetch_bucket,
-    slot_of,
-)
+from stream_app.kernels.factorization.bias_table import fetch_bucket, slot_of
 from stream_app.kernels.factorization.hybrid_rows import claim, prepare, row_of, write
 from stream_app.kernels.factorization.kalman_update import (
     MEAN,
     MEAN_VARIANCE,
-    distance,
-    dot,
-    move,
+    channel_of,
+    predict,
     read_exactly,
+    step_both,
     step_mean,
-    step_scalars,
-    vector_gain,
+    vector_steps,
     within,
 )
-from stream_app.kernels.factorization.posterior.channel_posterior import (
-    ALPHABET,
-    EXACT,
-    LEVELS,
-    START,
-    update_posterior,
-)
+from stream_app.kernels.factorization.posterior.channel_posterior import START, update_posterior
 from stream_app.kernels.factorization.training_loops import AHEAD, COLUMNS_AHEAD
 from stream_app.kernels.machine.dirty_pages import FLOATS, touch_triple
 from stream_app.kernels.machine.hashing import hash64
@@ -59,7 +46,9 @@ def hybrid_loop(D):
         shared = C.size // D - rows - SCRATCH
         scratch_u = (rows + shared) * D
         scratch_i = scratch_u + D
-        known = facts.shape[0]
+        mean, mean_variance = overall[MEAN], overall[MEAN_VARIANCE]
+        channel, alphabet, exact, apart = np.int64(-1), np.int64(0), False, 0.0
+        learned = False
         hus, his = np.empty(AHEAD, np.uint64), np.empty(AHEAD, np.uint64)
         for n in range(users.size):
             x = n % AHEAD
@@ -94,26 +83,17 @@ def hybrid_loop(D):
                 prepare(C, at_i, word_i, hi, scales[1], D, C, scratch_i)
             p = load(C, at_u if own_u else scratch_u, D)
             q = load(C, at_i if own_i else scratch_i, D)
-            pp = dot(p, p)
-            qq = dot(q, q)
-            vu = np.float64(scalars[su, SHARE]) * k.user_variance
-            vi = np.float64(scalars[si, SHARE]) * k.item_variance
-            T = (
-                np.float64(scalars[su, BIAS_SHARE]) * k.user_bias_variance
-                + np.float64(scalars[si, BIAS_SHARE]) * k.item_bias_variance
-                + (vu * qq + vi * pp + k.coupling * D * vu * vi)
-            )
-            bias = np.float64(scalars[su, BIAS]) + np.float64(scalars[si, BIAS])
-            rhat = overall[MEAN] + (bias + dot(p, q))
-            c = channels[n]
+            rhat, T, pp, qq, vu, vi = predict(mean, scalars, su, scalars, si, p, q, k, D)
+            c = np.int64(channels[n])
             z = reports[n]
-            e = 0.0
-            rho = 1.0
-            rated = 1.0
-            rejected = c >= known or z >= facts[c, ALPHABET]
+            if c != channel:
+                channel = c
+                alphabet, exact, apart = channel_of(facts, c)
+            e, rho, rated = 0.0, 1.0, 1.0
+            rejected = z >= alphabet
             if not rejected:
-                if facts[c, EXACT]:
-                    e = read_exactly(rhat, z, distance(facts[c, LEVELS]))
+                if exact:
+                    e = read_exactly(rhat, z, apart)
                 else:
                     V = k.prior_variance + k.prior_slope * T
                     row = facts[c, START] + z
@@ -128,17 +108,11 @@ def hybrid_loop(D):
             refused[n] = rejected
             if rejected or not learn[n]:
                 continue
+            learned = True
             S = k.noise + T
             per_S = 1.0 / S
-            along = per_S * e
-            back = per_S * rho
-            gu = vector_gain(vu, scalars[su, BIAS_SHARE], k)
-            gi = vector_gain(vi, scalars[si, BIAS_SHARE], k)
-            step_p = move(p, q, gu * along, gu * back * k.user_shrink)
-            step_q = move(q, p, gi * along, gi * back * k.item_shrink)
-            overall[MEAN], overall[MEAN_VARIANCE] = step_mean(
-                overall[MEAN], overall[MEAN_VARIANCE], e, rho, S
-            )
+            step_p, step_q = vector_steps(e, rho, per_S, scalars, su, scalars, si, p, q, vu, vi, k)
+            mean, mean_variance = step_mean(mean, mean_variance, e, rho, S)
             if at_u < 0 or at_i < 0:
                 claim(
                     C, tags, owners, given, C_pages, tags_pages, owners_pages, su, hu, scales[0],
@@ -154,14 +128,9 @@ def hybrid_loop(D):
             write(C, C_pages, at_u, word_u, step_p, D)
             write(C, C_pages, at_i, word_i, step_q, D)
             touch_triple(scalars_pages, su, FLOATS)
-            step_scalars(
-                scalars, su, e, rho, per_S, qq, k, k.user_bias_variance, k.user_variance,
-                k.user_drift * rated,
-            )  # fmt: skip
             touch_triple(scalars_pages, si, FLOATS)
-            step_scalars(
-                scalars, si, e, rho, per_S, pp, k, k.item_bias_variance, k.item_variance,
-                k.item_drift * rated,
-            )  # fmt: skip
+            step_both(scalars, su, scalars, si, e, rho, per_S, pp, qq, rated, k)
+        if learned:
+            overall[MEAN], overall[MEAN_VARIANCE] = mean, mean_variance
 
     return learn_hybrid

@@ -7,36 +7,23 @@ from functools import cache
 import numpy as np
 from numba import njit
 
-from stream_app.kernels.factorization.bias_table import (
-    BIAS,
-    BIAS_SHARE,
-    SHARE,
-    slot_of,
-    tag_of,
-)
+from stream_app.kernels.factorization.bias_table import claim_both, slot_of
 from stream_app.kernels.factorization.count_sketch_literal import place as place_literal
 from stream_app.kernels.factorization.count_sketch_literal import read as read_literal
 from stream_app.kernels.factorization.count_sketch_literal import write as write_literal
 from stream_app.kernels.factorization.kalman_update import (
     MEAN,
     MEAN_VARIANCE,
-    distance,
-    dot,
-    move,
+    channel_of,
+    predict,
     read_exactly,
+    step_both,
     step_mean,
-    step_scalars,
-    vector_gain,
+    vector_steps,
     within,
 )
-from stream_app.kernels.factorization.posterior.channel_posterior import (
-    ALPHABET,
-    EXACT,
-    LEVELS,
-    START,
-    update_posterior,
-)
-from stream_app.kernels.machine.dirty_pages import FLOATS, touch_float, touch_triple
+from stream_app.kernels.factorization.posterior.channel_posterior import START, update_posterior
+from stream_app.kernels.machine.dirty_pages import FLOATS, touch_triple
 from stream_app.kernels.machine.hashing import hash64
 from stream_app.kernels.machine.simd import load, store
 
@@ -52,7 +39,9 @@ def literal_loop(D, K):
         probability,
     ):  # fmt: skip
         w = np.uint64(C.size // K)
-        known = facts.shape[0]
+        mean, mean_variance = overall[MEAN], overall[MEAN_VARIANCE]
+        channel, alphabet, exact, apart = np.int64(-1), np.int64(0), False, 0.0
+        learned = False
         a, b = np.empty(D, np.float32), np.empty(D, np.float32)
         at_u, at_i = np.empty((K, D), np.int64), np.empty((K, D), np.int64)
         signs_u, signs_i = np.empty((K, D), np.float32), np.empty((K, D), np.float32)
@@ -67,26 +56,17 @@ def literal_loop(D, K):
             read_literal(C, D, K, at_i, signs_i, b)
             p = load(a, 0, D)
             q = load(b, 0, D)
-            pp = dot(p, p)
-            qq = dot(q, q)
-            vu = np.float64(scalars[su, SHARE]) * k.user_variance
-            vi = np.float64(scalars[si, SHARE]) * k.item_variance
-            T = (
-                np.float64(scalars[su, BIAS_SHARE]) * k.user_bias_variance
-                + np.float64(scalars[si, BIAS_SHARE]) * k.item_bias_variance
-                + (vu * qq + vi * pp + k.coupling * D * vu * vi)
-            )
-            bias = np.float64(scalars[su, BIAS]) + np.float64(scalars[si, BIAS])
-            rhat = overall[MEAN] + (bias + dot(p, q))
-            c = channels[n]
+            rhat, T, pp, qq, vu, vi = predict(mean, scalars, su, scalars, si, p, q, k, D)
+            c = np.int64(channels[n])
             z = reports[n]
-            e = 0.0
-            rho = 1.0
-            rated = 1.0
-            rejected = c >= known or z >= facts[c, ALPHABET]
+            if c != channel:
+                channel = c
+                alphabet, exact, apart = channel_of(facts, c)
+            e, rho, rated = 0.0, 1.0, 1.0
+            rejected = z >= alphabet
             if not rejected:
-                if facts[c, EXACT]:
-                    e = read_exactly(rhat, z, distance(facts[c, LEVELS]))
+                if exact:
+                    e = read_exactly(rhat, z, apart)
                 else:
                     V = k.prior_variance + k.prior_slope * T
                     row = facts[c, START] + z
@@ -101,37 +81,21 @@ def literal_loop(D, K):
             refused[n] = rejected
             if rejected or not learn[n]:
                 continue
+            learned = True
             S = k.noise + T
             per_S = 1.0 / S
-            along = per_S * e
-            back = per_S * rho
-            gu = vector_gain(vu, scalars[su, BIAS_SHARE], k)
-            gi = vector_gain(vi, scalars[si, BIAS_SHARE], k)
-            store(a, 0, move(p, q, gu * along, gu * back * k.user_shrink))
-            store(b, 0, move(q, p, gi * along, gi * back * k.item_shrink))
+            step_p, step_q = vector_steps(e, rho, per_S, scalars, su, scalars, si, p, q, vu, vi, k)
+            store(a, 0, step_p)
+            store(b, 0, step_q)
             write_literal(C, C_pages, D, K, at_u, signs_u, a)
             write_literal(C, C_pages, D, K, at_i, signs_i, b)
-            overall[MEAN], overall[MEAN_VARIANCE] = step_mean(
-                overall[MEAN], overall[MEAN_VARIANCE], e, rho, S
-            )
-            fresh = tags[si] == 0
-            if tags[su] == 0:
-                touch_float(tags_pages, su)
-                tags[su] = tag_of(hu)
+            mean, mean_variance = step_mean(mean, mean_variance, e, rho, S)
+            if tags[su] == 0 or tags[si] == 0:
+                si = claim_both(tags, tags_pages, su, si, hu, hi)
             touch_triple(scalars_pages, su, FLOATS)
-            step_scalars(
-                scalars, su, e, rho, per_S, qq, k, k.user_bias_variance, k.user_variance,
-                k.user_drift * rated,
-            )  # fmt: skip
-            if fresh:
-                si = slot_of(tags, hi)  # again: both may have found the same free slot
-                if tags[si] == 0:
-                    touch_float(tags_pages, si)
-                    tags[si] = tag_of(hi)
             touch_triple(scalars_pages, si, FLOATS)
-            step_scalars(
-                scalars, si, e, rho, per_S, pp, k, k.item_bias_variance, k.item_variance,
-                k.item_drift * rated,
-            )  # fmt: skip
+            step_both(scalars, su, scalars, si, e, rho, per_S, pp, qq, rated, k)
+        if learned:
+            overall[MEAN], overall[MEAN_VARIANCE] = mean, mean_variance
 
     return learn_literal
