@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stream_app.kernels.factorization import factor_lookup as reading
 from stream_app.kernels.factorization.bias_table import SLOT_BYTES
@@ -21,7 +20,7 @@ from stream_app.kernels.factorization.training_loops.blocked import blocked_loop
 from stream_app.kernels.factorization.training_loops.literal import literal_loop
 from stream_app.kernels.kernel_time import timed
 from stream_app.models.factorization.base import USER, Factorization
-from stream_app.models.factorization.batch_columns import batch_columns, keys_of
+from stream_app.models.factorization.batch_columns import BatchColumns, keys_of
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.learner import Entities, Keys, LearnerSpec, UpdateResult
 from stream_app.models.paged_arrays import FixedArrays, aligned, mark_dirty
@@ -62,19 +61,7 @@ class SketchLearner(FixedArrays, Factorization):
         self._learn = (literal_loop if literal else blocked_loop)(factors, depth)
         self._read = (reading.literal_reader if literal else reading.blocked_reader)(factors, depth)
 
-    def learn_many(
-        self,
-        users: Keys,
-        items: Keys,
-        reports: NDArray[np.uint8],
-        channels: NDArray[np.uint16],
-        learn: NDArray[np.bool_],
-        priors: NDArray[np.floating] | None = None,
-    ) -> UpdateResult:
-        """Predict, decode and learn each rating in order; see `Learner`."""
-        columns = users, items, reports, channels, learn
-        batch = batch_columns(*columns, priors=priors, protects=self._protects)
-        update = UpdateResult.empty(len(users))
+    def _learn_batch(self, batch: BatchColumns, update: UpdateResult) -> None:
         if batch.learn.any():
             mark_dirty(self._pages[3], 0, self._overall.nbytes)
         timed(
@@ -83,7 +70,6 @@ class SketchLearner(FixedArrays, Factorization):
             self._seeds, self._constants, *self._tables,
             *batch, *update,
         )  # fmt: skip
-        return update
 
     def _entities(self, keys: Keys, side: int) -> Entities:
         keys = keys_of(keys)

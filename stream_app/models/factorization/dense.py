@@ -20,7 +20,7 @@ from stream_app.kernels.factorization.training_loops.dense import dense_loop
 from stream_app.kernels.kernel_time import timed
 from stream_app.kernels.stream.hash_index import rehash
 from stream_app.models.factorization.base import USER, Factorization
-from stream_app.models.factorization.batch_columns import batch_columns, keys_of
+from stream_app.models.factorization.batch_columns import BatchColumns, keys_of
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.learner import Entities, Keys, LearnerSpec, UpdateResult
 from stream_app.models.paged_arrays import (
@@ -122,22 +122,10 @@ class DenseLearner(Factorization):
         self._overall_pages = dirty_map(self._overall)
         self._learn = dense_loop(factors)
 
-    def learn_many(
-        self,
-        users: Keys,
-        items: Keys,
-        reports: NDArray[np.uint8],
-        channels: NDArray[np.uint16],
-        learn: NDArray[np.bool_],
-        priors: NDArray[np.floating] | None = None,
-    ) -> UpdateResult:
-        """Predict, decode and learn each rating in order; see `Learner`."""
-        columns = users, items, reports, channels, learn
-        batch = batch_columns(*columns, priors=priors, protects=self._protects)
-        update = UpdateResult.empty(len(users))
+    def _learn_batch(self, batch: BatchColumns, update: UpdateResult) -> None:
         if batch.learn.any():
             mark_dirty(self._overall_pages, 0, self._overall.nbytes)
-        for first in range(0, len(users), _SLICE):
+        for first in range(0, len(batch.users), _SLICE):
             part = slice(first, first + _SLICE)
             for side, count in zip(self._sides, self._counts, strict=True):
                 side.reserve(int(count) + _SLICE + 1, int(count))
@@ -153,7 +141,6 @@ class DenseLearner(Factorization):
             )  # fmt: skip
             for side, old, new in zip(self._sides, before, self._counts.tolist(), strict=True):
                 mark_dirty(side.pages[0], 8 * old, 8 * new)
-        return update
 
     def _entities(self, keys: Keys, side: int) -> Entities:
         rows = self._sides[side]

@@ -8,7 +8,6 @@ ids arrive.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stream_app.kernels.factorization.bias_table import SLOT_BYTES
 from stream_app.kernels.factorization.erase import forget_scalars
@@ -18,7 +17,7 @@ from stream_app.kernels.factorization.initialization import UNIT
 from stream_app.kernels.factorization.training_loops.hybrid import SCRATCH, hybrid_loop
 from stream_app.kernels.kernel_time import timed
 from stream_app.models.factorization.base import USER, Factorization
-from stream_app.models.factorization.batch_columns import batch_columns, keys_of
+from stream_app.models.factorization.batch_columns import BatchColumns, keys_of
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.learner import Entities, Keys, LearnerSpec, UpdateResult
 from stream_app.models.paged_arrays import Arrays, FixedArrays, aligned, mark_dirty
@@ -63,19 +62,7 @@ class HybridLearner(FixedArrays, Factorization):
         self._pages = self.maps()
         self._learn, self._read = hybrid_loop(factors), hybrid_reader(factors)
 
-    def learn_many(
-        self,
-        users: Keys,
-        items: Keys,
-        reports: NDArray[np.uint8],
-        channels: NDArray[np.uint16],
-        learn: NDArray[np.bool_],
-        priors: NDArray[np.floating] | None = None,
-    ) -> UpdateResult:
-        """Predict, decode and learn each rating in order; see `Learner`."""
-        columns = users, items, reports, channels, learn
-        batch = batch_columns(*columns, priors=priors, protects=self._protects)
-        update = UpdateResult.empty(len(users))
+    def _learn_batch(self, batch: BatchColumns, update: UpdateResult) -> None:
         if batch.learn.any():
             for pages, array in zip(self._pages[4:], (self._given, self._overall), strict=True):
                 mark_dirty(pages, 0, array.nbytes)
@@ -85,7 +72,6 @@ class HybridLearner(FixedArrays, Factorization):
             *self._pages[:4], self.rows, self._seeds, self._scales, self._constants, *self._tables,
             *batch, *update,
         )  # fmt: skip
-        return update
 
     def _entities(self, keys: Keys, side: int) -> Entities:
         keys = keys_of(keys)

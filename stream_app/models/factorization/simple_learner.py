@@ -17,7 +17,7 @@ has kernels, as `count_sketch.py` has.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +29,9 @@ from stream_app.kernels.factorization.posterior.channel_posterior import (
     update_posterior,
 )
 from stream_app.kernels.machine.hashing import hash64
-from stream_app.models.factorization.batch_columns import batch_columns
-from stream_app.models.factorization.channels import NO_CHANNEL, Channels
+from stream_app.models.factorization.base import BatchLearner
+from stream_app.models.factorization.batch_columns import BatchColumns
+from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.learner import Entities, Keys, LearnerSpec, UpdateResult
 from stream_app.models.paged_arrays import FixedArrays
 from stream_app.models.seeds import derive_seed
@@ -41,18 +42,16 @@ _LEARNED = 1  # place of n in the array `overall`
 Entity = tuple[NDArray[np.float32], float]
 
 
-class SimpleLearner(FixedArrays, ABC):
+class SimpleLearner(FixedArrays, BatchLearner):
     """The base class; `zero` is a vector of zeros for entities that have none."""
 
     name: str
 
     def __init__(self, channels: Channels, spec: LearnerSpec) -> None:
-        super().__init__()
-        self.factors = spec.factors
+        FixedArrays.__init__(self)
+        BatchLearner.__init__(self, channels, spec)
         self.zero = np.zeros(spec.factors, np.float32)
         self.spec = spec
-        self._likelihood, self._facts, self._priors = channels.tables
-        self._protects = bool(channels.presence.any())
         self._overall = self.keep("overall", np.array([(LOWEST + HIGHEST) / 2, 0.0]))
 
     @abstractmethod
@@ -71,33 +70,20 @@ class SimpleLearner(FixedArrays, ABC):
         """Return the hashed place of a key among `slots`; `use` is one of `seeds.py`."""
         return int(hash64(np.uint64((key + int(derive_seed(self.spec.seed, use))) % 2**64))) % slots
 
-    def learn_many(
-        self,
-        users: Keys,
-        items: Keys,
-        reports: NDArray[np.uint8],
-        channels: NDArray[np.uint16],
-        learn: NDArray[np.bool_],
-        priors: NDArray[np.floating] | None = None,
-    ) -> UpdateResult:
-        """Predict, decode and learn each rating in order; see `Learner`."""
-        columns = users, items, reports, channels, learn
-        batch = batch_columns(*columns, priors=priors, protects=self._protects)
-        result = UpdateResult.empty(len(users))
+    def _learn_batch(self, batch: BatchColumns, update: UpdateResult) -> None:
         if batch.learn.any():
             self.mark_all_dirty()
         rows = zip(*(column.tolist() for column in batch[:5]), strict=True)
         for n, (user, item, report, channel, wanted) in enumerate(rows):
             rhat = self._estimate(user, item)
             error, probability, refused = self._observe(rhat, report, channel, batch.priors, n)
-            result.predicted[n] = min(max(rhat, LOWEST), HIGHEST)
-            result.error[n], result.probability[n] = error, probability
-            result.clipped[n] = refused
+            update.predicted[n] = min(max(rhat, LOWEST), HIGHEST)
+            update.error[n], update.probability[n] = error, probability
+            update.clipped[n] = refused
             if wanted and not refused:
                 self.learn_one(user, item, error)
                 self._overall[_LEARNED] += 1
                 self._overall[MEAN] += error / (self._overall[_LEARNED] + _MEAN_PRIOR)
-        return result
 
     def _estimate(self, user: int, item: int) -> float:
         """Return mean + b_u + b_i + p_u . q_i, summed exactly: the same on every machine."""
@@ -109,8 +95,9 @@ class SimpleLearner(FixedArrays, ABC):
         self, rhat: float, report: int, channel: int, priors: NDArray[np.float32], n: int
     ) -> tuple[float, float, bool]:
         """Return the decoded error, the probability of the report, and whether it is refused."""
-        known = channel < len(self._facts)
-        start, alphabet, levels, exact, _ = self._facts[channel].tolist() if known else (0,) * 5
+        likelihood, facts, table = self._tables
+        known = channel < len(facts)
+        start, alphabet, levels, exact, _ = facts[channel].tolist() if known else (0,) * 5
         if report >= alphabet:
             return 0.0, math.nan, True
         if exact:
@@ -118,7 +105,7 @@ class SimpleLearner(FixedArrays, ABC):
         else:
             spread, row = self.spec.parameters.prior_variance, start + report
             error, _, probability = update_posterior(
-                rhat, spread, row, self._likelihood, self._priors, self._facts, channel, priors, n
+                rhat, spread, row, likelihood, table, facts, channel, priors, n
             )
         return error, probability, error * error > self.spec.parameters.clip
 
@@ -128,23 +115,6 @@ class SimpleLearner(FixedArrays, ABC):
         if variance < 1 / (self._overall[_LEARNED] + _MEAN_PRIOR):
             self.mark_all_dirty()
             self._overall[MEAN] = mean
-
-    def predict_many(self, users: Keys, items: Keys) -> NDArray[np.float64]:
-        """Return the predicted ratings, within 1 .. 5."""
-        nothing = np.zeros(len(users), np.uint8), np.full(len(users), NO_CHANNEL, np.uint16)
-        return self.learn_many(users, items, *nothing, np.zeros(len(users), np.bool_)).predicted
-
-    def residuals(
-        self,
-        users: Keys,
-        items: Keys,
-        reports: NDArray[np.uint8],
-        channels: NDArray[np.uint16],
-        priors: NDArray[np.floating] | None = None,
-    ) -> NDArray[np.float64]:
-        """Return the decoded errors under the current model."""
-        untouched = np.zeros(len(users), np.bool_)
-        return self.learn_many(users, items, reports, channels, untouched, priors).error
 
     def users(self, keys: Keys) -> Entities:
         """Return the vectors (n, factors) and biases (n,) of users."""
@@ -158,11 +128,6 @@ class SimpleLearner(FixedArrays, ABC):
         vectors = np.array([vector for vector, _ in entities], np.float32)
         biases = np.array([bias for _, bias in entities], np.float32)
         return vectors.reshape(len(entities), self.factors), biases
-
-    @property
-    def mean(self) -> float:
-        """The learned mean rating, on 1 .. 5."""
-        return float(self._overall[MEAN])
 
     @property
     def slots(self) -> dict[str, int]:
