@@ -510,6 +510,17 @@ class Settings(BaseSettings):
         return self.devices == "signed"
 
     @property
+    def features(self) -> frozenset[str]:
+        """The features that are on: those of `wire.topics.FEATURES` that need topics."""
+        on = {
+            "campaigns": self.privacy_mode != "local",
+            "profiles": bool(self.profile_mechanisms),
+            "private lists": self.list_budget > 0,
+            "similarities": self.similarity_budget > 0 or self.similar_from == "published",
+        }
+        return frozenset(name for name, turned in on.items() if turned)
+
+    @property
     def servers(self) -> str:
         """The bootstrap servers; raises `UserError` where none are configured."""
         if self.bootstrap_servers is None:

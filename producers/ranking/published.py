@@ -35,6 +35,7 @@ from stream_app.wire.public_tables import (
     decode_table_record,
     table_digest,
 )
+from stream_app.wire.topics import absent
 
 _STRING = 1 << 63
 
@@ -176,7 +177,7 @@ def _newest(
 ) -> tuple[bytes, bytes]:
     """Return digest and bytes of the newest whole version; the cached bytes where they are it."""
     if not exists(connection, topic):
-        raise Missing(f"topic {topic} does not exist: create it with murmurec topics apply")
+        raise Missing(absent(topic))
     if cached is not None and _last_digest(connection, topic) == cached.digest:
         return cached.digest, cached.table
     reader = TableReader()

@@ -17,6 +17,7 @@ from stream_app.aggregation.party import RecordsGone
 from stream_app.errors import Unanswered, UserError
 from stream_app.kafka import clients
 from stream_app.kafka.passing import passes
+from stream_app.wire.topics import absent
 
 BATCH = 200
 _STALL_SECONDS = 30.0
@@ -105,5 +106,5 @@ def partitions_of_topic(consumer: Consumer, topic: str) -> int:
     """Return how many partitions a topic has; UserError for one that does not exist."""
     found = clients.listed(consumer, _TOPIC_SECONDS).get(topic)
     if found is None or found.error is not None:
-        raise UserError(f"topic {topic} does not exist: create it with murmurec topics apply")
+        raise UserError(absent(topic))
     return len(found.partitions)

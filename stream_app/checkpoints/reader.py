@@ -41,6 +41,7 @@ from stream_app.state.replica import Replica
 from stream_app.wire import Topics, WireError
 from stream_app.wire.authenticity.seal import OPEN, Seal
 from stream_app.wire.state_records import Manifest, decode_manifest, decode_page, page_digest
+from stream_app.wire.topics import absent
 
 _TOPIC_SECONDS = 30.0
 _CHECK_SECONDS = 1.0
@@ -243,9 +244,7 @@ def topic_id(admin: AdminClient, topic: str) -> str:
     except KafkaException as error:
         reason: KafkaError = error.args[0]
         if reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            raise UserError(
-                f"topic {topic} does not exist: create it with murmurec topics apply"
-            ) from None
+            raise UserError(absent(topic)) from None
         if reason.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
             raise UserError(
                 f"topic {topic} cannot be seen by this user: give it the right to read or write it"

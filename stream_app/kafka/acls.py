@@ -36,6 +36,7 @@ from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
 from stream_app.wire import Topics
+from stream_app.wire.topics import absent
 
 _SECONDS = 30.0
 _READ, _WRITE = AclOperation.READ, AclOperation.WRITE
@@ -126,5 +127,5 @@ def _granted(topic: str, described: Future[Any], process: str) -> set[AclOperati
             f"it to the {process}'s user"
         )
     if reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-        raise UserError(f"topic {topic} does not exist: create it with murmurec topics apply")
+        raise UserError(absent(topic))
     raise UserError(f"topic {topic} cannot be described: {reason.str()}")

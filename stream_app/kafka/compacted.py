@@ -23,6 +23,7 @@ from stream_app.errors import Unanswered, UserError
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
 from stream_app.kafka.passing import passes
+from stream_app.wire.topics import absent
 
 Progress = Callable[[int, int], None]
 _DAMAGED = (KafkaError._BAD_COMPRESSION, KafkaError._BAD_MSG)
@@ -182,5 +183,5 @@ def _raise_if_fatal(topic: str, offset: int, error: KafkaError) -> None:
 def _watermarks(consumer: Consumer, topic: str) -> tuple[int, int]:
     """Return the first offset and the end offset; refuses an absent topic."""
     if topic not in clients.listed(consumer, _TOPIC_SECONDS):
-        raise UserError(f"topic {topic} does not exist: create it with murmurec topics apply")
+        raise UserError(absent(topic))
     return clients.offsets(consumer, TopicPartition(topic, 0))

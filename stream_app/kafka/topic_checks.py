@@ -22,7 +22,7 @@ from stream_app.kafka.topic_admin import (
     partitions_in_words,
 )
 from stream_app.wire import Topics
-from stream_app.wire.topics import PLAIN, STAMPED
+from stream_app.wire.topics import PLAIN, STAMPED, absent
 
 _APPLY = "run murmurec topics apply, which sets it"
 # librdkafka's largest batch of records: the broker checks max.message.bytes against a whole batch.
@@ -110,7 +110,7 @@ def check_state_topic(admin: AdminClient, topic: str) -> None:
 def _check_partitions(admin: AdminClient, topic: str, wanted: int, fix: str) -> None:
     found = partition_counts(admin, [topic])[topic]
     if found is None:
-        raise UserError(f"topic {topic} does not exist: create it with murmurec topics apply")
+        raise UserError(absent(topic))
     if found != wanted:
         raise UserError(
             f"topic {topic} has {partitions_in_words(found)}, not {wanted}: "
@@ -140,7 +140,7 @@ def check_deployment(
     others = [topics.items, topics.queries, topics.recommendations, topics.rejected]
     for name, found in partition_counts(admin, others).items():
         if found is None:
-            raise UserError(f"topic {name} does not exist: create it with murmurec topics apply")
+            raise UserError(absent(name))
 
 
 def check_outsiders(connection: Connection, topics: Sequence[str]) -> None:
@@ -149,7 +149,7 @@ def check_outsiders(connection: Connection, topics: Sequence[str]) -> None:
     admin = clients.admin(connection)
     for name, found in partition_counts(admin, topics).items():
         if found is None:
-            raise UserError(f"topic {name} does not exist: create it with murmurec topics apply")
+            raise UserError(absent(name))
     if fault := outsiders_fault(admin, topics):
         raise UserError(fault)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 
 from stream_app.wire.limits import MAX_BATCH_BYTES, PARTITIONS
 
@@ -24,6 +24,22 @@ STAMPED: dict[str, str] = {
     "message.timestamp.after.max.ms": "3600000",
     "message.timestamp.before.max.ms": "86400000",
 }
+# Feature -> the setting that turns it on (`Settings.features`).
+FEATURES: dict[str, str] = {
+    "campaigns": "privacy_mode = split or central",
+    "profiles": "profile_mechanisms",
+    "private lists": "list_budget above 0",
+    "similarities": "similarity_budget above 0 or similar_from = published",
+}
+_FEATURE_OF: dict[str, str] = {
+    "contributions.v1": "campaigns",
+    "rounds.v1": "campaigns",
+    "item-side.v1": "campaigns",
+    "profiles.v1": "profiles",
+    "list-debits.v1": "private lists",
+    "similarities.v1": "similarities",
+    "similarity-releases.v1": "similarities",
+}
 # A broker that lacks the newest records never leads a partition: devices sent them once.
 _CLEAN: dict[str, str] = {"unclean.leader.election.enable": "false"}
 
@@ -31,7 +47,8 @@ _CLEAN: dict[str, str] = {"unclean.leader.election.enable": "false"}
 @dataclass(frozen=True)
 class Topic:
     """One row of the table of topics; `counted_by` names the setting that decides how many
-    partitions there are."""
+    partitions there are, `feature` the feature that
+    needs the topic; empty: every deployment needs it."""
 
     name: str
     key: str
@@ -39,6 +56,7 @@ class Topic:
     partitions: int
     config: Mapping[str, str]
     counted_by: str = ""
+    feature: str = ""
 
 
 @dataclass(frozen=True)
@@ -131,11 +149,6 @@ class Topics:
         """What private lists have spent of users' budgets, written by workers only."""
         return f"{self.prefix}.list-debits.v1"
 
-    @property
-    def audits(self) -> str:
-        """Results of attacks and audits."""
-        return f"{self.prefix}.audits.v1"
-
     def read_from_outsiders(self, *, profiles: bool = False) -> tuple[str, ...]:
         """Return the topics that a worker reads and that others than workers write; `profiles`: of
         a worker that serves neighbours."""
@@ -146,10 +159,24 @@ class Topics:
         partitions: int = PARTITIONS,
         ratings_retention_seconds: float | None = None,
         query_partitions: int | None = None,
+        features: Collection[str] | None = None,
     ) -> tuple[Topic, ...]:
         """Return every topic with its key, value, partitions and configuration; ratings are kept
         permanently unless a retention is given. Without `query_partitions` queries have as many
-        partitions as ratings."""
+        partitions as ratings. With `features` those topics alone that a deployment with them
+        needs."""
+        rows = self._rows(partitions, ratings_retention_seconds, query_partitions)
+        named = (replace(row, feature=_feature(row.name)) for row in rows)
+        return tuple(
+            row for row in named if features is None or not row.feature or row.feature in features
+        )
+
+    def _rows(
+        self,
+        partitions: int,
+        ratings_retention_seconds: float | None,
+        query_partitions: int | None,
+    ) -> tuple[Topic, ...]:
         queries = query_partitions or partitions
         of_queries = "query_partitions"
         forever = _CLEAN | {
@@ -190,7 +217,6 @@ class Topics:
             Topic(self.rejected, "topic/partition/offset", "rejection", 1, newest),
             *self._of_campaigns(partitions, versions, forever),
             Topic(self.list_debits, "pseudonym, 32 hex", "debit", 1, forever),
-            Topic(self.audits, "audit name", "audit", 1, newest),
         )
 
     def _of_similarities(
@@ -214,3 +240,16 @@ class Topics:
             Topic(self.rounds, "none", "entry of the log of rounds", 1, rounds),
             Topic(self.item_side, slot, "item side of a campaign", 1, versions),
         )
+
+
+def _feature(topic: str) -> str:
+    """Return the feature that needs a topic; empty: every deployment needs it."""
+    return _FEATURE_OF.get(".".join(topic.rsplit(".", 2)[-2:]), "")
+
+
+def absent(topic: str) -> str:
+    """Return the sentence for a topic that does not exist: the command that creates it, and the
+    setting under which it does so where the topic belongs to a feature."""
+    feature = _feature(topic)
+    where = f" under the setting {FEATURES[feature]}" if feature else ""
+    return f"topic {topic} does not exist: create it with murmurec topics apply{where}"

@@ -33,6 +33,7 @@ from stream_app.agents.faust_ext.table_manager import PatientTableManager
 from stream_app.errors import UserError
 from stream_app.kafka import clients, topic_admin
 from stream_app.kafka.clients import Connection
+from stream_app.wire.topics import absent
 
 log = structlog.get_logger()
 _ASK_SECONDS = 3.0
@@ -215,7 +216,7 @@ def _soon(loop: asyncio.AbstractEventLoop, answer: Callable[..., None], *what: A
 def check_partitions(topic: str, partitions: int | None) -> None:
     """Refuse a state topic that is absent or has another number of partitions than one."""
     if partitions is None:
-        raise UserError(f"topic {topic} does not exist: create it with murmurec topics apply")
+        raise UserError(absent(topic))
     if partitions != 1:
         raise UserError(
             f"topic {topic} has {partitions} partitions, not 1: it holds checkpoints only; delete "

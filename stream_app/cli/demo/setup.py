@@ -137,7 +137,10 @@ def _start_broker(stack: ExitStack, settings: Settings) -> Settings:
         )
     admin = clients.admin(Connection(broker.bootstrap, settings.kafka))
     table = Topics(prefix).table(
-        settings.partitions, settings.ratings_retention_seconds, settings.query_partitions
+        settings.partitions,
+        settings.ratings_retention_seconds,
+        settings.query_partitions,
+        settings.features,
     )
     topic_admin.create(admin, table)
     if not own:

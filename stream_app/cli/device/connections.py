@@ -36,12 +36,13 @@ def profile_publisher_for(settings: Settings) -> Publisher:
     from stream_app.kafka import clients
     from stream_app.kafka import topic_admin as topics
     from stream_app.wire import Topics
+    from stream_app.wire.topics import absent
 
     connection = connection_from(settings)
     name = Topics(settings.topic_prefix).profiles
     clients.describe_cluster(connection)
     if topics.partition_counts(clients.admin(connection), [name])[name] is None:
-        raise UserError(f"topic {name} does not exist: create it with murmurec topics apply")
+        raise UserError(absent(name))
     return _publisher(settings, name)
 
 

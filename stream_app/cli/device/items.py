@@ -210,10 +210,11 @@ def _check_topic(settings: Settings) -> str:
     """Return the name of the catalogue's topic; refuses one that does not exist."""
     from stream_app.kafka import clients
     from stream_app.wire import Topics
+    from stream_app.wire.topics import absent
 
     topic = Topics(settings.topic_prefix).items
     if topic not in clients.describe_cluster(connection_from(settings)).topics:
-        raise UserError(f"topic {topic} does not exist: create it with murmurec topics apply")
+        raise UserError(absent(topic))
     return topic
 
 

@@ -82,7 +82,10 @@ def _planned(settings: Settings) -> tuple[AdminClient, Sequence[TopicPlanStep]]:
     brokers = len(clients.describe_cluster(connection).brokers)
     admin = clients.admin(connection)
     wanted = Topics(settings.topic_prefix).table(
-        settings.partitions, settings.ratings_retention_seconds, settings.query_partitions
+        settings.partitions,
+        settings.ratings_retention_seconds,
+        settings.query_partitions,
+        settings.features,
     )
     replication = topics.replication(
         brokers, settings.replication_factor, settings.min_insync_replicas

@@ -163,7 +163,6 @@ MESSAGES: tuple[Message, ...] = (
     ),
     Message("checkpoint", BYTES, "A page, a manifest or a claim of a checkpoint of the workers."),
     Message("table-debit", JSON, "What a published table of similarities costs; for operators."),
-    Message("audit", JSON, "The result of an audit; its form is free."),
 )
 
 # Property of `Topics` -> names of the messages of that topic.
@@ -184,5 +183,4 @@ OF_TOPICS: dict[str, tuple[str, ...]] = {
     "cuts": ("cut-log-entry",),
     "list_debits": ("list-debit",),
     "state": ("checkpoint",),
-    "audits": ("audit",),
 }

@@ -52,6 +52,7 @@ from stream_app.wire.public_tables import (
     table_digest,
     table_records,
 )
+from stream_app.wire.topics import absent
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ def newest_table(session: Session) -> TableVersion | None:
 def _check_topics(session: Session) -> None:
     for topic in (session.names.similarities, session.names.similarity_releases):
         if not exists(session.connection, topic):
-            raise UserError(f"topic {topic} does not exist: create it with murmurec topics apply")
+            raise UserError(absent(topic))
     check_debits(clients.admin(session.connection), session.names.similarity_releases)
 
 

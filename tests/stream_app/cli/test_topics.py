@@ -37,6 +37,13 @@ def test_what_is_planned_is_what_apply_does(options, capsys):
 
 
 @pytest.mark.kafka
+def test_the_topics_of_a_feature_are_made_where_its_setting_is_on(options, capsys, environment):
+    assert len(actions(capsys, "apply", options)) == 9
+    environment(MURMUREC_PRIVACY_MODE="split")
+    assert sorted(actions(capsys, "plan", options)) == 3 * ["create"] + 9 * ["ok"]
+
+
+@pytest.mark.kafka
 def test_queries_have_a_partition_count_of_their_own(options, capsys, environment, kafka, prefix):
     environment(MURMUREC_QUERY_PARTITIONS="2")
     assert set(actions(capsys, "apply", options)) == {"create"}

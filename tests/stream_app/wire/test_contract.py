@@ -14,7 +14,10 @@ from hypothesis import strategies as st
 from stream_app import wire
 from stream_app.wire import Event, Intake, Reason, RecordRun, WireError
 from stream_app.wire import batch_decoding as batches
+from stream_app.wire.topics import FEATURES, absent
 
+MOST_TOPICS = 9
+"""Of a deployment without features; this number may only fall."""
 INTAKE = Intake({"rr:5:2": 5, "none:5:inf": 5})
 DEVICE = bytes.fromhex("000102030405060708090a0b0c0d0e0f")
 ITEMS = np.array([1193, 661], np.uint64)
@@ -325,6 +328,32 @@ def test_every_topic_is_once_in_the_table_and_carries_a_version() -> None:
     assert counts[topics.queries] == counts[topics.recommendations] == 2
     with pytest.raises(ValueError, match="prefix"):
         wire.Topics("no spaces")
+
+
+def test_a_deployment_without_features_has_nine_topics_and_each_feature_adds_its_own() -> None:
+    topics = wire.Topics("x")
+    plain = {topic.name for topic in topics.table(features=())}
+    assert len(plain) == MOST_TOPICS
+    added = {
+        feature: {t.name.split(".")[1] for t in topics.table(features=[feature])}
+        - {name.split(".")[1] for name in plain}
+        for feature in FEATURES
+    }
+    assert added == {
+        "campaigns": {"contributions", "rounds", "item-side"},
+        "profiles": {"profiles"},
+        "private lists": {"list-debits"},
+        "similarities": {"similarities", "similarity-releases"},
+    }
+    assert topics.table(features=FEATURES) == topics.table()
+
+
+def test_the_sentence_for_an_absent_topic_names_the_setting_of_its_feature() -> None:
+    names = wire.Topics("a.b")
+    assert absent(names.cuts) == (
+        "topic a.b.cuts.v1 does not exist: create it with murmurec topics apply"
+    )
+    assert absent(names.list_debits).endswith("topics apply under the setting list_budget above 0")
 
 
 QUERY = {"id": "0" * 16, "user": "0" * 32, "k": 10, "deadline": 1, "v": 1}
