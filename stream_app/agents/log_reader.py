@@ -79,6 +79,7 @@ class LogReader(Service):
         self._check_log = still_the_log
         self._ended = threading.Event()
         self._unsealed_seen = False
+        self._told_difference = "", ""
         self._probed_time = 0.0
         self._committed: tuple[int, ...] | None = None
         self._thread = threading.Thread(target=self._run, name="murmurec-reader", daemon=True)
@@ -234,7 +235,7 @@ class LogReader(Service):
         if isinstance(entry, Cut):
             entry = structs.replace(entry, tails=rounds.tails_below(entry.end_offsets))
         if entry is not None:
-            self.append(encode_message(entry))
+            self.append(encode_message(entry), isinstance(entry, Cut) and entry.checkpoint)
         self._producer.poll(0)
         self._probe_broker(follower)
         self._compare_designs(follower)
@@ -275,21 +276,23 @@ class LogReader(Service):
             follower.unsealed = 0
 
     def _compare_designs(self, follower: Follower) -> None:
-        other = follower.other_design
-        if other != self._runtime.status.other_spec:
+        other, difference = follower.other_design, follower.difference
+        if (other, difference) != self._told_difference:
+            self._told_difference = other, difference
             self._runtime.status.other_spec = other
             if other:
                 log.warning(
                     "design.differs",
-                    cuts=other,
-                    ours=follower.design,
+                    differs=difference or f"{other}, not {follower.design}",
                     fix="give every worker of a deployment the same settings",
                 )
 
-    def append(self, entry: bytes) -> None:
-        """Append an entry to the cut log; from any thread."""
-        cuts = self._runtime.topics.cuts
-        clients.send(self._producer, cuts, value=entry, on_delivery=self._appended)
+    def append(self, entry: bytes, explained: bool = False) -> None:
+        """Append an entry to the cut log, with the settings as its headers if `explained`; from any
+        thread."""
+        cuts, spec = self._runtime.topics.cuts, self._runtime.replica.spec
+        headers = {"headers": spec.headers} if explained else {}
+        clients.send(self._producer, cuts, value=entry, on_delivery=self._appended, **headers)
 
     def _appended(self, error: KafkaError | None, _: Message) -> None:
         # The clock writes a lost cut again; a refused cut would be refused each time.

@@ -20,7 +20,7 @@ from stream_app.kafka.acknowledged_writer import AcknowledgedWriter, OnAcknowled
 from stream_app.kafka.clients import Connection
 from stream_app.state.replica import Replica
 from stream_app.wire import Rejection, Tail, encode_message
-from stream_app.wire.state_records import Manifest
+from stream_app.wire.state_records import Manifest, is_manifest
 
 
 def write_checkpoint(
@@ -92,7 +92,10 @@ def _driver(deployment: Deployment, progress: Callable[[int], None]) -> Checkpoi
     )
 
     def produce(key: bytes, value: bytes | None, on_acknowledged: OnAcknowledged) -> None:
-        writer.send(key=key, value=value, partition=0, on_acknowledged=on_acknowledged)
+        headers = deployment.spec.headers if is_manifest(key) else None
+        writer.send(
+            key=key, value=value, partition=0, headers=headers, on_acknowledged=on_acknowledged
+        )
 
     def may_go_on() -> bool:
         progress(driver.acknowledged_bytes)

@@ -25,8 +25,10 @@ from confluent_kafka.admin import AdminClient
 
 from stream_app.checkpoints.cut_log_scan import CutLogScan
 from stream_app.checkpoints.protocol.recovery import (
+    WAYS_OUT,
     CheckpointRefused,
     Found,
+    OtherDesign,
     Recovery,
     UnusableCheckpoint,
 )
@@ -130,6 +132,10 @@ def _reading(
             yield topic, pool
     except UnusableCheckpoint as damaged:
         raise DamagedCheckpoint(f"{name}: {damaged}") from None
+    except OtherDesign as other:
+        found = difference(deployment, other.design)
+        why = f"the checkpoint was made with other settings ({found}): set them back, {WAYS_OUT}"
+        raise UserError(f"{name}: {why if found else other}") from None
     except CheckpointRefused as refused:
         raise UserError(f"{name}: {refused}") from None
     except ValueError as error:
@@ -229,6 +235,22 @@ def manifests(
 
     read(connection, topics, note, progress)
     return sorted(found.values(), key=lambda each: (each.generation, each.number))
+
+
+def difference(deployment: Deployment, design: str) -> str:
+    """Return the settings in which the checkpoints of a design differ from this deployment, with
+    both values, from the headers of a manifest; empty where no manifest has them."""
+    for message in compacted.records(deployment.connection, deployment.topics.state):
+        _, key, value = _record(message)
+        if key is None or key[:1] != b"M":
+            continue
+        try:
+            manifest = decode_manifest(value or b"", deployment.seal)
+        except WireError:
+            continue
+        if manifest.design == design and (found := deployment.spec.difference(message.headers())):
+            return found
+    return ""
 
 
 def topic_id(admin: AdminClient, topic: str) -> str:

@@ -34,7 +34,7 @@ from stream_app import __version__
 from stream_app.errors import UserError
 from stream_app.state.digests import digest
 from stream_app.state.replica import Replica
-from stream_app.state.spec import UNNAMED, StateSpec, settings_digest
+from stream_app.state.spec import StateSpec, differing, settings_digest
 from stream_app.wire.state_records import SmallArray, StateOrigin, ledger_root
 
 FORMAT = 1
@@ -93,15 +93,9 @@ class SnapshotFile:
         """Refuse a design other than the snapshot's; the error names the settings that differ."""
         if design.digest == self.meta.design:
             return
-        recorded, current = self.meta.settings, design.settings
-        differing = [
-            f"{name} is {recorded.get(name, UNNAMED.get(name, 'unknown'))} there and "
-            f"{current.get(name, UNNAMED.get(name, 'unknown'))} here"
-            for name in sorted(recorded.keys() | current.keys())
-            if recorded.get(name) != current.get(name)
-        ]
+        found = differing(self.meta.settings, design.settings)
         raise UserError(
-            f"{self.path}: the snapshot was made with another design ({'; '.join(differing)}): "
+            f"{self.path}: the snapshot was made with another design ({found}): "
             "use its settings, or convert it with murmurec state migrate"
         )
 

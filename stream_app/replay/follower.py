@@ -118,7 +118,7 @@ class Follower:
         self._seal = deployment.seal
         self.cuts_at_end = False
         self.design = deployment.spec.digest
-        self.other_design = ""
+        self.other_design = self.difference = ""
         self._live = False
         self._most_buffered = _ROUNDS_AHEAD * round_records
         self._most_bytes = max(_LEAST_BYTES, _BUFFER_BYTES // deployment.partitions)
@@ -361,9 +361,10 @@ class Follower:
             case Truncate():
                 self.rounds.truncate(entry, offset)
             case Cut():
-                self._cut(entry, tail_of(message))
+                self._cut(entry, message)
 
-    def _cut(self, cut: Cut, tail: Tail) -> None:
+    def _cut(self, cut: Cut, message: Message) -> None:
+        tail = tail_of(message)
         try:
             counts = self.rounds.cut(cut, tail.offset, tail)
         except OrderError as error:
@@ -374,7 +375,10 @@ class Follower:
             self.cuts_ignored += 1
         elif self._live and cut.design:
             # Old cuts may carry an earlier design of this deployment; new cuts should not.
-            self.other_design = "" if cut.design == self.design else cut.design
+            same = cut.design == self.design
+            self.other_design = "" if same else cut.design
+            if cut.checkpoint and not same:
+                self.difference = self._deployment.spec.difference(message.headers())
 
     def _failed(self, error: KafkaError, topic: str | None, partition: int, offset: int) -> None:
         if error.code() == KafkaError._PARTITION_EOF:

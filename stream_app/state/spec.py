@@ -1,14 +1,19 @@
 """Specification of the state: every setting that decides it besides the log, and its fingerprint.
 
 Two replicas are comparable only where their specifications are equal: the allow-list, the sizes,
-the learner and its constants, and the format of the state.
+the learner and its constants, and the format of the state. Records carry the fingerprint; beside
+it, in a header that earlier releases do not read, manifests and the cuts of checkpoints carry the
+settings as text, so that a refusal names the setting that differs. The header explains and proves
+nothing, and it leaves out the seed, which devices must not know.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
+
+import msgspec
 
 from stream_app.models.cooccurrence.co_ratings import check_co_ratings
 from stream_app.models.cooccurrence.item_pairs import check_pairs
@@ -25,6 +30,7 @@ STATE_FORMAT = 10
 DEVICES = "open", "signed"
 UNNAMED = {"co_ratings": "False"}
 """Settings with the value that a digest does not name: a state without them is that of before."""
+_HEADER, _SEED = "settings", "seed"
 PARTIES = {"local": 0, "central": 1, "split": 2}
 """Privacy mode -> how many parties sum the contributions of campaigns; 0: there are none."""
 
@@ -107,6 +113,32 @@ class StateSpec:
             "parameters": repr(Parameters(clip=self.clip)),
             "state_format": str(STATE_FORMAT),
         }
+
+    @property
+    def headers(self) -> list[tuple[str, bytes]]:
+        """The headers of a record whose reader may have another specification."""
+        shown = {name: value for name, value in self.settings.items() if name != _SEED}
+        return [(_HEADER, msgspec.json.encode(shown))]
+
+    def difference(self, headers: Iterable[tuple[str, bytes | str | None]] | None) -> str:
+        """Return the settings that differ from those of a record's headers, with both values; the
+        seed where all others agree; empty where the headers do not say."""
+        try:
+            there = msgspec.json.decode(dict(headers or ())[_HEADER] or b"", type=dict[str, str])
+        except (KeyError, msgspec.MsgspecError, UnicodeDecodeError):
+            return ""
+        here = {name: value for name, value in self.settings.items() if name != _SEED}
+        return differing(there, here) or "hash_seed is another there"
+
+
+def differing(there: Mapping[str, str], here: Mapping[str, str]) -> str:
+    """Return a clause for each setting that differs between two specifications as text."""
+    return "; ".join(
+        f"{name} is {there.get(name, UNNAMED.get(name, 'unknown'))} there and "
+        f"{here.get(name, UNNAMED.get(name, 'unknown'))} here"
+        for name in sorted(there.keys() | here.keys())
+        if there.get(name) != here.get(name)
+    )
 
 
 def settings_digest(settings: Mapping[str, str]) -> str:

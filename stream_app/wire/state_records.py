@@ -166,6 +166,11 @@ _claim_decoder = msgspec.msgpack.Decoder(Claim)
 _SEALED_MANIFEST, _SEALED_CLAIM = b"manifest", b"claim"
 
 
+def is_manifest(key: bytes) -> bool:
+    """Return whether a record key is that of a manifest."""
+    return key[:1] == b"M"
+
+
 def decode_state_key(key: bytes | None) -> StateKey:
     """Return the page, manifest or claim of a record key; raises `WireError`."""
     try:

@@ -32,12 +32,13 @@ from stream_app.kafka.clients import Connection
 from stream_app.kafka.passing import passes
 from stream_app.wire import WireError
 from stream_app.wire.authenticity.seal import OPEN, Seal
-from stream_app.wire.state_records import ClaimKey, decode_claim, decode_state_key
+from stream_app.wire.state_records import ClaimKey, decode_claim, decode_state_key, is_manifest
 
 log = structlog.get_logger()
 _READ_SECONDS = 10.0
 _POLL_SECONDS = 0.2
 
+Headers = list[tuple[str, bytes]]
 Records = Iterable[tuple[int, bytes | None, bytes | None]]
 
 
@@ -46,7 +47,7 @@ class FencedProducer:
 
     `fail` ends the process with a reason. `on_later_claim` receives the generation of a later claim
     than ours. `read_between(first, beyond)` reads offsets, keys and values. `lease_valid` is called
-    before every record.
+    before every record. Manifests are written with `manifest_headers`.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class FencedProducer:
         read_between: Callable[[int, int], Records],
         lease_valid: Callable[[], bool] = lambda: True,
         seal: Seal = OPEN,
+        manifest_headers: Headers | None = None,
     ) -> None:
         self.topic = topic
         self.position: int | None = None  # all earlier records were read, or written by us
@@ -68,6 +70,7 @@ class FencedProducer:
         self._read_between = read_between
         self._lease_valid = lease_valid
         self._seal = seal
+        self._headers = manifest_headers
         self._claims: set[bytes] = set()
         self._reported_offset = -1
         self._gap: tuple[int, int] | None = None  # to be read
@@ -102,6 +105,7 @@ class FencedProducer:
             partition=0,
             on_acknowledged=acknowledged,
             on_refused=on_refused,
+            **({"headers": self._headers} if self._headers and is_manifest(key) else {}),
         )
 
     @property

@@ -56,11 +56,19 @@ _UNSEALED = (
     "if it was introduced or changed on purpose, start once with `murmurec worker --reseal`, which "
     "trusts the newest of them, or with `murmurec worker --rebuild`, which trusts none"
 )
-_WAYS_OUT = "or run `murmurec worker --rebuild` to start over from the log"
+WAYS_OUT = "or run `murmurec worker --rebuild` to start over from the log"
 
 
 class CheckpointRefused(Exception):
     """The newest checkpoint is not usable by this worker; the message names the fixes."""
+
+
+class OtherDesign(CheckpointRefused):
+    """The newest checkpoint has another design; `design` is its fingerprint."""
+
+    def __init__(self, sentence: str, design: str) -> None:
+        super().__init__(sentence)
+        self.design = design
 
 
 class UnusableCheckpoint(CheckpointRefused):
@@ -314,8 +322,13 @@ class Recovery:
         # The log cannot be replayed over another topic: its cuts name offsets of the old one.
         restart = "or start a new deployment (--prefix)"
         restore = f"restore the rating topic that it was made from, {restart}"
+        if manifest.design != self.design:
+            raise OtherDesign(
+                f"design {manifest.design} of the checkpoint is not {self.design} of this worker: "
+                f"set the settings back, {WAYS_OUT}",
+                manifest.design,
+            )
         for name, recorded, expected, fix in (
-            ("design", manifest.design, self.design, f"set the settings back, {_WAYS_OUT}"),
             (
                 "partitions",
                 len(manifest.end_offsets),
@@ -340,7 +353,7 @@ def _of_another_format(number: int) -> str:
     )
     return (
         f"the checkpoint has format {number} and this worker reads format {CHECKPOINT_FORMAT}: "
-        f"{fix}, {_WAYS_OUT}"
+        f"{fix}, {WAYS_OUT}"
     )
 
 

@@ -49,6 +49,19 @@ def test_another_spec_has_another_digest(rng: np.random.Generator) -> None:
     assert len(seen) == 2
 
 
+def test_headers_name_the_settings_that_differ_and_never_the_seed() -> None:
+    other = replace(SMALL, head_items=SMALL.head_items + 4, co_ratings=True, seed=2)
+    clauses = (
+        f"co_ratings is True there and False here; "
+        f"head_items is {other.head_items} there and {SMALL.head_items} here"
+    )
+    assert SMALL.difference(other.headers) == clauses
+    assert SMALL.difference(replace(SMALL, seed=2).headers) == "hash_seed is another there"
+    assert b"seed" not in dict(other.headers)["settings"]
+    for headers in (None, [], [("settings", b"junk")], [("settings", None)]):
+        assert SMALL.difference(headers) == ""
+
+
 def test_rejected_and_repeated_records_do_not_change_the_model(
     rng: np.random.Generator,
 ) -> None:
