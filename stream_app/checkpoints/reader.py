@@ -134,8 +134,10 @@ def _reading(
         raise DamagedCheckpoint(f"{name}: {damaged}") from None
     except OtherDesign as other:
         found = difference(deployment, other.design)
-        why = f"the checkpoint was made with other settings ({found}): set them back, {WAYS_OUT}"
-        raise UserError(f"{name}: {why if found else other}") from None
+        refusal = (
+            f"the checkpoint was made with other settings ({found}): set them back, {WAYS_OUT}"
+        )
+        raise UserError(f"{name}: {refusal if found else other}") from None
     except CheckpointRefused as refused:
         raise UserError(f"{name}: {refused}") from None
     except ValueError as error:

@@ -9,11 +9,9 @@ nothing, and it leaves out the seed, which devices must not know.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
-
-import msgspec
 
 from stream_app.models.cooccurrence.co_ratings import check_co_ratings
 from stream_app.models.cooccurrence.item_pairs import check_pairs
@@ -31,6 +29,8 @@ DEVICES = "open", "signed"
 UNNAMED = {"co_ratings": "False"}
 """Settings with the value that a digest does not name: a state without them is that of before."""
 _HEADER, _SEED = "settings", "seed"
+Header = tuple[str, bytes | str | None]
+Headers = dict[str, bytes | str | None] | list[Header] | None
 PARTIES = {"local": 0, "central": 1, "split": 2}
 """Privacy mode -> how many parties sum the contributions of campaigns; 0: there are none."""
 
@@ -117,27 +117,30 @@ class StateSpec:
     @property
     def headers(self) -> list[tuple[str, bytes]]:
         """The headers of a record whose reader may have another specification."""
-        shown = {name: value for name, value in self.settings.items() if name != _SEED}
-        return [(_HEADER, msgspec.json.encode(shown))]
+        lines = (f"{name}={value}" for name, value in self.settings.items() if name != _SEED)
+        return [(_HEADER, "\n".join(lines).encode())]
 
-    def difference(self, headers: Iterable[tuple[str, bytes | str | None]] | None) -> str:
+    def difference(self, headers: Headers) -> str:
         """Return the settings that differ from those of a record's headers, with both values; the
         seed where all others agree; empty where the headers do not say."""
-        try:
-            there = msgspec.json.decode(dict(headers or ())[_HEADER] or b"", type=dict[str, str])
-        except (KeyError, msgspec.MsgspecError, UnicodeDecodeError):
+        text = dict(headers or ()).get(_HEADER) or b""
+        lines = (text if isinstance(text, str) else text.decode(errors="replace")).split("\n")
+        recorded = {
+            name: value for name, equals, value in (line.partition("=") for line in lines) if equals
+        }
+        if not recorded:
             return ""
-        here = {name: value for name, value in self.settings.items() if name != _SEED}
-        return differing(there, here) or "hash_seed is another there"
+        own = {name: value for name, value in self.settings.items() if name != _SEED}
+        return differing(recorded, own) or "hash_seed is another there"
 
 
-def differing(there: Mapping[str, str], here: Mapping[str, str]) -> str:
+def differing(recorded: Mapping[str, str], own: Mapping[str, str]) -> str:
     """Return a clause for each setting that differs between two specifications as text."""
     return "; ".join(
-        f"{name} is {there.get(name, UNNAMED.get(name, 'unknown'))} there and "
-        f"{here.get(name, UNNAMED.get(name, 'unknown'))} here"
-        for name in sorted(there.keys() | here.keys())
-        if there.get(name) != here.get(name)
+        f"{name} is {recorded.get(name, UNNAMED.get(name, 'unknown'))} there and "
+        f"{own.get(name, UNNAMED.get(name, 'unknown'))} here"
+        for name in sorted(recorded.keys() | own.keys())
+        if recorded.get(name) != own.get(name)
     )
 
 
