@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from stream_app.errors import UserError
 from stream_app.kafka.clients import Connection
 from stream_app.models.factorization.factory import LEARNERS
-from stream_app.models.retrieval.factory import check_index
 from stream_app.privacy import registry
 from stream_app.privacy.profiles import registry as profiles
 from stream_app.privacy.profiles.mechanism import ProfileMechanism
-from stream_app.settings import LEARNER_BESIDE, LISTS_BY_CO_RATINGS, Settings
+from stream_app.settings import LEARNER, LISTS_BY_CO_RATINGS, SERVED_MODELS, Settings
 from stream_app.state.replica import Replica
 from stream_app.state.spec import StateSpec
 from stream_app.wire import Intake, Topics
@@ -69,9 +68,9 @@ def seal_from_settings(settings: Settings) -> Seal:
 
 
 def spec_from_settings(settings: Settings) -> StateSpec:
-    """Return the spec of the state; refuses an unknown mechanism, learner or index."""
+    """Return the spec of the state; refuses an unknown mechanism, and a model that is not
+    served."""
     try:
-        check_index(settings.index)
         return StateSpec(
             mechanisms=tuple(registry.parse(name) for name in settings.mechanisms),
             partitions=settings.partitions,
@@ -103,22 +102,21 @@ def listed_by(settings: Settings) -> str | None:
 
 
 def _learner(settings: Settings) -> str:
-    """Return the learner of the state; ValueError for an unknown name, and for lists by co-ratings
-    or published similarities without co-ratings."""
+    """Return the learner of the state; ValueError for a name that is not served, and for lists by
+    co-ratings or published similarities without co-ratings."""
     if settings.similar_from == "published" and not settings.co_ratings:
         raise ValueError(
             "similar_from = published: tables are released from co-ratings; set co_ratings = true"
         )
-    if listed_by(settings) is None:
-        if settings.model not in LEARNERS:
-            known = ", ".join((*LEARNERS, *LISTS_BY_CO_RATINGS))
-            raise ValueError(f"model {settings.model!r}: must be one of {known}")
-        return settings.model
-    if not settings.co_ratings:
+    if settings.model not in SERVED_MODELS:
+        served = ", ".join(SERVED_MODELS)
+        other = "; this one is for evaluation alone" if settings.model in LEARNERS else ""
+        raise ValueError(f"model {settings.model!r}: workers serve {served}{other}")
+    if settings.model != LEARNER and not settings.co_ratings:
         raise ValueError(
             f"model = {settings.model}: its lists are made from co-ratings; set co_ratings = true"
         )
-    return LEARNER_BESIDE
+    return LEARNER
 
 
 def profile_mechanisms_from(settings: Settings) -> tuple[ProfileMechanism, ...]:

@@ -1,9 +1,14 @@
 """Everything that can be set: flags over environment over one TOML file over defaults, frozen.
 
     flag          --admin-port 0                     what the command line passes to `load`
-    environment   MURMUREC_ADMIN_PORT=0
-    file          admin_port = 0                     --config, MURMUREC_CONFIG or ./murmurec.toml
+    environment   MURMUREC_ADMIN_PORT=0              of the table tuning: MURMUREC_TUNING_CLIP=4
+    file          [admin] port = 0                   --config, MURMUREC_CONFIG or ./murmurec.toml
     default       8470
+
+A setting has one name in the program, the flags and the environment (`admin_port`), and a place in
+a table of the file, where the name of the table is not repeated. Settings that a user has a reason
+to change are in the tables of `GROUPS`; all others are in the table tuning, their names in the
+environment begin with MURMUREC_TUNING_, and `size` gives the sizes among them.
 
 A mistake is refused with one sentence that names the value, where it came from and the limit; the
 value of a secret is never repeated. The file is long because it declares every setting once, with
@@ -17,20 +22,23 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 import platformdirs
-from pydantic import BeforeValidator, ByteSize, Field, ValidationError, field_validator
-from pydantic_core import ErrorDetails
-from pydantic_settings import (
-    BaseSettings,
-    EnvSettingsSource,
-    NoDecode,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ByteSize,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
 )
+from pydantic_core import ErrorDetails
 
 from stream_app.errors import UserError
 
@@ -39,7 +47,9 @@ FILE = "murmurec.toml"
 MEMORY_SHARE = 0.9
 MASK = "********"
 LISTS_BY_CO_RATINGS = ("slope-one", "cosine")
-LEARNER_BESIDE = "hybrid"  # decodes the reports where `model` names lists by co-ratings
+LEARNER = "hybrid"
+SERVED_MODELS = (LEARNER, *LISTS_BY_CO_RATINGS)
+"""What a worker may serve: workers of each were killed on a broker (tests/chaos)."""
 _MIB = 1024 * 1024
 _LEAST_ITEMS = 65_536
 _SECRET = re.compile(
@@ -90,24 +100,68 @@ def _word(value: object) -> object:
     return str(value) if isinstance(value, int | float) else value
 
 
+def _unset(value: object) -> object:
+    """Take an empty text, as compose leaves an unset variable, for None."""
+    return None if isinstance(value, str) and not value.strip() else value
+
+
+def _home(value: Path | None) -> Path | None:
+    return value.expanduser() if value else None
+
+
+def _names(value: tuple[str, ...]) -> tuple[str, ...]:
+    """Check names of hosts; of what compose leaves, an unset variable is an empty one."""
+    value = tuple(name for name in value if name)
+    for name in value:
+        if not re.fullmatch(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*", name):
+            raise ValueError(f"{name!r} is not the name of a host, such as worker.example.org")
+    return tuple(name.lower() for name in value)
+
+
 Bytes = Annotated[ByteSize, Field(ge=1024)]
+Host = Annotated[str, Field(min_length=1)]
+Port = Annotated[int, Field(ge=0, le=65535)]
+Words = Annotated[tuple[str, ...], BeforeValidator(_split)]
+Hosts = Annotated[Words, Field(max_length=64), AfterValidator(_names)]
+Unset = BeforeValidator(_unset)
+Home = AfterValidator(_home)
 
 
-class Settings(BaseSettings):
-    """The settings of a run of murmurec; see each field's description."""
+class _Group(BaseModel):
+    """A table of the file; `Settings` has the fields of all of them."""
 
-    model_config = SettingsConfigDict(
-        env_prefix=PREFIX, frozen=True, extra="forbid", hide_input_in_errors=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+class Broker(_Group):
+    """[broker]: Kafka and the rights to it."""
 
     bootstrap_servers: str | None = Field(
         None, description="Kafka, as host:port[,host:port]; unset: the demo and the tests start one"
     )
-    kafka: Annotated[dict[str, str], NoDecode, BeforeValidator(_properties)] = Field(
+    kafka: Annotated[dict[str, str], BeforeValidator(_properties)] = Field(
         default_factory=dict,
         repr=False,
         description="librdkafka properties passed through, such as security.protocol and sasl.*",
     )
+
+    @field_validator("bootstrap_servers")
+    @classmethod
+    def _addresses(cls, value: str | None) -> str | None:
+        """Check each `host:port`; an empty text, as compose leaves an unset variable, is None."""
+        if value is None or not value.strip():
+            return None
+        addresses = [address.strip() for address in value.split(",")]
+        for address in addresses:
+            found = re.fullmatch(r"(?:[\w.-]+|\[[0-9A-Fa-f:.]+\])(?::(\d{1,5}))?", address)
+            if found is None or not 1 <= int(found[1] or 9092) <= 65535:
+                raise ValueError("write host:port[,host:port], without a scheme, ports 1 to 65535")
+        return ",".join(addresses)
+
+
+class TopicSettings(_Group):
+    """[topics]: the topics of the deployment."""
+
     topic_prefix: str = Field(
         "murmurec",
         pattern=r"^[A-Za-z0-9._-]{1,100}$",
@@ -116,6 +170,236 @@ class Settings(BaseSettings):
     partitions: int = Field(
         4, ge=1, le=1024, description="partitions of the rating topic, fixed for life"
     )
+    ratings_retention_seconds: float | None = Field(
+        None,
+        ge=60,
+        description="seconds, at least 60, for which Kafka keeps ratings; unset: without limit",
+    )
+
+
+class Privacy(_Group):
+    """[privacy]: what devices may send, and what the server may learn of it."""
+
+    mechanisms: Words = Field(
+        ("rr:5:2",),
+        min_length=1,
+        max_length=256,
+        description="mechanism ids that devices may use (allow-list), comma separated",
+    )
+    profile_mechanisms: Words = Field(
+        (),
+        max_length=16,
+        description="ids of profile mechanisms that devices may use, comma separated: a worker "
+        "then reads profiles and serves neighbours; unset: it reads none",
+    )
+    devices: Literal["open", "signed"] = Field(
+        "open",
+        description="signed: every event must be signed by its device; open: signatures are not "
+        "checked, and all who may write ratings can write them in any device's name",
+    )
+    privacy_mode: Literal["local", "split", "central"] = Field(
+        "local",
+        description="split or central: campaigns, of whose contributions only noisy sums are "
+        "public, summed by two aggregators that each know a share, or by one; local: none",
+    )
+
+    @field_validator("mechanisms")
+    @classmethod
+    def _ids(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for mechanism in value:
+            if not re.fullmatch(r"[A-Za-z0-9_]+(:[A-Za-z0-9_.+/-]+)+", mechanism):
+                raise ValueError(
+                    f"mechanism {mechanism!r} is not family:levels:epsilon, such as rr:5:2"
+                )
+        if len(set(value)) != len(value):
+            raise ValueError("it names a mechanism twice")
+        return value
+
+    @field_validator("profile_mechanisms")
+    @classmethod
+    def _profile_ids(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        value = tuple(mechanism for mechanism in value if mechanism)  # as compose leaves it
+        if len(set(value)) != len(value):
+            raise ValueError("it names a mechanism twice")
+        return value
+
+
+class Model(_Group):
+    """[model]: what is learned, and in how much memory."""
+
+    model: str = Field(
+        "hybrid",
+        min_length=1,
+        max_length=100,
+        description="name of the learner, hybrid (own rows while they last), or of how lists are "
+        "ranked beside it: slope-one and cosine, by co_ratings",
+    )
+    size: Literal["small", "medium", "large"] = Field(
+        "medium",
+        description="memory of the state, by which sizes under tuning that are not set follow: "
+        "small (a test), medium (a few hundred MB), large (2 GB)",
+    )
+    hash_seed: int = Field(
+        1,
+        ge=0,
+        lt=2**57,
+        description="seed of every hash of the state, fixed for life and the same on every worker; "
+        "a random number that devices do not know keeps them from choosing keys that collide",
+    )
+
+
+class Lists(_Group):
+    """[lists]: what lists come from, and what private ones may cost."""
+
+    co_ratings: bool = Field(
+        False,
+        description="count for each two items of the head who rated both, with sums of differences "
+        "and products of the ratings, for Slope One and cosine; only where presence is public",
+    )
+    similar_from: Literal["state", "published"] = Field(
+        "state",
+        description="what near items, private lists and lists by slope-one and cosine come from: "
+        "the state, or the public table of noised similarities alone (murmurec similarities "
+        "publish)",
+    )
+    similarity_budget: float = Field(
+        0.0,
+        ge=0,
+        le=1000,
+        description="epsilon, at delta 1e-6 and for everything that a device reported, that all "
+        "published tables of similarities together may cost; 0: none is published",
+    )
+    list_budget: float = Field(
+        0.0,
+        ge=0,
+        le=10_000,
+        description="epsilon that all private lists of a user may cost together (ask "
+        "--private-list); 0: no private lists; needs co_ratings",
+    )
+
+
+class Campaign(_Group):
+    """[campaign]: the campaigns in which devices take part."""
+
+    campaign_keys: Words = Field(
+        (),
+        max_length=2,
+        description="public halves of the parties of campaigns, 64 hex digits each, a before b, "
+        "comma separated: devices and workers follow no plan that names others; unset: a device "
+        "needs --keys, a worker follows every plan",
+    )
+    campaign_scope: Annotated[Path | None, Unset, Home] = Field(
+        None,
+        description="file with the public items of campaigns, one per line, as the campaign was "
+        "announced; a device contributes to no plan over others; unset: it needs --scope",
+    )
+
+    @field_validator("campaign_keys")
+    @classmethod
+    def _keys(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        value = tuple(key.lower() for key in value if key)  # as compose leaves an unset variable
+        for key in value:
+            if not re.fullmatch(r"[0-9a-f]{64}", key):
+                raise ValueError(
+                    f"{key[:70]!r} is not the public half of a party's keys, 64 hex digits; "
+                    "murmurec keys show prints it"
+                )
+        if len(set(value)) != len(value):
+            raise ValueError("it names a key twice; each party has a key of its own")
+        return value
+
+
+class Admin(_Group):
+    """[admin]: the pages of a worker for its operator."""
+
+    admin_host: Host = Field("127.0.0.1", description="address of /livez, /readyz and /metrics")
+    admin_port: Port = Field(
+        8470, description="port of /livez, /readyz and /metrics; 0: any free one"
+    )
+    admin_hosts: Hosts = Field(
+        (),
+        description="names under which clients reach the admin port, comma separated, without a "
+        "port; IP addresses, localhost and admin_host always do",
+    )
+    admin_token: Annotated[str | None, Unset] = Field(
+        None,
+        pattern=r"^[!-~]{16,512}$",
+        repr=False,
+        description="a secret of 16 to 512 printable characters that clients of the admin port "
+        "send as bearer token, for all pages but /livez and /readyz; unset: none is asked for",
+    )
+
+
+class Gateway(_Group):
+    """[gateway]: the HTTP service for devices and readers."""
+
+    gateway_host: Host = Field("127.0.0.1", description="address at which the gateway listens")
+    gateway_port: Port = Field(8480, description="port of the gateway; 0: any free one")
+    gateway_hosts: Hosts = Field(
+        (),
+        description="names under which clients reach the gateway, comma separated, without a port; "
+        "IP addresses, localhost and gateway_host always do",
+    )
+    gateway_origins: Words = Field(
+        (),
+        max_length=64,
+        description="origins whose web pages may use the gateway, such as https://shop.example, "
+        "comma separated; * for all; unset: its own page alone",
+    )
+    gateway_worker: Annotated[str | None, Unset] = Field(
+        None,
+        pattern=r"^https?://[^/?#@\s]+/?$",
+        description="where the gateway asks for a worker's numbers, such as http://worker:8470; "
+        "unset: the admin port on this machine",
+    )
+
+    @field_validator("gateway_origins")
+    @classmethod
+    def _origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        value = tuple(origin for origin in value if origin)  # as compose leaves an unset variable
+        for origin in value:
+            if origin != "*" and not re.fullmatch(r"https?://[A-Za-z0-9._\[\]:-]+", origin):
+                raise ValueError(
+                    f"{origin!r} is not an origin, such as https://shop.example, without a path"
+                )
+        return tuple(origin.lower() for origin in value)
+
+
+class Process(_Group):
+    """[worker]: a process and what it keeps."""
+
+    instance: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9._-]{1,100}$",
+        description="name of this worker in its group, kept over restarts (static membership), "
+        "1 to 100 of A-Z a-z 0-9 . _ -; unset: a new member at every start",
+    )
+    state_secret: Annotated[str | None, Unset] = Field(
+        None,
+        repr=False,
+        min_length=32,
+        max_length=4096,
+        description="32 to 4096 characters, such as from openssl rand -hex 32, with which workers "
+        "seal checkpoints and digest reports; unset: no seal",
+    )
+    state_secret_file: Annotated[Path | None, Unset, Home] = Field(
+        None, description="file that holds state_secret, with a newline or without"
+    )
+    data_dir: Annotated[Path, Home] = Field(
+        default_factory=lambda: Path(platformdirs.user_data_dir("murmurec")),
+        description="what must survive: the local broker's log, a device's journal",
+    )
+    log_level: LogLevel = Field("INFO", description=" | ".join(get_args(LogLevel)))
+
+    @field_validator("log_level", mode="before")
+    @classmethod
+    def _upper(cls, value: object) -> object:
+        return value.upper() if isinstance(value, str) else value
+
+
+class Tuning(_Group):
+    """[tuning]: what has a sane value: change it for a reason that was measured."""
+
     query_partitions: int | None = Field(
         None,
         ge=1,
@@ -141,91 +425,14 @@ class Settings(BaseSettings):
         description="consumer group of the workers, 1 to 249 printable characters; "
         "unset: the topic prefix and -worker",
     )
-    mechanisms: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)] = Field(
-        ("rr:5:2",),
-        min_length=1,
-        max_length=256,
-        description="mechanism ids that devices may use (allow-list), comma separated",
-    )
-    profile_mechanisms: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)] = Field(
-        (),
-        max_length=16,
-        description="ids of profile mechanisms that devices may use, comma separated: a worker "
-        "then reads profiles and serves neighbours; unset: it reads none",
-    )
     profiles_most: int = Field(
         10_000,
         ge=2,
         le=1_000_000,
         description="devices whose newest profile a worker holds; of more it holds as many",
     )
-    devices: Literal["open", "signed"] = Field(
-        "open",
-        description="signed: every event must be signed by its device; open: signatures are not "
-        "checked, and all who may write ratings can write them in any device's name",
-    )
-    privacy_mode: Literal["local", "split", "central"] = Field(
-        "local",
-        description="split or central: campaigns, of whose contributions only noisy sums are "
-        "public, summed by two aggregators that each know a share, or by one; local: none",
-    )
-    campaign_keys: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)] = Field(
-        (),
-        max_length=2,
-        description="public halves of the parties of campaigns, 64 hex digits each, a before b, "
-        "comma separated: devices and workers follow no plan that names others; unset: a device "
-        "needs --keys, a worker follows every plan",
-    )
-    campaign_scope: Path | None = Field(
-        None,
-        description="file with the public items of campaigns, one per line, as the campaign was "
-        "announced; a device contributes to no plan over others; unset: it needs --scope",
-    )
-    instance: str | None = Field(
-        None,
-        pattern=r"^[A-Za-z0-9._-]{1,100}$",
-        description="name of this worker in its group, kept over restarts (static membership), "
-        "1 to 100 of A-Z a-z 0-9 . _ -; unset: a new member at every start",
-    )
     accept_tests: bool = Field(
         False, description="accept events made with a predictable source of noise (tests only)"
-    )
-    admin_host: str = Field(
-        "127.0.0.1", min_length=1, description="address of /livez, /readyz and /metrics"
-    )
-    admin_port: int = Field(
-        8470, ge=0, le=65535, description="port of /livez, /readyz and /metrics; 0: any free one"
-    )
-    admin_hosts: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)] = Field(
-        (),
-        max_length=64,
-        description="names under which clients reach the admin port, comma separated, without a "
-        "port; IP addresses, localhost and admin_host always do",
-    )
-    admin_token: str | None = Field(
-        None,
-        pattern=r"^[!-~]{16,512}$",
-        repr=False,
-        description="a secret of 16 to 512 printable characters that clients of the admin port "
-        "send as bearer token, for all pages but /livez and /readyz; unset: none is asked for",
-    )
-    gateway_host: str = Field(
-        "127.0.0.1", min_length=1, description="address at which the gateway listens"
-    )
-    gateway_port: int = Field(
-        8480, ge=0, le=65535, description="port of the gateway; 0: any free one"
-    )
-    gateway_hosts: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)] = Field(
-        (),
-        max_length=64,
-        description="names under which clients reach the gateway, comma separated, without a port; "
-        "IP addresses, localhost and gateway_host always do",
-    )
-    gateway_origins: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)] = Field(
-        (),
-        max_length=64,
-        description="origins whose web pages may use the gateway, such as https://shop.example, "
-        "comma separated; * for all; unset: its own page alone",
     )
     gateway_rate: float = Field(
         50.0,
@@ -233,21 +440,6 @@ class Settings(BaseSettings):
         le=1_000_000,
         description="events a second that a client's address, and a device, may send to the "
         "gateway, and queries of an address, after a burst of four times as many; 0: no limit",
-    )
-    gateway_worker: str | None = Field(
-        None,
-        pattern=r"^https?://[^/?#@\s]+/?$",
-        description="where the gateway asks for a worker's numbers, such as http://worker:8470; "
-        "unset: the admin port on this machine",
-    )
-    # Names of learners and indexes are checked against their tables in deployment.py.
-    model: str = Field(
-        "hybrid",
-        min_length=1,
-        max_length=100,
-        description="name of the learner: hybrid (own rows while they last), sketch (blocked), "
-        "literal (as in Balu 2016), or the baselines hashing and dense; slope-one and cosine rank "
-        "lists by co_ratings, beside the learner hybrid",
     )
     factors: int = Field(32, ge=1, le=256, description="length of a latent vector (d)")
     depth: int = Field(4, ge=1, le=16, description="rows of the sketch (k)")
@@ -283,31 +475,6 @@ class Settings(BaseSettings):
         multiple_of=16,
         description="recent items kept for each device where presence is public",
     )
-    co_ratings: bool = Field(
-        False,
-        description="count for each two items of the head who rated both, with sums of differences "
-        "and products of the ratings, for Slope One and cosine; only where presence is public",
-    )
-    similar_from: Literal["state", "published"] = Field(
-        "state",
-        description="what near items, private lists and lists by slope-one and cosine come from: "
-        "the state, or the public table of noised similarities alone (murmurec similarities "
-        "publish)",
-    )
-    similarity_budget: float = Field(
-        0.0,
-        ge=0,
-        le=1000,
-        description="epsilon, at delta 1e-6 and for everything that a device reported, that all "
-        "published tables of similarities together may cost; 0: none is published",
-    )
-    list_budget: float = Field(
-        0.0,
-        ge=0,
-        le=10_000,
-        description="epsilon that all private lists of a user may cost together (ask "
-        "--private-list); 0: no private lists; needs co_ratings",
-    )
     private_list_epsilon: float | None = Field(
         None,
         ge=0.001,
@@ -321,13 +488,6 @@ class Settings(BaseSettings):
         description="items that can have a row, for lists and pairs; unset: one for each 64 bytes "
         "of sketch_bytes, at least 65,536",
     )
-    index: str = Field(
-        "auto",
-        min_length=1,
-        max_length=100,
-        description="how candidates are found: exact, pca, qolsh, or auto (exact while that is "
-        "faster, then pca)",
-    )
     recall: float = Field(
         0.99,
         gt=0,
@@ -335,7 +495,6 @@ class Settings(BaseSettings):
         description="share of the exact answer that a search must find, by sampled queries; 1: "
         "always exact",
     )
-    code_bits: int = Field(256, ge=64, le=4096, multiple_of=64, description="bits of a qoLSH code")
     cut_seconds: float = Field(
         0.2, ge=0.01, le=60, description="time between two cuts while something arrives"
     )
@@ -360,149 +519,65 @@ class Settings(BaseSettings):
         le=86_400,
         description="a worker that lacks records which the log has held for so long is not ready",
     )
-    ratings_retention_seconds: float | None = Field(
-        None,
-        ge=60,
-        description="seconds, at least 60, for which Kafka keeps ratings; unset: without limit",
-    )
     item_table_seconds: float = Field(
         10.0, ge=0.1, le=3600, description="time between two looks at the public item table"
     )
     item_links_seconds: float = Field(
         30.0, ge=0.1, le=3600, description="least time between two versions of the public item side"
     )
-    hash_seed: int = Field(
-        1,
-        ge=0,
-        lt=2**57,
-        description="seed of every hash of the state, fixed for life and the same on every worker; "
-        "a random number that devices do not know keeps them from choosing keys that collide",
-    )
-    state_secret: str | None = Field(
-        None,
-        repr=False,
-        min_length=32,
-        max_length=4096,
-        description="32 to 4096 characters, such as from openssl rand -hex 32, with which workers "
-        "seal checkpoints and digest reports; unset: no seal",
-    )
-    state_secret_file: Path | None = Field(
-        None, description="file that holds state_secret, with a newline or without"
-    )
-    data_dir: Path = Field(
-        default_factory=lambda: Path(platformdirs.user_data_dir("murmurec")),
-        description="what must survive: the local broker's log, a device's journal",
-    )
-    cache_dir: Path = Field(
+    cache_dir: Annotated[Path, Home] = Field(
         default_factory=lambda: Path(platformdirs.user_cache_dir("murmurec")),
         description="what can be fetched again: Kafka's jars, data sets",
     )
-    log_level: LogLevel = Field("INFO", description=" | ".join(get_args(LogLevel)))
     log_format: Literal["auto", "json", "console"] = Field(
         "auto", description="auto: console on a terminal, json elsewhere"
     )
 
-    @field_validator("log_level", mode="before")
-    @classmethod
-    def _upper(cls, value: object) -> object:
-        return value.upper() if isinstance(value, str) else value
 
-    @field_validator("bootstrap_servers")
-    @classmethod
-    def _addresses(cls, value: str | None) -> str | None:
-        """Check each `host:port`; an empty text, as compose leaves an unset variable, is None."""
-        if value is None or not value.strip():
-            return None
-        addresses = [address.strip() for address in value.split(",")]
-        for address in addresses:
-            found = re.fullmatch(r"(?:[\w.-]+|\[[0-9A-Fa-f:.]+\])(?::(\d{1,5}))?", address)
-            if found is None or not 1 <= int(found[1] or 9092) <= 65535:
-                raise ValueError("write host:port[,host:port], without a scheme, ports 1 to 65535")
-        return ",".join(addresses)
+GROUPS: dict[str, type[_Group]] = {
+    "broker": Broker,
+    "topics": TopicSettings,
+    "privacy": Privacy,
+    "model": Model,
+    "lists": Lists,
+    "campaign": Campaign,
+    "admin": Admin,
+    "gateway": Gateway,
+    "worker": Process,
+    "tuning": Tuning,
+}
+_GROUP_OF = {name: group for group, each in GROUPS.items() for name in each.model_fields}
+SIZES: dict[str, dict[str, int]] = {
+    "small": {
+        "sketch_bytes": 4 * _MIB,
+        "scalars_bytes": 2 * _MIB,
+        "seen_bytes": 4 * _MIB,
+        "presence_bytes": 1 * _MIB,
+        "head_items": 1024,
+    },
+    "medium": {},  # the defaults of the fields
+    "large": {
+        "sketch_bytes": 128 * _MIB,
+        "scalars_bytes": 64 * _MIB,
+        "seen_bytes": 128 * _MIB,
+        "presence_bytes": 32 * _MIB,
+        "head_items": 4096,
+    },
+}
+"""What each `size` gives to the settings under tuning that are not set."""
 
-    @field_validator("profile_mechanisms")
-    @classmethod
-    def _profile_ids(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        value = tuple(mechanism for mechanism in value if mechanism)  # as compose leaves it
-        if len(set(value)) != len(value):
-            raise ValueError("it names a mechanism twice")
-        return value
 
-    @field_validator("mechanisms")
-    @classmethod
-    def _ids(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for mechanism in value:
-            if not re.fullmatch(r"[A-Za-z0-9_]+(:[A-Za-z0-9_.+/-]+)+", mechanism):
-                raise ValueError(
-                    f"mechanism {mechanism!r} is not family:levels:epsilon, such as rr:5:2"
-                )
-        if len(set(value)) != len(value):
-            raise ValueError("it names a mechanism twice")
-        return value
+class Settings(
+    Tuning, Process, Gateway, Admin, Campaign, Lists, Model, Privacy, TopicSettings, Broker
+):
+    """The settings of a run of murmurec; see each field's description."""
 
-    @field_validator(
-        "admin_token",
-        "state_secret",
-        "state_secret_file",
-        "campaign_scope",
-        "gateway_worker",
-        mode="before",
-    )
+    @model_validator(mode="before")
     @classmethod
-    def _unset(cls, value: object) -> object:
-        """Take an empty text, as compose leaves an unset variable, for None."""
-        return None if isinstance(value, str) and not value.strip() else value
-
-    @field_validator("gateway_origins")
-    @classmethod
-    def _origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        value = tuple(origin for origin in value if origin)  # as compose leaves an unset variable
-        for origin in value:
-            if origin != "*" and not re.fullmatch(r"https?://[A-Za-z0-9._\[\]:-]+", origin):
-                raise ValueError(
-                    f"{origin!r} is not an origin, such as https://shop.example, without a path"
-                )
-        return tuple(origin.lower() for origin in value)
-
-    @field_validator("admin_hosts", "gateway_hosts")
-    @classmethod
-    def _names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        value = tuple(name for name in value if name)  # as compose leaves an unset variable
-        for name in value:
-            if not re.fullmatch(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*", name):
-                raise ValueError(f"{name!r} is not the name of a host, such as worker.example.org")
-        return tuple(name.lower() for name in value)
-
-    @field_validator("campaign_keys")
-    @classmethod
-    def _keys(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        value = tuple(key.lower() for key in value if key)  # as compose leaves an unset variable
-        for key in value:
-            if not re.fullmatch(r"[0-9a-f]{64}", key):
-                raise ValueError(
-                    f"{key[:70]!r} is not the public half of a party's keys, 64 hex digits; "
-                    "murmurec keys show prints it"
-                )
-        if len(set(value)) != len(value):
-            raise ValueError("it names a key twice; each party has a key of its own")
-        return value
-
-    @field_validator("data_dir", "cache_dir", "state_secret_file", "campaign_scope")
-    @classmethod
-    def _home(cls, value: Path | None) -> Path | None:
-        return value.expanduser() if value else None
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],  # noqa: ARG003 (the library names the arguments)
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Leave one source: `load` reads the others, so it knows where each value is from."""
-        return (init_settings,)
+    def _sizes(cls, values: Any) -> Any:
+        """Give the sizes that are not set the values of `size`."""
+        size = values.get("size") if isinstance(values, Mapping) else None
+        return {**SIZES[size], **values} if size in SIZES else values
 
     @property
     def signed(self) -> bool:
@@ -591,7 +666,10 @@ _DEVICE = tuple(
 )
 _REMOVED = {
     "checkpoint_bytes": "checkpoints are written by replay_seconds, and by checkpoint_seconds "
-    "where that is set; leave it out"
+    "where that is set; leave it out",
+    "index": "a worker searches exactly while that is faster, then by pca; other indexes are for "
+    "evaluation; leave it out",
+    "code_bits": "it was of the index qolsh, which is for evaluation; leave it out",
 }
 _Layer = dict[str, tuple[str, Any]]
 _FLAGS = {
@@ -602,31 +680,74 @@ _FLAGS = {
 }
 
 
+def variable(name: str) -> str:
+    """Return the variable of the environment that holds a setting."""
+    tuning = "TUNING_" if _GROUP_OF[name] == "tuning" else ""
+    return f"{PREFIX}{tuning}{name.upper()}"
+
+
+def place(name: str) -> tuple[str, str]:
+    """Return the table of the file that holds a setting, and its key in it."""
+    group = _GROUP_OF[name]
+    return group, "name" if name == group else name.removeprefix(f"{group.removesuffix('s')}_")
+
+
 def _layers(config_file: Path | None, flags: Mapping[str, Any]) -> tuple[_Layer, _Layer, _Layer]:
     """Return field -> (where it was set, value) of the flags, the environment and the file."""
     given = {name: value for name, value in flags.items() if value is not None}
     for name in given:
         _known(name, f"setting {name}")
-    known = {*Settings.model_fields, *_DEVICE}
-    for variable in os.environ:
-        _in_use(variable.removeprefix(PREFIX).lower(), variable)
-        # Only a near miss is refused: Kubernetes puts MURMUREC_SERVICE_HOST and the like here.
-        name = variable.removeprefix(PREFIX).lower()
-        if variable.startswith(PREFIX) and name not in known:
-            near = difflib.get_close_matches(name, known, 1, 0.8)
-            if near:
-                meant = f"{PREFIX}{near[0].upper()}"
-                raise UserError(f"unknown environment variable {variable}: did you mean {meant}?")
-    environment = EnvSettingsSource(Settings)()
-    place = _file(config_file)
-    table = _toml(place) if place else {}
-    for name in table:
-        _known(name, f"key {name} in {place}")
     return (
         {n: (_FLAGS.get(n, f"--{n.replace('_', '-')}"), v) for n, v in given.items()},
-        {n: (f"{PREFIX}{n.upper()}", v) for n, v in environment.items()},
-        {n: (str(place), v) for n, v in table.items()},
+        _environment(),
+        _table(_file(config_file)),
     )
+
+
+def _environment() -> _Layer:
+    """Return the variables that are settings; refuses one that has moved, and a near miss.
+
+    Only a near miss: Kubernetes puts MURMUREC_SERVICE_HOST and the like here.
+    """
+    found: _Layer = {}
+    names = {variable(name): name for name in Settings.model_fields}
+    known = {each.removeprefix(PREFIX).lower() for each in names} | set(_DEVICE)
+    for given, value in os.environ.items():
+        shout = given.upper()
+        name = shout.removeprefix(PREFIX).lower()
+        if shout in names:
+            found[names[shout]] = shout, value
+        elif shout.startswith(PREFIX) and name not in known:
+            _in_use(name, given)
+            if name in Settings.model_fields:
+                raise UserError(f"{given}: this setting is now {variable(name)}{_in_file(name)}")
+            if near := difflib.get_close_matches(name, known, 1, 0.8):
+                meant = f"{PREFIX}{near[0].upper()}"
+                raise UserError(f"unknown environment variable {given}: did you mean {meant}?")
+    return found
+
+
+def _table(path: Path | None) -> _Layer:
+    """Return the settings of a file; refuses a key that is unknown or outside its table."""
+    found: _Layer = {}
+    names = {place(name): name for name in Settings.model_fields}
+    for group, table in (_toml(path) if path else {}).items():
+        what = f"key {group} in {path}"
+        if group not in GROUPS or not isinstance(table, Mapping):
+            if group in Settings.model_fields:
+                raise UserError(f"{what}: this setting is now {_in_file(group).strip(', ()')}")
+            _known(group, what, GROUPS)
+        for key, value in table.items():
+            if (group, key) not in names:
+                keys = [each for table, each in names if table == group]
+                _known(key, f"key {key} of [{group}] in {path}", keys)
+            found[names[group, key]] = str(path), value
+    return found
+
+
+def _in_file(name: str) -> str:
+    group, key = place(name)
+    return f" ({key} in the table [{group}] of the file)"
 
 
 def _in_use(name: str, what: str) -> None:
@@ -634,10 +755,12 @@ def _in_use(name: str, what: str) -> None:
         raise UserError(f"{what}: this setting was removed: {_REMOVED[name]}")
 
 
-def _known(name: str, what: str) -> None:
+def _known(name: str, what: str, known: Iterable[str] | None = None) -> None:
+    """Refuse a name that is not among `known`, by default the settings, with the nearest one."""
     _in_use(name, what)
-    if name not in Settings.model_fields:
-        near = difflib.get_close_matches(name, Settings.model_fields, 1, 0.5)
+    known = Settings.model_fields if known is None else known
+    if name not in known:
+        near = difflib.get_close_matches(name, known, 1, 0.5)
         fix = f"did you mean {near[0]}?" if near else "murmurec config show lists all"
         raise UserError(f"unknown {what}: {fix}")
 

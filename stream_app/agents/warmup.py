@@ -63,11 +63,11 @@ class KernelWarmUp:
         self._began = time.monotonic()
         self._result: Future[None] | None = None
 
-    def start(self, spec: StateSpec, index: str, code_bits: int) -> None:
+    def start(self, spec: StateSpec) -> None:
         """Begin the warm-up."""
         pool = ThreadPoolExecutor(1, "murmurec-warm-up")
         self._began = time.monotonic()
-        self._result = pool.submit(self._run, spec, index, code_bits)
+        self._result = pool.submit(self._run, spec)
         pool.shutdown(wait=False)
 
     def wait(self) -> None:
@@ -90,9 +90,9 @@ class KernelWarmUp:
             "(on the first start only; murmurec warmup does it beforehand)"
         )
 
-    def _run(self, spec: StateSpec, index: str, code_bits: int) -> None:
+    def _run(self, spec: StateSpec) -> None:
         with self._count:
-            warm_up(spec, index, code_bits)
+            warm_up(spec)
         if self._count.kernels:
             seconds = round(time.monotonic() - self._began, 1)
             log.info("kernels.compiled", kernels=self._count.kernels, seconds=seconds)
@@ -102,14 +102,14 @@ class KernelWarmUp:
         log.info("kernels.compiling", reason="the cache has none for this processor and version")
 
 
-def warm_up(spec: StateSpec, index: str = "exact", code_bits: int = 256) -> None:
+def warm_up(spec: StateSpec, index: str = "auto") -> None:
     """Run every kernel that a worker of this spec calls, on invented events."""
     small = {"sketch_bytes": 1 << 16, "scalars_bytes": 1 << 14, "seen_bytes": 1 << 14}
     head = min(spec.head_items, 256)  # fewer than the items, so that slots change hands
     rows = min(spec.items_most, 2048)
     spec = replace(spec, held_out=0.3, head_items=head, items_most=rows)
     replica = Replica(replace(spec, **small))  # type: ignore[arg-type]
-    recommender = Recommender(replica, Catalogue(), index, code_bits)
+    recommender = Recommender(replica, Catalogue(), index)
     gauges = Gauges(Metrics(CollectorRegistry()), replica, recommender)
     events = _events(spec)
     for partition in range(spec.partitions):

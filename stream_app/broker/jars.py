@@ -80,7 +80,7 @@ def _locked(path: Path) -> Iterator[None]:
     except OSError as error:
         raise UserError(
             f"the cache folder {path.parent} cannot be written ({error.strerror}): "
-            "choose another with MURMUREC_CACHE_DIR"
+            "choose another with MURMUREC_TUNING_CACHE_DIR"
         ) from None
     with lock:
         lock_descriptor(lock.fileno())

@@ -54,7 +54,7 @@ def run(arguments: list[str]) -> int:
 
 
 _EXTRAS = {
-    "cli": {"typer", "rich", "platformdirs", "pydantic", "pydantic_settings"},
+    "cli": {"typer", "rich", "platformdirs", "pydantic"},
     "research": {"research"},
     "server": {"aiokafka", "faust", "mode", "numba", "prometheus_client", "structlog"},
 }

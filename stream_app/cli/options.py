@@ -78,19 +78,15 @@ ModelOption = Annotated[
     typer.Option(
         "--model",
         metavar="NAME",
-        help="hybrid, sketch, literal, dense, hashing, slope-one or cosine (env MURMUREC_MODEL).",
+        help="hybrid, or lists by slope-one or cosine (env MURMUREC_MODEL).",
     ),
-]
-IndexOption = Annotated[
-    str | None,
-    typer.Option("--index", metavar="NAME", help="auto, exact, pca or qolsh (env MURMUREC_INDEX)."),
 ]
 RecallOption = Annotated[
     float | None,
     typer.Option(
         "--recall",
         metavar="SHARE",
-        help="Share of the exact answer that a search finds; 1: all (env MURMUREC_RECALL).",
+        help="Share of the exact answer that a search finds; 1: all (env MURMUREC_TUNING_RECALL).",
     ),
 ]
 SnapshotOption = Annotated[
@@ -102,7 +98,7 @@ SnapshotOption = Annotated[
 GroupOption = Annotated[
     str | None,
     typer.Option(
-        "--group", metavar="NAME", help="Consumer group of the workers (env MURMUREC_GROUP)."
+        "--group", metavar="NAME", help="Consumer group of the workers (env MURMUREC_TUNING_GROUP)."
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]

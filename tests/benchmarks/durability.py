@@ -61,7 +61,7 @@ def stream_figures(settings: Settings, bootstrap: str) -> Iterator[Figure]:
             create(clients.admin(Connection(bootstrap)), topics.table())
             publish(bootstrap, topics.ratings, messages(BURDEN))
             with (
-                environment(MURMUREC_CHECKPOINT_SECONDS=every),
+                environment(MURMUREC_TUNING_CHECKPOINT_SECONDS=every),
                 worker_on(settings, bootstrap, prefix, BURDEN.mechanism) as worker,
             ):
                 before = first_cpu(worker)

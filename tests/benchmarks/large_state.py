@@ -53,9 +53,9 @@ def whole_worker(name: str, gib: float, rate: int, *, strict: bool) -> list[Figu
     sizes = {}
     if gib:
         sizes = {
-            "MURMUREC_SKETCH_BYTES": str(int(gib * _GIB / 2)),
-            "MURMUREC_SEEN_BYTES": str(int(gib * _GIB / 4)),
-            "MURMUREC_SCALARS_BYTES": str(int(gib * _GIB * 7 / 32)),
+            "MURMUREC_TUNING_SKETCH_BYTES": str(int(gib * _GIB / 2)),
+            "MURMUREC_TUNING_SEEN_BYTES": str(int(gib * _GIB / 4)),
+            "MURMUREC_TUNING_SCALARS_BYTES": str(int(gib * _GIB * 7 / 32)),
         }
     with environment(**sizes, MURMUREC_MECHANISMS=MECHANISM), ExitStack() as stack:
         settings = load()
@@ -65,9 +65,9 @@ def whole_worker(name: str, gib: float, rate: int, *, strict: bool) -> list[Figu
         topics = Topics(prefix)
         create(clients.admin(Connection(broker.bootstrap)), topics.table())
         size = _filled(settings, broker.bootstrap, topics)
-        warm_up(spec_from_settings(settings), "exact", settings.code_bits)
+        warm_up(spec_from_settings(settings))
         stack.enter_context(_load(broker.bootstrap, topics.ratings, rate))
-        place = ["--bootstrap", broker.bootstrap, "--prefix", prefix, "--index", "exact"]
+        place = ["--bootstrap", broker.bootstrap, "--prefix", prefix]
         with environment(MURMUREC_INSTANCE="large", MURMUREC_DATA_DIR=str(folder)):
             return list(_figures(name, size, place, folder, strict))
 

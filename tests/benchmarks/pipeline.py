@@ -155,12 +155,12 @@ def worker_on(
 ) -> Iterator[WorkerProcess]:
     """Run a worker with default settings on a prefix; its kernels are compiled beforehand."""
     chosen = settings.model_copy(update={"mechanisms": (mechanism,)})
-    warm_up(spec_from_settings(chosen), "qolsh", settings.code_bits)
+    warm_up(spec_from_settings(chosen))
     arguments = ["--bootstrap", bootstrap, "--prefix", prefix, "--group", prefix]
-    arguments += ["--allow", mechanism, "--index", "qolsh"]
+    arguments += ["--allow", mechanism]
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "murmurec.toml"
-        config.write_text(f'devices = "{settings.devices}"\n', encoding="utf-8")
+        config.write_text(f'[privacy]\ndevices = "{settings.devices}"\n', encoding="utf-8")
         arguments += ["--config", str(config)]
         with running(arguments, free_ports(1)[0], Path(folder)) as worker:
             yield worker

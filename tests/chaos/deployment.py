@@ -24,16 +24,16 @@ from tests.chaos.processes import Life, environment
 from tests.fixtures.streams import MECHANISMS
 
 SPEC = {
-    "MURMUREC_FACTORS": "8",
-    "MURMUREC_SKETCH_BYTES": "262144",
-    "MURMUREC_SCALARS_BYTES": "65536",
-    "MURMUREC_SEEN_BYTES": "65536",
+    "MURMUREC_TUNING_FACTORS": "8",
+    "MURMUREC_TUNING_SKETCH_BYTES": "262144",
+    "MURMUREC_TUNING_SCALARS_BYTES": "65536",
+    "MURMUREC_TUNING_SEEN_BYTES": "65536",
     "MURMUREC_MECHANISMS": ",".join(MECHANISMS),
 }
 SPEED = {
-    "MURMUREC_CUT_SECONDS": "0.1",
-    "MURMUREC_CHECKPOINT_SECONDS": "0.2",
-    "MURMUREC_LOG_FORMAT": "json",
+    "MURMUREC_TUNING_CUT_SECONDS": "0.1",
+    "MURMUREC_TUNING_CHECKPOINT_SECONDS": "0.2",
+    "MURMUREC_TUNING_LOG_FORMAT": "json",
     # One page a request, so that a kill finds some of them on their way.
     "MURMUREC_KAFKA": "batch.size=70000",
 }
@@ -53,10 +53,11 @@ class Setup:
     static: bool = True
     hurried_compaction: bool = False
     co_ratings: bool = False
+    model: str = "hybrid"
 
     def __str__(self) -> str:
         how = "static" if self.static else "dynamic"
-        more = ", co-ratings" * self.co_ratings
+        more = f", co-ratings, {self.model}" * self.co_ratings
         return f"{self.workers} {how} worker{'s' * (self.workers > 1)}{more}"
 
 
@@ -75,7 +76,11 @@ class Deployment:
         self.topics = Topics(f"chaos-{secrets.token_hex(6)}")
         self._make_topics(setup, stack)
         self._where = ["--bootstrap", bootstrap, "--prefix", self.topics.prefix]
-        self._spec = {**SPEC, "MURMUREC_CO_RATINGS": str(setup.co_ratings)}
+        self._spec = {
+            **SPEC,
+            "MURMUREC_CO_RATINGS": str(setup.co_ratings),
+            "MURMUREC_MODEL": setup.model,
+        }
         self._environment = environment(
             {**self._spec, **SPEED, "MURMUREC_DATA_DIR": str(folder / "data")}
         )
@@ -90,7 +95,8 @@ class Deployment:
     def spec(self) -> StateSpec:
         """The specification of the workers' state."""
         flags: dict[str, Any] = {
-            name.removeprefix("MURMUREC_").lower(): text for name, text in self._spec.items()
+            name.removeprefix("MURMUREC_").removeprefix("TUNING_").lower(): text
+            for name, text in self._spec.items()
         }
         return spec_from_settings(settings_of(bootstrap_servers=self.bootstrap, **flags))
 

@@ -23,7 +23,7 @@ _GRACE_SECONDS = 30.0
 
 def environment(settings: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a process: this one's without its settings, and these."""
-    kept = ("MURMUREC_CACHE_DIR",)
+    kept = ("MURMUREC_TUNING_CACHE_DIR",)
     bare = {n: v for n, v in os.environ.items() if not n.startswith("MURMUREC_") or n in kept}
     return bare | dict(settings)
 

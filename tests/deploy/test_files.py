@@ -103,7 +103,7 @@ def settings_of(service: str, caller: dict[str, str]) -> Settings:
     # A name that is none, or a value out of range, is refused.
     return Settings(
         **{
-            name.removeprefix("MURMUREC_").lower(): interpolated(value)
+            name.removeprefix("MURMUREC_").removeprefix("TUNING_").lower(): interpolated(value)
             for name, value in environment.items()
             if name.startswith("MURMUREC_")
         }

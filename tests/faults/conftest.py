@@ -75,7 +75,7 @@ def apply_parts(
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let checkpoints come soon."""
-    monkeypatch.setenv("MURMUREC_CHECKPOINT_SECONDS", "0.2")
+    monkeypatch.setenv("MURMUREC_TUNING_CHECKPOINT_SECONDS", "0.2")
 
 
 @pytest.fixture

@@ -193,7 +193,7 @@ def test_a_full_cache_directory_is_one_sentence(
     place = disk("1m", inodes=16)
     fill(place)
     use_up_inodes(place)
-    monkeypatch.setenv("MURMUREC_CACHE_DIR", str(place))
+    monkeypatch.setenv("MURMUREC_TUNING_CACHE_DIR", str(place))
     assert "make room" in sentence(start(ready=False))
 
 

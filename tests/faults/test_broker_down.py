@@ -29,7 +29,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let librdkafka keep what it cannot send for 3 s instead of five minutes, and give it
     something to send while the broker is away."""
     monkeypatch.setenv("MURMUREC_KAFKA", '{"message.timeout.ms": "3000"}')
-    monkeypatch.setenv("MURMUREC_ITEM_TABLE_SECONDS", "2")
+    monkeypatch.setenv("MURMUREC_TUNING_ITEM_TABLE_SECONDS", "2")
 
 
 def test_a_broker_dies_while_ratings_flow_and_checkpoints_are_written_and_then_for_long(

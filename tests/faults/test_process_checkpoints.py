@@ -229,7 +229,7 @@ def forged(
     ("name", "value"),
     [
         ("MURMUREC_HASH_SEED", "2"),
-        pytest.param("MURMUREC_SKETCH_BYTES", "131072", marks=pytest.mark.nightly),
+        pytest.param("MURMUREC_TUNING_SKETCH_BYTES", "131072", marks=pytest.mark.nightly),
         pytest.param("MURMUREC_MECHANISMS", "rr:5:2", marks=pytest.mark.nightly),
     ],
 )

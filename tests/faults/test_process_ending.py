@@ -49,7 +49,7 @@ def test_a_worker_stopped_while_idle_leaves_a_checkpoint_of_the_newest_cut(
     monkeypatch: pytest.MonkeyPatch,
     word: signal.Signals,
 ) -> None:
-    monkeypatch.setenv("MURMUREC_CHECKPOINT_SECONDS", "3600")  # only the last one is there
+    monkeypatch.setenv("MURMUREC_TUNING_CHECKPOINT_SECONDS", "3600")  # only the last one is there
     records = [publish(event) for event in events(rng, 300)]
     worker = start()
     send(records[:100])

@@ -109,13 +109,13 @@ def test_nothing_raw_is_written_anywhere(
     mechanisms = [f"{family}:5:{QUIET}" for family in ("rr", "partition", "cell", "laplace")]
     monkeypatch.setenv("MURMUREC_MECHANISMS", ",".join(mechanisms))
     monkeypatch.setenv("MURMUREC_LOG_LEVEL", "DEBUG")
-    monkeypatch.setenv("MURMUREC_ITEM_TABLE_SECONDS", "0.2")
+    monkeypatch.setenv("MURMUREC_TUNING_ITEM_TABLE_SECONDS", "0.2")
     monkeypatch.setenv("MURMUREC_DATA_DIR", str(tmp_path / "device"))
     (tmp_path / "device").mkdir()
     monkeypatch.chdir(tmp_path)
     caplog.set_level(logging.DEBUG)
     # `start` sets what a test's worker learns with, so it comes first.
-    monkeypatch.setenv("MURMUREC_HELD_OUT", "0.2")
+    monkeypatch.setenv("MURMUREC_TUNING_HELD_OUT", "0.2")
     worker = start()
     ours = written(tmp_path)
     where = ["--bootstrap", kafka.bootstrap, "--prefix", topics]

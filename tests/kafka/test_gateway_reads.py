@@ -203,7 +203,7 @@ def test_a_gateway_serves_what_the_operator_publishes_and_withdraws(
 def test_a_gateway_shows_what_a_real_worker_publishes_and_measures(
     start: Start, send: Send, kafka: Kafka, topics: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("MURMUREC_ITEM_LINKS_SECONDS", "0.2")
+    monkeypatch.setenv("MURMUREC_TUNING_ITEM_LINKS_SECONDS", "0.2")
     monkeypatch.setenv("MURMUREC_ADMIN_TOKEN", "as-secret-as-a-test-can-be")
     monkeypatch.setattr(tables, "_LOOK_SECONDS", 0.05)
     monkeypatch.setattr(stream, "EVERY_SECONDS", 0.05)

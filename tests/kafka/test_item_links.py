@@ -140,7 +140,7 @@ def newest(kafka: Kafka, topics: str, after: int) -> LocalRecommender:
 def test_a_worker_publishes_what_goes_together_and_its_successor_goes_on(
     start: Start, send: Send, kafka: Kafka, topics: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("MURMUREC_ITEM_LINKS_SECONDS", "0.2")
+    monkeypatch.setenv("MURMUREC_TUNING_ITEM_LINKS_SECONDS", "0.2")
     records = group_events(range(60))
     send(records)
     worker = start()

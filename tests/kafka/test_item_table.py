@@ -27,7 +27,7 @@ def test_a_device_learns_which_items_are_liked(
     start: Start, send: Send, kafka: Kafka, topics: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert len(table(kafka, topics)) == 0
-    monkeypatch.setenv("MURMUREC_ITEM_TABLE_SECONDS", "0.2")
+    monkeypatch.setenv("MURMUREC_TUNING_ITEM_TABLE_SECONDS", "0.2")
     items, levels = np.array([LOVED, HATED], np.uint64), np.array([4, 0], np.uint8)
     records = [
         publish(Event(bytes([n] * 16), 1, "none:5:inf", 0, items, levels)) for n in range(40)

@@ -161,7 +161,7 @@ def start(start: Start, monkeypatch: pytest.MonkeyPatch) -> Start:
     """Start workers of the default size that publish at once."""
     for name in SMALL:
         monkeypatch.delenv(name)
-    monkeypatch.setenv("MURMUREC_ITEM_LINKS_SECONDS", "0.5")
+    monkeypatch.setenv("MURMUREC_TUNING_ITEM_LINKS_SECONDS", "0.5")
     return start
 
 

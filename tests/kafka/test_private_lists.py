@@ -62,7 +62,7 @@ def test_a_budget_is_one_over_workers_and_restarts(
     topics: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name, value in (("LIST_BUDGET", "2"), ("CO_RATINGS", "true"), ("HEAD_ITEMS", "64")):
+    for name, value in (("LIST_BUDGET", "2"), ("CO_RATINGS", "true"), ("TUNING_HEAD_ITEMS", "64")):
         monkeypatch.setenv(f"MURMUREC_{name}", value)
     names, user = Topics(topics), device_of(0).hex()
     producer = clients.producer(kafka.connection)
@@ -121,7 +121,7 @@ def test_a_budget_is_one_over_workers_and_restarts(
 def test_a_query_that_comes_twice_is_drawn_once(
     start: Start, ask: GivenWorker, kafka: Kafka, topics: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in (("LIST_BUDGET", "2"), ("CO_RATINGS", "true"), ("HEAD_ITEMS", "64")):
+    for name, value in (("LIST_BUDGET", "2"), ("CO_RATINGS", "true"), ("TUNING_HEAD_ITEMS", "64")):
         monkeypatch.setenv(f"MURMUREC_{name}", value)
     names = Topics(topics)
     producer = clients.producer(kafka.connection)

@@ -50,8 +50,8 @@ def test_a_known_user_gets_unseen_items_and_a_stranger_the_popular_ones(
 ) -> None:
     made = events(rng, 300, devices=20, items=40)
     records = [publish(event) for event in made]
-    monkeypatch.setenv("MURMUREC_HEAD_ITEMS", "0")  # lists by predicted rating alone
-    worker = start("--index", "qolsh")
+    monkeypatch.setenv("MURMUREC_TUNING_HEAD_ITEMS", "0")  # lists by predicted rating alone
+    worker = start()
     send(records)
     state = worker.wait_for(ends_of(records))
     with Recommendations(kafka.bootstrap, topics) as ask:

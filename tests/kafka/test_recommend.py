@@ -36,7 +36,7 @@ def _device(environment: Callable[..., None], kafka: Kafka, topics: str) -> None
         MURMUREC_BOOTSTRAP_SERVERS=kafka.bootstrap,
         MURMUREC_TOPIC_PREFIX=topics,
         MURMUREC_DEVICE_JOURNAL="device.journal",
-        MURMUREC_CACHE_DIR="cache",
+        MURMUREC_TUNING_CACHE_DIR="cache",
     )
 
 

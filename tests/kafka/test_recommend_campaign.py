@@ -76,7 +76,7 @@ def _deployment(environment: Callable[..., None], kafka: Kafka, topics: str) -> 
         MURMUREC_TOPIC_PREFIX=topics,
         MURMUREC_PRIVACY_MODE="central",
         MURMUREC_DEVICE_JOURNAL="device.journal",
-        MURMUREC_CACHE_DIR="cache",
+        MURMUREC_TUNING_CACHE_DIR="cache",
     )
 
 

@@ -77,8 +77,9 @@ def filled(
     monkeypatch.chdir(tmp_path_factory.mktemp("device"))
     for name, value in {
         "BOOTSTRAP_SERVERS": kafka.bootstrap, "TOPIC_PREFIX": topics, "CO_RATINGS": "true",
-        "HEAD_ITEMS": "64", "RECENT_ITEMS": "32", "HELD_OUT": "0", "SIMILARITY_BUDGET": "20",
-        "DATA_DIR": str(Path("data").absolute()), "CACHE_DIR": str(Path("cache").absolute()),
+        "TUNING_HEAD_ITEMS": "64", "TUNING_RECENT_ITEMS": "32", "TUNING_HELD_OUT": "0",
+        "SIMILARITY_BUDGET": "20",
+        "DATA_DIR": str(Path("data").absolute()), "TUNING_CACHE_DIR": str(Path("cache").absolute()),
     }.items():  # fmt: skip
         monkeypatch.setenv(f"MURMUREC_{name}", value)
     publish_catalogue(
@@ -207,7 +208,7 @@ def test_a_worker_answers_by_the_published_table_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("MURMUREC_SIMILAR_FROM", "published")
-    monkeypatch.setenv("MURMUREC_ITEM_LINKS_SECONDS", "0.1")
+    monkeypatch.setenv("MURMUREC_TUNING_ITEM_LINKS_SECONDS", "0.1")
     first = start()
     ask = ["ask", "--similar-to", "204"]
     until(lambda: "has read no table of similarities" in refusal(capsys, *ask), "a side")
@@ -224,7 +225,7 @@ def test_a_worker_answers_by_the_published_table_alone(
     assert found["as_of"] == whole.cut
     first.process.terminate()
     first.process.wait(PATIENCE_SECONDS)
-    monkeypatch.setenv("MURMUREC_ITEM_LINKS_SECONDS", "600")
+    monkeypatch.setenv("MURMUREC_TUNING_ITEM_LINKS_SECONDS", "600")
     start()
     until(lambda: run([*ask, "--json"]) == 0, "another worker has read it at its start")
 

@@ -242,7 +242,7 @@ def test_a_checkpoint_of_another_design_is_refused_by_verify_and_replaced_by_reb
     log: Log, murmurec: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checkpoint(log, 4)
-    monkeypatch.setenv("MURMUREC_FACTORS", "16")
+    monkeypatch.setenv("MURMUREC_TUNING_FACTORS", "16")
     code, sentence = murmurec("verify")
     assert code == 1
     assert "factors is 8 there and 16 here" in sentence

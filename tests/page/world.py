@@ -155,8 +155,8 @@ def world(
 ENVIRONMENT: Mapping[str, str] = {
     **SMALL,
     "MURMUREC_MECHANISMS": ",".join((*ALLOWED, "none:5:inf")),
-    "MURMUREC_ITEM_LINKS_SECONDS": "1",
-    "MURMUREC_SEEN_BYTES": "65536",
+    "MURMUREC_TUNING_ITEM_LINKS_SECONDS": "1",
+    "MURMUREC_TUNING_SEEN_BYTES": "65536",
 }
 
 

@@ -11,7 +11,7 @@ import pytest
 POSIX = ("fcntl", "grp", "pwd", "resource", "termios")
 SERVER = (
     *("aiokafka", "faust", "llvmlite", "mode", "numba", "platformdirs", "prometheus_client"),
-    *("pydantic", "pydantic_settings", "rich", "structlog", "typer", "uvloop", "yarl"),
+    *("pydantic", "rich", "structlog", "typer", "uvloop", "yarl"),
 )
 PREPARE = """
 import importlib, os, pkgutil, sys

@@ -1,4 +1,4 @@
-"""Names in the settings against the tables of learners and indexes."""
+"""Names in the settings against what a worker serves, and the table of learners."""
 
 from __future__ import annotations
 
@@ -9,19 +9,29 @@ import pytest
 from stream_app.deployment import listed_by, new_replica, spec_from_settings
 from stream_app.errors import UserError
 from stream_app.models.factorization.factory import LEARNERS
-from stream_app.models.retrieval.factory import INDEXES
-from stream_app.settings import LISTS_BY_CO_RATINGS, Settings
+from stream_app.settings import LISTS_BY_CO_RATINGS, SERVED_MODELS, Settings
 from tests.fixtures.replicas import ALL
 from tests.fixtures.rounds import digests, play, records_of
-from tests.stream_app.models.example_index import SortedIndex
 from tests.stream_app.models.example_learner import ItemMeans
 from tests.stream_app.models.learners import ForgettingItemMeans
 
 
-@pytest.mark.parametrize("model", LEARNERS)
-@pytest.mark.parametrize("index", INDEXES)
-def test_every_name_of_the_tables_is_a_setting(model: str, index: str) -> None:
-    assert spec_from_settings(Settings(model=model, index=index)).model == model
+@pytest.mark.parametrize("model", {*LEARNERS, *LISTS_BY_CO_RATINGS})
+def test_a_worker_serves_the_models_of_kill_tests_and_refuses_the_others(model: str) -> None:
+    from tests.chaos import test_kills
+
+    (table,) = (m for m in test_kills.test_no_kill_leaves_a_wrong_state.pytestmark if m.args[1:])
+    killed = {setup.model for setup, _ in table.args[1]}
+    assert killed == set(SERVED_MODELS)
+    if model in killed:
+        assert spec_from_settings(Settings(model=model, co_ratings=True)).model == "hybrid"
+        return
+    with pytest.raises(UserError) as refused:
+        spec_from_settings(Settings(model=model))
+    assert str(refused.value) == (
+        f"model {model!r}: workers serve hybrid, slope-one, cosine; this one is for evaluation "
+        "alone"
+    )
 
 
 @pytest.mark.parametrize(
@@ -29,14 +39,12 @@ def test_every_name_of_the_tables_is_a_setting(model: str, index: str) -> None:
     [
         (
             {"model": "bloom"},
-            "model 'bloom': must be one of hybrid, sketch, literal, hashing, dense, "
-            "slope-one, cosine",
+            "model 'bloom': workers serve hybrid, slope-one, cosine",
         ),
         (
             {"model": "cosine"},
             "model = cosine: its lists are made from co-ratings; set co_ratings = true",
         ),
-        ({"index": "hnsw"}, "index 'hnsw': must be one of auto, exact, pca, qolsh"),
         (
             {"co_ratings": True, "head_items": 0},
             "co_ratings with head_items 0: they are counted between items of the head; give it 1 "
@@ -59,14 +67,13 @@ def test_lists_by_co_ratings_have_the_state_of_the_default_learner(model: str) -
     assert (listed_by(settings), listed_by(plain)) == (model, None)
 
 
-def test_a_new_row_is_a_setting_and_a_learner_that_cannot_forget_is_refused(monkeypatch) -> None:
+def test_a_new_row_has_a_replica_and_a_learner_that_cannot_forget_is_refused(monkeypatch) -> None:
     for learner in (ItemMeans, ForgettingItemMeans):
         monkeypatch.setitem(LEARNERS, learner.name, learner)
-    monkeypatch.setitem(INDEXES, "sorted", SortedIndex)
-    spec = spec_from_settings(Settings(model=ForgettingItemMeans.name, index="sorted"))
+    spec = replace(ALL, model=ForgettingItemMeans.name)
     assert new_replica(spec).learner.name == ForgettingItemMeans.name
     with pytest.raises(UserError, match="'item-means': it cannot forget a user"):
-        new_replica(spec_from_settings(Settings(model="item-means")))
+        new_replica(replace(ALL, model="item-means"))
 
 
 def test_a_replica_with_the_example_learner_is_a_function_of_the_log(monkeypatch) -> None:

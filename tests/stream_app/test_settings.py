@@ -8,12 +8,24 @@ from pathlib import Path
 
 import pytest
 
-from stream_app.deployment import seal_from_settings
+from stream_app.deployment import seal_from_settings, spec_from_settings
 from stream_app.errors import UserError
-from stream_app.settings import Settings, check_memory, is_secret, load
+from stream_app.settings import (
+    GROUPS,
+    SIZES,
+    Settings,
+    check_memory,
+    is_secret,
+    load,
+    place,
+    variable,
+)
 from stream_app.state.spec import StateSpec
+from stream_app.wire.topics import FEATURES
 
 MIB = 1024 * 1024
+MOST_SETTINGS, MOST_TUNING = 32, 29
+"""Settings that a user has a reason to change, and all others; these numbers may only fall."""
 
 
 @pytest.fixture
@@ -42,8 +54,8 @@ def test_without_anything_the_defaults_hold(environment):
 
 
 def test_a_flag_wins_over_the_environment_and_that_over_the_file(environment, file):
-    path = file("factors = 1\ndepth = 1\nadmin_port = 1")
-    environment(MURMUREC_FACTORS="2", MURMUREC_DEPTH="2")
+    path = file("[tuning]\nfactors = 1\ndepth = 1\n[admin]\nport = 1")
+    environment(MURMUREC_TUNING_FACTORS="2", MURMUREC_TUNING_DEPTH="2")
     settings = load(path, factors=3, depth=None)
     assert (settings.factors, settings.depth, settings.admin_port) == (3, 2, 1)
 
@@ -51,9 +63,9 @@ def test_a_flag_wins_over_the_environment_and_that_over_the_file(environment, fi
 def test_the_file_is_the_named_one_else_the_variables_else_the_one_that_lies_here(
     environment, file
 ):
-    named = file("factors = 1")
-    Path("murmurec.toml").write_text("factors = 3")
-    Path("other.toml").write_text("factors = 2")
+    named = file("[tuning]\nfactors = 1")
+    Path("murmurec.toml").write_text("[tuning]\nfactors = 3")
+    Path("other.toml").write_text("[tuning]\nfactors = 2")
     assert load().factors == 3
     environment(MURMUREC_CONFIG="other.toml")
     assert load().factors == 2
@@ -61,7 +73,9 @@ def test_the_file_is_the_named_one_else_the_variables_else_the_one_that_lies_her
 
 
 def test_kafka_properties_join_from_all_three_places(environment, file):
-    path = file('[kafka]\nsasl.username = "file"\nlinger.ms = 5\nlog.connection.close = false')
+    path = file(
+        '[broker.kafka]\nsasl.username = "file"\nlinger.ms = 5\nlog.connection.close = false'
+    )
     environment(MURMUREC_KAFKA="sasl.password=hunter2, sasl.username=ann")
     assert load(path, kafka={"linger.ms": "9"}).kafka == {
         "sasl.username": "ann",
@@ -78,7 +92,7 @@ def test_a_password_with_a_comma_can_be_given_as_json(environment):
 
 @pytest.mark.parametrize("text", ["16MiB", "16 MiB", "16777216"])
 def test_a_size_may_carry_its_unit(environment, text):
-    environment(MURMUREC_SKETCH_BYTES=text)
+    environment(MURMUREC_TUNING_SKETCH_BYTES=text)
     assert load().sketch_bytes == 16 * MIB
 
 
@@ -111,13 +125,13 @@ WRONG = {
     "replay_seconds": [(0, "at least 0.01"), (1e9, "at most 3600")],
     "ratings_retention_seconds": [(1, "at least 60"), ("x", "at least 60")],
     "instance": [("", "1 to 100"), ("a b", "1 to 100")],
-    "code_bits": [(100, "a multiple of 64")],
+    "recent_items": [(100, "a multiple of 16")],
+    "size": [("huge", "must be one of small, medium, large")],
     "hash_seed": [(-1, "at least 0"), (2**57, "below 144115188075855872")],
     "sketch_bytes": [(0, "at least 1024"), (-1, "a size such as 16MiB"), ("lots", "a size such")],
     "scalars_bytes": [(1, "at least 1024")],
     "seen_bytes": [("1 lightyear", "a size such as 16MiB")],
     "model": [("", "name of the learner")],
-    "index": [("", "how candidates are found")],
     "log_format": [("xml", "must be one of auto, json, console")],
     "log_level": [("loud", "must be one of DEBUG, INFO")],
     "accept_tests": [("perhaps", "must be true or false")],
@@ -171,19 +185,21 @@ def test_a_bad_value_is_one_sentence_with_the_value_and_the_limit(environment, n
 
 def test_a_sentence_names_the_variable_or_the_file_the_value_came_from(environment, file):
     with pytest.raises(UserError, match=r"given\.toml\): must be"):
-        load(file("factors = 0"))
-    environment(MURMUREC_FACTORS="0")
-    with pytest.raises(UserError, match=r"factors = 0 \(MURMUREC_FACTORS\)"):
+        load(file("[tuning]\nfactors = 0"))
+    environment(MURMUREC_TUNING_FACTORS="0")
+    with pytest.raises(UserError, match=r"factors = 0 \(MURMUREC_TUNING_FACTORS\)"):
         load()
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ("factrs = 1", "unknown key factrs in .*given.toml: did you mean factors?"),
+        ("[tuning]\nfactrs = 1", r"key factrs of \[tuning\] in .*given.toml: did you mean factors"),
+        ("[tunning]\nfactors = 1", "unknown key tunning in .*given.toml: did you mean tuning?"),
+        ("[topics]\ntopic_prefix = 1", r"unknown key topic_prefix of \[topics\] .* prefix\?"),
         ("zzz = 1", "unknown key zzz .* murmurec config show lists all"),
         ("factors = ", "is not TOML"),
-        ("[sketch_bytes]\na = 1", "sketch_bytes = "),
+        ("[tuning.sketch_bytes]\na = 1", "sketch_bytes = "),
     ],
 )
 def test_a_wrong_file_is_one_sentence(environment, file, given, said):
@@ -369,10 +385,54 @@ def test_the_state_secret_may_come_from_a_file(environment, tmp_path):
     ],
 )
 def test_a_number_that_may_be_unset_is_refused_with_its_limits(environment, name, value, limit):
-    environment(**{f"MURMUREC_{name.upper()}": value})
+    environment(**{variable(name): value})
     with pytest.raises(UserError) as refused:
         load()
-    assert str(refused.value) == f"{name} = {value} (MURMUREC_{name.upper()}): {limit}"
+    assert str(refused.value) == f"{name} = {value} ({variable(name)}): {limit}"
+
+
+@pytest.mark.parametrize("name", Settings.model_fields)
+def test_a_name_at_the_top_of_the_file_is_refused_with_its_table(environment, file, name):
+    group, key = place(name)
+    with pytest.raises(UserError, match=rf"now {key} in the table \[{group}\] of the file"):
+        load(file(f"{name} = 1"))
+
+
+def test_a_tuning_name_without_its_table_in_the_environment_is_refused_with_the_new_one(
+    environment,
+):
+    environment(MURMUREC_CUT_SECONDS="1")
+    with pytest.raises(UserError) as refused:
+        load()
+    assert str(refused.value) == (
+        "MURMUREC_CUT_SECONDS: this setting is now MURMUREC_TUNING_CUT_SECONDS (cut_seconds in the "
+        "table [tuning] of the file)"
+    )
+
+
+def test_places_are_distinct_and_the_number_of_settings_only_falls():
+    places = [place(name) for name in Settings.model_fields]
+    assert len(set(places)) == len(places)
+    tuning = GROUPS["tuning"].model_fields
+    assert len(tuning) <= MOST_TUNING
+    assert len(places) - len(tuning) <= MOST_SETTINGS
+
+
+def test_the_size_gives_what_is_not_set_and_medium_is_the_default(environment):
+    assert load(size="medium") == load() == Settings()
+    large = load(size="large", seen_bytes="8MiB")
+    assert (large.sketch_bytes, large.seen_bytes, large.head_items) == (128 * MIB, 8 * MIB, 4096)
+    assert spec_from_settings(load(size="small")).sketch_bytes == 4 * MIB
+    assert {name for each in SIZES.values() for name in each} <= set(GROUPS["tuning"].model_fields)
+
+
+def test_every_feature_with_topics_of_its_own_is_turned_on_by_a_setting():
+    assert not Settings().features
+    on = Settings(
+        privacy_mode="split", profile_mechanisms=("blip",), list_budget=1, similarity_budget=1
+    )
+    assert on.features == set(FEATURES)
+    assert Settings(similar_from="published").features == {"similarities"}
 
 
 def test_a_setting_that_was_removed_is_not_passed_over(environment, file):

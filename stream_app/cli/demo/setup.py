@@ -162,7 +162,7 @@ def _start_worker(stack: ExitStack, settings: Settings, folder: Path, port: int)
     arguments = [word for option in options.items() for word in option]
     arguments += [word for name in settings.mechanisms for word in ("--allow", name)]
     with status("starting the worker (the first start compiles its kernels: about a minute)"):
-        warm_up(spec_from_settings(settings), settings.index, settings.code_bits)
+        warm_up(spec_from_settings(settings))
         worker = stack.enter_context(
             worker_running(
                 arguments,

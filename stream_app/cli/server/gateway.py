@@ -42,7 +42,7 @@ def gateway(
         typer.Option(
             "--rate",
             metavar="N",
-            help="Events a second of a client; 0: no limit (env MURMUREC_GATEWAY_RATE).",
+            help="Events a second of a client; 0: no limit (env MURMUREC_TUNING_GATEWAY_RATE).",
         ),
     ] = None,
     demo_side: Annotated[

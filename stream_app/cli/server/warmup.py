@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import time
 
-from stream_app.cli.options import ConfigOption, IndexOption, ModelOption, settings_from
+from stream_app.cli.options import ConfigOption, ModelOption, settings_from
 from stream_app.cli.output import plural, say
 
 
 def warmup(
     config: ConfigOption = None,
     model: ModelOption = None,
-    index: IndexOption = None,
 ) -> None:
     """Fill the cache of compiled kernels, so that a worker starts without compiling.
 
@@ -25,10 +24,10 @@ def warmup(
     from stream_app.deployment import spec_from_settings
     from stream_app.kernels.compilation import CompilationCount
 
-    settings = settings_from(config, None, None, None, model=model, index=index)
+    settings = settings_from(config, None, None, None, model=model)
     began = time.monotonic()
     with CompilationCount() as count:
-        warm_up(spec_from_settings(settings), settings.index, settings.code_bits)
+        warm_up(spec_from_settings(settings))
     seconds = time.monotonic() - began
     say(
         f"{plural(count.kernels, 'kernel')} compiled in {seconds:.1f} s; the others were in the "

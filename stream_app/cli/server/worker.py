@@ -13,7 +13,6 @@ from stream_app.cli.options import (
     BootstrapOption,
     ConfigOption,
     GroupOption,
-    IndexOption,
     KafkaOption,
     ModelOption,
     PrefixOption,
@@ -70,7 +69,6 @@ class StartOptions:
 def worker(
     allow: AllowOption = None,
     model: ModelOption = None,
-    index: IndexOption = None,
     recall: RecallOption = None,
     admin_port: Annotated[
         int | None,
@@ -146,7 +144,6 @@ def worker(
         kafka,
         mechanisms=tuple(allow) if allow else None,
         model=model,
-        index=index,
         recall=recall,
         admin_port=admin_port,
         group=group,

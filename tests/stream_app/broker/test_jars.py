@@ -120,5 +120,5 @@ def test_processes_that_ask_at_once_fetch_once(programs, tmp_path):
 
 def test_a_cache_folder_that_cannot_be_written_is_one_sentence(programs, tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(UserError, match=r"cannot be written .*MURMUREC_CACHE_DIR"):
+    with pytest.raises(UserError, match=r"cannot be written .*MURMUREC_TUNING_CACHE_DIR"):
         jars(tmp_path / "file" / "cache", print, programs(mvn=FETCHES))

@@ -13,7 +13,7 @@ from tests.conftest import cache_dir
 @pytest.fixture
 def folder(environment, tmp_path):
     cache = str(cache_dir())
-    environment(MURMUREC_DATA_DIR=str(tmp_path), MURMUREC_CACHE_DIR=cache)
+    environment(MURMUREC_DATA_DIR=str(tmp_path), MURMUREC_TUNING_CACHE_DIR=cache)
     yield tmp_path
     run(["broker", "stop"])
 

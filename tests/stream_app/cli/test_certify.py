@@ -66,7 +66,7 @@ def test_all_as_json_is_one_list_that_a_program_can_read(capsys):
 def test_all_proves_the_configured_allow_list_with_its_own_levels_and_thinning(tmp_path, capsys):
     file = tmp_path / "murmurec.toml"
     allowed = ["cell:7:3/2:1/10", "partition:9:5", "like:5:1/3:4", "none:5:inf"]
-    file.write_text(f"mechanisms = {json.dumps(allowed)}")
+    file.write_text(f"[privacy]\nmechanisms = {json.dumps(allowed)}")
     assert run(["certify", "--all", "--config", str(file), "--json"]) == 0
     names = [row["mechanism"] for row in json.loads(capsys.readouterr().out)]
     assert names[:3] == allowed[:3]
@@ -80,7 +80,7 @@ def test_all_proves_the_configured_allow_list_with_its_own_levels_and_thinning(t
 @pytest.mark.thorough
 def test_an_allowed_mechanism_that_does_not_exist_is_not_proved(tmp_path, capsys):
     file = tmp_path / "murmurec.toml"
-    file.write_text('mechanisms = ["rr:5:2", "rr:300:2"]')
+    file.write_text('[privacy]\nmechanisms = ["rr:5:2", "rr:300:2"]')
     assert run(["certify", "--all", "--config", str(file), "--json"]) == 1
     out, err = capsys.readouterr()
     assert "2 to 256 levels" in err

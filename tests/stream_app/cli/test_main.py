@@ -110,17 +110,17 @@ def test_wrong_usage_ends_with_2_and_no_traceback(arguments, capsys):
 
 
 def test_a_refusal_is_one_line_on_stderr_and_1(environment, capsys):
-    environment(MURMUREC_FACTORS="0")
+    environment(MURMUREC_TUNING_FACTORS="0")
     assert run(["config", "show"]) == 1
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith("murmurec: factors = 0 (MURMUREC_FACTORS): must be")
+    assert err.startswith("murmurec: factors = 0 (MURMUREC_TUNING_FACTORS): must be")
     assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize(
     ("package", "extra"),
-    [("typer", "cli"), ("platformdirs", "cli"), ("pydantic_settings", "cli")],
+    [("typer", "cli"), ("platformdirs", "cli"), ("pydantic", "cli")],
 )
 def test_a_package_that_is_not_installed_is_named_with_its_extra(package, extra):
     done = murmurec("config", "show", before=f"sys.modules[{package!r}] = None")

@@ -30,7 +30,7 @@ ASK = ["recommend", "--local", "--user", "ann"]
 def _device(environment: Callable[..., None]) -> None:
     environment(
         MURMUREC_BOOTSTRAP_SERVERS=NOWHERE,
-        MURMUREC_CACHE_DIR="cache",
+        MURMUREC_TUNING_CACHE_DIR="cache",
         MURMUREC_DEVICE_JOURNAL="device.journal",
     )
 

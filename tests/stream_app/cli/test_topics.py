@@ -45,7 +45,7 @@ def test_the_topics_of_a_feature_are_made_where_its_setting_is_on(options, capsy
 
 @pytest.mark.kafka
 def test_queries_have_a_partition_count_of_their_own(options, capsys, environment, kafka, prefix):
-    environment(MURMUREC_QUERY_PARTITIONS="2")
+    environment(MURMUREC_TUNING_QUERY_PARTITIONS="2")
     assert set(actions(capsys, "apply", options)) == {"create"}
     names = Topics(prefix)
     counts = partition_counts(clients.admin(kafka.connection), [names.ratings, names.queries])
