@@ -11,7 +11,8 @@ import pytest
 from typer.main import get_command
 
 from stream_app.cli.app import app
-from stream_app.settings import Settings
+from stream_app.settings import GROUPS, Settings
+from stream_app.wire import Topics
 from tests import test_structure as structure
 from tests.ceilings import ceiling
 
@@ -86,7 +87,10 @@ COUNTS: dict[str, Callable[[], int]] = {
     ),
     "commands": lambda: shown()[0],
     "options": lambda: shown()[1],
-    "settings": lambda: len(Settings.model_fields),
+    "settings": lambda: len(Settings.model_fields) - len(GROUPS["tuning"].model_fields),
+    "tuning": lambda: len(GROUPS["tuning"].model_fields),
+    "topics": lambda: len(Topics().table(features=())),
+    "feature_topics": lambda: len(Topics().table()) - len(Topics().table(features=())),
     "words": lambda: words(*documents()),
     "readme_words": lambda: words(ROOT / "README.md"),
 }  # test_loops: tests.run

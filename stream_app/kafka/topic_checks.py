@@ -63,12 +63,7 @@ def check_cut_log(admin: AdminClient, topic: str, *, dated: bool = False) -> Non
     _check_partitions(admin, topic, 1, "delete it and apply the topics")
     configs = configurations(admin, [topic])[topic]
     _check_policy(topic, configs, "delete", "compaction drops cuts")
-    for name in ("retention.ms", "retention.bytes"):
-        if configs[name] != "-1":
-            raise UserError(
-                f"topic {topic} has {name} {configs[name]}: cuts, which define the log's "
-                f"order, would be deleted; {_APPLY} to -1"
-            )
+    _check_kept(topic, configs, "cuts, which define the log's order, would be deleted")
     for name, want in STAMPED.items() if dated else ():
         found = configs.get(name, "unset")
         if found != want and (want.isalpha() or longer(found, want)):
@@ -84,12 +79,7 @@ def check_debits(admin: AdminClient, topic: str) -> None:
     _check_partitions(admin, topic, 1, "delete it and apply the topics")
     configs = configurations(admin, [topic])[topic]
     _check_policy(topic, configs, "delete", "compaction drops debits")
-    for name in ("retention.ms", "retention.bytes"):
-        if configs[name] != "-1":
-            raise UserError(
-                f"topic {topic} has {name} {configs[name]}: what was spent would be forgotten; "
-                f"{_APPLY} to -1"
-            )
+    _check_kept(topic, configs, "what was spent would be forgotten")
 
 
 def check_state_topic(admin: AdminClient, topic: str) -> None:
@@ -126,6 +116,18 @@ def _check_policy(topic: str, configs: Mapping[str, str], wanted: str, reason: s
         )
 
 
+def _check_kept(topic: str, configs: Mapping[str, str], loss: str) -> None:
+    for name in ("retention.ms", "retention.bytes"):
+        if configs[name] != "-1":
+            raise UserError(f"topic {topic} has {name} {configs[name]}: {loss}; {_APPLY} to -1")
+
+
+def _check_exist(admin: AdminClient, topics: Sequence[str]) -> None:
+    for name, found in partition_counts(admin, topics).items():
+        if found is None:
+            raise UserError(absent(name))
+
+
 def check_deployment(
     connection: Connection,
     topics: Topics,
@@ -138,18 +140,14 @@ def check_deployment(
     check_cut_log(admin, topics.cuts, dated=retention_seconds is not None)
     check_state_topic(admin, topics.state)
     others = [topics.items, topics.queries, topics.recommendations, topics.rejected]
-    for name, found in partition_counts(admin, others).items():
-        if found is None:
-            raise UserError(absent(name))
+    _check_exist(admin, others)
 
 
 def check_outsiders(connection: Connection, topics: Sequence[str]) -> None:
     """Refuse a deployment whose topics, those that outsiders write, are absent or take records that
     cost a reader more than they are worth."""
     admin = clients.admin(connection)
-    for name, found in partition_counts(admin, topics).items():
-        if found is None:
-            raise UserError(absent(name))
+    _check_exist(admin, topics)
     if fault := outsiders_fault(admin, topics):
         raise UserError(fault)
 
@@ -211,12 +209,7 @@ def check_campaigns(connection: Connection, topics: Topics, *, device: bool = Fa
     rounds, contributions = found[topics.rounds], found[topics.contributions]
     _check_policy(topics.rounds, rounds, "delete", "compaction drops rounds")
     _check_policy(topics.contributions, contributions, "delete", "compaction drops contributions")
-    for name in ("retention.ms", "retention.bytes"):
-        if rounds[name] != "-1":
-            raise UserError(
-                f"topic {topics.rounds} has {name} {rounds[name]}: a campaign that was begun "
-                f"would be forgotten; {_APPLY} to -1"
-            )
+    _check_kept(topics.rounds, rounds, "a campaign that was begun would be forgotten")
     faults = (
         _plain_fault(topics.contributions, contributions),
         _expands(topics.rounds, rounds),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from stream_app.wire.limits import MAX_BATCH_BYTES, PARTITIONS
 
@@ -59,95 +60,57 @@ class Topic:
     feature: str = ""
 
 
+class _Name(property):
+    """The full name of a topic, under the prefix of its `Topics`."""
+
+    def __init__(self, topic: str, meaning: str) -> None:
+        super().__init__(lambda topics: f"{topics.prefix}.{topic}.v1", doc=meaning)
+
+    def __get__(self, topics: Any, owner: type | None = None) -> str:
+        name: str = super().__get__(topics, owner)
+        return name
+
+
 @dataclass(frozen=True)
 class Topics:
     """The names of all topics under one prefix; `table` holds their configuration."""
 
     prefix: str = "murmurec"
 
+    ratings = _Name("ratings", "Sanitized ratings, from devices.")
+    items = _Name("items", "The public catalogue.")
+    item_table = _Name("item-table", "Public mean rating of every item, for devices.")
+    item_links = _Name(
+        "item-links", "Public item side: what goes together, for devices that rank by themselves."
+    )
+    item_side = _Name(
+        "item-side", "Public item side of the newest campaign, from noisy sums alone."
+    )
+    similarities = _Name(
+        "similarities",
+        "Public table of how items go together, in domains and between them, noised once.",
+    )
+    similarity_releases = _Name(
+        "similarity-releases",
+        "What each public table of similarities cost, written before its noise was drawn.",
+    )
+    profiles = _Name("profiles", "Sanitized profiles, the newest of each device.")
+    cuts = _Name("cuts", "The cut log, written by workers only.")
+    state = _Name("state", "Checkpoints of the state, written by the owner of the clock only.")
+    queries = _Name("queries", "Queries for recommendations.")
+    recommendations = _Name("recommendations", "Replies, keyed by the correlation id of the query.")
+    rejected = _Name("rejected", "Places and reasons of rejected records, never their payload.")
+    contributions = _Name(
+        "contributions", "Sealed vectors of the stages of campaigns, from devices."
+    )
+    rounds = _Name("rounds", "Plans of campaigns, the life of their stages, and noisy sums.")
+    list_debits = _Name(
+        "list-debits", "What private lists have spent of users' budgets, written by workers only."
+    )
+
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9._-]{1,100}", self.prefix):
             raise ValueError(f"topic prefix {self.prefix!r}: use 1 to 100 of A-Z a-z 0-9 . _ -")
-
-    @property
-    def ratings(self) -> str:
-        """Sanitized ratings, from devices."""
-        return f"{self.prefix}.ratings.v1"
-
-    @property
-    def items(self) -> str:
-        """The public catalogue."""
-        return f"{self.prefix}.items.v1"
-
-    @property
-    def item_table(self) -> str:
-        """Public mean rating of every item, for devices."""
-        return f"{self.prefix}.item-table.v1"
-
-    @property
-    def item_links(self) -> str:
-        """Public item side: what goes together, for devices that rank by themselves."""
-        return f"{self.prefix}.item-links.v1"
-
-    @property
-    def item_side(self) -> str:
-        """Public item side of the newest campaign, from noisy sums alone."""
-        return f"{self.prefix}.item-side.v1"
-
-    @property
-    def similarities(self) -> str:
-        """Public table of how items go together, in domains and between them, noised once."""
-        return f"{self.prefix}.similarities.v1"
-
-    @property
-    def similarity_releases(self) -> str:
-        """What each public table of similarities cost, written before its noise was drawn."""
-        return f"{self.prefix}.similarity-releases.v1"
-
-    @property
-    def profiles(self) -> str:
-        """Sanitized profiles, the newest of each device."""
-        return f"{self.prefix}.profiles.v1"
-
-    @property
-    def cuts(self) -> str:
-        """The cut log, written by workers only."""
-        return f"{self.prefix}.cuts.v1"
-
-    @property
-    def state(self) -> str:
-        """Checkpoints of the state, written by the owner of the clock only."""
-        return f"{self.prefix}.state.v1"
-
-    @property
-    def queries(self) -> str:
-        """Queries for recommendations."""
-        return f"{self.prefix}.queries.v1"
-
-    @property
-    def recommendations(self) -> str:
-        """Replies, keyed by the correlation id of the query."""
-        return f"{self.prefix}.recommendations.v1"
-
-    @property
-    def rejected(self) -> str:
-        """Places and reasons of rejected records, never their payload."""
-        return f"{self.prefix}.rejected.v1"
-
-    @property
-    def contributions(self) -> str:
-        """Sealed vectors of the stages of campaigns, from devices."""
-        return f"{self.prefix}.contributions.v1"
-
-    @property
-    def rounds(self) -> str:
-        """Plans of campaigns, the life of their stages, and noisy sums."""
-        return f"{self.prefix}.rounds.v1"
-
-    @property
-    def list_debits(self) -> str:
-        """What private lists have spent of users' budgets, written by workers only."""
-        return f"{self.prefix}.list-debits.v1"
 
     def read_from_outsiders(self, *, profiles: bool = False) -> tuple[str, ...]:
         """Return the topics that a worker reads and that others than workers write; `profiles`: of

@@ -60,7 +60,7 @@ def test_a_known_user_gets_unseen_items_and_a_stranger_the_popular_ones(
         best = ask.best(device.hex(), LIST_LENGTH, 10)
         assert set(best.items).isdisjoint(rated)
         assert len(best.items) == 40 - len(rated)
-        assert best.method == "factors/qolsh"
+        assert best.method == "factors/exact"
         assert best.as_of == state["cut"]
         assert best.privacy == "none"
         assert ask.best(device.hex(), 3, 5).items == best.items[:3]
