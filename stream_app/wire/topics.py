@@ -66,7 +66,9 @@ class _Name(property):
     def __init__(self, topic: str, meaning: str) -> None:
         super().__init__(lambda topics: f"{topics.prefix}.{topic}.v1", doc=meaning)
 
-    def __get__(self, topics: Any, owner: type | None = None) -> str:
+    def __get__(  # type: ignore[override] # of an instance, which alone is asked, it is a text
+        self, topics: Any, owner: type | None = None
+    ) -> str:
         name: str = super().__get__(topics, owner)
         return name
 
