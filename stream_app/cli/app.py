@@ -12,49 +12,51 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from murmurec.optional import research
 from stream_app import __version__
-from stream_app.cli.options import RenamedOptions
+from stream_app.cli.commands import Commands
 
-# Panel of the help -> (command, module under `stream_app.cli`; None: of its name, in `research`).
+# Panel of the help -> (command, module under `stream_app.cli`; None: of its name, in `research`);
+# the everyday commands first.
 COMMANDS: dict[str, tuple[tuple[str, str | None], ...]] = {
-    "Start here": (("demo", "demo"),),
+    "Every day": (
+        ("demo", "demo"),
+        ("worker", "server.worker"),
+        ("gateway", "server.gateway"),
+        ("topics", "server.topics"),
+        ("items", "device.items"),
+        ("publish", "device.publish"),
+        ("ask", "reader.ask"),
+        ("recommend", "device.recommend"),
+        ("forget", "server.forget"),
+        ("evaluate", "research.evaluate"),
+    ),
     "Device": (
         ("device", "device.enrolment"),
-        ("publish", "device.publish"),
         ("replay", "device.replay"),
         ("profiles", "device.profiles"),
         ("budget", "device.budget"),
-        ("recommend", "device.recommend"),
         ("history", "device.history"),
-        ("items", "device.items"),
     ),
     "Server": (
-        ("worker", "server.worker"),
-        ("gateway", "server.gateway"),
-        ("warmup", "server.warmup"),
-        ("topics", "server.topics"),
-        ("state", "server.state"),
-        ("forget", "server.forget"),
-        ("similarities", "server.similarities"),
         ("broker", "server.broker"),
+        ("state", "server.state"),
+        ("similarities", "server.similarities"),
         ("config", "server.config"),
+        ("warmup", "server.warmup"),
+        ("schemas", "reader.schemas"),
     ),
     "Campaigns": (
         ("keys", "aggregator.keys"),
         ("aggregate", "aggregator.aggregate"),
         ("rounds", "aggregator.rounds"),
     ),
-    "Reader": (
-        ("ask", "reader.ask"),
+    "Claims": (
         ("audit", "reader.audit"),
-        ("schemas", "reader.schemas"),
-    ),
-    "Research": (
-        ("evaluate", "research.evaluate"),
-        ("tradeoff", None),
         ("certify", "research.certify"),
+        ("tradeoff", None),
         ("reproduce", None),
         ("papers", None),
     ),
@@ -62,16 +64,27 @@ COMMANDS: dict[str, tuple[tuple[str, str | None], ...]] = {
 
 # Boxes and colours on a terminal, plain text in a pipe.
 _STYLE: dict[str, Any] = {
-    "no_args_is_help": True,
     "pretty_exceptions_enable": False,
     "rich_markup_mode": "rich" if sys.stdout.isatty() else None,
     "context_settings": {"help_option_names": ["-h", "--help"], "max_content_width": 100},
 }
 
-app = typer.Typer(
+
+class Tree(TyperGroup):
+    """The commands in the order of the table, on a terminal and in a pipe."""
+
+    def list_commands(self, _ctx: Any) -> list[str]:
+        """Return the names, those of the table first."""
+        listed = [name for rows in COMMANDS.values() for name, _ in rows]
+        return sorted(self.commands, key=[*listed, *self.commands].index)
+
+
+app = Commands(
+    cls=Tree,
     name="murmurec",
     help="Recommend from a Kafka stream of ratings that devices sanitize before they send them.",
-    epilog="Example: murmurec demo -- Exit codes: 0 done, 1 failed, 2 wrong usage",
+    epilog="Example: murmurec demo -- Exit codes: 0 done, 1 failed, 2 wrong usage -- "
+    "Every option of a command: --help-all",
     **_STYLE,
 )
 
@@ -108,7 +121,7 @@ def _add(panel: str, name: str, path: str | None) -> None:
     if isinstance(group, typer.Typer):
         app.add_typer(group, name=name, rich_help_panel=panel)
     else:
-        app.command(name, cls=RenamedOptions, rich_help_panel=panel)(getattr(module, name))
+        app.command(name, rich_help_panel=panel)(getattr(module, name))
 
 
 def _not_installed(

@@ -1,15 +1,22 @@
-"""The options that several commands share, and the settings made from them."""
+"""The options that several commands share, declared once, and the settings made from them.
+
+    Cluster          config, bootstrap, prefix, kafka    any command that reaches the broker
+    WorkerSettings   a cluster, the allow-list, model    a command that recomputes the state
+
+A command takes a group as one parameter, `cluster: Cluster`; `stream_app.cli.commands` gives its
+fields to typer as options of that command.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
-from typer.core import TyperCommand
 
 from stream_app.errors import UsageError, UserError
 
@@ -17,7 +24,7 @@ if TYPE_CHECKING:
     from stream_app.kafka.clients import Connection
     from stream_app.settings import Settings
 
-_CONNECTION = "Connection and settings"
+SHARED = "Shared options"  # the panel that `--help` replaces by one line
 
 
 class For(StrEnum):
@@ -35,7 +42,6 @@ BootstrapOption = Annotated[
         "--bootstrap",
         metavar="HOST:PORT",
         help="Kafka's bootstrap servers (env MURMUREC_BOOTSTRAP_SERVERS).",
-        rich_help_panel=_CONNECTION,
     ),
 ]
 ConfigOption = Annotated[
@@ -44,7 +50,7 @@ ConfigOption = Annotated[
         "--config",
         metavar="FILE",
         help="Settings in TOML; ./murmurec.toml if it exists (env MURMUREC_CONFIG).",
-        rich_help_panel=_CONNECTION,
+        rich_help_panel=SHARED,
     ),
 ]
 PrefixOption = Annotated[
@@ -53,7 +59,6 @@ PrefixOption = Annotated[
         "--prefix",
         metavar="NAME",
         help="Prefix of every topic (env MURMUREC_TOPIC_PREFIX).",
-        rich_help_panel=_CONNECTION,
     ),
 ]
 KafkaOption = Annotated[
@@ -62,7 +67,6 @@ KafkaOption = Annotated[
         "-X",
         metavar="KEY=VALUE",
         help="librdkafka property; repeatable. Secrets: env MURMUREC_KAFKA.",
-        rich_help_panel=_CONNECTION,
     ),
 ]
 AllowOption = Annotated[
@@ -101,30 +105,31 @@ GroupOption = Annotated[
         "--group", metavar="NAME", help="Consumer group of the workers (env MURMUREC_TUNING_GROUP)."
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
-# Options under their names of version 0.x: accepted, not shown.
-RENAMED = {
-    "--again": "--republish",
-    "--clock-is-right": "--trust-clock",
-    "--period": "--rotate-every",
-    "--share": "--thinning",
-}
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel=SHARED)]
 
 
-class RenamedOptions(TyperCommand):
-    """A command that also takes its renamed options by their old names."""
+@dataclass(frozen=True)
+class Cluster:
+    """The broker and the settings of a deployment."""
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments with every old name replaced."""
-        known = {name for param in self.params for name in param.opts}
-        return super().parse_args(ctx, [_current_name(word, known) for word in args])
+    panel: ClassVar = SHARED
+
+    config: ConfigOption = None
+    bootstrap: BootstrapOption = None
+    prefix: PrefixOption = None
+    kafka: KafkaOption = None
+
+    def settings(self, **flags: Any) -> Settings:
+        """Return the settings of this call; `flags` are further fields, None where not given."""
+        return settings_from(**vars(self), **flags)
 
 
-def _current_name(word: str, known: Container[str]) -> str:
-    name, equals, value = word.partition("=")
-    new = RENAMED.get(name)
-    return f"{new}{equals}{value}" if new in known else word
+@dataclass(frozen=True)
+class WorkerSettings(Cluster):
+    """A deployment with the allow-list and the model of its workers, which decide the state."""
+
+    allow: AllowOption = None
+    model: ModelOption = None
 
 
 def settings_from(
@@ -132,6 +137,7 @@ def settings_from(
     bootstrap: str | None = None,
     prefix: str | None = None,
     kafka: Sequence[str] | None = None,
+    allow: Sequence[str] | None = None,
     **flags: Any,
 ) -> Settings:
     """Return the settings of this call; `flags` are further fields, None where not given."""
@@ -150,6 +156,7 @@ def settings_from(
         bootstrap_servers=bootstrap,
         topic_prefix=prefix,
         kafka=properties or None,
+        mechanisms=tuple(allow or ()) or None,
         **flags,
     )
 

@@ -5,14 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stream_app.cli.aggregator.keys import FolderOption, PartyOption, keys_folder
-from stream_app.cli.options import (
-    BootstrapOption,
-    ConfigOption,
-    KafkaOption,
-    PrefixOption,
-    connection_from,
-    settings_from,
-)
+from stream_app.cli.options import Cluster, connection_from
 from stream_app.cli.output import say
 
 if TYPE_CHECKING:
@@ -22,12 +15,9 @@ if TYPE_CHECKING:
 
 
 def aggregate(
+    cluster: Cluster,
     party: PartyOption,
     folder: FolderOption = None,
-    config: ConfigOption = None,
-    bootstrap: BootstrapOption = None,
-    prefix: PrefixOption = None,
-    kafka: KafkaOption = None,
 ) -> None:
     """Sum what devices contribute, add noise, publish that alone; SIGTERM ends it cleanly.
 
@@ -36,8 +26,8 @@ def aggregate(
 
     Example: murmurec aggregate --party a --bootstrap localhost:9092
     """
-    settings = settings_from(config, bootstrap, prefix, kafka)
-    _run(settings, keys_folder(folder, config), str(party.value))
+    settings = cluster.settings()
+    _run(settings, keys_folder(folder, cluster.config), str(party.value))
 
 
 def _run(settings: Settings, folder: Path, name: str) -> None:

@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
+from stream_app.cli.commands import Commands
 from stream_app.cli.options import ConfigOption, settings_from
 from stream_app.cli.output import say
 
-app = typer.Typer(
-    no_args_is_help=True,
+app = Commands(
     help="Make and show the keys of a party of campaigns. Example: murmurec keys make --party a",
 )
 
@@ -35,11 +35,6 @@ FolderOption = Annotated[
         "--folder", metavar="FOLDER", help="Where the keys are (default: keys in data_dir)."
     ),
 ]
-
-
-@app.callback()
-def _group() -> None:
-    pass
 
 
 @app.command()

@@ -11,14 +11,7 @@ import typer
 
 from stream_app.cli.campaign_settings import campaign_keys, campaign_scope
 from stream_app.cli.device.mechanism_options import positive_fraction
-from stream_app.cli.options import (
-    BootstrapOption,
-    ConfigOption,
-    KafkaOption,
-    PrefixOption,
-    connection_from,
-    settings_from,
-)
+from stream_app.cli.options import Cluster, connection_from
 from stream_app.cli.output import plural, say, table
 from stream_app.errors import UsageError, UserError
 
@@ -49,6 +42,7 @@ class _Terms(NamedTuple):
 
 
 def plan(
+    cluster: Cluster,
     epsilon: Annotated[
         str, typer.Option("--epsilon", metavar="E", help="Of a person, for all stages together.")
     ],
@@ -97,10 +91,6 @@ def plan(
     meta: Annotated[
         bool, typer.Option("--meta", help="For stars: use genres and years of the catalogue.")
     ] = False,
-    config: ConfigOption = None,
-    bootstrap: BootstrapOption = None,
-    prefix: PrefixOption = None,
-    kafka: KafkaOption = None,
 ) -> None:
     """Plan a campaign: its stages, their noise, and what they cost a person in all of them.
 
@@ -108,7 +98,7 @@ def plan(
 
     Example: murmurec rounds plan --epsilon 1 --scope items.txt --keys a.pub --keys b.pub
     """
-    settings = settings_from(config, bootstrap, prefix, kafka)
+    settings = cluster.settings()
     terms = _Terms(epsilon, delta, kinds, together, least, most, deadline, number)
     _check_order(keys)
     public = campaign_keys(settings, keys)

@@ -11,15 +11,8 @@ import typer
 
 from stream_app.cli.aggregator.planning import plan as plan_command
 from stream_app.cli.campaign_settings import campaign_keys
-from stream_app.cli.options import (
-    BootstrapOption,
-    ConfigOption,
-    JsonOption,
-    KafkaOption,
-    PrefixOption,
-    connection_from,
-    settings_from,
-)
+from stream_app.cli.commands import Commands
+from stream_app.cli.options import Cluster, JsonOption, connection_from
 from stream_app.cli.output import notice, print_json, say, table
 
 if TYPE_CHECKING:
@@ -28,8 +21,7 @@ if TYPE_CHECKING:
     from stream_app.campaigns.rounds import StageState
     from stream_app.settings import Settings
 
-app = typer.Typer(
-    no_args_is_help=True,
+app = Commands(
     help="Plan campaigns, begin and show them, open and close their stages. Example: murmurec "
     "rounds show",
 )
@@ -37,24 +29,16 @@ app.command("plan")(plan_command)
 _MOST_FILE = 4_000_000  # bytes of a plan
 
 
-@app.callback()
-def _group() -> None:
-    pass
-
-
 @app.command()
 def show(
-    config: ConfigOption = None,
-    bootstrap: BootstrapOption = None,
-    prefix: PrefixOption = None,
-    kafka: KafkaOption = None,
+    cluster: Cluster,
     as_json: JsonOption = False,
 ) -> None:
     """Show the newest campaign and its stages.
 
     Example: murmurec rounds show
     """
-    settings = settings_from(config, bootstrap, prefix, kafka)
+    settings = cluster.settings()
     with _coordinator(settings) as coordinator:
         rounds = coordinator.log.catch_up()
     rows = [_row(stage) for stage in rounds.stages]
@@ -78,6 +62,7 @@ def show(
 
 @app.command()
 def begin(
+    cluster: Cluster,
     plan: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, JSON.")],
     keys: Annotated[
         list[Path] | None,
@@ -89,16 +74,12 @@ def begin(
             "MURMUREC_CAMPAIGN_KEYS.",
         ),
     ] = None,
-    config: ConfigOption = None,
-    bootstrap: BootstrapOption = None,
-    prefix: PrefixOption = None,
-    kafka: KafkaOption = None,
 ) -> None:
     """Begin a campaign: write its plan to the log.
 
     Example: murmurec rounds begin plan.json
     """
-    settings = settings_from(config, bootstrap, prefix, kafka)
+    settings = cluster.settings()
     campaign = _read(plan, settings, keys)
     with _coordinator(settings) as coordinator:
         coordinator.begin(campaign)
@@ -107,32 +88,26 @@ def begin(
 
 @app.command("open")
 def open_(
-    config: ConfigOption = None,
-    bootstrap: BootstrapOption = None,
-    prefix: PrefixOption = None,
-    kafka: KafkaOption = None,
+    cluster: Cluster,
 ) -> None:
     """Open the campaign's next stage: devices may contribute.
 
     Example: murmurec rounds open
     """
-    with _coordinator(settings_from(config, bootstrap, prefix, kafka)) as coordinator:
+    with _coordinator(cluster.settings()) as coordinator:
         stage = coordinator.open_stage()
     say(f"stage {stage.index} ({stage.stage.kind}) is open")
 
 
 @app.command()
 def close(
-    config: ConfigOption = None,
-    bootstrap: BootstrapOption = None,
-    prefix: PrefixOption = None,
-    kafka: KafkaOption = None,
+    cluster: Cluster,
 ) -> None:
     """Close the open stage: the parties sum what was contributed.
 
     Example: murmurec rounds close
     """
-    with _coordinator(settings_from(config, bootstrap, prefix, kafka)) as coordinator:
+    with _coordinator(cluster.settings()) as coordinator:
         stage = coordinator.close_stage()
     records = sum(stage.ends) - sum(stage.begins)
     say(f"stage {stage.index} ({stage.stage.kind}) is closed with {records} records")
@@ -140,10 +115,7 @@ def close(
 
 @app.command()
 def abort(
-    config: ConfigOption = None,
-    bootstrap: BootstrapOption = None,
-    prefix: PrefixOption = None,
-    kafka: KafkaOption = None,
+    cluster: Cluster,
 ) -> None:
     """End the campaign: the stage that it is at releases nothing.
 
@@ -151,7 +123,7 @@ def abort(
     """
     from stream_app.wire.campaigns.round_log import AbortReason
 
-    with _coordinator(settings_from(config, bootstrap, prefix, kafka)) as coordinator:
+    with _coordinator(cluster.settings()) as coordinator:
         coordinator.abort_stage(AbortReason.WITHDRAWN)
     say("the campaign has ended; what its earlier stages released stays released")
 

@@ -17,14 +17,7 @@ from stream_app.cli.device.mechanism_options import (
     positive_fraction,
 )
 from stream_app.cli.device.scope_options import AcceptScopeOption
-from stream_app.cli.options import (
-    BootstrapOption,
-    ConfigOption,
-    KafkaOption,
-    PrefixOption,
-    connection_from,
-    settings_from,
-)
+from stream_app.cli.options import Cluster, connection_from
 from stream_app.cli.output import notice, plural, printable, say
 from stream_app.errors import UsageError, UserError
 
@@ -38,6 +31,7 @@ if TYPE_CHECKING:
 
 
 def contribute(
+    cluster: Cluster,
     user: Annotated[
         str, typer.Option("--user", metavar="ID", help="The user's own id; never sent.")
     ],
@@ -65,10 +59,6 @@ def contribute(
     accept_scope: AcceptScopeOption = None,
     journal: JournalOption = None,
     trust_clock: TrustClockOption = False,
-    config: ConfigOption = None,
-    bootstrap: BootstrapOption = None,
-    prefix: PrefixOption = None,
-    kafka: KafkaOption = None,
 ) -> None:
     """Contribute to the open stage of a campaign, once; what is sealed follows the kept ratings.
 
@@ -79,7 +69,7 @@ def contribute(
     from producers.identities import Identities
     from producers.journal import Journal, Limits, enrolled
 
-    settings = settings_from(config, bootstrap, prefix, kafka)
+    settings = cluster.settings()
     path = journal_path(settings, journal)
     if not path.exists():
         raise UserError(f"device journal {path}: there is none; murmurec device enrol creates it")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stream_app.cli.commands import Commands
 from stream_app.cli.device.contribute import contribute
 from stream_app.cli.device.mechanism_options import (
     JournalOption,
@@ -24,8 +25,7 @@ from stream_app.errors import UserError
 if TYPE_CHECKING:
     from producers.journal import Enrolment
 
-app = typer.Typer(
-    no_args_is_help=True,
+app = Commands(
     help="Enrol a person, report for him, or withdraw him. Example: murmurec device enrol --user "
     "ann",
 )
@@ -36,11 +36,6 @@ app.command("contribute")(contribute)
 UserOption = Annotated[
     str, typer.Option("--user", metavar="ID", help="The user's own id; never sent.")
 ]
-
-
-@app.callback()
-def _group() -> None:
-    pass
 
 
 @app.command()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stream_app.cli.commands import Commands
 from stream_app.cli.device.mechanism_options import JournalOption, journal_path
 from stream_app.cli.options import ConfigOption, JsonOption, settings_from
 from stream_app.cli.output import plural, print_json, printable, say
@@ -15,17 +16,11 @@ from stream_app.errors import UsageError, UserError
 if TYPE_CHECKING:
     from producers.ranking import CleanHistory
 
-app = typer.Typer(
-    no_args_is_help=True,
+app = Commands(
     help="Show or forget the ratings kept on this device. Example: murmurec history show",
 )
 
 UserOption = Annotated[str | None, typer.Option("--user", metavar="ID", help="One user.")]
-
-
-@app.callback()
-def _group() -> None:
-    pass
 
 
 @app.command()

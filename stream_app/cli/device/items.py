@@ -7,15 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stream_app.cli.options import (
-    BootstrapOption,
-    ConfigOption,
-    JsonOption,
-    KafkaOption,
-    PrefixOption,
-    connection_from,
-    settings_from,
-)
+from stream_app.cli.commands import Commands
+from stream_app.cli.options import Cluster, JsonOption, connection_from
 from stream_app.cli.output import described, print_json, printable, say
 from stream_app.errors import UsageError, UserError
 
@@ -25,8 +18,7 @@ if TYPE_CHECKING:
     from stream_app.settings import Settings
     from stream_app.wire import CatalogueEntry
 
-app = typer.Typer(
-    no_args_is_help=True,
+app = Commands(
     help="Edit the public catalogue. Example: murmurec items put 1193 --title 'A Film'",
 )
 
@@ -39,14 +31,11 @@ ItemArgument = Annotated[str, typer.Argument(metavar="ITEM", help="A number or a
 
 @app.command()
 def publish(
+    cluster: Cluster,
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="Ratings with titles, such as ml-1m.zip.")
     ],
     domain: DomainOption = None,
-    config: ConfigOption = None,
-    bootstrap: BootstrapOption = None,
-    prefix: PrefixOption = None,
-    kafka: KafkaOption = None,
 ) -> None:
     """Publish names, titles, genres, years and domains of a file's items; withdrawn ones return.
 
@@ -57,7 +46,7 @@ def publish(
     from producers.catalogue import entries
     from producers.datasets.load import load
 
-    settings, named = settings_from(config, bootstrap, prefix, kafka), _one_domain(domain)
+    settings, named = cluster.settings(), _one_domain(domain)
     data = load(file)
     sent = _send(settings, entries(set(data.items.tolist()), data.described, named))
     say(f"{sent:,} {'entry' if sent == 1 else 'entries'} published")
@@ -65,15 +54,12 @@ def publish(
 
 @app.command()
 def put(
+    cluster: Cluster,
     item: ItemArgument,
     title: Annotated[str | None, typer.Option(help="The title.", show_default=False)] = None,
     genre: Annotated[list[str] | None, typer.Option(help="A genre; repeatable.")] = None,
     year: Annotated[int | None, typer.Option(help="The year it is from.")] = None,
     domain: DomainOption = None,
-    config: ConfigOption = None,
-    bootstrap: BootstrapOption = None,
-    prefix: PrefixOption = None,
-    kafka: KafkaOption = None,
 ) -> None:
     """Set title, genres, year and domain of an item, and restore a withdrawn one.
 
@@ -83,7 +69,7 @@ def put(
     """
     from msgspec.structs import replace
 
-    settings, named = settings_from(config, bootstrap, prefix, kafka), _one_domain(domain)
+    settings, named = cluster.settings(), _one_domain(domain)
     about = {"title": title, "genres": genre and tuple(genre), "year": year, "domain": named}
     given = {field: value for field, value in about.items() if value is not None}
     made = _entry(item, **given)
@@ -95,11 +81,8 @@ def put(
 
 @app.command()
 def withdraw(
+    cluster: Cluster,
     item: ItemArgument,
-    config: ConfigOption = None,
-    bootstrap: BootstrapOption = None,
-    prefix: PrefixOption = None,
-    kafka: KafkaOption = None,
 ) -> None:
     """Withdraw an item: no worker recommends it any more.
 
@@ -107,7 +90,7 @@ def withdraw(
     """
     from msgspec.structs import replace
 
-    settings = settings_from(config, bootstrap, prefix, kafka)
+    settings = cluster.settings()
     entry = _entry(item, withdrawn=True)
     _check_topic(settings)
     known = _known(settings, entry)
@@ -135,11 +118,8 @@ def _one_domain(named: list[str] | None) -> str | None:
 
 @app.command("list")
 def list_items(
+    cluster: Cluster,
     domain: DomainOption = None,
-    config: ConfigOption = None,
-    bootstrap: BootstrapOption = None,
-    prefix: PrefixOption = None,
-    kafka: KafkaOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """List the items of the catalogue, or those of a domain; withdrawn ones are marked.
@@ -148,7 +128,7 @@ def list_items(
     """
     from stream_app.cli.catalogue import catalogue_from
 
-    settings, named = settings_from(config, bootstrap, prefix, kafka), _one_domain(domain)
+    settings, named = cluster.settings(), _one_domain(domain)
     entries = catalogue_from(connection_from(settings), settings.topic_prefix).entries.values()
     if named is not None and all(entry.domain != named for entry in entries):
         known = sorted({entry.domain for entry in entries if entry.domain})

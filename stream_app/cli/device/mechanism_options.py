@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from stream_app.cli.options import SHARED
 from stream_app.cli.output import printable
 from stream_app.errors import UsageError, UserError
 
@@ -81,7 +82,12 @@ ScaleOption = Annotated[
 ]
 JournalOption = Annotated[
     Path | None,
-    _option("--journal", "FILE", "Device journal (default: device.journal in the data folder)."),
+    _option(
+        "--journal",
+        "FILE",
+        "Device journal (default: device.journal in the data folder).",
+        rich_help_panel=SHARED,
+    ),
 ]
 BudgetOption = Annotated[
     str | None,
@@ -140,7 +146,11 @@ HistoryOption = Annotated[
 ]
 TrustClockOption = Annotated[
     bool,
-    typer.Option("--trust-clock", help="Accept a clock more than 366 days after the last release."),
+    typer.Option(
+        "--trust-clock",
+        help="Accept a clock more than 366 days after the last release.",
+        rich_help_panel=SHARED,
+    ),
 ]
 RepublishOption = Annotated[
     bool, typer.Option("--republish", help="Publish again and spend the epsilon again.")

@@ -34,14 +34,7 @@ from stream_app.cli.device.wording import (
     protection_claim,
     warnings,
 )
-from stream_app.cli.options import (
-    BootstrapOption,
-    ConfigOption,
-    JsonOption,
-    KafkaOption,
-    PrefixOption,
-    settings_from,
-)
+from stream_app.cli.options import Cluster, JsonOption
 from stream_app.cli.output import notice, plural, print_json, printable, say
 from stream_app.errors import UsageError, UserError
 
@@ -72,6 +65,7 @@ class PublishOptions:
 
 
 def publish(
+    cluster: Cluster,
     user: Annotated[
         str, typer.Option("--user", metavar="ID", help="The user's own id; never sent.")
     ],
@@ -90,10 +84,6 @@ def publish(
     json_encoding: Annotated[
         bool, typer.Option("--json-encoding", help="Encode the event as JSON, not MessagePack.")
     ] = False,
-    config: ConfigOption = None,
-    bootstrap: BootstrapOption = None,
-    prefix: PrefixOption = None,
-    kafka: KafkaOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Sanitize one rating and publish it.
@@ -109,7 +99,7 @@ def publish(
             "--emission epoch: a single rating is sent immediately; murmurec replay "
             "--emission epoch sends whole epochs"
         )
-    settings = settings_from(config, bootstrap, prefix, kafka)
+    settings = cluster.settings()
     rating_scale = scale_from(scale) or Scale()
     options = PublishOptions(
         user,

@@ -16,16 +16,7 @@ from stream_app.cli.device.mechanism_options import (
     journal_path,
     scale_from,
 )
-from stream_app.cli.options import (
-    BootstrapOption,
-    ConfigOption,
-    For,
-    JsonOption,
-    KafkaOption,
-    PrefixOption,
-    connection_from,
-    settings_from,
-)
+from stream_app.cli.options import Cluster, For, JsonOption, connection_from
 from stream_app.cli.output import VISITS, described, notice, plural, print_json, printable, say
 from stream_app.errors import UsageError, UserError
 
@@ -66,6 +57,7 @@ class ListOptions:
 
 
 def recommend(
+    cluster: Cluster,
     user: Annotated[
         str | None,
         typer.Option(metavar="ID", help="The user's own id, whose kept ratings count."),
@@ -111,10 +103,6 @@ def recommend(
         bool, typer.Option("--offline", help="Use the cached table as it is.")
     ] = False,
     journal: JournalOption = None,
-    config: ConfigOption = None,
-    bootstrap: BootstrapOption = None,
-    prefix: PrefixOption = None,
-    kafka: KafkaOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Recommend items to a user from what this device knows; nothing about the user is sent.
@@ -140,7 +128,7 @@ def recommend(
             f"--to {printable(to[:40])} --for now: a list across domains is for the next visit; "
             "leave out --for"
         )
-    settings = settings_from(config, bootstrap, prefix, kafka)
+    settings = cluster.settings()
     history = _history(settings, user, rated, journal, scale)
     recommender, found = _ranked(settings, history, ListOptions(k, because, offline, by, to, for_))
     if as_json:

@@ -8,15 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from stream_app.cli.device.mechanism_options import JournalOption, journal_path, positive_fraction
-from stream_app.cli.options import (
-    BootstrapOption,
-    ConfigOption,
-    For,
-    JsonOption,
-    KafkaOption,
-    PrefixOption,
-    settings_from,
-)
+from stream_app.cli.options import Cluster, For, JsonOption
 from stream_app.cli.output import print_json
 from stream_app.cli.reader.asking.answer import MOST, Asked, show
 from stream_app.errors import UsageError, UserError
@@ -25,6 +17,7 @@ _MIN_SECONDS, _MAX_SECONDS = 0.1, 3600
 
 
 def ask(
+    cluster: Cluster,
     user: Annotated[
         str | None,
         typer.Option(metavar="ID", help="The user's own id; the journal gives the pseudonym."),
@@ -64,10 +57,6 @@ def ask(
     ] = None,
     journal: JournalOption = None,
     timeout: Annotated[float, typer.Option(metavar="S", help="Seconds to wait.")] = 5.0,
-    config: ConfigOption = None,
-    bootstrap: BootstrapOption = None,
-    prefix: PrefixOption = None,
-    kafka: KafkaOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Recommend items to a user; items that the server knows to be rated are left out.
@@ -91,7 +80,7 @@ def ask(
     if private_list is not None:
         epsilon = positive_fraction("--private-list", private_list)
     near = None if similar_to is None else _item(similar_to)
-    settings = settings_from(config, bootstrap, prefix, kafka)
+    settings = cluster.settings()
     known = _rated(rated)
     pseudonym = None
     if near is None:

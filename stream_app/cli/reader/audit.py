@@ -7,18 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from stream_app.cli.commands import Commands
 from stream_app.cli.device.mechanism_options import RatingsArgument
-from stream_app.cli.options import (
-    AllowOption,
-    BootstrapOption,
-    ConfigOption,
-    JsonOption,
-    KafkaOption,
-    PrefixOption,
-    RenamedOptions,
-    connection_from,
-    settings_from,
-)
+from stream_app.cli.options import AllowOption, Cluster, JsonOption, connection_from
 from stream_app.cli.output import print_json, progress, say, table
 from stream_app.errors import UsageError, UserError
 
@@ -26,19 +17,14 @@ if TYPE_CHECKING:
     from consumers.audit import Finding, PublicConfiguration
     from stream_app.settings import Settings
 
-app = typer.Typer(
-    no_args_is_help=True,
+app = Commands(
     help="Test claims from outside, or with all but one known. Example: murmurec audit wire",
 )
 
 
-@app.callback()
-def _group() -> None:
-    pass
-
-
 @app.command()
 def wire(
+    cluster: Cluster,
     scope: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="The public list of items, one id a line."),
@@ -81,10 +67,6 @@ def wire(
         float, typer.Option(metavar="P", help="Probability of accusing an honest deployment.")
     ] = 1e-4,
     allow: AllowOption = None,
-    config: ConfigOption = None,
-    bootstrap: BootstrapOption = None,
-    prefix: PrefixOption = None,
-    kafka: KafkaOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Read the topics from the beginning and test claim by claim. Exit code 1: one is violated.
@@ -103,9 +85,7 @@ def wire(
 
     if not 1 <= memory <= 1_000_000:
         raise UsageError(f"--memory {memory}: give 1 to 1000000 MB")
-    settings = settings_from(
-        config, bootstrap, prefix, kafka, mechanisms=tuple(allow or ()) or None
-    )
+    settings = cluster.settings(allow=allow)
     options = {
         "budget": budget,
         "delta": delta,
@@ -182,7 +162,7 @@ def campaign(
         )
 
 
-@app.command(cls=RenamedOptions)
+@app.command()
 def profiles(
     file: RatingsArgument,
     mechanism: Annotated[

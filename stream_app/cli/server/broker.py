@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stream_app.cli.commands import Commands
 from stream_app.cli.options import ConfigOption, JsonOption, settings_from
 from stream_app.cli.output import print_json, say
 from stream_app.errors import UserError
@@ -15,9 +16,7 @@ from stream_app.errors import UserError
 if TYPE_CHECKING:
     from stream_app.broker import Broker
 
-app = typer.Typer(
-    no_args_is_help=True, help="Run a local Kafka in the background. Example: murmurec broker start"
-)
+app = Commands(help="Run a local Kafka in the background. Example: murmurec broker start")
 
 
 @app.command()

@@ -4,39 +4,23 @@ from __future__ import annotations
 
 import json
 
-import typer
-
-from stream_app.cli.options import (
-    BootstrapOption,
-    ConfigOption,
-    JsonOption,
-    KafkaOption,
-    PrefixOption,
-    settings_from,
-)
+from stream_app.cli.commands import Commands
+from stream_app.cli.options import Cluster, JsonOption
 from stream_app.cli.output import print_json, table
 
-app = typer.Typer(no_args_is_help=True, help="Show the settings. Example: murmurec config show")
-
-
-@app.callback()
-def _group() -> None:
-    pass
+app = Commands(help="Show the settings. Example: murmurec config show")
 
 
 @app.command()
 def show(
-    config: ConfigOption = None,
-    bootstrap: BootstrapOption = None,
-    prefix: PrefixOption = None,
-    kafka: KafkaOption = None,
+    cluster: Cluster,
     as_json: JsonOption = False,
 ) -> None:
     """Show the effective settings; flags override environment, file and defaults.
 
     Example: murmurec config show --json
     """
-    settings = settings_from(config, bootstrap, prefix, kafka)
+    settings = cluster.settings()
     shown = settings.shown()
     if as_json:
         print_json(shown, indent=2)

@@ -7,16 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.options import (
-    AllowOption,
-    BootstrapOption,
-    ConfigOption,
-    JsonOption,
-    KafkaOption,
-    ModelOption,
-    PrefixOption,
-    settings_from,
-)
+from stream_app.cli.options import JsonOption, WorkerSettings
 from stream_app.cli.output import print_json, progress, say
 from stream_app.errors import UserError
 
@@ -60,6 +51,7 @@ without it."""
 
 
 def forget(
+    workers: WorkerSettings,
     device: Annotated[
         str, typer.Option(metavar="HEX", help="The device's pseudonym, 32 hex characters.")
     ],
@@ -67,12 +59,6 @@ def forget(
         bool, typer.Option("--rebuild", help="Replay the log without the device's records.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
-    config: ConfigOption = None,
-    bootstrap: BootstrapOption = None,
-    prefix: PrefixOption = None,
-    kafka: KafkaOption = None,
-    allow: AllowOption = None,
-    model: ModelOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Forget a device on every worker, now and at every replay. It cannot be undone.
@@ -86,9 +72,7 @@ def forget(
     from stream_app.operations.session import Session
 
     pseudonym = forgetting.parse_pseudonym(device)
-    settings = settings_from(
-        config, bootstrap, prefix, kafka, mechanisms=tuple(allow or ()) or None, model=model
-    )
+    settings = workers.settings()
     session = Session.from_settings(settings, display=progress)
     origin = forgetting.rebuildable_origin(session) if rebuild else None
     text = None

@@ -7,17 +7,11 @@ from typing import Annotated
 
 import typer
 
-from stream_app.cli.options import (
-    AllowOption,
-    BootstrapOption,
-    ConfigOption,
-    KafkaOption,
-    PrefixOption,
-    settings_from,
-)
+from stream_app.cli.options import AllowOption, Cluster
 
 
 def gateway(
+    cluster: Cluster,
     allow: AllowOption = None,
     host: Annotated[
         str | None,
@@ -49,10 +43,6 @@ def gateway(
         Path | None,
         typer.Option("--demo-side", metavar="FILE", help="Item side of a demo.", hidden=True),
     ] = None,
-    config: ConfigOption = None,
-    bootstrap: BootstrapOption = None,
-    prefix: PrefixOption = None,
-    kafka: KafkaOption = None,
 ) -> None:
     """Take events over HTTP, serve lists and the page; SIGTERM ends it cleanly.
 
@@ -60,12 +50,8 @@ def gateway(
 
     Example: murmurec gateway --bootstrap localhost:9092 --allow rr:5:2
     """
-    settings = settings_from(
-        config,
-        bootstrap,
-        prefix,
-        kafka,
-        mechanisms=tuple(allow) if allow else None,
+    settings = cluster.settings(
+        allow=allow,
         gateway_host=host,
         gateway_port=port,
         gateway_origins=tuple(origins) if origins else None,

@@ -7,22 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.options import (
-    BootstrapOption,
-    ConfigOption,
-    JsonOption,
-    KafkaOption,
-    PrefixOption,
-    settings_from,
-)
+from stream_app.cli.commands import Commands
+from stream_app.cli.options import Cluster, JsonOption
 from stream_app.cli.output import plural, print_json, progress, say, table
 
 if TYPE_CHECKING:
     from stream_app.operations.session import Session
     from stream_app.operations.similarities.publishing import Published
 
-app = typer.Typer(
-    no_args_is_help=True,
+app = Commands(
     help="Publish how items go together, noised once. "
     "Example: murmurec similarities publish --epsilon 2",
 )
@@ -30,14 +23,11 @@ app = typer.Typer(
 
 @app.command()
 def publish(
+    cluster: Cluster,
     epsilon: Annotated[
         str, typer.Option("--epsilon", metavar="E", help="What this table costs a device.")
     ],
     delta: Annotated[str, typer.Option("--delta", metavar="D", help="Beside epsilon.")] = "1e-6",
-    config: ConfigOption = None,
-    bootstrap: BootstrapOption = None,
-    prefix: PrefixOption = None,
-    kafka: KafkaOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Release a table of how the items of the catalogue go together, from noisy sums over devices.
@@ -53,7 +43,7 @@ def publish(
     from stream_app.operations.similarities.publishing import publish as release
 
     exact, beside = positive_fraction("--epsilon", epsilon), delta_from(delta)
-    session = _session(config, bootstrap, prefix, kafka)
+    session = _session(cluster)
     entries = catalogue_from(session.connection, session.settings.topic_prefix).entries
     found = release(session, entries, exact, beside)
     if as_json:
@@ -64,10 +54,7 @@ def publish(
 
 @app.command()
 def show(
-    config: ConfigOption = None,
-    bootstrap: BootstrapOption = None,
-    prefix: PrefixOption = None,
-    kafka: KafkaOption = None,
+    cluster: Cluster,
     as_json: JsonOption = False,
 ) -> None:
     """Show the newest table by domain, and what all tables so far cost a device.
@@ -76,7 +63,7 @@ def show(
     """
     from stream_app.operations.similarities.showing import shown
 
-    found = shown(_session(config, bootstrap, prefix, kafka))
+    found = shown(_session(cluster))
     if as_json:
         print_json(asdict(found))
         return
@@ -98,12 +85,10 @@ def show(
     )
 
 
-def _session(
-    config: ConfigOption, bootstrap: BootstrapOption, prefix: PrefixOption, kafka: KafkaOption
-) -> Session:
+def _session(cluster: Cluster) -> Session:
     from stream_app.operations.session import Session
 
-    return Session.from_settings(settings_from(config, bootstrap, prefix, kafka), display=progress)
+    return Session.from_settings(cluster.settings(), display=progress)
 
 
 def _show_release(found: Published) -> None:

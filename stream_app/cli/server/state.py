@@ -1,10 +1,9 @@
 """`murmurec state`: recompute, compare, export and repair the state of a deployment.
 
     digest   digests of the state of the log         verify    compare checkpoint and workers
-    replay   the same from another position          export    write the state to a file
-    show     contents of the state topic             rebuild   write a checkpoint from the log
-    contract version of the event format             migrate   convert a snapshot to this spec
-    truncate give up cuts that the log lost
+    show     contents of the state topic             export    write the state to a file
+    contract version of the event format             rebuild   write a checkpoint from the log
+    truncate give up cuts that the log lost          migrate   convert a snapshot to this spec
 
 The settings must be the workers' own: their allow-list, model and sizes decide the state.
 """
@@ -16,25 +15,20 @@ from typing import Annotated
 
 import typer
 
+from stream_app.cli.commands import Commands
 from stream_app.cli.options import (
-    AllowOption,
-    BootstrapOption,
-    ConfigOption,
+    Cluster,
     GroupOption,
     JsonOption,
-    KafkaOption,
-    ModelOption,
-    PrefixOption,
     SnapshotOption,
-    settings_from,
+    WorkerSettings,
     writable,
 )
 from stream_app.cli.output import progress
 from stream_app.cli.server import state_growth, state_truncate
 from stream_app.errors import UsageError, UserError
 
-app = typer.Typer(
-    no_args_is_help=True,
+app = Commands(
     help="Recompute, compare, export and repair the state. Example: murmurec state verify",
 )
 
@@ -43,86 +37,47 @@ AtCutOption = Annotated[
 ]
 
 
-@app.callback()
-def state() -> None:
-    """Recompute, compare, export and repair the state."""
-
-
 @app.command()
 def digest(
-    config: ConfigOption = None,
-    bootstrap: BootstrapOption = None,
-    prefix: PrefixOption = None,
-    kafka: KafkaOption = None,
-    allow: AllowOption = None,
-    model: ModelOption = None,
+    workers: WorkerSettings,
+    begin: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="POSITION",
+            help="Start elsewhere, at the next cut: earliest, latest, ts=2026-11-01T00:00:00Z (or "
+            "milliseconds since 1970), or last=1000 records of each partition.",
+        ),
+    ] = None,
     at_cut: AtCutOption = None,
     snapshot: SnapshotOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Recompute the digests of the state from the log.
+    """Recompute the digests of the state from the log; nothing is written.
 
     They equal those of every worker's /state at the same cut. Only the origin of the state is read
-    from the newest checkpoint.
+    from the newest checkpoint. With --from they are those of a worker that starts there (worker
+    --accept-gap --from POSITION).
 
     Example: murmurec state digest --bootstrap localhost:9092
     """
+    if begin is not None and snapshot is not None:
+        raise UsageError("--from and --snapshot: a state starts from one of them")
     from stream_app.cli.server.state_output import show_values
-    from stream_app.operations.replay import recompute_state, summary
+    from stream_app.operations.replay import recompute_from, recompute_state, summary
     from stream_app.operations.session import Session
 
-    settings = settings_from(
-        config, bootstrap, prefix, kafka, mechanisms=tuple(allow or ()) or None, model=model
-    )
-    session = Session.from_settings(settings, snapshot, progress)
-    show_values(summary(recompute_state(session, at_cut)), as_json)
-
-
-@app.command()
-def replay(
-    config: ConfigOption = None,
-    bootstrap: BootstrapOption = None,
-    prefix: PrefixOption = None,
-    kafka: KafkaOption = None,
-    allow: AllowOption = None,
-    model: ModelOption = None,
-    begin: Annotated[
-        str,
-        typer.Option(
-            "--from",
-            metavar="POSITION",
-            help="earliest, latest, ts=2026-11-01T00:00:00Z (or milliseconds since 1970), "
-            "or last=1000 records of each partition.",
-        ),
-    ] = "earliest",
-    at_cut: AtCutOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Compute the state that starts from a given position in the log (rounded up to the next cut).
-
-    Nothing is written. A worker starts there with worker --accept-gap --from POSITION.
-
-    Example: murmurec state replay --from last=1000
-    """
-    from stream_app.cli.server.state_output import show_values
-    from stream_app.operations.replay import recompute_from, summary
-    from stream_app.operations.session import Session
-
-    settings = settings_from(
-        config, bootstrap, prefix, kafka, mechanisms=tuple(allow or ()) or None, model=model
-    )
-    session = Session.from_settings(settings, display=progress)
-    show_values(summary(recompute_from(session, begin, at_cut)), as_json)
+    session = Session.from_settings(workers.settings(), snapshot, progress)
+    if begin is None:
+        replica = recompute_state(session, at_cut)
+    else:
+        replica = recompute_from(session, begin, at_cut)
+    show_values(summary(replica), as_json)
 
 
 @app.command()
 def verify(
-    config: ConfigOption = None,
-    bootstrap: BootstrapOption = None,
-    prefix: PrefixOption = None,
-    kafka: KafkaOption = None,
-    allow: AllowOption = None,
-    model: ModelOption = None,
+    workers: WorkerSettings,
     worker: Annotated[
         list[str] | None,
         typer.Option("--worker", metavar="URL", help="Compare with a running worker; repeatable."),
@@ -145,11 +100,8 @@ def verify(
     from stream_app.operations.session import Session
     from stream_app.operations.verify import verify as compare
 
-    settings = settings_from(
-        config, bootstrap, prefix, kafka, mechanisms=tuple(allow or ()) or None, model=model
-    )
-    session = Session.from_settings(settings, snapshot, progress)
-    findings = compare(session, tuple(worker or ()), settings.admin_token)
+    session = Session.from_settings(workers.settings(), snapshot, progress)
+    findings = compare(session, tuple(worker or ()), session.settings.admin_token)
     show_findings(findings, as_json)
     if not findings.equal(strict):
         raise typer.Exit(1)
@@ -157,13 +109,8 @@ def verify(
 
 @app.command()
 def export(
+    workers: WorkerSettings,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write (.npz).")],
-    config: ConfigOption = None,
-    bootstrap: BootstrapOption = None,
-    prefix: PrefixOption = None,
-    kafka: KafkaOption = None,
-    allow: AllowOption = None,
-    model: ModelOption = None,
     at_cut: Annotated[
         int | None,
         typer.Option(
@@ -181,12 +128,9 @@ def export(
     from stream_app.operations import replay as replaying
     from stream_app.operations.session import Session
 
-    settings = settings_from(
-        config, bootstrap, prefix, kafka, mechanisms=tuple(allow or ()) or None, model=model
-    )
     if file.exists() and not file.is_dir():
         raise UserError(f"{file}: exists; remove it or give another name")
-    session = Session.from_settings(settings, snapshot, progress)
+    session = Session.from_settings(workers.settings(), snapshot, progress)
     exported = replaying.export(session, writable(file), at_cut)
     written = {"file": str(file), "bytes": exported.bytes, "digest": exported.digest}
     seconds = {"seconds": exported.seconds}
@@ -195,12 +139,7 @@ def export(
 
 @app.command()
 def rebuild(
-    config: ConfigOption = None,
-    bootstrap: BootstrapOption = None,
-    prefix: PrefixOption = None,
-    kafka: KafkaOption = None,
-    allow: AllowOption = None,
-    model: ModelOption = None,
+    workers: WorkerSettings,
     group: GroupOption = None,
     snapshot: SnapshotOption = None,
     at_newest_cut: Annotated[
@@ -227,16 +166,7 @@ def rebuild(
     from stream_app.operations.replay import summary
     from stream_app.operations.session import Session
 
-    settings = settings_from(
-        config,
-        bootstrap,
-        prefix,
-        kafka,
-        mechanisms=tuple(allow or ()) or None,
-        model=model,
-        group=group,
-    )
-    session = Session.from_settings(settings, snapshot, progress)
+    session = Session.from_settings(workers.settings(group=group), snapshot, progress)
     if session.snapshot is not None and at_newest_cut:
         from stream_app.operations.adopt import adopt
 
@@ -253,10 +183,7 @@ def rebuild(
 
 @app.command()
 def show(
-    config: ConfigOption = None,
-    bootstrap: BootstrapOption = None,
-    prefix: PrefixOption = None,
-    kafka: KafkaOption = None,
+    cluster: Cluster,
     as_json: JsonOption = False,
 ) -> None:
     """Show the generations, checkpoints, pages and bytes in the state topic.
@@ -267,8 +194,7 @@ def show(
     from stream_app.operations.inventory import read_inventory
     from stream_app.operations.session import Session
 
-    settings = settings_from(config, bootstrap, prefix, kafka)
-    session = Session.from_settings(settings, display=progress)
+    session = Session.from_settings(cluster.settings(), display=progress)
     show_inventory(read_inventory(session), as_json)
 
 

@@ -9,10 +9,9 @@ import typer
 
 from stream_app.cli.options import (
     AllowOption,
-    BootstrapOption,
+    Cluster,
     ConfigOption,
     JsonOption,
-    KafkaOption,
     ModelOption,
     PrefixOption,
     settings_from,
@@ -23,14 +22,11 @@ from stream_app.errors import UserError
 
 
 def contract(
+    cluster: Cluster,
     version: Annotated[
         int | None,
         typer.Option("--set", metavar="VERSION", min=1, help="Raise it, from the next cut on."),
     ] = None,
-    config: ConfigOption = None,
-    bootstrap: BootstrapOption = None,
-    prefix: PrefixOption = None,
-    kafka: KafkaOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show the version of the event format in force, or raise it. It cannot be lowered.
@@ -46,8 +42,7 @@ def contract(
     from stream_app.operations.growth.contract import contract_status, set_contract
     from stream_app.operations.session import Session
 
-    settings = settings_from(config, bootstrap, prefix, kafka)
-    session = Session.from_settings(settings, display=progress)
+    session = Session.from_settings(cluster.settings(), display=progress)
     status = set_contract(session, version) if version else contract_status(session)
     show_values(dataclasses.asdict(status), as_json)
 
@@ -73,9 +68,7 @@ def migrate(
     from stream_app.deployment import spec_from_settings
     from stream_app.operations.growth.migrate import migrate as convert
 
-    settings = settings_from(
-        config, None, prefix, None, mechanisms=tuple(allow or ()) or None, model=model
-    )
+    settings = settings_from(config, prefix=prefix, allow=allow, model=model)
     if target.exists() and not target.is_dir():
         raise UserError(f"{target}: exists; remove it or give another name")
     show_migration(convert(source, writable(target), spec_from_settings(settings)), as_json)

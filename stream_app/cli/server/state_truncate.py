@@ -8,16 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.options import (
-    AllowOption,
-    BootstrapOption,
-    ConfigOption,
-    JsonOption,
-    KafkaOption,
-    ModelOption,
-    PrefixOption,
-    settings_from,
-)
+from stream_app.cli.options import JsonOption, WorkerSettings
 from stream_app.cli.output import plural, print_json, progress, say
 from stream_app.errors import UserError
 
@@ -32,17 +23,12 @@ confirmed. Forgotten devices stay forgotten."""
 
 
 def truncate(
+    workers: WorkerSettings,
     to_cut: Annotated[
         int,
         typer.Option("--to-cut", min=0, metavar="N", help="The newest cut to keep."),
     ],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
-    config: ConfigOption = None,
-    bootstrap: BootstrapOption = None,
-    prefix: PrefixOption = None,
-    kafka: KafkaOption = None,
-    allow: AllowOption = None,
-    model: ModelOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Supersede all cuts after one, because the log lost its end. It cannot be undone.
@@ -55,10 +41,7 @@ def truncate(
     from stream_app.operations import truncate as truncating
     from stream_app.operations.session import Session
 
-    settings = settings_from(
-        config, bootstrap, prefix, kafka, mechanisms=tuple(allow or ()) or None, model=model
-    )
-    session = Session.from_settings(settings, display=progress)
+    session = Session.from_settings(workers.settings(), display=progress)
     planned = truncating.plan(session, to_cut)
     if not as_json:
         _show(planned)

@@ -7,15 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.options import (
-    BootstrapOption,
-    ConfigOption,
-    JsonOption,
-    KafkaOption,
-    PrefixOption,
-    connection_from,
-    settings_from,
-)
+from stream_app.cli.commands import Commands
+from stream_app.cli.options import Cluster, JsonOption, connection_from
 from stream_app.cli.output import notice, plural, print_json, table
 
 if TYPE_CHECKING:
@@ -26,24 +19,19 @@ if TYPE_CHECKING:
 
 _UNITS = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 
-app = typer.Typer(
-    no_args_is_help=True, help="Plan and create the topics. Example: murmurec topics apply"
-)
+app = Commands(help="Plan and create the topics. Example: murmurec topics apply")
 
 
 @app.command()
 def plan(
-    config: ConfigOption = None,
-    bootstrap: BootstrapOption = None,
-    prefix: PrefixOption = None,
-    kafka: KafkaOption = None,
+    cluster: Cluster,
     as_json: JsonOption = False,
 ) -> None:
     """Show what `topics apply` would do; change nothing. Exit code 1: it would be refused.
 
     Example: murmurec topics plan --bootstrap localhost:9092
     """
-    _, steps = _planned(settings_from(config, bootstrap, prefix, kafka))
+    _, steps = _planned(cluster.settings())
     _show(steps, as_json)
     _warn(steps)
     if any(step.action == "refuse" for step in steps):
@@ -52,10 +40,7 @@ def plan(
 
 @app.command()
 def apply(
-    config: ConfigOption = None,
-    bootstrap: BootstrapOption = None,
-    prefix: PrefixOption = None,
-    kafka: KafkaOption = None,
+    cluster: Cluster,
     delete_records: Annotated[
         bool, typer.Option("--delete-records", help="Allow changes that delete records.")
     ] = False,
@@ -67,7 +52,7 @@ def apply(
     """
     from stream_app.kafka import topic_admin as topics
 
-    admin, steps = _planned(settings_from(config, bootstrap, prefix, kafka))
+    admin, steps = _planned(cluster.settings())
     topics.apply(admin, steps, delete_records)
     _show(steps, as_json)
     _warn(steps)

@@ -10,15 +10,11 @@ import typer
 
 from stream_app.cli.options import (
     AllowOption,
-    BootstrapOption,
-    ConfigOption,
+    Cluster,
     GroupOption,
-    KafkaOption,
     ModelOption,
-    PrefixOption,
     RecallOption,
     connection_from,
-    settings_from,
 )
 from stream_app.errors import UsageError
 
@@ -67,6 +63,7 @@ class StartOptions:
 
 
 def worker(
+    cluster: Cluster,
     allow: AllowOption = None,
     model: ModelOption = None,
     recall: RecallOption = None,
@@ -122,10 +119,6 @@ def worker(
             help="Trust the newest checkpoint once although its seal is another (state_secret).",
         ),
     ] = False,
-    config: ConfigOption = None,
-    bootstrap: BootstrapOption = None,
-    prefix: PrefixOption = None,
-    kafka: KafkaOption = None,
 ) -> None:
     """Learn from the stream, answer queries and serve /metrics; SIGTERM ends it cleanly.
 
@@ -137,12 +130,8 @@ def worker(
     _one_blas_thread()
     _return_large_blocks()
     start = StartOptions(snapshot, rebuild, accept_gap, position, reseal)
-    settings = settings_from(
-        config,
-        bootstrap,
-        prefix,
-        kafka,
-        mechanisms=tuple(allow) if allow else None,
+    settings = cluster.settings(
+        allow=allow,
         model=model,
         recall=recall,
         admin_port=admin_port,

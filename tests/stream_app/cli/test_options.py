@@ -6,11 +6,14 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Annotated
 
 import pytest
+import typer
 
 from stream_app.cli import run
-from stream_app.cli.options import RENAMED, settings_from, writable
+from stream_app.cli.commands import RENAMED, Commands
+from stream_app.cli.options import Cluster, WorkerSettings, settings_from, writable
 from stream_app.errors import UserError
 
 
@@ -63,6 +66,44 @@ def test_other_properties_are_taken(environment: Callable[..., None]) -> None:
     assert settings.kafka == {
         "sasl.password": "hunter2", "sasl.username": "ann", "linger.ms": "5",
     }  # fmt: skip
+
+
+def test_a_group_of_options_is_one_parameter(capsys: pytest.CaptureFixture[str]) -> None:
+    app, taken = Commands(), []
+
+    @app.command()
+    def one(cluster: WorkerSettings, size: Annotated[int, typer.Option()] = 3) -> None:
+        taken.append((cluster, size))
+
+    command = typer.main.get_command(app)
+    command(["--prefix", "mine", "-X", "a=b", "--model", "dense"], standalone_mode=False)
+    command([], standalone_mode=False)
+    assert taken == [
+        (WorkerSettings(prefix="mine", kafka=["a=b"], model="dense"), 3),
+        (WorkerSettings(), 3),
+    ]
+
+
+def test_a_group_gives_its_settings(environment: Callable[..., None]) -> None:
+    environment(MURMUREC_MODEL="cosine")
+    settings = WorkerSettings(allow=["rr:5:3"]).settings(group="g")
+    assert (settings.mechanisms, settings.group) == (("rr:5:3",), "g")
+    assert settings.model == "cosine"
+    assert WorkerSettings(model="dense").settings().model == "dense"
+    assert Cluster(prefix="mine").settings().topic_prefix == "mine"
+
+
+def test_help_names_shared_options_in_one_line_and_shows_them_on_demand(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["topics", "plan", "--help"]) == 0
+    brief = capsys.readouterr().out
+    assert "Shared options: --config, --bootstrap, --prefix, -X, --json (see --help-all)" in brief
+    assert "HOST:PORT" not in brief
+    assert run(["topics", "plan", "--help-all"]) == 0
+    whole = capsys.readouterr().out
+    assert "HOST:PORT" in whole
+    assert "see --help-all" not in whole
 
 
 @pytest.mark.parametrize(

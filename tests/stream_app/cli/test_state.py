@@ -23,7 +23,7 @@ from stream_app.state.replica import Replica, StateSpec
 from stream_app.wire.state_records import Manifest
 from tests.fixtures.http import OK, answering
 
-COMMANDS = ("digest", "replay", "verify", "rebuild", "show", "export x.npz")
+COMMANDS = ("digest", "digest --from earliest", "verify", "rebuild", "show", "export x.npz")
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from stream_app.cli.commands import Commands
 from stream_app.cli.device.mechanism_options import (
     JournalOption,
     journal_path,
@@ -22,15 +23,9 @@ from stream_app.cli.options import ConfigOption, JsonOption, settings_from
 from stream_app.cli.output import print_json, printable, say
 from stream_app.errors import UsageError, UserError
 
-app = typer.Typer(
-    no_args_is_help=True,
+app = Commands(
     help="Show, plan or raise the budget of a person. Example: murmurec budget show",
 )
-
-
-@app.callback()
-def _group() -> None:
-    pass
 
 
 @app.command()

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from stream_app.cli.commands import Commands
 from stream_app.cli.device.mechanism_options import (
     BudgetOption,
     JournalOption,
@@ -23,30 +24,17 @@ from stream_app.cli.device.mechanism_options import (
     population_budget,
     scale_from,
 )
-from stream_app.cli.options import (
-    BootstrapOption,
-    ConfigOption,
-    JsonOption,
-    KafkaOption,
-    PrefixOption,
-    RenamedOptions,
-    settings_from,
-)
+from stream_app.cli.options import Cluster, JsonOption
 
-app = typer.Typer(
-    no_args_is_help=True,
+app = Commands(
     help="Publish noised profiles: sets of items, not ratings. Example: murmurec profiles publish "
     "ml-1m.zip",
 )
 
 
-@app.callback()
-def _group() -> None:
-    pass
-
-
-@app.command(cls=RenamedOptions)
+@app.command()
 def publish(
+    cluster: Cluster,
     file: RatingsArgument,
     mechanism: Annotated[
         str,
@@ -102,10 +90,6 @@ def publish(
     journal: JournalOption = None,
     test: TestOption = False,
     trust_clock: TrustClockOption = False,
-    config: ConfigOption = None,
-    bootstrap: BootstrapOption = None,
-    prefix: PrefixOption = None,
-    kafka: KafkaOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Publish the profile of every user of a file once.
@@ -123,7 +107,7 @@ def publish(
     )
     from stream_app.cli.device.profiles.run import ProfileCommandOptions, publish_file
 
-    settings = settings_from(config, bootstrap, prefix, kafka)
+    settings = cluster.settings()
     chosen = mechanism_of(mechanism, epsilon, length, hashes, delta, items_most)
     check_delta(chosen, reproduction=reproduction)
     check_allowed(chosen, settings.profile_mechanisms)

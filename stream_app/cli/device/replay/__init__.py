@@ -40,18 +40,12 @@ from stream_app.cli.device.scope_options import (
     ScopeOption,
     TrustCatalogueOption,
 )
-from stream_app.cli.options import (
-    BootstrapOption,
-    ConfigOption,
-    JsonOption,
-    KafkaOption,
-    PrefixOption,
-    settings_from,
-)
+from stream_app.cli.options import Cluster, JsonOption
 
 
 def replay(
     context: typer.Context,
+    cluster: Cluster,
     file: RatingsArgument,
     mode: ModeOption = None,
     keys: KeysOption = None,
@@ -87,10 +81,6 @@ def replay(
     test: TestOption = False,
     republish: RepublishOption = False,
     trust_clock: TrustClockOption = False,
-    config: ConfigOption = None,
-    bootstrap: BootstrapOption = None,
-    prefix: PrefixOption = None,
-    kafka: KafkaOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Sanitize a file of ratings and publish it in time order.
@@ -109,7 +99,7 @@ def replay(
     )
     from stream_app.cli.device.replay.run import replay_file
 
-    settings = settings_from(config, bootstrap, prefix, kafka)
+    settings = cluster.settings()
     if is_campaign(mode, settings):
         from stream_app.cli.device.replay.campaign import CampaignReplay, check_options
 

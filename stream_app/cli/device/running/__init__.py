@@ -35,19 +35,13 @@ from stream_app.cli.device.scope_options import (
     ScopeOption,
     TrustCatalogueOption,
 )
-from stream_app.cli.options import (
-    BootstrapOption,
-    ConfigOption,
-    JsonOption,
-    KafkaOption,
-    PrefixOption,
-    settings_from,
-)
+from stream_app.cli.options import Cluster, ConfigOption, JsonOption, settings_from
 from stream_app.errors import UsageError
 
 
 def run(
     context: typer.Context,
+    cluster: Cluster,
     user: Annotated[
         str | None,
         typer.Option(
@@ -120,10 +114,6 @@ def run(
         typer.Option("--trust-journal", help="Go on where the topic holds later events."),
     ] = False,
     producer_per_account: ProducerPerAccountOption = False,
-    config: ConfigOption = None,
-    bootstrap: BootstrapOption = None,
-    prefix: PrefixOption = None,
-    kafka: KafkaOption = None,
 ) -> None:
     """Take ratings and report for the enrolled accounts, until stopped.
 
@@ -135,7 +125,7 @@ def run(
 
     if plan:
         _check_only_plan(context)
-    settings = settings_from(config, bootstrap, prefix, kafka)
+    settings = cluster.settings()
     share = None if rounds_share is None else share_from(rounds_share)
     options = RunOptions(
         user=user,

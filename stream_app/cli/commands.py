@@ -1,0 +1,130 @@
+"""Commands as typer takes them: groups of options expanded, renamed options, help in two lengths.
+
+A parameter whose type is a dataclass is a group: each of its fields becomes an option, in the
+group's `panel` of the help if it has one, and the command is called with one instance. Options of
+the panel `SHARED` are one line of `--help`; `--help-all` shows each.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Container, Iterable
+from copy import copy
+from dataclasses import MISSING, fields, is_dataclass
+from functools import wraps
+from typing import Annotated, Any, get_type_hints
+
+import typer
+from typer.core import TyperCommand, TyperOption
+
+from stream_app.cli.options import SHARED
+
+# Options under their names of version 0.x: accepted, not shown.
+RENAMED = {
+    "--again": "--republish",
+    "--clock-is-right": "--trust-clock",
+    "--period": "--rotate-every",
+    "--share": "--thinning",
+}
+_HELP_ALL = "--help-all"
+
+
+class Command(TyperCommand):
+    """A command that takes renamed options by their old names and shows shared ones on demand."""
+
+    _whole = False
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments with every old name replaced."""
+        known = {name for param in self.params for name in param.opts}
+        if _HELP_ALL in args:
+            self._whole, args = True, ["--help"]
+        return super().parse_args(ctx, [_current_name(word, known) for word in args])
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help, with one line for all shared options."""
+        shared = shared_options(self.params)
+        self.params.sort(key=shared.__contains__)
+        if shared and not self._whole:
+            for option in shared:
+                option.hidden = True
+            names = ", ".join(option.opts[0] for option in shared)
+            self.epilog = f"Shared options: {names} (see {_HELP_ALL})"
+        super().format_help(ctx, formatter)
+
+
+def shared_options(parameters: Iterable[Any]) -> list[TyperOption]:
+    """Return the options that many commands share."""
+    return [
+        each
+        for each in parameters
+        if isinstance(each, TyperOption) and each.rich_help_panel == SHARED
+    ]
+
+
+class Commands(typer.Typer):
+    """A group of commands, whose parameters may be groups of options."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"no_args_is_help": True, **options})
+
+    def command(self, name: str | None = None, **options: Any) -> Callable[[Any], Any]:
+        """Return a decorator that adds a command."""
+        add = super().command(name, **{"cls": Command, **options})
+
+        def added(function: Callable[..., None]) -> Callable[..., None]:
+            add(expanded(function))
+            return function
+
+        return added
+
+
+def expanded(function: Callable[..., None]) -> Callable[..., None]:
+    """Return the function with a parameter for each field of its groups, which typer reads."""
+    hints = get_type_hints(function, include_extras=True)
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    parameters = []
+    for each in inspect.signature(function).parameters.values():
+        if each.name in groups:
+            parameters += _parameters(groups[each.name])
+        else:
+            kind = inspect.Parameter.KEYWORD_ONLY
+            parameters.append(each.replace(annotation=hints[each.name], kind=kind))
+
+    @wraps(function)
+    def called(**given: Any) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+        function(**given)
+
+    called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    called.__annotations__ = {each.name: each.annotation for each in parameters}
+    return called
+
+
+def _parameters(group: Any) -> list[inspect.Parameter]:
+    """Return the parameters that a group stands for."""
+    hints = get_type_hints(group, include_extras=True)
+    panel = getattr(group, "panel", None)
+    return [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if field.default is MISSING else field.default,
+            annotation=hints[field.name] if panel is None else _moved(hints[field.name], panel),
+        )
+        for field in fields(group)
+    ]
+
+
+def _moved(hint: Any, panel: str) -> Any:
+    """Return the annotation of an option with the option in a panel of the help."""
+    option = copy(hint.__metadata__[0])
+    option.rich_help_panel = panel
+    return Annotated[hint.__origin__, option]
+
+
+def _current_name(word: str, known: Container[str]) -> str:
+    name, equals, value = word.partition("=")
+    new = RENAMED.get(name)
+    return f"{new}{equals}{value}" if new in known else word
