@@ -5,8 +5,8 @@ Compiled code is cached, so only the very first start takes long (tens of second
 compiling nor loading may run on the event loop, where queries and heartbeats would wait. The events
 are decoded from bytes as real events are, so every kernel is compiled for the same types.
 
-`murmurec warmup` fills the cache without a broker. The cache is valid for one processor model: on
-another model numba compiles again.
+`murmurec worker --warmup` fills the cache without a broker. The cache is valid for one processor
+model: on another model numba compiles again.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class KernelWarmUp:
         seconds = time.monotonic() - self._began
         return (
             f"compiling kernels: {self._count.kernels} so far, for {seconds:.0f} s "
-            "(on the first start only; murmurec warmup does it beforehand)"
+            "(on the first start only; murmurec worker --warmup does it beforehand)"
         )
 
     def _run(self, spec: StateSpec) -> None:

@@ -45,7 +45,6 @@ COMMANDS: dict[str, tuple[tuple[str, str | None], ...]] = {
         ("state", "server.state"),
         ("similarities", "server.similarities"),
         ("config", "server.config"),
-        ("warmup", "server.warmup"),
         ("schemas", "reader.schemas"),
     ),
     "Campaigns": (

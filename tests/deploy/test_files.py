@@ -203,7 +203,12 @@ def test_the_image_is_not_root_and_keeps_no_installer() -> None:
 
 def test_the_image_starts_with_compiled_kernels_in_a_volume_that_its_user_may_write() -> None:
     last = DOCKERFILE.split("\nFROM ")[-1]
-    steps = ["NUMBA_CACHE_DIR=/var/cache/murmurec/numba", "USER ", "RUN murmurec warmup", "VOLUME"]
+    steps = [
+        "NUMBA_CACHE_DIR=/var/cache/murmurec/numba",
+        "USER ",
+        "RUN murmurec worker --warmup",
+        "VOLUME",
+    ]
     places = [last.index(step) for step in steps]
     assert places == sorted(places)
     assert "/var/cache/murmurec" in re.findall(r"^VOLUME (.+)$", last, re.M)[0]

@@ -252,9 +252,9 @@ def test_the_owner_begins_and_ends_a_campaign_by_hand(
     public = [part for role in "ab" for part in ("--key", str(tmp_path / f"{role}.pub"))]
     assert run(["rounds", "show", *common]) == 0
     assert run(["rounds", "begin", str(plan), *public, *common]) == 0
-    assert run(["rounds", "close", *common]) == 1
-    for step in ("open", "close", "abort", "show"):
-        assert run(["rounds", step, *common]) == 0
+    assert run(["rounds", "stage", "close", *common]) == 1
+    for step in (["stage", "open"], ["stage", "close"], ["stage", "abort"], ["show"]):
+        assert run(["rounds", *step, *common]) == 0
     shown = capsys.readouterr()
     assert "no campaign has begun" in shown.out
     assert "aborted: withdrawn" in shown.out

@@ -126,7 +126,7 @@ def test_a_catalogue_is_the_scope_that_was_taken_first_and_another_only_by_its_d
     assert pinned() == digest != first
 
     Path("device.journal.catalogue").unlink()
-    assert run(["items", "withdraw", "1"]) == 0
+    assert run(["items", "put", "1", "--withdraw"]) == 0
     capsys.readouterr()
     with program(*options) as running:
         _, notices = running.communicate(timeout=PATIENCE_SECONDS)

@@ -352,7 +352,7 @@ def test_the_public_catalogue_is_the_scope_only_where_it_is_trusted(
     assert not Path("device.journal").exists()
     for item in ("7", "8", "tt01"):
         assert run(["items", "put", item, "--title", "A Film"]) == 0
-    assert run(["items", "withdraw", "8"]) == 0
+    assert run(["items", "put", "8", "--withdraw"]) == 0
     assert run(replay) == 0
     capsys.readouterr()
     expected = sorted([7, wire.key("tt01")])

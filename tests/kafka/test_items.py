@@ -61,10 +61,10 @@ def test_words_are_named_and_withdrawn_items_stay_away(
         assert (rows["film"]["domain"], rows[8]["domain"]) == ("films", None)
         assert run(["ask", "--device", ann.hex(), *where]) == 0
         assert "film  A Film (1995) [films: Drama, War]" in capsys.readouterr().out
-        assert run(["items", "withdraw", "8", *where]) == 0
+        assert run(["items", "put", "8", "--withdraw", *where]) == 0
         assert "item 8 is withdrawn, but was not in the catalogue" in capsys.readouterr().out
         until(lambda: set(items()) == {"film"}, "the catalogue is in the answers")
-        assert run(["items", "withdraw", "8", *where]) == 0
+        assert run(["items", "put", "8", "--withdraw", *where]) == 0
         assert capsys.readouterr().out == "item 8 is withdrawn\n"
         assert run(["items", "put", "8", *where]) == 0
         until(lambda: set(items()) == {8, "film"}, "the catalogue is in the answers")
@@ -82,7 +82,7 @@ def test_words_are_named_and_withdrawn_items_stay_away(
     assert run(["items", "put", "film", "--title", "", "--genre", "War", *where]) == 0
     assert run(["items", "list", "--domain", "series", *where]) == 0
     assert "film  (1995) [series: War]\n" in capsys.readouterr().out
-    assert run(["items", "withdraw", "film", *where]) == 0
+    assert run(["items", "put", "film", "--withdraw", *where]) == 0
     assert run(["items", "list", "--domain", "series", *where]) == 0
     assert "film  (1995) [series: War]  withdrawn" in capsys.readouterr().out
     assert run(["items", "put", "x" * 200, *where]) == 2

@@ -104,7 +104,7 @@ def test_published_ratings_decide_the_local_list_and_no_query_is_written(
     )
     for item, title in ((13, "Thirteen"), (17, "Seventeen")):
         assert run(["items", "put", str(item), "--title", title]) == 0
-    assert run(["items", "withdraw", "17"]) == 0
+    assert run(["items", "put", "17", "--withdraw"]) == 0
     found = answer(capsys, "-k", "8", "--because")
     listed = [row["item"] for row in found["items"]]
     assert {(item - 1) % CLUSTERS for item in listed} == {0}

@@ -61,7 +61,7 @@ def test_the_warm_up_command_finds_the_kernels_of_the_run(
 ) -> None:
     for name, value in SMALL.items():
         monkeypatch.setenv(name, value)
-    done = forks.run(["warmup"])
+    done = forks.run(["worker", "--warmup"])
     assert (done.returncode, done.stdout[:18]) == (0, "0 kernels compiled"), done.stderr
 
 
@@ -71,7 +71,7 @@ def test_the_warm_up_command_fills_an_empty_cache(
 ) -> None:
     for name, value in {**SMALL, "NUMBA_CACHE_DIR": str(tmp_path / "numba")}.items():
         monkeypatch.setenv(name, value)
-    command = [sys.executable, "-m", "stream_app.cli", "warmup"]
+    command = [sys.executable, "-m", "stream_app.cli", "worker", "--warmup"]
     first, second = (
         subprocess.run(command, check=True, capture_output=True, text=True).stdout for _ in range(2)
     )

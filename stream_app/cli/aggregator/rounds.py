@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,6 +21,15 @@ if TYPE_CHECKING:
     from stream_app.campaigns.plan import Campaign
     from stream_app.campaigns.rounds import StageState
     from stream_app.settings import Settings
+
+
+class Step(StrEnum):
+    """What the owner of a campaign does by hand."""
+
+    open = "open"
+    close = "close"
+    abort = "abort"
+
 
 app = Commands(
     help="Plan campaigns, begin and show them, open and close their stages. Example: murmurec "
@@ -86,46 +96,35 @@ def begin(
     say(f"campaign {campaign.number} has begun; its plan is {campaign.digest.hex()}")
 
 
-@app.command("open")
-def open_(
+@app.command()
+def stage(
     cluster: Cluster,
+    step: Annotated[Step, typer.Argument(metavar="STEP", help="open, close or abort.")],
 ) -> None:
-    """Open the campaign's next stage: devices may contribute.
+    """Open the campaign's next stage, close the open one, or abort the campaign.
 
-    Example: murmurec rounds open
+    Devices contribute to an open stage; the parties sum what was contributed to a closed one; the
+    stage at which a campaign is aborted releases nothing.
+
+    Example: murmurec rounds stage open
     """
     with _coordinator(cluster.settings()) as coordinator:
-        stage = coordinator.open_stage()
-    say(f"stage {stage.index} ({stage.stage.kind}) is open")
+        say(_taken(coordinator, step))
 
 
-@app.command()
-def close(
-    cluster: Cluster,
-) -> None:
-    """Close the open stage: the parties sum what was contributed.
-
-    Example: murmurec rounds close
-    """
-    with _coordinator(cluster.settings()) as coordinator:
-        stage = coordinator.close_stage()
-    records = sum(stage.ends) - sum(stage.begins)
-    say(f"stage {stage.index} ({stage.stage.kind}) is closed with {records} records")
-
-
-@app.command()
-def abort(
-    cluster: Cluster,
-) -> None:
-    """End the campaign: the stage that it is at releases nothing.
-
-    Example: murmurec rounds abort
-    """
+def _taken(coordinator: Coordinator, step: Step) -> str:
+    """Take a step of the owner, and return what it did."""
     from stream_app.wire.campaigns.round_log import AbortReason
 
-    with _coordinator(cluster.settings()) as coordinator:
-        coordinator.abort_stage(AbortReason.WITHDRAWN)
-    say("the campaign has ended; what its earlier stages released stays released")
+    if step is Step.open:
+        opened = coordinator.open_stage()
+        return f"stage {opened.index} ({opened.stage.kind}) is open"
+    if step is Step.close:
+        closed = coordinator.close_stage()
+        records = sum(closed.ends) - sum(closed.begins)
+        return f"stage {closed.index} ({closed.stage.kind}) is closed with {records} records"
+    coordinator.abort_stage(AbortReason.WITHDRAWN)
+    return "the campaign has ended; what its earlier stages released stays released"
 
 
 def _read(plan: Path, settings: Settings, keys: list[Path] | None) -> Campaign:

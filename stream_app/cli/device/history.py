@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.commands import Commands
 from stream_app.cli.device.mechanism_options import JournalOption, journal_path
 from stream_app.cli.options import ConfigOption, JsonOption, settings_from
 from stream_app.cli.output import plural, print_json, printable, say
@@ -16,49 +15,36 @@ from stream_app.errors import UsageError, UserError
 if TYPE_CHECKING:
     from producers.ranking import CleanHistory
 
-app = Commands(
-    help="Show or forget the ratings kept on this device. Example: murmurec history show",
-)
 
-UserOption = Annotated[str | None, typer.Option("--user", metavar="ID", help="One user.")]
-
-
-@app.command()
-def show(
-    user: UserOption = None,
+def history(
+    user: Annotated[str | None, typer.Option("--user", metavar="ID", help="One user.")] = None,
+    forget: Annotated[bool, typer.Option("--forget", help="Forget them on this device.")] = False,
+    all_users: Annotated[bool, typer.Option("--all", help="With --forget: of all users.")] = False,
     journal: JournalOption = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the ratings that this device keeps in clear, oldest first.
+    """Show the ratings that this device keeps in clear, oldest first, or forget them.
 
-    Example: murmurec history show --user ann
+    What was published is not changed.
+
+    Example: murmurec history --user ann
     """
-    history, device = _history(user, journal, config)
-    rows = history.read(device)
+    if forget and (user is None) == (not all_users):
+        raise UsageError("give either --user ID or --all")
+    if all_users and not forget:
+        raise UsageError("--all: only --forget asks for it")
+    kept, device = _history(user, journal, config)
+    if forget:
+        say(f"forgot {plural(kept.forget(device), 'rating')} of {kept.path}")
+        return
+    rows = kept.read(device)
     if as_json:
         print_json([{"device": r.device, "item": r.item, "rating": r.rating} for r in rows])
         return
     for row in rows:
         say(f"{row.device}  {row.rating:g}  {printable(str(row.item))}")
-    say(f"{plural(len(rows), 'rating')} in {history.path}, on this device only")
-
-
-@app.command()
-def forget(
-    user: UserOption = None,
-    all_users: Annotated[bool, typer.Option("--all", help="The ratings of all users.")] = False,
-    journal: JournalOption = None,
-    config: ConfigOption = None,
-) -> None:
-    """Forget the ratings of a user on this device; what was published is not changed.
-
-    Example: murmurec history forget --user ann
-    """
-    if (user is None) == (not all_users):
-        raise UsageError("give either --user ID or --all")
-    history, device = _history(user, journal, config)
-    say(f"forgot {plural(history.forget(device), 'rating')} of {history.path}")
+    say(f"{plural(len(rows), 'rating')} in {kept.path}, on this device only")
 
 
 def _history(

@@ -60,8 +60,11 @@ def put(
     genre: Annotated[list[str] | None, typer.Option(help="A genre; repeatable.")] = None,
     year: Annotated[int | None, typer.Option(help="The year it is from.")] = None,
     domain: DomainOption = None,
+    withdraw: Annotated[
+        bool, typer.Option("--withdraw", help="No worker recommends it any more.")
+    ] = False,
 ) -> None:
-    """Set title, genres, year and domain of an item, and restore a withdrawn one.
+    """Set title, genres, year and domain of an item, and restore a withdrawn one; or withdraw it.
 
     What is not given stays as it is; `--title ""` empties the title.
 
@@ -72,34 +75,18 @@ def put(
     settings, named = cluster.settings(), _one_domain(domain)
     about = {"title": title, "genres": genre and tuple(genre), "year": year, "domain": named}
     given = {field: value for field, value in about.items() if value is not None}
-    made = _entry(item, **given)
+    made = _entry(item, **given, withdrawn=withdraw)
     _check_topic(settings)
     before = _known(settings, made)
-    _send(settings, [made if before is None else replace(before, **given, withdrawn=False)])
-    say(f"item {printable(item)} is in the catalogue")
+    _send(settings, [made if before is None else replace(before, **given, withdrawn=withdraw)])
+    say(f"item {printable(item)} is {_outcome(known=before is not None, withdrawn=withdraw)}")
 
 
-@app.command()
-def withdraw(
-    cluster: Cluster,
-    item: ItemArgument,
-) -> None:
-    """Withdraw an item: no worker recommends it any more.
-
-    Example: murmurec items withdraw 1193
-    """
-    from msgspec.structs import replace
-
-    settings = cluster.settings()
-    entry = _entry(item, withdrawn=True)
-    _check_topic(settings)
-    known = _known(settings, entry)
-    _send(settings, [entry if known is None else replace(known, withdrawn=True)])
-    if known is not None:
-        say(f"item {printable(item)} is withdrawn")
-    else:
-        # It may have ratings: a worker also recommends items without a title.
-        say(f"item {printable(item)} is withdrawn, but was not in the catalogue (is the id right?)")
+def _outcome(*, known: bool, withdrawn: bool) -> str:
+    if not withdrawn:
+        return "in the catalogue"
+    # It may have ratings: a worker also recommends items without a title.
+    return "withdrawn" if known else "withdrawn, but was not in the catalogue (is the id right?)"
 
 
 def _one_domain(named: list[str] | None) -> str | None:

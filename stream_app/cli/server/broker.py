@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -50,34 +49,29 @@ def stop(config: ConfigOption = None) -> None:
 
 
 @app.command()
-def status(config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Show the running broker. Exit code 1: none runs.
+def status(
+    lines: Annotated[
+        int | None,
+        typer.Option("--log", metavar="N", min=1, help="Print the last N lines of its log."),
+    ] = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the running broker, or the end of its log. Exit code 1: none runs, or has a log.
 
-    Example: murmurec broker status --json
+    Example: murmurec broker status --log 100
     """
-    from stream_app.broker.detached import status
+    from stream_app.broker.detached import log_file, status
 
-    broker = status(settings_from(config).data_dir)
+    folder = settings_from(config).data_dir
+    if lines is not None:
+        with log_file(folder).open(errors="replace") as log:
+            print("".join(deque(log, lines)), end="")
+        return
+    broker = status(folder)
     if broker is None:
         raise UserError("no broker runs in the background: start one with murmurec broker start")
     _show(broker, as_json)
-
-
-@app.command()
-def logs(
-    lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="Number of lines.")] = 50,
-    config: ConfigOption = None,
-) -> None:
-    """Print the last lines of the broker's log.
-
-    Example: murmurec broker logs -n 100
-    """
-    from stream_app.broker.detached import log_file
-
-    path: Path = log_file(settings_from(config).data_dir)
-    with path.open(errors="replace") as log:
-        for line in deque(log, lines):
-            print(line, end="")
 
 
 def _show(broker: Broker, as_json: bool) -> None:

@@ -35,9 +35,9 @@ Its (noised) profile is dropped by every worker that serves neighbours, and remo
 of profiles, where it can be read until compaction runs."""
 _SUMS = """\
 Campaigns: contributions of this device do not count in stages that a worker closes from now on; a
-close by hand (murmurec rounds close) leaves none out. Sums that were released, and what was learned
-from them, stay, with or without --rebuild: their noise hides the device. Its sealed contributions
-stay in the topic of contributions until Kafka's retention removes them."""
+close by hand (murmurec rounds stage close) leaves none out. Sums that were released, and what was
+learned from them, stay, with or without --rebuild: their noise hides the device. Its sealed
+contributions stay in the topic of contributions until Kafka's retention removes them."""
 
 
 _LISTS = """\

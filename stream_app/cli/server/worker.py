@@ -16,6 +16,7 @@ from stream_app.cli.options import (
     RecallOption,
     connection_from,
 )
+from stream_app.cli.output import plural, say
 from stream_app.errors import UsageError
 
 if TYPE_CHECKING:
@@ -64,6 +65,12 @@ class StartOptions:
 
 def worker(
     cluster: Cluster,
+    warmup: Annotated[
+        bool,
+        typer.Option(
+            "--warmup", help="Only compile the kernels into their cache; no Kafka needed."
+        ),
+    ] = False,
     allow: AllowOption = None,
     model: ModelOption = None,
     recall: RecallOption = None,
@@ -123,7 +130,8 @@ def worker(
     """Learn from the stream, answer queries and serve /metrics; SIGTERM ends it cleanly.
 
     A worker starts from the newest checkpoint and replays the records after it; /readyz reports the
-    progress. Without a checkpoint it replays the whole log.
+    progress. Without a checkpoint it replays the whole log. Compiled kernels are valid for one
+    processor model and one version: --warmup compiles them before the first start.
 
     Example: murmurec worker --bootstrap localhost:9092 --allow rr:5:2
     """
@@ -138,7 +146,28 @@ def worker(
         group=group,
         instance=instance,
     )
-    _serve(settings, start)
+    if warmup:
+        _compile(settings)
+    else:
+        _serve(settings, start)
+
+
+def _compile(settings: Settings) -> None:
+    """Fill the cache of compiled kernels, so that a worker starts without compiling."""
+    import os
+    import time
+
+    from stream_app.agents.warmup import warm_up
+    from stream_app.deployment import spec_from_settings
+    from stream_app.kernels.compilation import CompilationCount
+
+    began = time.monotonic()
+    with CompilationCount() as count:
+        warm_up(spec_from_settings(settings), settings.index, settings.code_bits)
+    say(
+        f"{plural(count.kernels, 'kernel')} compiled in {time.monotonic() - began:.1f} s; the "
+        f"others were in the cache {os.environ['NUMBA_CACHE_DIR']}"
+    )
 
 
 def _one_blas_thread() -> None:

@@ -27,7 +27,7 @@ def test_a_worker_that_compiles_does_not_blame_the_broker() -> None:
     compiling.kernels._count.kernels = 3
     reason = compiling.waiting_for((0,), "")
     assert reason.startswith("compiling kernels: 3 so far, for ")
-    assert "murmurec warmup" in reason
+    assert "murmurec worker --warmup" in reason
 
 
 def test_a_silent_broker_is_named_once_the_kernels_are_there() -> None:

@@ -171,23 +171,23 @@ def test_ratings_are_read_on_their_scale(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_kept_ratings_are_shown_and_forgotten(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["history", "show"]) == 0
+    assert run(["history"]) == 0
     assert "0 ratings in" in capsys.readouterr().out
     for user, item in (("ann", 3), ("bob", "heat")):
         with Device(user, "device.journal").enrol() as device:
             device.rate(item, 4)
-    assert run(["history", "show", "--json"]) == 0
+    assert run(["history", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [(row["item"], row["rating"]) for row in rows] == [(3, 4.0), ("heat", 4.0)]
-    assert run(["history", "forget"]) == 2
+    assert run(["history", "--forget"]) == 2
     assert "give either --user ID or --all" in capsys.readouterr().err
-    assert run(["history", "forget", "--user", "ann"]) == 0
+    assert run(["history", "--forget", "--user", "ann"]) == 0
     assert "forgot 1 rating" in capsys.readouterr().out
-    assert run(["history", "show"]) == 0
+    assert run(["history"]) == 0
     out = capsys.readouterr().out
     assert "heat" in out
     assert "1 rating in" in out
-    assert run(["history", "forget", "--all"]) == 0
+    assert run(["history", "--forget", "--all"]) == 0
     assert Path("device.journal.history").read_bytes() == b""
 
 

@@ -4,8 +4,8 @@
 
 The worker that owns the clock closes a stage at its deadline, since it cannot know who is missing.
 Where the whole population is at hand the stage is closed as soon as the last device has
-contributed, as `murmurec rounds close` does. Then the exact sum is known, too: what is released
-must differ from it by noise of the variance that the plan states, once for each party.
+contributed, as `murmurec rounds stage close` does. Then the exact sum is known, too: what is
+released must differ from it by noise of the variance that the plan states, once for each party.
 """
 
 from __future__ import annotations
