@@ -144,6 +144,10 @@ HistoryOption = Annotated[
         show_envvar=False,
     ),
 ]
+RotateEveryOption = Annotated[
+    int,
+    typer.Option("--rotate-every", metavar="N", help="Report each item once every N epochs."),
+]
 TrustClockOption = Annotated[
     bool,
     typer.Option(

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -22,18 +21,18 @@ from producers.device.pinned_scope import check_pin, read_ordered
 from producers.fleet.campaigning import Fleet, StageProgress, under_way
 from producers.fleet.population import populate
 from producers.identities import Identities
-from producers.journal import Journal, Limits, PersonBudget, Unwritable
+from producers.journal import Journal, Unwritable
 from producers.publishing import OutboxRelay, Publisher
 from producers.ranking import campaign_side
-from producers.scale import Scale
 from producers.siblings import check_only_journal
 from stream_app.aggregation.topics import RoundTopic
 from stream_app.campaigns.planning import LARGEST_EPSILON
 from stream_app.campaigns.rounds import Phase, Rounds
 from stream_app.cli.campaign_settings import campaign_keys, campaign_scope
 from stream_app.cli.device.connections import contributions_publisher_for
-from stream_app.cli.device.mechanism_options import given_by_user
+from stream_app.cli.device.mechanism_options import given_by_user, journal_path, population_budget
 from stream_app.cli.device.population import enrolled_population
+from stream_app.cli.device.replay.options import ReplayCommandOptions
 from stream_app.cli.device.wording import journal_notices
 from stream_app.cli.options import connection_from
 from stream_app.cli.output import notice, plural, print_json, progress, say, status
@@ -51,7 +50,7 @@ _OF_RATINGS = {
     "emission": "--emission",
     "trust_catalogue": "--trust-catalogue",
     "rotate_every": "--rotate-every",
-    "sample": "--sample",
+    "given_sample": "--sample",
     "speed": "--speed",
     "limit": "--limit",
     "test": "--test",
@@ -148,34 +147,30 @@ class Outcome:
 
 @dataclass(frozen=True)
 class CampaignReplay:
-    """The options of the command that go with a campaign."""
+    """A replay in the mode central or split."""
 
-    file: Path
-    scale: Scale | None
+    options: ReplayCommandOptions
     mode: str
-    keys: list[Path] | None
-    scope: Path | None
-    accept_scope: str | None
-    budget: PersonBudget
-    limits: Limits
-    journal: Path
-    producer_per_account: bool
 
     def run(self, settings: Settings, *, as_json: bool) -> None:
         """Contribute until the campaign has ended and print the outcome; UserError where it ended
         without all of its sums, or where a contribution was not accepted."""
-        public, scope = campaign_keys(settings, self.keys), campaign_scope(settings, self.scope)
+        options, limits = self.options, self.options.limits
+        scale, budget = options.scale, population_budget(options.given_budget)
+        public = campaign_keys(settings, options.keys)
+        scope = campaign_scope(settings, options.scope)
         if len(public) != _PARTIES[self.mode]:
             raise UsageError(
                 f"--keys: {plural(len(public), 'key')} given, and --mode {self.mode} has "
                 f"{_PARTIES[self.mode]}, one of each party"
             )
         items, digest = read_ordered(scope, MAX_SCOPE)
-        with status(f"reading {self.file}"):
-            dataset = load(self.file, self.scale)
-        publisher = contributions_publisher_for(settings, per_account=self.producer_per_account)
-        with Journal.open(self.journal, limits=self.limits) as journal, _log(settings) as log:
-            check_pin(journal, scope, digest, self.accept_scope, campaigns=True)
+        with status(f"reading {options.file}"):
+            dataset = load(options.file, scale)
+        publisher = contributions_publisher_for(settings, per_account=options.producer_per_account)
+        path = journal_path(settings, options.journal)
+        with Journal.open(path, limits=limits) as journal, _log(settings) as log:
+            check_pin(journal, scope, digest, options.accept_scope, campaigns=True)
             pinned = Pinned(public, items, Fraction(LARGEST_EPSILON))
             campaign = under_way(log.catch_up())
             identities = Identities(journal.key, signed=settings.signed)
@@ -186,7 +181,7 @@ class CampaignReplay:
                 check_only_journal(journal, users)
             if journal.campaign_scope != digest:
                 journal.pin_scope(digest, campaigns=True)
-            enrolled = enrolled_population(journal, population.devices, self.budget, _today())
+            enrolled = enrolled_population(journal, population.devices, budget, _today())
             self._notices(journal, campaign, enrolled)
             relay = OutboxRelay(journal, publisher)
             published = partial(campaign_side, connection_from(settings), settings.topic_prefix)

@@ -3,56 +3,137 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from producers.fleet.replay import SPEEDS, Pace
-from producers.journal import NANO, Limits, PersonBudget
-from producers.scale import Scale
+import typer
+
 from stream_app.cli.device.mechanism_options import (
+    BudgetOption,
+    EmissionOption,
+    EpsilonOption,
+    JournalOption,
+    KeysOption,
+    MechanismOption,
+    ModeOption,
+    ProducerPerAccountOption,
+    RatingsArgument,
+    RepublishOption,
+    RotateEveryOption,
+    ScaleOption,
+    TestOption,
+    ThinningOption,
+    TrustClockOption,
     hides_presence,
+    is_epoch_emission,
     mechanism_from,
+    population_budget,
     positive_fraction,
+    scale_from,
 )
-from stream_app.cli.device.scope_options import check_scope_source
+from stream_app.cli.device.scope_options import (
+    AcceptScopeOption,
+    ScopeOption,
+    TrustCatalogueOption,
+    check_scope_source,
+)
 from stream_app.errors import UsageError
-from stream_app.privacy.mechanism import Mechanism
-from stream_app.privacy.ratings.item_sampling import ItemSample
+
+if TYPE_CHECKING:
+    from producers.fleet.replay import Pace
+    from producers.journal import Limits, PersonBudget
+    from producers.scale import Scale
+    from stream_app.privacy.mechanism import Mechanism
+    from stream_app.privacy.ratings.item_sampling import ItemSample
 
 _MAX_PERIOD = 2**31
 
 
 @dataclass(frozen=True)
 class ReplayCommandOptions:
-    """The data, mechanism, accounts, time and pace of a replay; `budget`: of users that are not
-    enrolled.
+    """The data, mechanism, accounts, time and pace of a replay.
 
-    `sample` is None unless a device reports on a secret sample of the scope; `by_epoch`: all
-    reports of an epoch at its end.
+    `given_sample`: a device reports on a secret sample of the scope; `given_budget`: of users that
+    are not enrolled.
     """
 
-    file: Path
-    scale: Scale | None
-    family: str
-    epsilon: str | None
-    thinning: str | None
-    by_epoch: bool
-    scope: Path | None
-    accept_scope: str | None
-    trust_catalogue: bool
-    rotate_every: int
-    sample: ItemSample | None
-    pace: Pace
-    limit: int | None
-    budget: PersonBudget
-    limits: Limits
-    journal: Path
-    test: bool
-    producer_per_account: bool
-    republish: bool
+    file: RatingsArgument
+    mode: ModeOption = None
+    keys: KeysOption = None
+    mechanism: MechanismOption = "rr"
+    epsilon: EpsilonOption = None
+    thinning: ThinningOption = None
+    emission: EmissionOption = "immediate"
+    scope: ScopeOption = None
+    accept_scope: AcceptScopeOption = None
+    trust_catalogue: TrustCatalogueOption = False
+    rotate_every: RotateEveryOption = 1
+    given_sample: Annotated[
+        str | None,
+        typer.Option(
+            "--sample",
+            metavar="E",
+            help="Spend E per user for life, on a secret sample of E / 2.5 items of the scope.",
+        ),
+    ] = None
+    speed: Annotated[
+        str, typer.Option("--speed", metavar="N", help="Reports per second, or max.")
+    ] = "max"
+    limit: Annotated[
+        int | None, typer.Option("--limit", metavar="N", min=1, help="Publish at most N rows.")
+    ] = None
+    given_scale: ScaleOption = None
+    given_budget: BudgetOption = None
+    journal: JournalOption = None
+    producer_per_account: ProducerPerAccountOption = False
+    test: TestOption = False
+    republish: RepublishOption = False
+    trust_clock: TrustClockOption = False
 
-    def mechanism(self, scale: Scale) -> Mechanism:
+    @property
+    def scale(self) -> Scale | None:
+        """The scale of the ratings, None where the file tells it."""
+        return scale_from(self.given_scale)
+
+    @property
+    def by_epoch(self) -> bool:
+        """Whether all reports of an epoch are sent at its end."""
+        return is_epoch_emission(self.emission)
+
+    @property
+    def sample(self) -> ItemSample | None:
+        """The sample of the scope, None for the whole scope."""
+        return sample_from(self.given_sample)
+
+    @property
+    def pace(self) -> Pace:
+        """How fast reports are sent."""
+        return pace_from(self.speed)
+
+    @property
+    def limits(self) -> Limits:
+        """What the journal is held to."""
+        from producers.journal import Limits
+
+        return Limits(trust_clock=self.trust_clock)
+
+    @property
+    def budget(self) -> PersonBudget:
+        """The budget of users that are not enrolled: a sample is one for life, for every scope."""
+        from producers.fleet.epoch_emission import sample_budget
+
+        sample = self.sample
+        return population_budget(self.given_budget) if sample is None else sample_budget(sample)
+
+    def check(self) -> None:
+        """Refuse values that are none, and options that do not go with a sample."""
+        check_sample(self.sample, self.epsilon, self.given_budget, self.rotate_every)
+        _ = self.scale, self.by_epoch, self.pace, self.budget, self.limits
+
+    def mechanism_on(self, scale: Scale) -> Mechanism:
         """Return the mechanism on this scale; refuses options that do not go with it."""
-        mechanism = mechanism_from(self.family, self.epsilon, scale, self.thinning)
+        sample = self.sample
+        epsilon = self.epsilon if sample is None else str(sample.epsilon)
+        mechanism = mechanism_from(self.mechanism, epsilon, scale, self.thinning)
         self._check(mechanism.id, hides_presence(mechanism))
         return mechanism
 
@@ -75,7 +156,7 @@ class ReplayCommandOptions:
             check_scope_source(mechanism, self.scope, trusted=self.trust_catalogue)
         if self.by_epoch and self.limit is not None:
             raise UsageError(f"--limit {self.limit}: an epoch is sent whole; leave --limit out")
-        if self.sample is not None and not hidden:
+        if self.given_sample is not None and not hidden:
             raise UsageError(
                 f"--sample needs a mechanism that hides which items were rated, not {mechanism}"
             )
@@ -85,6 +166,9 @@ def sample_from(text: str | None) -> ItemSample | None:
     """Return the item sample of this total epsilon, None without the option."""
     if text is None:
         return None
+    from producers.journal import NANO
+    from stream_app.privacy.ratings.item_sampling import ItemSample
+
     total = positive_fraction("--sample", text)
     if (total * NANO).denominator != 1:
         raise UsageError(f"--sample {text[:40]}: give at most nine digits behind the point, as 2.5")
@@ -113,6 +197,8 @@ def check_sample(
 
 def pace_from(text: str) -> Pace:
     """Return the pace of `--speed`: reports per second, or max."""
+    from producers.fleet.replay import SPEEDS, Pace
+
     if text == "max":
         return Pace()
     try:

@@ -27,7 +27,7 @@ from producers.publishing import OutboxRelay, Publisher
 from producers.ranking.clean_history import CleanHistory
 from producers.siblings import check_only_journal
 from stream_app.cli.device.connections import item_table_for, publisher_for
-from stream_app.cli.device.mechanism_options import allowed, hides_presence
+from stream_app.cli.device.mechanism_options import allowed, hides_presence, journal_path
 from stream_app.cli.device.population import enrolled_population
 from stream_app.cli.device.replay.catalogue import catalogue
 from stream_app.cli.device.replay.cost import Cost, cost
@@ -65,12 +65,13 @@ def replay_file(options: ReplayCommandOptions, settings: Settings, *, as_json: b
     """Publish a file of ratings and print the outcome; raises UserError if an event failed."""
     with status(f"reading {options.file}"):
         dataset = load(options.file, options.scale)
-    mechanism = allowed(options.mechanism(dataset.scale), settings)
+    mechanism = allowed(options.mechanism_on(dataset.scale), settings)
     publisher = publisher_for(settings, per_account=options.producer_per_account)
     epoch = int(time.time()) // EPOCH_SECONDS
     items, digest = _scope(options, settings, epoch) if hides_presence(mechanism) else (None, b"")
     table = item_table_for(mechanism, settings)
-    with Journal.open(options.journal, limits=options.limits, test=options.test) as journal:
+    path, sample = journal_path(settings, options.journal), options.sample
+    with Journal.open(path, limits=options.limits, test=options.test) as journal:
         if options.scope is not None:
             pin(journal, options.scope, digest, options.accept_scope)
         identities = Identities(journal.key, signed=settings.signed)
@@ -90,7 +91,7 @@ def replay_file(options: ReplayCommandOptions, settings: Settings, *, as_json: b
                 mechanism,
                 journal.epoch(epoch),
                 items,
-                options.sample,
+                sample,
                 republish=options.republish,
                 ended=options.by_epoch,
             )
@@ -110,8 +111,7 @@ def replay_file(options: ReplayCommandOptions, settings: Settings, *, as_json: b
             others,
         )
         try:
-            by_epoch = options.by_epoch
-            outcome = run.epoch(items, options.sample) if by_epoch else run.immediate(options.limit)
+            outcome = run.epoch(items, sample) if options.by_epoch else run.immediate(options.limit)
         except ValueError as error:
             raise UserError(str(error)) from None
     _show(outcome, as_json)
@@ -154,7 +154,8 @@ def _notices(
         )
     public = PUBLIC
     if hides_presence(mechanism):
-        public = PUBLIC_SCOPE if options.sample is None else public_sample(options.sample.reports)
+        sample = options.sample
+        public = PUBLIC_SCOPE if sample is None else public_sample(sample.reports)
     yield f"protected  {protection_claim(mechanism)}"
     yield f"public     {public}"
     yield f"sent       {AT_THE_END if options.by_epoch else AT_ONCE}"

@@ -4,13 +4,37 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from producers.journal import Limits
-from producers.scale import Scale
-from stream_app.cli.device.mechanism_options import hides_presence
-from stream_app.cli.device.scope_options import check_scope_source
+import typer
+
+from stream_app.cli.device.mechanism_options import (
+    EpsilonOption,
+    JournalOption,
+    KeysOption,
+    MechanismOption,
+    ProducerPerAccountOption,
+    RotateEveryOption,
+    ScaleOption,
+    ThinningOption,
+    TrustClockOption,
+    hides_presence,
+    scale_from,
+    share_from,
+)
+from stream_app.cli.device.scope_options import (
+    AcceptScopeOption,
+    MostCellsOption,
+    ScopeOption,
+    TrustCatalogueOption,
+    check_scope_source,
+)
 from stream_app.errors import UsageError
-from stream_app.privacy.mechanism import Mechanism
+
+if TYPE_CHECKING:
+    from producers.journal import Limits
+    from producers.scale import Scale
+    from stream_app.privacy.mechanism import Mechanism
 
 _MAX_PERIOD = 2**31
 
@@ -19,28 +43,88 @@ _MAX_PERIOD = 2**31
 class RunOptions:
     """Accounts, sources, mechanism and scope of a running device."""
 
-    user: str | None
-    planned: bool
-    watched: tuple[Path, ...]
-    socket: Path | None
-    stdin: bool
-    family: str
-    epsilon: str | None
-    thinning: str | None
-    scale: Scale | None
-    scope: Path | None
-    accept_scope: str | None
-    trust_catalogue: bool
-    most_cells: int
-    rotate_every: int
-    rounds: int
-    journal: Path
-    limits: Limits
-    trust_journal: bool
-    producer_per_account: bool
-    keys: tuple[Path, ...] = ()
-    campaign_scope: Path | None = None
-    most_epsilon: float = 2.0
+    user: Annotated[
+        str | None,
+        typer.Option(
+            "--user",
+            metavar="ID",
+            help="The only user; without it lines name theirs (devices = signed needs it).",
+        ),
+    ] = None
+    watched: Annotated[
+        list[Path] | None,
+        typer.Option("--watch", metavar="FILE", help="A file of ratings to follow; repeatable."),
+    ] = None
+    socket: Annotated[
+        Path | None,
+        typer.Option("--socket", metavar="PATH", help="A local socket (mode 0600) for ratings."),
+    ] = None
+    stdin: Annotated[bool, typer.Option("--stdin", help="Read ratings from the input.")] = False
+    mechanism: MechanismOption = "rr"
+    epsilon: EpsilonOption = None
+    thinning: ThinningOption = None
+    planned: Annotated[
+        bool,
+        typer.Option(
+            "--plan",
+            help="Report under the mechanism that the accounts were enrolled for (instead of "
+            "--mechanism, --epsilon, --thinning).",
+        ),
+    ] = False
+    given_scale: ScaleOption = None
+    scope: ScopeOption = None
+    accept_scope: AcceptScopeOption = None
+    trust_catalogue: TrustCatalogueOption = False
+    most_cells: MostCellsOption = 4096
+    rotate_every: RotateEveryOption = 1
+    rounds: Annotated[
+        int,
+        typer.Option(
+            "--rounds", metavar="N", min=1, max=1000, help="Report each item N times, N times paid."
+        ),
+    ] = 1
+    rounds_share: Annotated[
+        str | None,
+        typer.Option(
+            "--rounds-share",
+            metavar="SHARE",
+            help="Part of the budget for items that were reported before, e.g. 1/2; the rest is "
+            "for others.",
+        ),
+    ] = None
+    keys: KeysOption = None
+    campaign_scope: Annotated[
+        Path | None,
+        typer.Option(
+            "--campaign-scope",
+            metavar="FILE",
+            help="Items of campaigns: with --keys every account contributes (or campaign_scope).",
+        ),
+    ] = None
+    most_epsilon: Annotated[
+        float,
+        typer.Option("--most-epsilon", metavar="E", help="Take part in campaigns up to this."),
+    ] = 2.0
+    journal: JournalOption = None
+    trust_clock: TrustClockOption = False
+    trust_journal: Annotated[
+        bool,
+        typer.Option("--trust-journal", help="Go on where the topic holds later events."),
+    ] = False
+    producer_per_account: ProducerPerAccountOption = False
+
+    @property
+    def scale(self) -> Scale | None:
+        """The scale of the ratings, None where the options state none."""
+        return scale_from(self.given_scale)
+
+    @property
+    def limits(self) -> Limits:
+        """What the journal is held to."""
+        from producers.journal import Limits
+
+        share = None if self.rounds_share is None else share_from(self.rounds_share)
+        return Limits(trust_clock=self.trust_clock, reports=self.rounds, share=share)
 
     def check(self, mechanism: Mechanism) -> None:
         """Refuse options that do not go together."""
@@ -51,7 +135,7 @@ class RunOptions:
                 "--scope, --trust-catalogue, --rotate-every and --rounds need a mechanism that "
                 f"hides which items were rated, not {mechanism.id}"
             )
-        if self.limits.share is not None and self.rounds == 1:
+        if self.rounds_share is not None and self.rounds == 1:
             raise UsageError("--rounds-share: is of later rounds; give --rounds N, 2 or more")
         if hidden:
             check_scope_source(mechanism.id, self.scope, trusted=self.trust_catalogue)

@@ -24,7 +24,7 @@ from producers.ranking.clean_history import CleanHistory
 from producers.scale import Scale
 from producers.siblings import check_only_journal
 from stream_app.cli.device.connections import item_table_for, publisher_for
-from stream_app.cli.device.mechanism_options import allowed, mechanism_from
+from stream_app.cli.device.mechanism_options import allowed, journal_path, mechanism_from
 from stream_app.cli.device.running.campaigns import contributing
 from stream_app.cli.device.running.options import RunOptions
 from stream_app.cli.device.running.planned import check_plans, planned_mechanism
@@ -42,14 +42,14 @@ from stream_app.wire.signatures import Signatures
 
 def run_device(options: RunOptions, settings: Settings) -> None:
     """Run the device until SIGTERM or SIGINT; UserError where it cannot go on."""
-    scale = options.scale or Scale()
+    limits, scale = options.limits, options.scale or Scale()
     named = None if options.planned else _named(options, scale, settings)
     clock = SystemClock()
     sources: list[Source] = []
     try:
         with (
             clock.until_signalled(),
-            Journal.open(options.journal, limits=options.limits) as journal,
+            Journal.open(journal_path(settings, options.journal), limits=limits) as journal,
         ):
             mechanism = named or allowed(planned_mechanism(journal), settings)
             options.check(mechanism)
@@ -71,7 +71,7 @@ def run_device(options: RunOptions, settings: Settings) -> None:
 def _named(options: RunOptions, scale: Scale, settings: Settings) -> Mechanism:
     """Return the mechanism that the options name; refused before a journal is made."""
     mechanism = allowed(
-        mechanism_from(options.family, options.epsilon, scale, options.thinning), settings
+        mechanism_from(options.mechanism, options.epsilon, scale, options.thinning), settings
     )
     options.check(mechanism)
     return mechanism
@@ -148,14 +148,14 @@ def _seal_for(options: RunOptions, identities: Identities, devices: list[bytes])
 
 
 def _sources(options: RunOptions, journal: Journal) -> list[Source]:
-    for path in options.watched:
+    for path in options.watched or ():
         if path.expanduser().exists() and not path.expanduser().is_file():
             raise UserError(
                 f"--watch {printable(str(path))}: is no file; give a file of lines, or send them "
                 "with --socket or --stdin"
             )
     places = Places(journal.path)
-    found: list[Source] = [WatchedFile(path, places, journal.key) for path in options.watched]
+    found: list[Source] = [WatchedFile(path, places, journal.key) for path in options.watched or ()]
     if options.stdin and sys.stdin is None:
         raise UserError("--stdin: the input is closed; leave the option out, or give an input")
     if options.stdin:
