@@ -44,7 +44,7 @@ class GatewayProcess:
 
     def check(self) -> None:
         """Raise UserError with the last lines of the log if the process has ended."""
-        processes.check(self.process, "gateway", self.log)
+        processes.check(self.process, "the gateway", self.log)
 
     def wait_until_live(self) -> None:
         """Return when the page can be loaded."""

@@ -44,7 +44,7 @@ def started(
 def check(process: subprocess.Popen[bytes], name: str, log: Path) -> None:
     """Raise UserError with the last lines of the log if the process has ended."""
     if process.poll() is not None:
-        raise UserError(f"the {name} ended with exit code {process.returncode}: {last_lines(log)}")
+        raise UserError(f"{name} ended with exit code {process.returncode}: {last_lines(log)}")
 
 
 def last_lines(log: Path) -> str:

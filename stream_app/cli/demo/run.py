@@ -9,10 +9,8 @@ import time
 import webbrowser
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from math import isfinite, nan
-from pathlib import Path
 
 import numpy as np
 from confluent_kafka import TopicPartition
@@ -27,6 +25,7 @@ from stream_app.cli.demo.campaign import run as campaign
 from stream_app.cli.demo.ground_truth import GroundTruth, GroundTruthRatings
 from stream_app.cli.demo.judged.quality import HeldBack
 from stream_app.cli.demo.judged.two_users import DemoLists, Tastes
+from stream_app.cli.demo.options import DemoOptions
 from stream_app.cli.demo.query_load import QueryLoad
 from stream_app.cli.demo.report import Figures, show_accounts
 from stream_app.cli.demo.sample_answers import show_sample_answers
@@ -51,24 +50,8 @@ from stream_app.wire import EPOCH_SECONDS
 _WATCH_SECONDS = 0.5
 
 
-@dataclass(frozen=True)
-class DemoOptions:
-    """The options of the command."""
-
-    data: Path | None
-    seconds: float
-    mechanism: str
-    epsilon: str | None
-    scale: tuple[float, float, float] | None
-    ratings: int
-    plain: bool
-    keep: bool
-    open_page: bool
-    json_file: Path | None
-
-
 def _page_is_up(options: DemoOptions, url: str) -> None:
-    say(f"the page: {url}   ({'until Ctrl-C' if options.keep else 'while the demo runs'})")
+    say(f"the page: {url}   ({'until Ctrl-C' if options.stays else 'while the demo runs'})")
     if options.open_page and not webbrowser.open(url):
         notice("warning: no browser was found to open the page with")
 
@@ -114,10 +97,10 @@ def run(options: DemoOptions, settings: Settings) -> None:
         if options.json_file is not None:
             figures.write(options.json_file)
             say(f"written to {options.json_file}")
-        if not options.keep:
+        if not options.stays:
             say("the page ends with the demo; --keep keeps it up")
         say(f"list quality {figures.list_quality}")
-        if options.keep:
+        if options.stays:
             _wait(demo)
     if figures.model_digest != figures.log_digest:
         raise UserError("the worker's state is not that of the log: please report this as a defect")

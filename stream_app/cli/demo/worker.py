@@ -66,7 +66,7 @@ class WorkerProcess:
 
     def check(self) -> None:
         """Raise UserError with the last lines of the log if the process has ended."""
-        processes.check(self.process, "worker", self.log)
+        processes.check(self.process, "the worker", self.log)
 
     def wait_until_ready(self) -> None:
         """Return when /readyz reports it; the first start on a machine compiles the kernels."""

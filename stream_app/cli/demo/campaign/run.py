@@ -115,7 +115,7 @@ def campaign_of(
     budget = PersonBudget(epsilon, DELTA, None)
     demo = prepare(stack, settings, judge.learned, _UNREPORTED, budget)
     where = ["--bootstrap", demo.bootstrap, "--prefix", demo.topics.prefix]
-    running = stack.enter_context(parties.running(demo.folder, settings.privacy_mode, where))
+    running = parties.started(stack, demo.folder, settings.privacy_mode, where)
 
     def check() -> None:
         demo.worker.check()
