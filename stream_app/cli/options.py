@@ -10,6 +10,7 @@ fields to typer as options of that command.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -105,6 +106,7 @@ GroupOption = Annotated[
         "--group", metavar="NAME", help="Consumer group of the workers (env MURMUREC_TUNING_GROUP)."
     ),
 ]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel=SHARED)]
 
 
@@ -166,6 +168,16 @@ def connection_from(settings: Settings) -> Connection:
     from stream_app.kafka.clients import Connection
 
     return Connection(settings.servers, settings.kafka)
+
+
+def confirm(yes: bool, what: str, question: str) -> None:
+    """Ask before what cannot be undone, unless `yes`; a pipe cannot answer."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise UserError(f"{what} cannot be undone: add --yes to confirm")
+    if not typer.confirm(question):
+        raise typer.Exit(1)
 
 
 def writable(path: Path) -> Path:

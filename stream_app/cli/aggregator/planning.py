@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -28,24 +29,41 @@ _LEAST_DELTA = Fraction(1, 10**15)
 _ROLES = {1: ("central",), 2: ("a", "b")}
 
 
-class _Terms(NamedTuple):
+@dataclass(frozen=True)
+class Terms:
     """What a plan is made from, as the command line gives it."""
 
-    epsilon: str
-    delta: str
-    kinds: str
-    together: int
-    least: int
-    most: int | None
-    deadline: int
-    number: int
+    epsilon: Annotated[
+        str, typer.Option("--epsilon", metavar="E", help="Of a person, for all stages together.")
+    ]
+    delta: Annotated[str, typer.Option("--delta", metavar="D", help="Beside epsilon.")] = "1e-6"
+    kinds: Annotated[
+        str,
+        typer.Option(
+            "--kinds", metavar="LIST", help="together (lists), stars (ratings), or together,stars."
+        ),
+    ] = "together"
+    together: Annotated[
+        int, typer.Option("--together-items", metavar="N", help="Of the scope, for together.")
+    ] = 300
+    least: Annotated[
+        int, typer.Option("--least", metavar="N", help="Fewer contributions end a stage.")
+    ] = 100
+    most: Annotated[
+        int | None,
+        typer.Option("--most", metavar="N", help="Contributions that a stage holds at least."),
+    ] = None
+    deadline: Annotated[
+        int, typer.Option("--deadline", metavar="CUTS", help="Cuts for which a stage is open.")
+    ] = 18_000
+    number: Annotated[
+        int, typer.Option("--number", metavar="N", help="Above that of every earlier campaign.")
+    ] = 1
 
 
 def plan(
     cluster: Cluster,
-    epsilon: Annotated[
-        str, typer.Option("--epsilon", metavar="E", help="Of a person, for all stages together.")
-    ],
+    terms: Terms,
     scope: Annotated[
         Path | None,
         typer.Option(
@@ -62,29 +80,6 @@ def plan(
             help="Public half of a party; twice, a and b, for two (env MURMUREC_CAMPAIGN_KEYS).",
         ),
     ] = None,
-    delta: Annotated[str, typer.Option("--delta", metavar="D", help="Beside epsilon.")] = "1e-6",
-    kinds: Annotated[
-        str,
-        typer.Option(
-            "--kinds", metavar="LIST", help="together (lists), stars (ratings), or together,stars."
-        ),
-    ] = "together",
-    together: Annotated[
-        int, typer.Option("--together-items", metavar="N", help="Of the scope, for together.")
-    ] = 300,
-    least: Annotated[
-        int, typer.Option("--least", metavar="N", help="Fewer contributions end a stage.")
-    ] = 100,
-    most: Annotated[
-        int | None,
-        typer.Option("--most", metavar="N", help="Contributions that a stage holds at least."),
-    ] = None,
-    deadline: Annotated[
-        int, typer.Option("--deadline", metavar="CUTS", help="Cuts for which a stage is open.")
-    ] = 18_000,
-    number: Annotated[
-        int, typer.Option("--number", metavar="N", help="Above that of every earlier campaign.")
-    ] = 1,
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="FILE", help="Where the plan goes.")
     ] = Path("plan.json"),
@@ -99,7 +94,6 @@ def plan(
     Example: murmurec rounds plan --epsilon 1 --scope items.txt --keys a.pub --keys b.pub
     """
     settings = cluster.settings()
-    terms = _Terms(epsilon, delta, kinds, together, least, most, deadline, number)
     _check_order(keys)
     public = campaign_keys(settings, keys)
     _check_mode(settings, public)
@@ -112,7 +106,7 @@ def plan(
 
 
 def planned(
-    terms: _Terms, items: Sequence[Item], keys: tuple[str, ...], features: Features | None = None
+    terms: Terms, items: Sequence[Item], keys: tuple[str, ...], features: Features | None = None
 ) -> Campaign:
     """Return the campaign, which every part of this release follows; UsageError for terms out of
     range or that do not fit together."""

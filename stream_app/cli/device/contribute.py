@@ -13,6 +13,7 @@ from stream_app.cli.campaign_settings import campaign_keys, campaign_scope
 from stream_app.cli.device.mechanism_options import (
     JournalOption,
     TrustClockOption,
+    UserOption,
     journal_path,
     positive_fraction,
 )
@@ -32,9 +33,7 @@ if TYPE_CHECKING:
 
 def contribute(
     cluster: Cluster,
-    user: Annotated[
-        str, typer.Option("--user", metavar="ID", help="The user's own id; never sent.")
-    ],
+    user: UserOption,
     keys: Annotated[
         list[Path] | None,
         typer.Option(

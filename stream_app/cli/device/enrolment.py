@@ -13,6 +13,8 @@ from stream_app.cli.device.mechanism_options import (
     JournalOption,
     TestOption,
     TrustClockOption,
+    UserOption,
+    WindowOption,
     journal_path,
     person_budget,
 )
@@ -33,10 +35,6 @@ app.command("run")(run)
 app.command("status")(status)
 app.command("contribute")(contribute)
 
-UserOption = Annotated[
-    str, typer.Option("--user", metavar="ID", help="The user's own id; never sent.")
-]
-
 
 @app.command()
 def enrol(
@@ -49,12 +47,7 @@ def enrol(
         str | None,
         typer.Option("--delta", metavar="D", help="Its delta: 0 to 1/1000 (default 1e-6)."),
     ] = None,
-    window: Annotated[
-        int | None,
-        typer.Option(
-            "--window", metavar="DAYS", min=0, help="In any so many days (default 365; 0: in all)."
-        ),
-    ] = None,
+    window: WindowOption = None,
     plan: Annotated[
         str,
         typer.Option(

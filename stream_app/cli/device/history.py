@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.device.mechanism_options import JournalOption, journal_path
+from stream_app.cli.device.mechanism_options import JournalOption, journal_path, pseudonym_in
 from stream_app.cli.options import ConfigOption, JsonOption, settings_from
 from stream_app.cli.output import plural, print_json, printable, say
-from stream_app.errors import UsageError, UserError
+from stream_app.errors import UsageError
 
 if TYPE_CHECKING:
     from producers.ranking import CleanHistory
@@ -51,16 +51,8 @@ def _history(
     user: str | None, journal: Path | None, config: Path | None
 ) -> tuple[CleanHistory, bytes | None]:
     """Return the file of kept ratings, and the pseudonym of a user in it."""
-    from producers.identities import Identities
-    from producers.journal import read_key
     from producers.ranking import CleanHistory
 
     settings = settings_from(config)
     path = journal_path(settings, journal)
-    if user is None:
-        return CleanHistory(path), None
-    try:
-        named = Identities(read_key(path), signed=settings.signed)
-        return CleanHistory(path), named.pseudonym(user)
-    except ValueError as error:
-        raise UserError(str(error)) from None
+    return CleanHistory(path), None if user is None else pseudonym_in(path, user, settings)

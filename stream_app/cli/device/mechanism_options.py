@@ -144,6 +144,15 @@ HistoryOption = Annotated[
         show_envvar=False,
     ),
 ]
+UserOption = Annotated[
+    str, typer.Option("--user", metavar="ID", help="The user's own id; never sent.")
+]
+WindowOption = Annotated[
+    int | None,
+    typer.Option(
+        "--window", metavar="DAYS", min=0, help="In any so many days (default 365; 0: in all)."
+    ),
+]
 RotateEveryOption = Annotated[
     int,
     typer.Option("--rotate-every", metavar="N", help="Report each item once every N epochs."),
@@ -312,6 +321,17 @@ def share_from(text: str) -> Fraction:
     if share >= 1:
         raise UsageError(f"--rounds-share {text[:40]}: give a part of the budget below 1, as 1/2")
     return share
+
+
+def pseudonym_in(path: Path, user: str, settings: Settings) -> bytes:
+    """Return the pseudonym of a user by the key of a journal."""
+    from producers.identities import Identities
+    from producers.journal import read_key
+
+    try:
+        return Identities(read_key(path), signed=settings.signed).pseudonym(user)
+    except ValueError as error:
+        raise UserError(str(error)) from None
 
 
 def journal_path(settings: Settings, given: Path | None) -> Path:

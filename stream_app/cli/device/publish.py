@@ -21,6 +21,7 @@ from stream_app.cli.device.mechanism_options import (
     RepublishOption,
     ScaleOption,
     TrustClockOption,
+    UserOption,
     allowed,
     is_epoch_emission,
     journal_path,
@@ -66,9 +67,7 @@ class PublishOptions:
 
 def publish(
     cluster: Cluster,
-    user: Annotated[
-        str, typer.Option("--user", metavar="ID", help="The user's own id; never sent.")
-    ],
+    user: UserOption,
     item: Annotated[str, typer.Option("--item", metavar="ID", help="The rated item; public.")],
     rating: Annotated[
         str, typer.Option("--rating", metavar="R", help="The rating; - reads standard input.")

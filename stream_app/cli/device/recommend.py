@@ -14,11 +14,12 @@ from stream_app.cli.device.mechanism_options import (
     JournalOption,
     ScaleOption,
     journal_path,
+    pseudonym_in,
     scale_from,
 )
 from stream_app.cli.options import Cluster, For, JsonOption, connection_from
 from stream_app.cli.output import VISITS, described, notice, plural, print_json, printable, say
-from stream_app.errors import UsageError, UserError
+from stream_app.errors import UsageError
 
 if TYPE_CHECKING:
     from producers.ranking import (
@@ -48,26 +49,60 @@ class ListOptions:
     newer table, which table is taken, the domain that the items are of, and the visit that it is
     for, None by the device's clock."""
 
-    k: int
-    because: bool
-    offline: bool
-    by: By | None
-    to: str | None
-    for_: For | None
+    k: Annotated[int, typer.Option("-k", metavar="N", help="Number of items, 1 to 100.")] = 10
+    because: Annotated[
+        bool, typer.Option("--because", help="Name the rated items behind each recommendation.")
+    ] = False
+    by: Annotated[
+        By | None,
+        typer.Option(
+            help="Rank by noisy sums over people, or by reports; default: by privacy_mode."
+        ),
+    ] = None
+    to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DOMAIN",
+            help="Items of this domain, from ratings in others, by noised similarities.",
+        ),
+    ] = None
+    for_: Annotated[
+        For | None,
+        typer.Option(
+            "--for",
+            help="What is liked at the next visit, or now, in this one; default: now for half an "
+            "hour after a kept rating.",
+        ),
+    ] = None
+    offline: Annotated[bool, typer.Option("--offline", help="Use the cached table as it is.")] = (
+        False
+    )
+
+    def check(self) -> None:
+        """Refuse values out of range, and options that contradict."""
+        if not 1 <= self.k <= _MOST:
+            raise UsageError(f"-k {self.k}: give 1 to {_MOST}")
+        if self.to is not None and self.by is not None:
+            raise UsageError(
+                f"--to {printable(self.to[:40])} --by {self.by.value}: --to has its own table; "
+                "leave out --by"
+            )
+        if self.to is not None and self.for_ is For.now:
+            raise UsageError(
+                f"--to {printable(self.to[:40])} --for now: a list across domains is for the next "
+                "visit; leave out --for"
+            )
 
 
 def recommend(
     cluster: Cluster,
+    options: ListOptions,
     user: Annotated[
         str | None,
         typer.Option(metavar="ID", help="The user's own id, whose kept ratings count."),
     ] = None,
     local: Annotated[
         bool, typer.Option("--local", help="Rank on this device, without a query.")
-    ] = False,
-    k: Annotated[int, typer.Option("-k", metavar="N", help="Number of items, 1 to 100.")] = 10,
-    because: Annotated[
-        bool, typer.Option("--because", help="Name the rated items behind each recommendation.")
     ] = False,
     rated: Annotated[
         Path | None,
@@ -78,30 +113,6 @@ def recommend(
         ),
     ] = None,
     scale: ScaleOption = None,
-    by: Annotated[
-        By | None,
-        typer.Option(
-            help="Rank by noisy sums over people, or by reports; default: by privacy_mode."
-        ),
-    ] = None,
-    to: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DOMAIN",
-            help="Items of this domain, from ratings in others, by noised similarities.",
-        ),
-    ] = None,
-    for_: Annotated[
-        For | None,
-        typer.Option(
-            "--for",
-            help="What is liked at the next visit, or now, in this one; default: now for half an "
-            "hour after a kept rating.",
-        ),
-    ] = None,
-    offline: Annotated[
-        bool, typer.Option("--offline", help="Use the cached table as it is.")
-    ] = False,
     journal: JournalOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -115,22 +126,12 @@ def recommend(
         raise UsageError(
             "give --local to rank on this device; the server's list is what murmurec ask asks for"
         )
-    if not 1 <= k <= _MOST:
-        raise UsageError(f"-k {k}: give 1 to {_MOST}")
     if user is None and rated is None:
         raise UsageError("give --user ID, --rated FILE or both")
-    if to is not None and by is not None:
-        raise UsageError(
-            f"--to {printable(to[:40])} --by {by.value}: --to has its own table; leave out --by"
-        )
-    if to is not None and for_ is For.now:
-        raise UsageError(
-            f"--to {printable(to[:40])} --for now: a list across domains is for the next visit; "
-            "leave out --for"
-        )
+    options.check()
     settings = cluster.settings()
     history = _history(settings, user, rated, journal, scale)
-    recommender, found = _ranked(settings, history, ListOptions(k, because, offline, by, to, for_))
+    recommender, found = _ranked(settings, history, options)
     if as_json:
         print_json(_as_json(recommender, found))
     else:
@@ -145,8 +146,6 @@ def _history(
     scale: tuple[float, float, float] | None,
 ) -> list[RatedItem]:
     """Return what the user has rated, oldest first: the lines of the file, then what was kept."""
-    from producers.identities import Identities
-    from producers.journal import read_key
     from producers.ranking import CleanHistory, rated_in
     from producers.scale import Scale
 
@@ -158,11 +157,7 @@ def _history(
         if not found:
             notice(f"device journal {path}: does not exist, so no rating of this user is known")
         return found
-    try:
-        device = Identities(read_key(path), signed=settings.signed).pseudonym(user)
-    except ValueError as error:
-        raise UserError(str(error)) from None
-    return found + CleanHistory(path).rated(device)
+    return found + CleanHistory(path).rated(pseudonym_in(path, user, settings))
 
 
 def _ranked(

@@ -7,7 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from stream_app.cli.device.mechanism_options import JournalOption, journal_path, positive_fraction
+from stream_app.cli.device.mechanism_options import (
+    JournalOption,
+    journal_path,
+    positive_fraction,
+    pseudonym_in,
+)
 from stream_app.cli.options import Cluster, For, JsonOption
 from stream_app.cli.output import print_json
 from stream_app.cli.reader.asking.answer import MOST, Asked, show
@@ -132,16 +137,10 @@ def _pseudonym(settings: Any, user: str | None, device: str | None, journal: Pat
 
 
 def _pseudonym_of(settings: Any, user: str, journal: Path | None) -> str:
-    from producers.identities import Identities
-    from producers.journal import read_key
-
     path = journal_path(settings, journal)
     if not path.exists():
         raise UserError(
             f"device journal {path}: does not exist; publish a rating first, "
             "or give --journal or --device"
         )
-    try:
-        return Identities(read_key(path), signed=settings.signed).pseudonym(user).hex()
-    except ValueError as error:
-        raise UserError(str(error)) from None
+    return pseudonym_in(path, user, settings).hex()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.options import JsonOption, WorkerSettings
+from stream_app.cli.options import JsonOption, WorkerSettings, YesOption, confirm
 from stream_app.cli.output import print_json, progress, say
-from stream_app.errors import UserError
 
 if TYPE_CHECKING:
     from stream_app.operations.session import Session
@@ -58,7 +56,7 @@ def forget(
     rebuild: Annotated[
         bool, typer.Option("--rebuild", help="Replay the log without the device's records.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Forget a device on every worker, now and at every replay. It cannot be undone.
@@ -75,11 +73,10 @@ def forget(
     settings = workers.settings()
     session = Session.from_settings(settings, display=progress)
     origin = forgetting.rebuildable_origin(session) if rebuild else None
-    text = None
     if not as_json:
         campaigns, lists = settings.privacy_mode != "local", settings.list_budget > 0
-        text = left_behind(rebuild, campaigns, lists, settings.co_ratings)
-    _confirm(pseudonym, yes, text)
+        say(left_behind(rebuild, campaigns, lists, settings.co_ratings))
+    confirm(yes, f"forgetting {pseudonym}", f"Forget {pseudonym}?")
     forgetting.forget(session, pseudonym, rebuild)
     forgetting.drop_profile(session, pseudonym)
     _show(session, origin, pseudonym, rebuild, as_json)
@@ -93,17 +90,6 @@ def left_behind(
     parts = [_REBUILD if rebuild else _PLAIN, _RECORDS, _PROFILE]
     parts += [_SUMS] * campaigns + [_LISTS] * private_lists + [_TABLES] * tables
     return "\n".join(parts)
-
-
-def _confirm(pseudonym: str, yes: bool, text: str | None) -> None:
-    if text is not None:
-        say(text)
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise UserError(f"forgetting {pseudonym} cannot be undone: add --yes to confirm")
-    if not typer.confirm(f"Forget {pseudonym}?"):
-        raise typer.Exit(1)
 
 
 def _show(

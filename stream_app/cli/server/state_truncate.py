@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.options import JsonOption, WorkerSettings
+from stream_app.cli.options import JsonOption, WorkerSettings, YesOption, confirm
 from stream_app.cli.output import plural, print_json, progress, say
-from stream_app.errors import UserError
 
 if TYPE_CHECKING:
     from stream_app.operations.truncate import Truncation
@@ -28,7 +26,7 @@ def truncate(
         int,
         typer.Option("--to-cut", min=0, metavar="N", help="The newest cut to keep."),
     ],
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Supersede all cuts after one, because the log lost its end. It cannot be undone.
@@ -45,7 +43,7 @@ def truncate(
     planned = truncating.plan(session, to_cut)
     if not as_json:
         _show(planned)
-    _confirm(to_cut, yes)
+    confirm(yes, f"truncating to cut {to_cut}", f"Truncate to cut {to_cut}?")
     truncating.truncate(session, planned)
     if as_json:
         entry = planned.entry
@@ -75,12 +73,3 @@ def _show(planned: Truncation) -> None:
         shown = ", ".join(map(str, planned.checkpoints))
         say(f"superseded checkpoints: of cut {shown}")
     say(_AFTER)
-
-
-def _confirm(to_cut: int, yes: bool) -> None:
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise UserError(f"truncating to cut {to_cut} cannot be undone: add --yes to confirm")
-    if not typer.confirm(f"Truncate to cut {to_cut}?"):
-        raise typer.Exit(1)

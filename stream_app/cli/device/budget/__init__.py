@@ -15,6 +15,7 @@ import typer
 from stream_app.cli.commands import Commands
 from stream_app.cli.device.mechanism_options import (
     JournalOption,
+    WindowOption,
     journal_path,
     person_budget,
     positive_fraction,
@@ -110,12 +111,7 @@ def plan(
     delta: Annotated[
         str | None, typer.Option("--delta", metavar="D", help="Its delta (default 1e-6).")
     ] = None,
-    window: Annotated[
-        int | None,
-        typer.Option(
-            "--window", metavar="DAYS", min=0, help="In any so many days (default 365; 0: in all)."
-        ),
-    ] = None,
+    window: WindowOption = None,
     horizon: Annotated[
         int | None,
         typer.Option("--horizon", metavar="DAYS", help="Days planned for (default: one window)."),
