@@ -12,11 +12,12 @@ would not move, so there it takes flips for e^-36 likely instead of impossible.
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from research.attacks.decoder import Chains, SlotRun, started
+from research.attacks.decoder import Decoder, Kernel, SlotRun
 from research.attacks.knowledge import Knowledge
 from research.kernels import bloom_chains
 from stream_app.privacy.profiles.blip import Blip
@@ -25,26 +26,17 @@ from stream_app.privacy.profiles.codebook import positions
 _WITHOUT_NOISE = 36.0
 
 
-class BloomDecoder:
+class BloomDecoder(Decoder):
     """The decoders of one BLIP mechanism; holds the bits of every item of the catalogue."""
 
     def __init__(self, mechanism: Blip, knowledge: Knowledge) -> None:
-        self.knowledge = knowledge
+        super().__init__(mechanism, knowledge)
         self._mechanism = mechanism
         self._places, self._starts = positions(
             knowledge.catalogue, mechanism.hashes, mechanism.length
         )
         p = float(mechanism.flip)
         self._g = _WITHOUT_NOISE if p == 0 else math.log1p(-p) - math.log(p)
-
-    def sizes(self, released: NDArray[np.uint8]) -> NDArray[np.float64]:
-        """Return the estimated sizes of released profiles (m, bytes), (m,)."""
-        return self.knowledge.sizes(self._mechanism, self._mechanism.coordinates(released))
-
-    def size_deviation(self, size: float) -> float:
-        """Return the standard deviation of the noise in a size; 0 where there is no estimate."""
-        variance = self._mechanism.size_variance(size)
-        return math.sqrt(variance) if math.isfinite(variance) else 0.0
 
     def single(self, released: NDArray[np.uint8], size: float) -> NDArray[np.float64]:
         """Return s_j of every item, (n,)."""
@@ -59,46 +51,17 @@ class BloomDecoder:
         found[zeros > 0] += zeros[zeros > 0] * missing
         return np.asarray(found, np.float64)
 
-    def bits(
-        self,
-        released: NDArray[np.uint8],
-        odds: NDArray[np.float64],
-        chains: Chains,
-        random: np.random.Generator,
-    ) -> NDArray[np.float64]:
-        """Return P(j in P | released) of every item by the chain over bits, (n,)."""
-        inside = np.zeros(len(odds), np.uint8)
-        covers = np.zeros(self._mechanism.length, np.int32)
-        totals = np.zeros((2, len(odds)))
-        for kept, sweeps in enumerate((chains.burn_sweeps, chains.sweeps)):
-            bloom_chains.sweep(
-                *(self._places, self._starts, self._signs(released), self._g, odds),
-                *(covers, inside, random.random((sweeps, len(odds))), totals[kept]),
-            )
-        return np.asarray(totals[1] / chains.sweeps, np.float64)
+    def _sweep(self, released: NDArray[np.uint8], odds: NDArray[np.float64]) -> Kernel:
+        covers, signs = np.zeros(self._mechanism.length, np.int32), self._signs(released)
+        return partial(bloom_chains.sweep, self._places, self._starts, signs, self._g, odds, covers)
 
-    def slots(
-        self,
-        released: NDArray[np.uint8],
-        run: SlotRun,
-        chains: Chains,
-        random: np.random.Generator,
-    ) -> NDArray[np.float64]:
-        """Return P(j in P | released) of the pool's items by the chain over slots, (pool,)."""
+    def _step(self, released: NDArray[np.uint8], run: SlotRun, inside: NDArray[np.uint8]) -> Kernel:
         mechanism, items = self._mechanism, self.knowledge.catalogue[run.pool]
         places, starts = positions(items, mechanism.hashes, mechanism.length)
-        slots, inside = started(run, random), np.zeros(len(items), np.uint8)
-        inside[slots[slots >= 0]] = 1
         covers = np.zeros(mechanism.length, np.int32)
         np.add.at(covers, places[np.repeat(inside, np.diff(starts)) == 1], 1)
-        totals = np.zeros((2, len(items)), np.int64)
-        for kept, steps in enumerate((chains.burn_steps, chains.steps)):
-            bloom_chains.step(
-                *(places, starts, self._signs(released), self._g, run.odds, covers, inside),
-                *(slots, run.corrected, random.random((steps, 2)), np.zeros(len(items) + 1)),
-                totals[kept],
-            )
-        return np.asarray(totals[1] / chains.steps, np.float64)
+        signs = self._signs(released)
+        return partial(bloom_chains.step, places, starts, signs, self._g, run.odds, covers)
 
     def _signs(self, released: NDArray[np.uint8]) -> NDArray[np.int8]:
         bits = self._mechanism.bits(released[None])[0].astype(np.int8)

@@ -9,13 +9,18 @@ A chain's randomness is a seeded generator: an attack costs no privacy and is to
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from research.attacks.knowledge import Knowledge
+from stream_app.privacy.profiles.mechanism import ProfileMechanism
+
+Kernel = Callable[..., None]
 
 
 @dataclass(frozen=True)
@@ -43,19 +48,26 @@ class SlotRun:
     corrected: bool
 
 
-class Decoder(Protocol):
-    """The decoders of one mechanism against an attacker's knowledge; `released` is (bytes,)."""
+class Decoder(ABC):
+    """The decoders of one mechanism against an attacker's knowledge; `released` is (bytes,).
 
-    @property
-    def knowledge(self) -> Knowledge:
-        """What the attacker knows beforehand."""
+    A subclass scores single items and names the kernels of its chains, with what they read.
+    """
+
+    def __init__(self, mechanism: ProfileMechanism, knowledge: Knowledge) -> None:
+        self.knowledge = knowledge  # what the attacker knows beforehand
+        self._released_by = mechanism
 
     def sizes(self, released: NDArray[np.uint8]) -> NDArray[np.float64]:
         """Return the estimated sizes of released profiles (m, bytes), (m,)."""
+        return self.knowledge.sizes(self._released_by, self._released_by.coordinates(released))
 
     def size_deviation(self, size: float) -> float:
         """Return the standard deviation of the noise in a size; 0 where there is no estimate."""
+        variance = self._released_by.size_variance(size)
+        return math.sqrt(variance) if math.isfinite(variance) else 0.0
 
+    @abstractmethod
     def single(self, released: NDArray[np.uint8], size: float) -> NDArray[np.float64]:
         """Return the score of every item, (n,); -inf for one that cannot be in the profile."""
 
@@ -67,6 +79,11 @@ class Decoder(Protocol):
         random: np.random.Generator,
     ) -> NDArray[np.float64]:
         """Return P(j in P | released) of every item by the chain over bits, (n,)."""
+        sweep, inside = self._sweep(released, odds), np.zeros(len(odds), np.uint8)
+        totals = np.zeros((2, len(odds)))
+        for kept, sweeps in enumerate((chains.burn_sweeps, chains.sweeps)):
+            sweep(inside, random.random((sweeps, len(odds))), totals[kept])
+        return np.asarray(totals[1] / chains.sweeps, np.float64)
 
     def slots(
         self,
@@ -76,6 +93,22 @@ class Decoder(Protocol):
         random: np.random.Generator,
     ) -> NDArray[np.float64]:
         """Return P(j in P | released) of the pool's items by the chain over slots, (pool,)."""
+        slots, inside = started(run, random), np.zeros(len(run.pool), np.uint8)
+        inside[slots[slots >= 0]] = 1
+        step = self._step(released, run, inside)
+        totals = np.zeros((2, len(run.pool)), np.int64)
+        for kept, steps in enumerate((chains.burn_steps, chains.steps)):
+            uniforms, weights = random.random((steps, 2)), np.zeros(len(run.pool) + 1)
+            step(inside, slots, run.corrected, uniforms, weights, totals[kept])
+        return np.asarray(totals[1] / chains.steps, np.float64)
+
+    @abstractmethod
+    def _sweep(self, released: NDArray[np.uint8], odds: NDArray[np.float64]) -> Kernel:
+        """Return the kernel of the chain over bits, bound to what it reads, from an empty set."""
+
+    @abstractmethod
+    def _step(self, released: NDArray[np.uint8], run: SlotRun, inside: NDArray[np.uint8]) -> Kernel:
+        """Return the kernel of the chain over slots, bound to what it reads, from `inside`."""
 
 
 def started(run: SlotRun, random: np.random.Generator) -> NDArray[np.int64]:

@@ -13,11 +13,12 @@ explain the sum exactly they would not move.
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from research.attacks.decoder import Chains, SlotRun, started
+from research.attacks.decoder import Decoder, Kernel, SlotRun
 from research.attacks.knowledge import Knowledge
 from research.kernels import projection_chains
 from stream_app.privacy.profiles.codebook import signs
@@ -27,7 +28,7 @@ MOST_ITEMS = 8192  # whose products are held: 256 MiB
 _WITHOUT_NOISE = 0.25
 
 
-class ProjectionDecoder:
+class ProjectionDecoder(Decoder):
     """The decoders of one JLT mechanism; holds the products of every two items of the catalogue.
 
     ValueError for a catalogue of more than 8192 items.
@@ -40,20 +41,12 @@ class ProjectionDecoder:
                 f"{mechanism.family} holds the products of every two of at most {MOST_ITEMS}; "
                 "attack a blip, or take fewer items"
             )
-        self.knowledge = knowledge
+        super().__init__(mechanism, knowledge)
         self._mechanism = mechanism
         # Products of signs are whole numbers below 2^24, so float32 holds them exactly.
         self._codewords = signs(knowledge.catalogue, mechanism.length).astype(np.float32)
         self._gram = np.rint(self._codewords @ self._codewords.T).astype(np.int32)
         self._variance = max(float(mechanism.variance), _WITHOUT_NOISE)
-
-    def sizes(self, released: NDArray[np.uint8]) -> NDArray[np.float64]:
-        """Return the estimated sizes of released profiles (m, bytes), (m,)."""
-        return self.knowledge.sizes(self._mechanism, self._mechanism.coordinates(released))
-
-    def size_deviation(self, size: float) -> float:
-        """Return the standard deviation of the noise in a size."""
-        return math.sqrt(self._mechanism.size_variance(size))
 
     def single(self, released: NDArray[np.uint8], size: float) -> NDArray[np.float64]:
         """Return s_j of every item, (n,)."""
@@ -65,42 +58,14 @@ class ProjectionDecoder:
         spread = length / 2 * math.log(without / with_it)
         return np.asarray(square / (2 * without) - left / (2 * with_it) + spread, np.float64)
 
-    def bits(
-        self,
-        released: NDArray[np.uint8],
-        odds: NDArray[np.float64],
-        chains: Chains,
-        random: np.random.Generator,
-    ) -> NDArray[np.float64]:
-        """Return P(j in P | released) of every item by the chain over bits, (n,)."""
-        along, inside = self._along(released), np.zeros(len(odds), np.uint8)
-        totals = np.zeros((2, len(odds)))
-        for kept, sweeps in enumerate((chains.burn_sweeps, chains.sweeps)):
-            uniforms = random.random((sweeps, len(odds)))
-            projection_chains.sweep(
-                self._gram, self._variance, odds, along, inside, uniforms, totals[kept]
-            )
-        return np.asarray(totals[1] / chains.sweeps, np.float64)
+    def _sweep(self, released: NDArray[np.uint8], odds: NDArray[np.float64]) -> Kernel:
+        along = self._along(released)
+        return partial(projection_chains.sweep, self._gram, self._variance, odds, along)
 
-    def slots(
-        self,
-        released: NDArray[np.uint8],
-        run: SlotRun,
-        chains: Chains,
-        random: np.random.Generator,
-    ) -> NDArray[np.float64]:
-        """Return P(j in P | released) of the pool's items by the chain over slots, (pool,)."""
+    def _step(self, released: NDArray[np.uint8], run: SlotRun, inside: NDArray[np.uint8]) -> Kernel:
         gram = np.ascontiguousarray(self._gram[np.ix_(run.pool, run.pool)])
-        slots, inside = started(run, random), np.zeros(len(run.pool), np.uint8)
-        inside[slots[slots >= 0]] = 1
         along = self._along(released)[run.pool] - gram[inside == 1].sum(axis=0)
-        totals = np.zeros((2, len(run.pool)), np.int64)
-        for kept, steps in enumerate((chains.burn_steps, chains.steps)):
-            projection_chains.step(
-                *(gram, self._variance, run.odds, along, inside, slots, run.corrected),
-                *(random.random((steps, 2)), np.zeros(len(run.pool) + 1), totals[kept]),
-            )
-        return np.asarray(totals[1] / chains.steps, np.float64)
+        return partial(projection_chains.step, gram, self._variance, run.odds, along)
 
     def _along(self, released: NDArray[np.uint8]) -> NDArray[np.float64]:
         """Return <y, x_j> of every item, whole numbers (n,)."""
