@@ -14,7 +14,7 @@ from before the first hole are taken for new ones when they are sent once more.
 **A number that is used again.** A device whose journal was restored from an older copy gives
 numbers that it has used before to other events. They are duplicates, so they change nothing, and
 the device loses them; but its budget does not count what it has sent, which no other check sees. So
-the digest of the contents of each run's newest event is kept (`kernels/stream/event_contents.py`),
+the digest of the contents of each run's newest event is kept (`kernels/stream/event_columns.py`),
 and an event of that number with other contents is counted (`reused`). Only the newest number is
 compared: a device that stops before it reaches its former number is not seen. Where events are not
 signed, every writer can cause it in a device's name.

@@ -36,10 +36,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.kernels.kernel_time import timed
-from stream_app.kernels.sketches.item_counts import count_items
-from stream_app.kernels.stream.event_contents import digest_events
-from stream_app.kernels.stream.holdout import held_out
-from stream_app.kernels.stream.ledger_chain import extend_chain
+from stream_app.kernels.stream.event_columns import (
+    count_items,
+    digest_events,
+    extend_chain,
+    held_out,
+)
 from stream_app.log.ledger import APPLIED, DUPLICATE, JUMPED, Ledger
 from stream_app.models.cooccurrence.co_rating_snapshot import CoRatingSnapshot
 from stream_app.models.cooccurrence.pair_snapshot import PairSnapshot

@@ -10,8 +10,8 @@ import numpy as np
 from numba import njit
 
 from stream_app.models.retrieval import ExactIndex, Index, QoLSHIndex, recall
+from stream_app.models.retrieval.base import Ranker
 from stream_app.models.retrieval.qolsh_codes import Encoder
-from stream_app.models.retrieval.top_k import Ranker
 from tests.benchmarks.figure import Figure
 from tests.benchmarks.statistics import best_seconds
 from tests.fixtures.movielens import load, skipped

@@ -41,8 +41,7 @@ from stream_app.kernels.machine.short_lanes import (
     store,
 )
 from stream_app.kernels.machine.wide_integers import popcount
-from stream_app.kernels.retrieval.selection import shortened
-from stream_app.kernels.retrieval.top_k import ordered, partition, tie
+from stream_app.kernels.retrieval.top_k import ordered, partition, shortened, tie
 
 GROUP = 32
 COARSE, FINE = 8, 8

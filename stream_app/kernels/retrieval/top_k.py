@@ -16,6 +16,7 @@ from numba import njit
 _SAMPLE = 1024
 _LANES = 8
 _LOWEST = np.int32(-(2**31))
+_BINS = 512  # of keys that are counted
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -125,3 +126,27 @@ def top_k(scores, bits, names, count, salt, places, keys, reached):
     if count < found:
         partition(keys, places, found, count)
     return count
+
+
+@njit(cache=True, nogil=True)
+def shortened(keys, rows, size, wanted):
+    """Move the rows with the highest keys to the front, in their order: at least `wanted` of
+    `size`, and what else is in the last of equal intervals; return how many."""
+    low, high = keys[0], keys[0]
+    for i in range(size):
+        low, high = min(low, keys[i]), max(high, keys[i])
+    shift, span = np.uint64(0), high - low
+    while span >> shift >= np.uint64(_BINS):
+        shift += np.uint64(1)
+    counts = np.zeros(_BINS, np.int64)
+    for i in range(size):
+        counts[np.int64((keys[i] - low) >> shift)] += 1
+    last, reached = _BINS, 0
+    while reached < wanted:
+        last -= 1
+        reached += counts[last]
+    least, kept = low + (np.uint64(last) << shift), 0
+    for i in range(size):
+        rows[kept] = rows[i]
+        kept += np.int64(keys[i] >= least)
+    return kept

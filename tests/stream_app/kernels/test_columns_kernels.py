@@ -8,9 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_app.kernels.factorization import error_scores as scoring
-from stream_app.kernels.sketches.item_counts import count_items
-from stream_app.kernels.stream import holdout
-from stream_app.kernels.stream import ledger_chain as ledger
+from stream_app.kernels.stream.event_columns import count_items, extend_chain, held_out
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 
@@ -37,7 +35,7 @@ def test_the_hold_out_is_a_threshold_on_a_hash(keys: list[int], salt: int, thres
     users = np.array(keys, np.uint64)
     items = users[::-1].copy()
     out = np.empty(len(keys), np.bool_)
-    holdout.held_out(users, items, np.uint64(salt), np.uint64(threshold), out)
+    held_out(users, items, np.uint64(salt), np.uint64(threshold), out)
     golden = 0x9E3779B97F4A7C15
     hashes = [
         mix(mix((mix(u) + i + salt * golden) & MASK))
@@ -57,8 +55,8 @@ def test_the_ledgers_numbers_are_their_definition(
 ) -> None:
     offsets = np.array([o for o, _ in records], np.int64)
     outcomes = np.array([k for _, k in records], np.uint8)
-    total, first = ledger.extend_chain(offsets[:cut], outcomes[:cut], partition, np.uint64(chain))
-    more, last = ledger.extend_chain(offsets[cut:], outcomes[cut:], partition, np.uint64(first))
+    total, first = extend_chain(offsets[:cut], outcomes[:cut], partition, np.uint64(chain))
+    more, last = extend_chain(offsets[cut:], outcomes[cut:], partition, np.uint64(first))
     for offset, outcome in records:
         chain = mix((chain + mix(offset) + 16 * partition + outcome) & MASK)
     assert int(last) == chain

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_app.kernels.retrieval import pca_scan as scan
-from stream_app.kernels.retrieval.selection import shortened
+from stream_app.kernels.retrieval.top_k import shortened
 from stream_app.models.retrieval import PCAIndex
 
 LOWEST = -(2**15)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from stream_app.kernels.stream.event_contents import digest_events
+from stream_app.kernels.stream.event_columns import digest_events
 from stream_app.state.replica import Replica
 from stream_app.state.spec import StateSpec
 from stream_app.wire import Event, decode_many
