@@ -29,6 +29,8 @@ from llvmlite import ir
 from numba import config, types
 from numba.extending import intrinsic, models, register_model
 
+from stream_app.kernels.machine.simd import address, loading, of_two, storing
+
 LANES = 16
 _FLOATS = ir.VectorType(ir.FloatType(), LANES)
 _INTEGERS = ir.VectorType(ir.IntType(32), LANES)
@@ -69,37 +71,6 @@ def _is(*given):
     return all(isinstance(each, kind) for each, kind in given)
 
 
-def _address(context, builder, array_type, array, offset):
-    data = context.make_array(array_type)(context, builder, array).data
-    return builder.bitcast(builder.gep(data, [offset]), _FLOATS.as_pointer())
-
-
-@intrinsic
-def _load(typingctx, array, offset):
-    if array.dtype != types.float32:
-        return None
-
-    def codegen(context, builder, signature, args):
-        loaded = builder.load(_address(context, builder, signature.args[0], args[0], args[1]))
-        loaded.align = 4
-        return loaded
-
-    return _floats(array, types.intp), codegen
-
-
-@intrinsic
-def _store(typingctx, array, offset, v):
-    if array.dtype != types.float32 or not _is((v, Floats)):
-        return None
-
-    def codegen(context, builder, signature, args):
-        place = _address(context, builder, signature.args[0], args[0], args[1])
-        builder.store(args[2], place, align=4)
-        return context.get_dummy_value()
-
-    return types.void(array, types.intp, v), codegen
-
-
 @intrinsic
 def _spread(typingctx, x):
     def codegen(context, builder, signature, args):
@@ -108,20 +79,6 @@ def _spread(typingctx, x):
         return builder.shuffle_vector(first, first, ir.Constant(_INTEGERS, [0] * LANES))
 
     return _floats(types.float32), codegen
-
-
-def _of_two(operation):
-    @intrinsic
-    def typed(typingctx, v, w):
-        if not _is((v, Floats), (w, Floats)):
-            return None
-
-        def codegen(context, builder, signature, args):
-            return getattr(builder, operation)(args[0], args[1])
-
-        return _floats(v, w), codegen
-
-    return typed
 
 
 def _comparison(sign):
@@ -222,7 +179,7 @@ def _look_up(typingctx, array, offset, v):
 
     def codegen(context, builder, signature, args):
         # One permutation where the machine has one, sixteen reads where not.
-        place = _address(context, builder, signature.args[0], args[0], args[1])
+        place = address(context, builder, signature.args[0], args[0], args[1], _FLOATS)
         table = builder.load(place)
         table.align = 4
         chosen = builder.fptosi(args[2], _INTEGERS)
@@ -247,7 +204,9 @@ def _columns(typingctx, array, starts, first):
         for lane in range(LANES):
             number = builder.add(args[2], ir.Constant(args[2].type, lane))
             start = builder.load(builder.gep(table, [number]))
-            row = builder.load(_address(context, builder, signature.args[0], args[0], start))
+            row = builder.load(
+                address(context, builder, signature.args[0], args[0], start, _FLOATS)
+            )
             row.align = 4
             rows.append(row)
         # A transposition: halves, quarters, eighths and neighbours change places in turn.
@@ -301,9 +260,11 @@ if config.DISABLE_JIT:
     above, equal, both, choose, occurs = np.greater, np.equal, np.logical_and, np.where, np.any
     as_bits, columns = _as_bits_plain, _columns_plain
 else:
-    load, store, spread, look_up = _load, _store, _spread, _look_up
-    add, subtract, multiply = _of_two("fadd"), _of_two("fsub"), _of_two("fmul")
-    divide, highest = _of_two("fdiv"), _highest
+    load = loading(types.float32, _FLOATS, _floats)
+    store = storing(types.float32, _FLOATS, Floats)
+    add, subtract = of_two("fadd", Floats), of_two("fsub", Floats)
+    multiply, divide = of_two("fmul", Floats), of_two("fdiv", Floats)
+    spread, look_up, highest = _spread, _look_up, _highest
     above, equal = _comparison(">"), _comparison("==")
     magnitude, both, choose, occurs, as_bits = _magnitude, _both, _choose, _occurs, _as_bits
     columns = _columns

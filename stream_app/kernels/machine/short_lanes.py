@@ -20,6 +20,8 @@ from llvmlite import ir
 from numba import config, types
 from numba.extending import intrinsic, models, register_model
 
+from stream_app.kernels.machine.simd import loading, of_two, storing
+
 LANES = 32
 _SHORTS = ir.VectorType(ir.IntType(16), LANES)
 _BYTES = ir.VectorType(ir.IntType(8), LANES)
@@ -41,52 +43,6 @@ class _ShortsModel(models.PrimitiveModel):
         super().__init__(dmm, fe_type, _SHORTS)
 
 
-def _address(context, builder, array_type, array, offset, kind):
-    data = context.make_array(array_type)(context, builder, array).data
-    return builder.bitcast(builder.gep(data, [offset]), kind.as_pointer())
-
-
-@intrinsic
-def _load(typingctx, array, offset):
-    if array.dtype != types.int16:
-        return None
-
-    def codegen(context, builder, signature, args):
-        place = _address(context, builder, signature.args[0], args[0], args[1], _SHORTS)
-        loaded = builder.load(place)
-        loaded.align = 2
-        return loaded
-
-    return _shorts(array, types.intp), codegen
-
-
-@intrinsic
-def _load_bytes(typingctx, array, offset):
-    if array.dtype != types.int8:
-        return None
-
-    def codegen(context, builder, signature, args):
-        place = _address(context, builder, signature.args[0], args[0], args[1], _BYTES)
-        loaded = builder.load(place)
-        loaded.align = 1
-        return builder.sext(loaded, _SHORTS)
-
-    return _shorts(array, types.intp), codegen
-
-
-@intrinsic
-def _store(typingctx, array, offset, v):
-    if array.dtype != types.int16 or not isinstance(v, Shorts):
-        return None
-
-    def codegen(context, builder, signature, args):
-        place = _address(context, builder, signature.args[0], args[0], args[1], _SHORTS)
-        builder.store(args[2], place, align=2)
-        return context.get_dummy_value()
-
-    return types.void(array, types.intp, v), codegen
-
-
 @intrinsic
 def _spread(typingctx, x):
     def codegen(context, builder, signature, args):
@@ -96,20 +52,6 @@ def _spread(typingctx, x):
         return builder.shuffle_vector(first, first, places)
 
     return _shorts(types.int16), codegen
-
-
-def _of_two(operation):
-    @intrinsic
-    def typed(typingctx, v, w):
-        if not (isinstance(v, Shorts) and isinstance(w, Shorts)):
-            return None
-
-        def codegen(context, builder, signature, args):
-            return getattr(builder, operation)(args[0], args[1])
-
-        return _shorts(v, w), codegen
-
-    return typed
 
 
 @intrinsic
@@ -144,5 +86,7 @@ if config.DISABLE_JIT:
     load, load_bytes, store, spread = _load_plain, _load_plain, _store_plain, _spread_plain
     add, multiply, reaching = np.add, np.multiply, _reaching_plain
 else:
-    load, load_bytes, store, spread = _load, _load_bytes, _store, _spread
-    add, multiply, reaching = _of_two("add"), _of_two("mul"), _reaching
+    load = loading(types.int16, _SHORTS, _shorts)
+    load_bytes = loading(types.int8, _BYTES, _shorts, widened=_SHORTS)
+    store, spread = storing(types.int16, _SHORTS, Shorts), _spread
+    add, multiply, reaching = of_two("add", Shorts), of_two("mul", Shorts), _reaching

@@ -48,9 +48,66 @@ def _lanes(vector):
     return ir.VectorType(_FLOAT, vector.count)
 
 
-def _address(context, builder, array_type, array, offset, vector):
+def address(context, builder, array_type, array, offset, kind):
+    """Return the LLVM pointer to a vector of type `kind` in an array."""
     data = context.make_array(array_type)(context, builder, array).data
-    return builder.bitcast(builder.gep(data, [offset]), _lanes(vector).as_pointer())
+    return builder.bitcast(builder.gep(data, [offset]), kind.as_pointer())
+
+
+def loading(dtype, bits, vector, widened=None):
+    """Return the intrinsic f(array, offset) of a fixed number of consecutive elements.
+
+    bits: the LLVM type of these in memory; widened: that of the vector, where it is another.
+    """
+
+    @intrinsic
+    def typed(typingctx, array, offset):
+        if array.dtype != dtype:
+            return None
+
+        def codegen(context, builder, signature, args):
+            place = address(context, builder, signature.args[0], args[0], args[1], bits)
+            loaded = builder.load(place)
+            loaded.align = dtype.bitwidth // 8  # a row may begin at any element
+            return builder.sext(loaded, widened) if widened is not None else loaded
+
+        return vector(array, types.intp), codegen
+
+    return typed
+
+
+def storing(dtype, bits, kind):
+    """Return the intrinsic f(array, offset, vector) for vectors of class `kind`."""
+
+    @intrinsic
+    def typed(typingctx, array, offset, v):
+        if array.dtype != dtype or not isinstance(v, kind):
+            return None
+
+        def codegen(context, builder, signature, args):
+            place = address(context, builder, signature.args[0], args[0], args[1], bits)
+            builder.store(args[2], place, align=dtype.bitwidth // 8)
+            return context.get_dummy_value()
+
+        return types.void(array, types.intp, v), codegen
+
+    return typed
+
+
+def of_two(operation, kind):
+    """Return the intrinsic of an operation of LLVM on two vectors of class `kind`, lane by lane."""
+
+    @intrinsic
+    def typed(typingctx, v, w):
+        if not isinstance(v, kind) or v != w:
+            return None
+
+        def codegen(context, builder, signature, args):
+            return getattr(builder, operation)(args[0], args[1])
+
+        return v(v, w), codegen
+
+    return typed
 
 
 @intrinsic(prefer_literal=True)
@@ -60,7 +117,7 @@ def _load(typingctx, array, offset, n):
     vector = SimdVector(n.literal_value)
 
     def codegen(context, builder, signature, args):
-        place = _address(context, builder, signature.args[0], args[0], args[1], vector)
+        place = address(context, builder, signature.args[0], args[0], args[1], _lanes(vector))
         loaded = builder.load(place)
         loaded.align = 4  # a row may begin at any float
         return loaded
@@ -74,24 +131,11 @@ def _store(typingctx, array, offset, vector):
         return None
 
     def codegen(context, builder, signature, args):
-        place = _address(context, builder, signature.args[0], args[0], args[1], vector)
+        place = address(context, builder, signature.args[0], args[0], args[1], _lanes(vector))
         builder.store(args[2], place, align=4)
         return context.get_dummy_value()
 
     return types.void(array, types.intp, vector), codegen
-
-
-def _lanewise(operation):
-    def typed(typingctx, a, b):
-        if not isinstance(a, SimdVector) or a != b:
-            return None
-
-        def codegen(context, builder, signature, args):
-            return getattr(builder, operation)(args[0], args[1])
-
-        return a(a, b), codegen
-
-    return intrinsic(typed)
 
 
 def _shuffle(builder, a, b, places):
@@ -183,4 +227,4 @@ if config.DISABLE_JIT:
     add, multiply, scale = np.add, np.multiply, np.multiply
 else:
     load, store, flip, total, scale = _load, _store, _flip, _total, _scale
-    add, multiply = _lanewise("fadd"), _lanewise("fmul")
+    add, multiply = of_two("fadd", SimdVector), of_two("fmul", SimdVector)
