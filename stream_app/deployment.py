@@ -10,7 +10,13 @@ from stream_app.models.factorization.factory import LEARNERS
 from stream_app.privacy import registry
 from stream_app.privacy.profiles import registry as profiles
 from stream_app.privacy.profiles.mechanism import ProfileMechanism
-from stream_app.settings import LEARNER, LISTS_BY_CO_RATINGS, SERVED_MODELS, Settings
+from stream_app.settings import (
+    LEARNER,
+    LISTS_BY_CO_RATINGS,
+    SERVED_LEARNERS,
+    SERVED_MODELS,
+    Settings,
+)
 from stream_app.state.replica import Replica
 from stream_app.state.spec import StateSpec
 from stream_app.wire import Intake, Topics
@@ -112,7 +118,9 @@ def _learner(settings: Settings) -> str:
         served = ", ".join(SERVED_MODELS)
         other = "; this one is for evaluation alone" if settings.model in LEARNERS else ""
         raise ValueError(f"model {settings.model!r}: workers serve {served}{other}")
-    if settings.model != LEARNER and not settings.co_ratings:
+    if settings.model in SERVED_LEARNERS:
+        return settings.model
+    if not settings.co_ratings:
         raise ValueError(
             f"model = {settings.model}: its lists are made from co-ratings; set co_ratings = true"
         )

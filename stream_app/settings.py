@@ -48,7 +48,8 @@ MEMORY_SHARE = 0.9
 MASK = "********"
 LISTS_BY_CO_RATINGS = ("slope-one", "cosine")
 LEARNER = "hybrid"
-SERVED_MODELS = (LEARNER, *LISTS_BY_CO_RATINGS)
+SERVED_LEARNERS = (LEARNER, "sketch")
+SERVED_MODELS = (*SERVED_LEARNERS, *LISTS_BY_CO_RATINGS)
 """What a worker may serve: workers of each were killed on a broker (tests/chaos)."""
 _MIB = 1024 * 1024
 _LEAST_ITEMS = 65_536
@@ -488,6 +489,12 @@ class Tuning(_Group):
         description="items that can have a row, for lists and pairs; unset: one for each 64 bytes "
         "of sketch_bytes, at least 65,536",
     )
+    index: str = Field(
+        "auto",
+        pattern="^(auto|qolsh)$",
+        description="how candidates are found where no pairs are counted (head_items = 0): auto "
+        "(exact while that is faster, then pca) or qolsh",
+    )
     recall: float = Field(
         0.99,
         gt=0,
@@ -667,9 +674,7 @@ _DEVICE = tuple(
 _REMOVED = {
     "checkpoint_bytes": "checkpoints are written by replay_seconds, and by checkpoint_seconds "
     "where that is set; leave it out",
-    "index": "a worker searches exactly while that is faster, then by pca; other indexes are for "
-    "evaluation; leave it out",
-    "code_bits": "it was of the index qolsh, which is for evaluation; leave it out",
+    "code_bits": "codes of the index qolsh have 256 bits; leave it out",
 }
 _Layer = dict[str, tuple[str, Any]]
 _FLAGS = {

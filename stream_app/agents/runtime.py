@@ -300,6 +300,7 @@ def new_runtime(settings: Settings) -> Runtime:
     recommender = Recommender(
         replica,
         catalogue,
+        settings.index,
         listed_by=listed_by(settings),
         from_published=settings.similar_from == "published",
         recall=settings.recall,
@@ -321,5 +322,5 @@ def new_runtime(settings: Settings) -> Runtime:
     for mechanism in spec.mechanisms:
         metrics.epsilon_claimed(mechanism.id, str(mechanism.adjacency), mechanism.epsilon)
         metrics.report_information(mechanism.id, report_information_nats(mechanism))
-    runtime.status.kernels.start(spec)
+    runtime.status.kernels.start(spec, settings.index)
     return runtime

@@ -63,11 +63,11 @@ class KernelWarmUp:
         self._began = time.monotonic()
         self._result: Future[None] | None = None
 
-    def start(self, spec: StateSpec) -> None:
+    def start(self, spec: StateSpec, index: str) -> None:
         """Begin the warm-up."""
         pool = ThreadPoolExecutor(1, "murmurec-warm-up")
         self._began = time.monotonic()
-        self._result = pool.submit(self._run, spec)
+        self._result = pool.submit(self._run, spec, index)
         pool.shutdown(wait=False)
 
     def wait(self) -> None:
@@ -90,9 +90,9 @@ class KernelWarmUp:
             "(on the first start only; murmurec worker --warmup does it beforehand)"
         )
 
-    def _run(self, spec: StateSpec) -> None:
+    def _run(self, spec: StateSpec, index: str) -> None:
         with self._count:
-            warm_up(spec)
+            warm_up(spec, index)
         if self._count.kernels:
             seconds = round(time.monotonic() - self._began, 1)
             log.info("kernels.compiled", kernels=self._count.kernels, seconds=seconds)

@@ -83,7 +83,7 @@ ModelOption = Annotated[
     typer.Option(
         "--model",
         metavar="NAME",
-        help="hybrid, or lists by slope-one or cosine (env MURMUREC_MODEL).",
+        help="hybrid, sketch, or lists by slope-one or cosine (env MURMUREC_MODEL).",
     ),
 ]
 RecallOption = Annotated[

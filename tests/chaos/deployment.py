@@ -47,17 +47,19 @@ _HURRIED = {
 @dataclass(frozen=True)
 class Setup:
     """A deployment: how many workers, whether they keep their names, how eager compaction is, and
-    whether their state has co-ratings."""
+    whether their state has co-ratings; with an index other than auto it counts no pairs."""
 
     workers: int = 1
     static: bool = True
     hurried_compaction: bool = False
     co_ratings: bool = False
     model: str = "hybrid"
+    index: str = "auto"
 
     def __str__(self) -> str:
         how = "static" if self.static else "dynamic"
-        more = f", co-ratings, {self.model}" * self.co_ratings
+        more = ", co-ratings" * self.co_ratings
+        more += f", {self.model}" * (self.model != "hybrid")
         return f"{self.workers} {how} worker{'s' * (self.workers > 1)}{more}"
 
 
@@ -80,7 +82,10 @@ class Deployment:
             **SPEC,
             "MURMUREC_CO_RATINGS": str(setup.co_ratings),
             "MURMUREC_MODEL": setup.model,
+            "MURMUREC_TUNING_INDEX": setup.index,
         }
+        if setup.index != "auto":
+            self._spec["MURMUREC_TUNING_HEAD_ITEMS"] = "0"
         self._environment = environment(
             {**self._spec, **SPEED, "MURMUREC_DATA_DIR": str(folder / "data")}
         )

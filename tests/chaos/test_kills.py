@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.thorough]
         (Setup(2, hurried_compaction=True), 2),
         (Setup(1, static=False, co_ratings=True, model="cosine"), 2),
         (Setup(1, co_ratings=True, model="slope-one"), 2),
+        (Setup(1, model="sketch", index="qolsh"), 2),
     ],
     ids=str,
 )

@@ -9,14 +9,14 @@ import pytest
 from stream_app.deployment import listed_by, new_replica, spec_from_settings
 from stream_app.errors import UserError
 from stream_app.models.factorization.factory import LEARNERS
-from stream_app.settings import LISTS_BY_CO_RATINGS, SERVED_MODELS, Settings
+from stream_app.settings import LISTS_BY_CO_RATINGS, SERVED_LEARNERS, SERVED_MODELS, Settings
 from tests.fixtures.replicas import ALL
 from tests.fixtures.rounds import digests, play, records_of
 from tests.stream_app.models.example_learner import ItemMeans
 from tests.stream_app.models.learners import ForgettingItemMeans
 
 
-@pytest.mark.parametrize("model", {*LEARNERS, *LISTS_BY_CO_RATINGS})
+@pytest.mark.parametrize("model", (*LEARNERS, *LISTS_BY_CO_RATINGS))
 def test_a_worker_serves_the_models_of_kill_tests_and_refuses_the_others(model: str) -> None:
     from tests.chaos import test_kills
 
@@ -24,12 +24,13 @@ def test_a_worker_serves_the_models_of_kill_tests_and_refuses_the_others(model: 
     killed = {setup.model for setup, _ in table.args[1]}
     assert killed == set(SERVED_MODELS)
     if model in killed:
-        assert spec_from_settings(Settings(model=model, co_ratings=True)).model == "hybrid"
+        learner = model if model in SERVED_LEARNERS else "hybrid"
+        assert spec_from_settings(Settings(model=model, co_ratings=True)).model == learner
         return
     with pytest.raises(UserError) as refused:
         spec_from_settings(Settings(model=model))
     assert str(refused.value) == (
-        f"model {model!r}: workers serve hybrid, slope-one, cosine; this one is for evaluation "
+        f"model {model!r}: workers serve hybrid, sketch, slope-one, cosine; this one is for evaluation "
         "alone"
     )
 
@@ -39,7 +40,7 @@ def test_a_worker_serves_the_models_of_kill_tests_and_refuses_the_others(model: 
     [
         (
             {"model": "bloom"},
-            "model 'bloom': workers serve hybrid, slope-one, cosine",
+            "model 'bloom': workers serve hybrid, sketch, slope-one, cosine",
         ),
         (
             {"model": "cosine"},

@@ -163,7 +163,7 @@ def _compile(settings: Settings) -> None:
 
     began = time.monotonic()
     with CompilationCount() as count:
-        warm_up(spec_from_settings(settings))
+        warm_up(spec_from_settings(settings), settings.index)
     say(
         f"{plural(count.kernels, 'kernel')} compiled in {time.monotonic() - began:.1f} s; the "
         f"others were in the cache {os.environ['NUMBA_CACHE_DIR']}"
