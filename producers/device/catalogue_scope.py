@@ -11,9 +11,7 @@ is taken only where its digest is accepted by name.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import os
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +19,7 @@ from numpy.typing import NDArray
 from producers.device.pinned_scope import check_pin
 from producers.journal import Journal
 from stream_app.errors import Unwritable
+from stream_app.kafka import durable_file
 
 _NAME = "the server's catalogue"
 
@@ -58,16 +57,8 @@ class CatalogueScope:
         return new
 
     def _store(self, data: bytes) -> None:
-        made = self.path.with_name(f"{self.path.name}.new")
         try:
-            with contextlib.suppress(FileNotFoundError):
-                made.unlink()
-            handle = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            made.replace(self.path)
+            durable_file.replace(self.path, data)
         except OSError as error:
             raise Unwritable(f"{self.path}: cannot be written ({error.strerror})") from None
 

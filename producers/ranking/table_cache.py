@@ -8,8 +8,6 @@ absent. What it holds is public.
 
 from __future__ import annotations
 
-import os
-import secrets
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -17,6 +15,7 @@ from typing import Annotated
 
 import msgspec
 
+from stream_app.kafka import durable_file
 from stream_app.wire import VERSION, CatalogueEntry
 from stream_app.wire.limits import MAX_TABLE_BYTES
 
@@ -70,19 +69,10 @@ class TableCache:
     def write(self, cached: CachedTable) -> bool:
         """Replace the file; return whether it could be written, as a cache is never required."""
         body = _encoder.encode(cached)
-        new = self.path.with_name(f"{self.path.name}.{secrets.token_hex(4)}")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
+            durable_file.replace(self.path, _digest(body) + body, durable_file.SHARED)
         except OSError:
-            return False
-        try:
-            with new.open("xb") as file:
-                file.write(_digest(body) + body)
-                file.flush()
-                os.fsync(file.fileno())
-            new.replace(self.path)
-        except OSError:
-            new.unlink(missing_ok=True)
             return False
         return True
 

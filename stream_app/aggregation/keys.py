@@ -20,6 +20,7 @@ import msgspec
 from nacl import bindings
 
 from stream_app.errors import UserError
+from stream_app.kafka import durable_file
 from stream_app.wire.campaigns.plan import Campaign, PublicKey
 
 _PERSON = b"murmurec.noise.1"
@@ -90,9 +91,9 @@ def make(folder: Path, role: Role) -> PartyKeys:
     except OSError as error:
         raise UserError(f"{folder}: is no folder for keys ({error.strerror})") from None
     try:
-        _write_new(private, msgspec.json.encode(file) + b"\n", 0o600)
-        _write_new(public, keys.public.hex().encode() + b"\n", 0o644)
-        _sync_folder(folder)
+        durable_file.create(private, msgspec.json.encode(file) + b"\n")
+        durable_file.create(public, keys.public.hex().encode() + b"\n", 0o644)
+        durable_file.sync_folder(folder)
     except FileExistsError as error:
         raise _kept_already(error.filename, role) from None
     except OSError as error:
@@ -142,19 +143,3 @@ def _kept_already(path: Path | str, role: Role) -> UserError:
     return UserError(
         f"{path}: party {role} has keys already, and campaigns may need them; choose another folder"
     )
-
-
-def _write_new(path: Path, value: bytes, mode: int) -> None:
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    with os.fdopen(handle, "wb") as file:
-        file.write(value)
-        file.flush()
-        os.fsync(handle)
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

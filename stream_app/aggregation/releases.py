@@ -16,6 +16,7 @@ import re
 from pathlib import Path
 
 from stream_app.errors import UserError
+from stream_app.kafka.durable_file import sync_folder
 
 _LINE = re.compile(rb"([0-9a-f]{64}) ([0-9]{1,9}) ([0-9a-f]{64})")
 _LONGEST = 64 + 1 + 9 + 1 + 64
@@ -31,11 +32,7 @@ class ReleasesFile:
             self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._kept = self._read(path.read_bytes())
-            folder = os.open(path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            sync_folder(path.parent)
         except BlockingIOError:
             os.close(self._handle)
             raise UserError(f"{path}: another process is this party; end that first") from None

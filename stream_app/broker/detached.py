@@ -24,6 +24,7 @@ from stream_app.broker import Broker
 from stream_app.broker.jars import Notify, jars, java
 from stream_app.broker.local import STOP_SECONDS, is_free, launch_ready, to_stderr
 from stream_app.errors import UserError
+from stream_app.kafka import durable_file
 
 USUAL_PORT = 9092
 
@@ -133,9 +134,9 @@ def _write(home: Path, process: subprocess.Popen[bytes], broker: Broker) -> None
     state = _State(process.pid, started, broker.bootstrap, str(broker.log))
     # The broker outlives this process; a set returncode suppresses Popen's ResourceWarning.
     process.returncode = 0
-    partial = home / "state.json.partial"
-    partial.write_text(json.dumps(asdict(state)))
-    partial.replace(home / "state.json")
+    durable_file.replace(
+        home / "state.json", json.dumps(asdict(state)).encode(), durable_file.SHARED
+    )
 
 
 def _read(home: Path) -> _State | None:

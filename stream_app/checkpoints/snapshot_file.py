@@ -15,11 +15,9 @@ from __future__ import annotations
 import errno
 import io
 import os
-import secrets
 import stat
 import zipfile
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from math import prod
@@ -32,6 +30,7 @@ from numpy.typing import NDArray
 
 from stream_app import __version__
 from stream_app.errors import UserError
+from stream_app.kafka import durable_file
 from stream_app.state.digests import digest
 from stream_app.state.replica import Replica
 from stream_app.state.spec import StateSpec, differing, settings_digest
@@ -141,17 +140,9 @@ def write(path: Path, replica: Replica, about: Mapping[str, str] | None = None) 
         replica.model_digest(), replica.ledger_digest(),
     )  # fmt: skip
     meta = msgspec.structs.replace(meta, digest=meta.fingerprint, about=dict(about or {}))
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
-        with os.fdopen(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
-            _write(file, meta, model, replica.ledger.arrays())
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-        _sync_folder(path.parent)
+        durable_file.replace(path, lambda file: _write(file, meta, model, replica.ledger.arrays()))
     except OSError as error:
-        with suppress(OSError):
-            part.unlink()
         size = sum(array.nbytes for array in model.values())
         full = f"the disk is full, and {size:,} bytes are needed"
         reason = full if _full(error) else error.strerror
@@ -174,15 +165,6 @@ def _write(file: Any, meta: Meta, model: Mapping[str, Any], ledger: Mapping[str,
                 member = zipfile.ZipInfo(f"{prefix}{name}{_ARRAY}")
                 with archive.open(member, "w", force_zip64=True) as out:
                     np.lib.format.write_array(out, arrays[name], allow_pickle=False)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the new name durable: fsync the folder."""
-    number = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
 
 
 def read(path: Path, design: StateSpec | None = None) -> SnapshotFile:

@@ -69,7 +69,7 @@ def test_a_catalogue_does_not_take_the_place_of_a_pinned_file(tmp_path: Path) ->
 def test_a_list_that_cannot_be_stored_is_not_pinned(tmp_path: Path) -> None:
     with Journal.open(tmp_path / "j") as journal:
         scope = CatalogueScope(journal)
-        scope.path.with_name(f"{scope.path.name}.new").mkdir()
+        scope.path.mkdir()
         with pytest.raises(Unwritable, match=r"j\.catalogue: cannot be written"):
             scope.take(FIRST)
         assert not journal.scope

@@ -27,6 +27,7 @@ from collections.abc import Generator, Sequence
 from pathlib import Path
 
 from producers.daemon.sources.source import PIECE
+from stream_app.kafka import durable_file
 
 _READ = 1 << 20
 _MOST = 4 << 20  # bytes that are read, or compared, at once
@@ -52,13 +53,8 @@ class Places:
     def write(self, name: str, offset: int, digest: bytes) -> None:
         """Store the place of a file; where the disk refuses, the lines are read again later."""
         rows = {**self._rows(), name: [offset, digest.hex()]}
-        new = self.path.with_name(f"{self.path.name}.new")
         with contextlib.suppress(OSError):
-            new.unlink(missing_ok=True)
-            handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump(rows, file)
-            new.replace(self.path)
+            durable_file.replace(self.path, json.dumps(rows).encode())
 
     def _rows(self) -> dict[str, list[str | int]]:
         try:

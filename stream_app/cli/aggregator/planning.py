@@ -154,16 +154,15 @@ def write(path: Path, campaign: Campaign) -> None:
     """Write the plan as readable JSON, whole or not at all."""
     import msgspec
 
+    from stream_app.kafka import durable_file
     from stream_app.wire.campaigns.plan import encode_plan
 
     if path.is_dir():
         raise UserError(f"{path}: cannot be written (it is a folder); name a file")
-    beside = path.with_name(f".{path.name}.new")
+    body = msgspec.json.format(encode_plan(campaign), indent=1) + b"\n"
     try:
-        beside.write_bytes(msgspec.json.format(encode_plan(campaign), indent=1) + b"\n")
-        beside.replace(path)
+        durable_file.replace(path, body, durable_file.SHARED)
     except OSError as error:
-        beside.unlink(missing_ok=True)
         raise UserError(f"{path}: cannot be written ({error.strerror})") from None
 
 

@@ -10,7 +10,6 @@ first of its pages is sent; until then the file is readable for its owner alone.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Annotated
 import msgspec
 
 from stream_app.errors import UserError
+from stream_app.kafka import durable_file
 from stream_app.wire.limits import MAX_SEQ, MAX_TABLE_BYTES, VERSION
 
 _DIGEST_BYTES = 16
@@ -69,17 +69,10 @@ class PendingFile:
 
     def write(self, pending: PendingTable) -> None:
         """Replace the file at once, and sync it; UserError where the system refuses."""
-        body, new = _encoder.encode(pending), self.path.with_suffix(".new")
+        body = _encoder.encode(pending)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            new.unlink(missing_ok=True)
-            handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(handle, "wb") as file:
-                file.write(_digest(body) + body)
-                file.flush()
-                os.fsync(file.fileno())
-            new.replace(self.path)
-            _sync_folder(self.path.parent)
+            durable_file.replace(self.path, _digest(body) + body)
         except OSError as error:
             raise UserError(
                 f"{self.path}: cannot be written ({error.strerror}); the table was not sent, and "
@@ -93,11 +86,3 @@ class PendingFile:
 
 def _digest(body: bytes) -> bytes:
     return blake2b(body, digest_size=_DIGEST_BYTES).digest()
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

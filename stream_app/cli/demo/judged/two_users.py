@@ -24,6 +24,7 @@ from stream_app.cli.demo.report import Figures, UserLists
 from stream_app.cli.demo.setup import DemoSetup
 from stream_app.cli.output import described
 from stream_app.errors import UserError
+from stream_app.kafka import durable_file
 from stream_app.ranking.compact_side import encode_side
 from stream_app.ranking.item_side import ItemSide
 from stream_app.wire import key_of
@@ -118,9 +119,7 @@ class DemoLists:
     def _write(self, side: ItemSide) -> None:
         """Give the page the item side without noise; a reader never sees half a file."""
         whole = self._demo.folder / SIDE_NAME
-        part = whole.with_suffix(".part")
-        part.write_bytes(encode_side(side))
-        part.replace(whole)
+        durable_file.replace(whole, encode_side(side), durable_file.SHARED)
 
     def _asked(self, pseudonym: str) -> list[str]:
         try:
