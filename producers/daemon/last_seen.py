@@ -11,7 +11,6 @@ caller says so.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Iterator
 from functools import partial
 from typing import Any
@@ -24,6 +23,7 @@ from producers.journal import Journal
 from stream_app.errors import OlderJournal, UserError
 from stream_app.kafka import clients, passing
 from stream_app.kafka.clients import Connection
+from stream_app.kafka.topic_follower import TopicFollower
 from stream_app.wire import MAX_EVENT_BYTES, partitions_of
 from stream_app.wire.signatures import Signatures, opened
 
@@ -66,23 +66,30 @@ def newest_seqs(
     found: dict[bytes, int] = {}
     if not wanted:
         return found
-    consumer = clients.consumer(
-        connection, group=f"{topic}-own", partition_eof=True, **clients.BOUNDED_FETCH
-    )
-    try:
-        for message in _ends(consumer, topic, list(wanted)):
-            device = wanted.get(message.key() or b"")
-            if device is not None:
-                seq = seq_of(message.key(), message.value(), signatures)
-                if seq > found.get(device, 0):
-                    found[device] = seq
-    except KafkaException as error:
-        if error.args[0].code() in _DENIED:
-            return None
-        raise UserError(f"topic {topic} cannot be read: {error.args[0].str()}") from None
-    finally:
-        consumer.close()
+    with TopicFollower(
+        connection,
+        f"{topic}-own",
+        _refused,
+        _SECONDS,
+        auto_offset_reset="latest",
+        **clients.BOUNDED_FETCH,
+    ) as follower:
+        try:
+            for message in _newest_records(follower, topic, list(wanted)):
+                device = wanted.get(message.key() or b"")
+                if device is not None:
+                    seq = seq_of(message.key(), message.value(), signatures)
+                    if seq > found.get(device, 0):
+                        found[device] = seq
+        except KafkaException as error:
+            if error.args[0].code() in _DENIED:
+                return None
+            raise UserError(f"topic {topic} cannot be read: {error.args[0].str()}") from None
     return found
+
+
+def _refused(_: Any, error: KafkaError) -> None:
+    raise KafkaException(error)
 
 
 def check_newest(journal: Journal, topic: str, newest: dict[bytes, int]) -> None:
@@ -99,8 +106,9 @@ def check_newest(journal: Journal, topic: str, newest: dict[bytes, int]) -> None
             )
 
 
-def _ends(consumer: Consumer, topic: str, keys: list[bytes]) -> Iterator[Any]:
+def _newest_records(follower: TopicFollower, topic: str, keys: list[bytes]) -> Iterator[Any]:
     """Yield the last records of every partition that holds one of these keys."""
+    consumer = follower.consumer
     what = f"topic {topic} cannot be read"
     listed = passing.answered(
         lambda left: consumer.list_topics(topic, timeout=left), _SECONDS, what
@@ -108,26 +116,15 @@ def _ends(consumer: Consumer, topic: str, keys: list[bytes]) -> Iterator[Any]:
     if listed.error is not None:
         raise KafkaException(listed.error)
     rows = np.frombuffer(b"".join(keys), np.uint8).reshape(len(keys), 32)
-    starts = {}
+    starts, ends = [], {}
     for number in sorted(set(partitions_of(rows, len(listed.partitions)).tolist())):
         place = TopicPartition(topic, number)
         low, end = passing.answered(partial(_watermarks, consumer, place), _SECONDS, what)
         if end > low:
-            starts[number] = TopicPartition(topic, number, max(low, end - LOOKED))
-    consumer.assign(list(starts.values()))
-    deadline = time.monotonic() + _SECONDS
-    while starts:
-        for message in consumer.consume(500, 0.1):
-            deadline = time.monotonic() + _SECONDS
-            error = message.error()
-            if error is None:
-                yield message
-            elif error.code() == KafkaError._PARTITION_EOF:
-                starts.pop(message.partition(), None)
-            elif not passing.passes(error):
-                raise KafkaException(error)
-        if starts and time.monotonic() > deadline:
-            raise UserError(f"topic {topic} cannot be read: the broker sent nothing; try again")
+            starts.append(TopicPartition(topic, number, max(low, end - LOOKED)))
+            ends[topic, number] = end
+    follower.begin(*starts)
+    yield from follower.up_to(ends)
 
 
 def _watermarks(consumer: Consumer, place: TopicPartition, seconds: float) -> tuple[int, int]:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from stream_app.errors import UserError
 from stream_app.kafka.clients import Connection
-from stream_app.kafka.compacted import exists, records
+from stream_app.kafka.topic_follower import exists, records
 from stream_app.wire import MEAN_CODES_PER_STAR, ItemTablePage, WireError, decode_message
 
 UNKNOWN_MEAN = 3.5
@@ -97,7 +97,7 @@ class RefreshedItemTable:
 
 
 def read(connection: Connection, topic: str) -> ItemTable:
-    """Return the table that the topic holds now (`compacted.records`); empty without the topic."""
+    """Return the table that the topic holds now; empty without the topic."""
     pages: dict[int, ItemTablePage] = {}
     for message in records(connection, topic) if exists(connection, topic) else ():
         try:

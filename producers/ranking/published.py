@@ -25,7 +25,7 @@ from producers.ranking.table_cache import CachedTable, TableCache
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
-from stream_app.kafka.compacted import exists, records
+from stream_app.kafka.topic_follower import exists, records
 from stream_app.wire import CatalogueEntry, Topics, WireError, decode_catalogue_entry, key
 from stream_app.wire.messages import named_entries
 from stream_app.wire.public_tables import (

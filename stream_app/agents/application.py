@@ -40,7 +40,7 @@ from stream_app.agents.profiles import service as profile_service
 from stream_app.agents.public_tables import item_links, item_table, similarities
 from stream_app.agents.queries.answers import Answers
 from stream_app.agents.queries.reader import QueryReader
-from stream_app.agents.ranking.service import RankingService
+from stream_app.agents.ranking_service import RankingService
 from stream_app.agents.rejections import RejectionWriter, patient_producer
 from stream_app.agents.runtime import Runtime, new_runtime
 from stream_app.checkpoints import reader as checkpoint_reader

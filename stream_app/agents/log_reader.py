@@ -20,7 +20,6 @@ asked stays to be asked, nothing is skipped, and the worker is not ready meanwhi
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
@@ -30,14 +29,15 @@ from typing import Any
 
 import structlog
 from confluent_kafka import KafkaError, Message, Producer
-from mode import Service
 from msgspec import structs
 
 from stream_app.agents.checkpointing.restore import Restored
+from stream_app.agents.crash_guard import ThreadService
 from stream_app.agents.runtime import Runtime
 from stream_app.checkpoints.reader import Checkpoint
 from stream_app.errors import Unanswered, UserError
 from stream_app.kafka import clients
+from stream_app.kafka.background_thread import BackgroundThread
 from stream_app.kafka.passing import passes
 from stream_app.log.canonical_order import Start
 from stream_app.log.cut_clock import Clock
@@ -54,8 +54,10 @@ _ASK_SECONDS = 4.0
 _LOST = (KafkaError._MSG_TIMED_OUT, KafkaError.UNKNOWN)
 
 
-class LogReader(Service):
+class LogReader(ThreadService):
     """The service that runs the thread while the application runs."""
+
+    _JOIN_SECONDS = 3.0
 
     def __init__(
         self,
@@ -68,7 +70,7 @@ class LogReader(Service):
         channel: Any,
         still_the_log: Callable[[], None] = lambda: None,
     ) -> None:
-        super().__init__()
+        super().__init__("reader", runtime.status)
         self._runtime = runtime
         self._recover = recover
         self._first_origin = first_origin
@@ -77,12 +79,10 @@ class LogReader(Service):
         self._producer = producer
         self._channel = channel
         self._check_log = still_the_log
-        self._ended = threading.Event()
         self._unsealed_seen = False
         self._told_difference = "", ""
         self._probed_time = 0.0
         self._committed: tuple[int, ...] | None = None
-        self._thread = threading.Thread(target=self._run, name="murmurec-reader", daemon=True)
         self._first_read: tuple[Future[Checkpoint | None], float] | None = None
         self._has_begun = False
         self._progressed = 0, 0
@@ -93,40 +93,25 @@ class LogReader(Service):
         reading: Future[Checkpoint | None] = Future()
 
         def read() -> None:
-            try:
-                reading.set_result(self._recover(self._progress))
-            except BaseException as reason:  # noqa: BLE001 - `_begin` raises it
-                reading.set_exception(reason)
+            reading.set_result(self._recover(self._progress))
 
         self._first_read = reading, time.monotonic()
-        threading.Thread(target=read, name="murmurec-read-ahead", daemon=True).start()
-
-    async def on_start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
-    async def on_stop(self) -> None:
-        """End the thread; the wait for it leaves the event loop free, which the thread may need."""
-        self._ended.set()
-        await asyncio.get_running_loop().run_in_executor(None, self._thread.join, 3.0)
+        BackgroundThread("read-ahead", read, reading.set_exception).start()
 
     def _run(self) -> None:
-        try:
-            while not self._ended.is_set():
-                try:
-                    follower = self._begin()
-                except Unanswered as reason:
-                    if not self._has_begun:
-                        raise
-                    log.warning("broker.unanswered", reason=str(reason))
-                    continue
-                self._has_begun = True
-                try:
-                    self._read(follower)
-                finally:
-                    follower.close()
-        except BaseException as reason:  # noqa: BLE001 - whatever ends the thread ends the process
-            self._runtime.status.fail_from_thread(reason)
+        while not self.thread.ended:
+            try:
+                follower = self._begin()
+            except Unanswered as reason:
+                if not self._has_begun:
+                    raise
+                log.warning("broker.unanswered", reason=str(reason))
+                continue
+            self._has_begun = True
+            try:
+                self._read(follower)
+            finally:
+                follower.close()
 
     def _begin(self) -> Follower:
         """Hand over the initial state, and return a follower that continues from its cut."""
@@ -155,7 +140,7 @@ class LogReader(Service):
             end_offsets, _ = follower.log_end_offsets()
             restored = Restored(origin, found)
             self._hand_over(restored)
-            while not (restored.done.wait(0.1) or self._ended.is_set()):
+            while not (restored.done.wait(0.1) or self.thread.ended):
                 pass
             runtime.status.start_end_offsets = end_offsets
             runtime.status.lag.restart()
@@ -185,7 +170,7 @@ class LogReader(Service):
             self._runtime.status.last_answer_time = time.monotonic()
 
     def _read(self, follower: Follower) -> None:
-        while not self._ended.is_set() and self._runtime.replacement.reload is None:
+        while not self.thread.ended and self._runtime.replacement.reload is None:
             if follower.rounds.truncated:
                 self.loop.call_soon_threadsafe(self._runtime.replacement.begin_again)
                 return
@@ -202,10 +187,10 @@ class LogReader(Service):
 
     def _hand_over(self, pieces: list[Decoded] | Restored) -> None:
         """Put the pieces on the channel; waits while the learner is behind."""
-        if self._ended.is_set():
+        if self.thread.ended:
             return
         put = asyncio.run_coroutine_threadsafe(self._channel.put(pieces), self.loop)
-        while not self._ended.is_set():
+        while not self.thread.ended:
             try:
                 put.result(timeout=0.2)
             except TimeoutError:

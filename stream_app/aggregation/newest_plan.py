@@ -13,18 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import TopicPartition
 
-from stream_app.aggregation.reading import window
+from stream_app.kafka.topic_follower import Place, TopicFollower
 from stream_app.wire.campaigns.round_log import Planned, decode_round
 from stream_app.wire.reasons import WireError
 
 _FIRST, _LARGEST = 16, 1024  # offsets of a window
 
 
-def beginning(consumer: Consumer, place: TopicPartition, low: int, high: int) -> tuple[int, int]:
+def beginning(follower: TopicFollower, place: Place, low: int, high: int) -> tuple[int, int]:
     """Return the offset at which to begin, and the number of the campaign before it."""
-    return first_needed(_backwards(consumer, place, low, high), low)
+    return first_needed(_backwards(follower, place, low, high), low)
 
 
 def first_needed(plans: Iterable[tuple[int, int]], low: int) -> tuple[int, int]:
@@ -43,14 +43,14 @@ def first_needed(plans: Iterable[tuple[int, int]], low: int) -> tuple[int, int]:
 
 
 def _backwards(
-    consumer: Consumer, place: TopicPartition, low: int, high: int
+    follower: TopicFollower, place: Place, low: int, high: int
 ) -> Iterator[tuple[int, int]]:
     size = _FIRST
     while high > low:
         begin = max(low, high - size)
-        window_place = TopicPartition(place.topic, place.partition, begin)
+        follower.begin(TopicPartition(*place, begin))
         found = []
-        for message in window(consumer, window_place, high):
+        for message in follower.up_to({place: high}):
             try:
                 entry = decode_round(message.value())
             except WireError:

@@ -8,29 +8,33 @@ assigned, never subscribed: they join no group and commit nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol
 
-from confluent_kafka import Message, TopicPartition
+from confluent_kafka import KafkaError, Message, TopicPartition
 
 from stream_app.aggregation import newest_plan
 from stream_app.aggregation.collection import Record
 from stream_app.aggregation.party import RecordsGone
-from stream_app.aggregation.reading import (
-    BATCH,
-    FETCH,
-    Patience,
-    partitions_of_topic,
-    reached_by,
-    window,
-)
 from stream_app.campaigns.rounds import Rounds, StageState
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.acknowledged_writer import AcknowledgedWriter
 from stream_app.kafka.clients import Connection
+from stream_app.kafka.topic_follower import TopicFollower, cannot_be_read, partitions_of_topic
 from stream_app.wire.campaigns.round_log import RoundEntry, decode_round, encode_round
 from stream_app.wire.reasons import WireError
+
+# Both topics store batches uncompressed (`topic_checks.check_campaigns`): what is fetched at a time
+# bounds the memory. Records of open and aborted transactions count: what a stage holds must not
+# depend on when it is read.
+_FETCH: Mapping[str, Any] = {
+    "fetch_message_max_bytes": 2 << 20,
+    "queued_max_messages_kbytes": 16 << 10,
+    "fetch_wait_max_ms": 20,
+    "isolation_level": "read_uncommitted",
+}
+_POLL_SECONDS = 0.2
 
 
 class RoundLog(Protocol):
@@ -60,38 +64,43 @@ class RoundTopic:
     def __init__(self, connection: Connection, topic: str, *, newest: bool = False) -> None:
         self.rounds = Rounds()
         self.unreadable: Counter[str] = Counter()
-        self._place = TopicPartition(topic, 0, 0)
-        self._consumer = clients.consumer(connection, group=f"{topic}-reading", **FETCH)
+        self._place = topic, 0
+        self._follower = _follower(connection, topic)
         self._writer = AcknowledgedWriter.connect(
             connection, topic, "a round", **clients.LARGE_BATCHES
         )
-        self._consumer.assign([self._place])
-        self._position = 0
+        self._follower.begin(TopicPartition(topic, 0, 0))
         self._newest = newest
 
     def catch_up(self) -> Rounds:
         """Apply what was appended and return the state at the end of the log."""
-        low, end = clients.offsets(self._consumer, self._place)
+        topic = self._place[0]
+        low, end = clients.offsets(self._follower.consumer, TopicPartition(topic, 0))
         if self._newest:
             self._begin(low, end)
         if low > self._position:
             raise UserError(
-                f"topic {self._place.topic} begins at offset {low}, after what was read: rounds "
+                f"topic {topic} begins at offset {low}, after what was read: rounds "
                 "were deleted; begin a campaign under another topic prefix"
             )
         if end < self._position:
             raise LogChanged(
-                f"topic {self._place.topic} ends at offset {end} and is shorter than what was read "
+                f"topic {topic} ends at offset {end} and is shorter than what was read "
                 f"({self._position}); start again"
             )
-        waiting = Patience(self._place.topic)
+        self._follower.heard()
         while self._position < end:
-            self._take(0.2, waiting)
+            self.wait(_POLL_SECONDS)
+            self._follower.check_silence()
         return self.rounds
 
     def wait(self, seconds: float) -> None:
         """Apply what is appended within `seconds`; returns after the first records."""
-        self._take(seconds, None)
+        try:
+            for message in self._follower.take(seconds):
+                self._apply(message)
+        except RecordsGone:
+            raise self._deleted(self._position) from None
 
     def append(self, entry: RoundEntry) -> None:
         """Append an entry; returns when the broker has acknowledged it."""
@@ -100,32 +109,21 @@ class RoundTopic:
 
     def close(self) -> None:
         """Leave the broker."""
-        self._consumer.close()
+        self._follower.close()
+
+    @property
+    def _position(self) -> int:
+        return self._follower.positions[self._place]
 
     def _begin(self, low: int, end: int) -> None:
         """Go to the plan from which the newest campaign follows."""
         try:
-            self._position, number = newest_plan.beginning(self._consumer, self._place, low, end)
+            first, number = newest_plan.beginning(self._follower, self._place, low, end)
         except RecordsGone:
             raise self._deleted(low) from None
         self.rounds = Rounds(newest=number)
-        self._place = TopicPartition(self._place.topic, 0, self._position)
-        self._consumer.assign([self._place])
+        self._follower.begin(TopicPartition(*self._place, first))
         self._newest = False
-
-    def _take(self, seconds: float, waiting: Patience | None) -> None:
-        first = self._consumer.consume(1, seconds)
-        for message in first + self._consumer.consume(BATCH, 0) if first else ():
-            reached = self._reached(message)
-            if reached is None:
-                continue
-            self._position = max(self._position, reached)
-            if message.error() is None:
-                self._apply(message)
-            if waiting is not None:
-                waiting.progress()
-        if waiting is not None:
-            waiting.check()
 
     def _apply(self, message: Message) -> None:
         try:
@@ -133,15 +131,9 @@ class RoundTopic:
         except WireError as error:
             self.unreadable[error.reason] += 1
 
-    def _reached(self, message: Message) -> int | None:
-        try:
-            return reached_by(message)
-        except RecordsGone:
-            raise self._deleted(self._position) from None
-
     def _deleted(self, offset: int) -> LogChanged:
         return LogChanged(
-            f"topic {self._place.topic} does not hold offset {offset} any more: rounds were "
+            f"topic {self._place[0]} does not hold offset {offset} any more: rounds were "
             "deleted; start again"
         )
 
@@ -154,7 +146,7 @@ class ContributionTopic:
     ) -> None:
         self._topic = topic
         self._stopping = stopping
-        self._consumer = clients.consumer(connection, group=f"{topic}-reading", **FETCH)
+        self._follower = _follower(connection, topic)
 
     @property
     def ends(self) -> tuple[int, ...]:
@@ -179,15 +171,28 @@ class ContributionTopic:
 
     def close(self) -> None:
         """Leave the broker."""
-        self._consumer.close()
+        self._follower.close()
 
     def _window(self, partition: int, begin: int, end: int) -> Iterator[Record]:
-        place = TopicPartition(self._topic, partition, begin)
-        for message in window(self._consumer, place, end, self._stopping):
+        self._follower.begin(TopicPartition(self._topic, partition, begin))
+        for message in self._follower.up_to(
+            {(self._topic, partition): end}, stopping=self._stopping
+        ):
             yield Record(partition, message.offset() or 0, message.key(), message.value())
+        self._follower.begin()
 
     def _partitions(self) -> int:
-        return partitions_of_topic(self._consumer, self._topic)
+        return partitions_of_topic(self._follower.consumer, self._topic)
 
     def _bounds(self, partition: int) -> tuple[int, int]:
-        return clients.offsets(self._consumer, TopicPartition(self._topic, partition))
+        return clients.offsets(self._follower.consumer, TopicPartition(self._topic, partition))
+
+
+def _follower(connection: Connection, topic: str) -> TopicFollower:
+    return TopicFollower(connection, f"{topic}-reading", _refused, **_FETCH)
+
+
+def _refused(message: Message, error: KafkaError) -> None:
+    if error.code() == KafkaError._AUTO_OFFSET_RESET:
+        raise RecordsGone  # deleted since the offsets were looked up
+    raise cannot_be_read(message.topic(), error)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from stream_app.kafka import compacted
+from stream_app.kafka import topic_follower
 from stream_app.kafka.clients import Connection
 from stream_app.log.cut_chain import MOST_CUTS, Truncations, scan
 from stream_app.wire import Cut, Truncate, WireError, decode_entry
@@ -70,7 +70,7 @@ class CutLogScan:
         then no truncation followed, and the entries between need not be read. Every late cut
         counts: one of them may be that of a frozen clock, from before a truncation."""
         if self._late is None:
-            end = compacted.end_offset(self._connection, self._topic) or 0
+            end = topic_follower.end_offset(self._connection, self._topic) or 0
             late = [*self._entries(max(0, end - _LATE))]
             cuts = [(offset, entry) for offset, entry in late if isinstance(entry, Cut)]
             self._late = cuts if len(cuts) == len(late) else []
@@ -84,7 +84,7 @@ class CutLogScan:
         """Return whether the log holds a cut of this number and these ends where the manifest
         says."""
         first = manifest.cut_offset - 1
-        for message in compacted.records(self._connection, self._topic, first=max(0, first)):
+        for message in topic_follower.records(self._connection, self._topic, first=max(0, first)):
             try:
                 entry = decode_entry(message.value())
             except WireError:
@@ -113,7 +113,7 @@ class CutLogScan:
         return self._found[first]
 
     def _entries(self, first: int) -> Iterator[tuple[int, Cut | Truncate]]:
-        for message in compacted.records(self._connection, self._topic, first=first):
+        for message in topic_follower.records(self._connection, self._topic, first=first):
             value = message.value() or b""
             try:
                 head = _head.decode(value)

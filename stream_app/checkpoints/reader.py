@@ -36,9 +36,9 @@ from stream_app.checkpoints.protocol.streaming import StreamedRecovery
 from stream_app.checkpoints.replica_pages import ReplicaPages
 from stream_app.deployment import Deployment
 from stream_app.errors import UserError
-from stream_app.kafka import clients, compacted, passing
+from stream_app.kafka import clients, passing, topic_follower
 from stream_app.kafka.clients import Connection
-from stream_app.kafka.compacted import Progress, TopicReader
+from stream_app.kafka.topic_follower import Progress, TopicReader
 from stream_app.state.replica import Replica
 from stream_app.wire import Topics, WireError
 from stream_app.wire.authenticity.seal import OPEN, Seal
@@ -242,7 +242,7 @@ def manifests(
 def difference(deployment: Deployment, design: str) -> str:
     """Return the settings in which the checkpoints of a design differ from this deployment, with
     both values, from the headers of a manifest; empty where no manifest has them."""
-    for message in compacted.records(deployment.connection, deployment.topics.state):
+    for message in topic_follower.records(deployment.connection, deployment.topics.state):
         _, key, value = _record(message)
         if key is None or key[:1] != b"M":
             continue
@@ -318,5 +318,5 @@ def read(
     progress: Progress | None = None,
 ) -> None:
     """Call `take(offset, key, value)` for every record of the state topic, up to its end."""
-    for message in compacted.records(connection, topics.state, progress):
+    for message in topic_follower.records(connection, topics.state, progress):
         take(*_record(message))

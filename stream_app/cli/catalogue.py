@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stream_app.kafka.clients import Connection
-from stream_app.kafka.compacted import records
+from stream_app.kafka.topic_follower import records
 from stream_app.serving.catalogue import Catalogue
 from stream_app.wire import Topics
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 from stream_app.errors import UserError
 from stream_app.kafka import acls, clients
+from stream_app.kafka.background_thread import BackgroundThread
 
 if TYPE_CHECKING:
     from stream_app.gateway.context import Gateway
@@ -43,24 +43,23 @@ def watching(gateway: Gateway) -> Callable[[web.Application], AsyncIterator[None
     """Return the context in which a thread keeps the gateway's readiness current."""
 
     async def context(_: web.Application) -> AsyncIterator[None]:
-        ended = threading.Event()
-        thread = threading.Thread(target=_watch, args=(gateway, ended), daemon=True)
+        thread = BackgroundThread("readiness", lambda: _watch(gateway, thread))
         thread.start()
         yield
-        ended.set()  # the thread may wait for Kafka: it is not waited for
+        thread.end()  # it may wait for Kafka: it is not waited for
 
     return context
 
 
-def _watch(gateway: Gateway, ended: threading.Event) -> None:
+def _watch(gateway: Gateway, thread: BackgroundThread) -> None:
     client = clients.admin(gateway.connection)
-    while not ended.is_set():
+    while not thread.ended:
         missing = _missing(gateway, client)
         # Rights are looked at before the gateway is ready, and not again every second.
         if missing is None and not gateway.readiness.ready:
             missing = _lacking(gateway)
         gateway.readiness.waiting_for = missing
-        ended.wait(_LOOK_SECONDS)
+        thread.wait(_LOOK_SECONDS)
 
 
 def _lacking(gateway: Gateway) -> str | None:

@@ -43,7 +43,7 @@ LARGE_BATCHES: Mapping[str, int] = {"batch_size": 1_000_000, "message_max_bytes"
 # a fetch comes alone. `receive.message.max.bytes` is also what a zstd batch may expand to; above it
 # is every batch that a topic takes whose max.message.bytes was never more than 4 MB. A wrong
 # checksum is then damage on the broker's disk, and what cannot be expanded was sent like that.
-BOUNDED_FETCH: Mapping[str, object] = {
+BOUNDED_FETCH: Mapping[str, Any] = {
     "fetch_message_max_bytes": 32 * 1024,
     "fetch_max_bytes": 32 * 1024,
     "message_max_bytes": 32 * 1024,

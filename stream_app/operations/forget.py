@@ -6,7 +6,7 @@ import re
 
 from stream_app.checkpoints import offline_writer
 from stream_app.errors import UsageError, UserError
-from stream_app.kafka import compacted
+from stream_app.kafka import topic_follower
 from stream_app.operations.session import Session
 from stream_app.replay.log_bounds import gone_before
 from stream_app.replay.recompute import excluding
@@ -49,7 +49,7 @@ def drop_profile(session: Session, pseudonym: str) -> bool:
 
     Until compaction runs, which is Kafka's to decide, the removed record can still be read.
     """
-    if not compacted.exists(session.connection, session.names.profiles):
+    if not topic_follower.exists(session.connection, session.names.profiles):
         return False
     try:
         offline_writer.remove(session.connection, session.names.profiles, pseudonym.encode())

@@ -12,7 +12,7 @@ from stream_app.checkpoints import reader, snapshot_file
 from stream_app.checkpoints.cut_log_scan import CutLogScan
 from stream_app.checkpoints.snapshot_file import SnapshotFile
 from stream_app.deployment import Deployment
-from stream_app.kafka import clients, compacted, topic_checks
+from stream_app.kafka import clients, topic_checks, topic_follower
 from stream_app.kafka.clients import Connection
 from stream_app.replay.cut_history import check_origin
 from stream_app.replay.lost_tail import lost
@@ -118,7 +118,7 @@ class Session:
 
     def _refuse_to_be_behind(self, manifests: list[Manifest]) -> None:
         """Refuse a cut log that ends before the cut of a checkpoint."""
-        end = compacted.end_offset(self.connection, self.names.cuts) or 0
+        end = topic_follower.end_offset(self.connection, self.names.cuts) or 0
         for manifest in manifests:
             if manifest.cut_offset > end:
                 raise lost(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from stream_app.checkpoints.cut_log_scan import CutLogScan
 from stream_app.deployment import Deployment
 from stream_app.errors import UserError
-from stream_app.kafka import compacted
+from stream_app.kafka import topic_follower
 from stream_app.log.cut_chain import Chain, Truncations
 from stream_app.wire import Contract, Cut, DigestReport, Entry, Forget, WireError, decode_entry
 from stream_app.wire.state_records import StateOrigin
@@ -81,7 +81,7 @@ def _counting(
     progress: Callable[[int, int], None] | None,
 ) -> Iterator[CutLogEntry]:
     chain = Chain(0, (0,) * deployment.partitions, truncations)
-    for message in compacted.records(deployment.connection, deployment.topics.cuts, progress):
+    for message in topic_follower.records(deployment.connection, deployment.topics.cuts, progress):
         try:
             entry = decode_entry(message.value())
         except WireError:

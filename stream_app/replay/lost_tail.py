@@ -18,16 +18,17 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import KafkaError, Message, TopicPartition
 
 from stream_app.deployment import Deployment
-from stream_app.errors import Unanswered, UserError
+from stream_app.errors import UserError
 from stream_app.kafka import clients
-from stream_app.kafka.passing import passes
+from stream_app.kafka.topic_follower import TopicFollower
 from stream_app.replay.cut_history import CutHistory, history
 from stream_app.replay.log_bounds import LogBounds
 from stream_app.replay.unreadable import is_unreadable
 from stream_app.wire import Cut, Tail, fingerprint, held
+from stream_app.wire.limits import MAX_SEQ
 
 _SECONDS = 10.0
 _ASK_SECONDS = 1.0
@@ -78,18 +79,15 @@ def way_out(cut: int) -> str:
 def newest_whole_cut(deployment: Deployment, logged: CutHistory | None = None) -> WholeCut:
     """Return the newest cut whose every record the log holds."""
     cuts = [cut for cut, _ in (logged or history(deployment)).cuts]
-    consumer = _tail_consumer(deployment)
-    try:
-        bounds = LogBounds(consumer, deployment.topics, deployment.partitions)
+    with _tail_follower(deployment, _SECONDS) as follower:
+        bounds = LogBounds(follower.consumer, deployment.topics, deployment.partitions)
         ends = bounds.ends()
         count = bisect_right(cuts, False, key=lambda cut: _ends_beyond(cut, ends))
         cuts = cuts[:count]
         # Beyond the offset where a partition was filled again, no cut matches.
         count = bisect_right(
-            cuts, False, key=lambda cut: not _matches(consumer, deployment.topics.ratings, cut)
+            cuts, False, key=lambda cut: not _matches(follower, deployment.topics.ratings, cut)
         )
-    finally:
-        consumer.close()
     if not count:
         return WholeCut(0, (0,) * deployment.partitions, ends)
     return WholeCut(cuts[count - 1].number, cuts[count - 1].end_offsets, ends)
@@ -112,7 +110,7 @@ def _ends_beyond(cut: Cut, ends: Sequence[int]) -> bool:
     return any(end > at for end, at in zip(cut.end_offsets, ends, strict=True))
 
 
-def _matches(consumer: Consumer, topic: str, cut: Cut) -> bool:
+def _matches(follower: TopicFollower, topic: str, cut: Cut) -> bool:
     """Return whether no partition is known to hold another record below the cut than its clock
     received."""
     wanted = {
@@ -120,7 +118,7 @@ def _matches(consumer: Consumer, topic: str, cut: Cut) -> bool:
         for partition, (end, tail) in enumerate(zip(cut.end_offsets, cut.tails, strict=False))
         if end and tail
     }
-    held = read_fingerprints(consumer, topic, {p: offset for p, (offset, _) in wanted.items()})
+    held = read_fingerprints(follower, topic, {p: offset for p, (offset, _) in wanted.items()})
     return all(held.get(partition, tail) == tail for partition, (_, tail) in wanted.items())
 
 
@@ -129,7 +127,7 @@ class LeaderCheck:
     does not answer is asked again, by the same consumer, at most once a second."""
 
     def __init__(self, deployment: Deployment, topic: str, partition: int, tail: Tail) -> None:
-        self._consumer = _tail_consumer(deployment)
+        self._follower = _tail_follower(deployment, _ASK_SECONDS)
         self._topic, self._partition, self.tail = topic, partition, tail
         self._next = 0.0
         self.held = ""
@@ -144,7 +142,7 @@ class LeaderCheck:
             return None
         tail, offsets = self.tail, {self._partition: self.tail.offset}
         try:
-            found = read_fingerprints(self._consumer, self._topic, offsets, _ASK_SECONDS)
+            found = read_fingerprints(self._follower, self._topic, offsets)
         except UserError as reason:  # also what a leader says that has just started
             self.unanswered = (
                 f"{self._topic} partition {self._partition} has a new leader, which is asked for "
@@ -157,51 +155,44 @@ class LeaderCheck:
 
     def close(self) -> None:
         """Close the consumer."""
-        self._consumer.close()
+        self._follower.close()
 
 
-def _tail_consumer(deployment: Deployment) -> Consumer:
-    return clients.consumer(
+def _tail_follower(deployment: Deployment, seconds: float) -> TopicFollower:
+    def refused(message: Message, error: KafkaError) -> None:
+        topic, partition = message.topic() or "", message.partition() or 0
+        if not is_unreadable(error):
+            raise UserError(f"{topic} partition {partition} cannot be read: {error.str()}")
+        follower.positions[topic, partition] = MAX_SEQ
+
+    follower = TopicFollower(
         deployment.connection,
-        group=f"{deployment.topics.prefix}-tails",
-        auto_offset_reset="error",
-        partition_eof=True,
+        f"{deployment.topics.prefix}-tails",
+        refused,
+        seconds,
         fetch_wait_max_ms=20,
     )
+    return follower
 
 
 def read_fingerprints(
-    consumer: Consumer, topic: str, offsets: dict[int, int], seconds: float = _SECONDS
+    follower: TopicFollower, topic: str, offsets: dict[int, int]
 ) -> dict[int, str]:
     """Return the fingerprints of the records at these offsets, by partition; a record that the
-    topic does not hold is left out. Raises `Unanswered` if the broker does not answer a request
-    within `seconds`."""
-    places, found, waiting = [], {}, dict(offsets)
+    topic does not hold, or that cannot be read, is left out. Raises `Unanswered` if the broker does
+    not answer."""
+    starts, ends = [], {}
     for partition, offset in offsets.items():
-        low, high = clients.offsets(consumer, TopicPartition(topic, partition), seconds)
+        place = TopicPartition(topic, partition, offset)
+        low, high = clients.offsets(follower.consumer, place, follower.stall_seconds)
         if low <= offset < high:
-            places.append(TopicPartition(topic, partition, offset))
-        else:
-            del waiting[partition]
-    consumer.assign(places)
+            starts.append(place)
+            ends[topic, partition] = offset + 1
+    follower.begin(*starts)
     try:
-        while waiting:
-            messages = consumer.consume(1, seconds)
-            if not messages:
-                raise Unanswered(f"{topic} cannot be read: the broker sent nothing; try again")
-            (message,) = messages
-            at, error = message.partition(), message.error()
-            assert at is not None
-            if error is not None and error.code() != KafkaError._PARTITION_EOF:
-                if is_unreadable(error):
-                    waiting.pop(at, None)
-                    continue
-                if passes(error):
-                    continue
-                raise UserError(f"{topic} partition {at} cannot be read: {error.str()}")
-            wanted = waiting.pop(at, None)
-            if error is None and message.offset() == wanted:
-                found[at] = tail_of(message).fingerprint
+        return {
+            message.partition() or 0: tail_of(message).fingerprint
+            for message in follower.up_to(ends)
+        }
     finally:
-        consumer.unassign()
-    return found
+        follower.begin()

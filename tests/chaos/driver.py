@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from stream_app.kafka import compacted
+from stream_app.kafka import topic_follower
 from stream_app.kafka.clients import Connection
 from tests.chaos.asker import Asker
 from tests.chaos.deployment import Deployment, Setup
@@ -302,7 +302,7 @@ class Siege:
         """Every rejected record was published, although its publisher was killed in between."""
         published = {
             bytes(message.key() or b"")
-            for message in compacted.records(
+            for message in topic_follower.records(
                 Connection(self._deployment.bootstrap), self._deployment.topics.rejected
             )
         }

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 from consumers.recommendations import Recommendations
 from stream_app.cli.demo.worker import WorkerProcess
 from stream_app.deployment import Deployment
-from stream_app.kafka import clients, compacted
+from stream_app.kafka import clients, topic_follower
 from stream_app.replay.follower import Follower
 from stream_app.replay.unreadable import readable_from
 from stream_app.serving.catalogue import Catalogue
@@ -105,7 +105,7 @@ def loosened(admin: AdminClient, names: Topics) -> Callable[..., object]:
 def rejections(kafka: Kafka, names: Topics) -> dict[tuple[int, int], str]:
     """Return (partition, offset) -> reason of every rejected record."""
     found = {}
-    for message in compacted.records(kafka.connection, names.rejected):
+    for message in topic_follower.records(kafka.connection, names.rejected):
         rejection = decode_message(Rejection, message.value())
         found[rejection.partition, rejection.offset] = rejection.reason
     return found

@@ -24,7 +24,7 @@ from confluent_kafka.admin import AdminClient
 from stream_app.cli.demo.worker import WorkerProcess
 from stream_app.deployment import Deployment
 from stream_app.errors import Unanswered, UserError
-from stream_app.kafka import clients, compacted
+from stream_app.kafka import clients, topic_follower
 from stream_app.kafka.clients import Connection
 from stream_app.kafka.topic_admin import create
 from stream_app.replay.follower import Follower
@@ -354,7 +354,7 @@ def test_a_cut_log_that_lost_its_end_is_behind_the_checkpoint(
     stop(worker)
     end = next(
         message.offset() or 0
-        for message in compacted.records(kafka.connection, names.cuts)
+        for message in topic_follower.records(kafka.connection, names.cuts)
         if b'"number":2' in (message.value() or b"")
     )
     lose(broker, names.cuts, 0, end)
@@ -440,7 +440,7 @@ def test_a_truncation_that_would_lose_nothing_or_keep_lost_records_is_refused(
         code, output = command("state", "truncate", "--to-cut", str(to_cut), "--yes")
         assert code == 1
         assert words in output
-    entries = [m.value() for m in compacted.records(kafka.connection, names.cuts)]
+    entries = [m.value() for m in topic_follower.records(kafka.connection, names.cuts)]
     assert not any(b"truncate" in (value or b"") for value in entries)
     code, output = command("state", "truncate", "--to-cut", "0", "--yes")
     assert code == 0, output

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 
 from stream_app.cli.demo.worker import WorkerProcess
 from stream_app.errors import UserError
-from stream_app.kafka import compacted
+from stream_app.kafka import topic_follower
 from stream_app.wire import Rejection, Topics, decode_message
 from tests.conftest import Kafka
 from tests.faults.conftest import (
@@ -46,7 +46,7 @@ def poison(count: int) -> list[Published]:
 def published_rejections(kafka: Kafka, names: Topics) -> set[tuple[int, int]]:
     """Return partition and offset of every record that the rejected topic names."""
     found = set()
-    for message in compacted.records(kafka.connection, names.rejected):
+    for message in topic_follower.records(kafka.connection, names.rejected):
         rejection = decode_message(Rejection, message.value())
         found.add((rejection.partition, rejection.offset))
     return found

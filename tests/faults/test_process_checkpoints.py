@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka import Message
 
 from stream_app.cli.demo.worker import WorkerProcess
-from stream_app.kafka import clients, compacted
+from stream_app.kafka import clients, topic_follower
 from stream_app.wire import Cut, DigestReport, Topics, encode_message
 from stream_app.wire.state_records import (
     UNCHANGED,
@@ -70,7 +70,7 @@ def produce(kafka: Kafka) -> Produce:
 def held(kafka: Kafka, names: Topics) -> dict[bytes, Message]:
     """Return the newest record of every key of the state topic."""
     found = {}
-    for message in compacted.records(kafka.connection, names.state):
+    for message in topic_follower.records(kafka.connection, names.state):
         found[bytes(message.key() or b"")] = message
     return {key: message for key, message in found.items() if message.value() is not None}
 

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from stream_app.errors import UserError
-from stream_app.kafka import clients, compacted
+from stream_app.kafka import clients, topic_follower
 from stream_app.wire import Topics
 from tests.conftest import Kafka
 from tests.faults.brokers import node
@@ -59,7 +59,7 @@ def test_a_record_that_ends_beyond_its_batch_is_damage_and_not_silence(
     home: Path, kafka: Kafka, names: Topics, admin: AdminClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """librdkafka reports nothing for a record whose length a bit has changed."""
-    monkeypatch.setattr(compacted, "_STALL_SECONDS", 1.0)
+    monkeypatch.setattr(topic_follower, "STALL_SECONDS", 1.0)
     name = f"{names.prefix}.damaged"
     topic = NewTopic(name, 1, 1, config={"compression.type": "uncompressed"})
     admin.create_topics([topic])[name].result(10)
@@ -75,7 +75,7 @@ def test_a_record_that_ends_beyond_its_batch_is_damage_and_not_silence(
     with pytest.raises(
         UserError, match=r"at offset 0: the broker answers.*damaged it.*topics apply"
     ):
-        list(compacted.records(kafka.connection, name))
+        list(topic_follower.records(kafka.connection, name))
 
 
 @pytest.mark.parametrize("whole", [False, True], ids=["a page", "a batch"])

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from stream_app.errors import UserError
-from stream_app.kafka import compacted
+from stream_app.kafka import topic_follower
 from stream_app.wire import Topics
 from stream_app.wire.state_records import decode_manifest
 from tests.conftest import Kafka
@@ -32,7 +32,7 @@ def newest_checkpoint(kafka: Kafka, names: Topics) -> int:
     """Return the cut of the newest manifest of the state topic."""
     found = [
         decode_manifest(message.value())  # type: ignore[arg-type]
-        for message in compacted.records(kafka.connection, names.state)
+        for message in topic_follower.records(kafka.connection, names.state)
         if (message.key() or b"")[:1] == b"M" and message.value()
     ]
     return max(manifest.cut for manifest in found)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from stream_app.cli.demo.worker import WorkerProcess
-from stream_app.kafka import compacted
+from stream_app.kafka import topic_follower
 from stream_app.wire import Topics, WireError
 from stream_app.wire.state_records import ManifestKey, decode_manifest, decode_state_key
 from tests.conftest import Kafka
@@ -62,7 +62,7 @@ def test_an_owner_frozen_for_longer_than_its_session_wakes_up_and_harms_no_check
 def generations(kafka: Kafka, names: Topics) -> set[int]:
     """Return the generations that have a manifest."""
     found = set()
-    for message in compacted.records(kafka.connection, names.state):
+    for message in topic_follower.records(kafka.connection, names.state):
         try:
             key = decode_state_key(message.key())
         except WireError:

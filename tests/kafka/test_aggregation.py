@@ -21,7 +21,7 @@ from stream_app.campaigns.sealing import seal
 from stream_app.cli import run
 from stream_app.errors import UserError
 from stream_app.kafka import clients
-from stream_app.kafka.compacted import records
+from stream_app.kafka.topic_follower import records
 from stream_app.privacy.randomness import SystemSource
 from stream_app.wire import Topics
 from stream_app.wire.campaigns.contribution import encode_contribution

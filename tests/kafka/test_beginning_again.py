@@ -197,9 +197,11 @@ def test_a_damaged_checkpoint_is_given_up_where_a_place_is_named(
 
 def keys_of(log: Log) -> list[bytes]:
     """Return the keys of the state topic."""
-    from stream_app.kafka import compacted
+    from stream_app.kafka import topic_follower
 
-    return [message.key() or b"" for message in compacted.records(log.connection, log.names.state)]
+    return [
+        message.key() or b"" for message in topic_follower.records(log.connection, log.names.state)
+    ]
 
 
 def test_a_rebuild_reports_every_rejected_record(log: Log, send: Send) -> None:

@@ -8,13 +8,12 @@ import msgspec
 import pytest
 from confluent_kafka import TopicPartition
 
-from stream_app.aggregation import reading
 from stream_app.aggregation.coordinator import Coordinator
 from stream_app.aggregation.keys import PartyKeys, Role
 from stream_app.aggregation.topics import ContributionTopic, LogChanged, RoundTopic
 from stream_app.campaigns.rounds import Phase
 from stream_app.errors import UserError
-from stream_app.kafka import clients
+from stream_app.kafka import clients, topic_follower
 from stream_app.kafka.clients import Connection
 from stream_app.kafka.topic_admin import create, delete
 from stream_app.wire import Topics
@@ -47,7 +46,7 @@ def written(kafka: Kafka, topic: str, count: int) -> None:
 
 def test_transactions_hold_up_neither_topic(kafka, topics, monkeypatch):
     """Each ends in a marker, which no consumer gets; what was aborted is read as well."""
-    monkeypatch.setattr(reading, "_STALL_SECONDS", 5.0)
+    monkeypatch.setattr(topic_follower, "STALL_SECONDS", 5.0)
     names = Topics(topics)
     log = RoundTopic(kafka.connection, names.rounds)
     contributions = ContributionTopic(kafka.connection, names.contributions)
@@ -82,7 +81,7 @@ def test_rounds_that_were_made_again_are_one_sentence(kafka, topics):
 
 
 def test_a_broker_that_is_away_is_one_sentence(monkeypatch):
-    monkeypatch.setattr(reading, "_TOPIC_SECONDS", 0.2)
+    monkeypatch.setattr(topic_follower, "TOPIC_SECONDS", 0.2)
     topic = ContributionTopic(Connection("127.0.0.1:1"), "absent")
     with closing(topic), pytest.raises(UserError, match="did not list its topics"):
         topic.ends  # noqa: B018

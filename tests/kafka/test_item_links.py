@@ -13,7 +13,7 @@ from producers.ranking import LocalRecommender
 from stream_app.agents.public_tables.versions import Versions, published
 from stream_app.errors import UserError
 from stream_app.kafka.acknowledged_writer import AcknowledgedWriter
-from stream_app.kafka.compacted import records
+from stream_app.kafka.topic_follower import records
 from stream_app.ranking.compact_side import decode_side, encode_side
 from stream_app.wire import Event, Topics
 from stream_app.wire.public_tables import (

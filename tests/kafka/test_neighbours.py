@@ -11,7 +11,7 @@ import pytest
 
 from stream_app.cli import run
 from stream_app.cli.demo.worker import WorkerProcess
-from stream_app.kafka import clients, compacted
+from stream_app.kafka import clients, topic_follower
 from stream_app.wire import (
     LIST_LENGTH,
     CatalogueEntry,
@@ -194,7 +194,7 @@ def test_hostile_records_change_nothing_and_a_forgotten_device_has_no_profile(
         assert each.state()["profiles"]["devices"] == USERS - 1
     *_, last = [
         record
-        for record in compacted.records(kafka.connection, names.profiles)
+        for record in topic_follower.records(kafka.connection, names.profiles)
         if not record.value()
     ]
     assert last.key() == right.key
@@ -214,6 +214,6 @@ def rejections(names: Topics) -> list[Rejection]:
 
     found = [
         decode_message(Rejection, record.value())
-        for record in compacted.records(connection_from(load()), names.rejected)
+        for record in topic_follower.records(connection_from(load()), names.rejected)
     ]
     return [each for each in found if each.topic == names.profiles]

@@ -11,7 +11,7 @@ from confluent_kafka import TopicPartition
 from consumers.recommendations import Recommendations
 from stream_app.cli.demo.worker import WorkerProcess
 from stream_app.errors import UserError
-from stream_app.kafka import clients, compacted
+from stream_app.kafka import clients, topic_follower
 from stream_app.wire import CatalogueEntry, Query, Topics, decode_message, encode_message
 from stream_app.wire.budgets.list_debits import MILLION, ListDebit
 from tests.conftest import Kafka
@@ -111,7 +111,7 @@ def test_a_budget_is_one_over_workers_and_restarts(
     assert "spent epsilon 2 of 2" in late.stderr
     debits = [
         decode_message(ListDebit, message.value())
-        for message in compacted.records(kafka.connection, names.list_debits)
+        for message in topic_follower.records(kafka.connection, names.list_debits)
     ]
     # A worker that had not read the other's debit yet writes one that does not count.
     assert [debit.epsilon for debit in debits if debit.epsilon != MILLION] == [MILLION // 2] * 4

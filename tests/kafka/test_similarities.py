@@ -21,7 +21,7 @@ from stream_app.checkpoints.offline_writer import append, remove
 from stream_app.cli import run
 from stream_app.kafka import clients
 from stream_app.kafka.acknowledged_writer import AcknowledgedWriter
-from stream_app.kafka.compacted import records
+from stream_app.kafka.topic_follower import records
 from stream_app.operations.similarities.debits import Debit, decode_debit
 from stream_app.ranking.domains.table_bytes import FORMAT, decode_table, encode_table
 from stream_app.wire import CatalogueEntry, Event, Topics

@@ -8,16 +8,16 @@ from contextlib import contextmanager
 from consumers.audit.campaigns.checks import Read
 from consumers.audit.campaigns.stated import Stated, stated
 from stream_app.aggregation.topics import ContributionTopic
-from stream_app.kafka import compacted
+from stream_app.kafka import topic_follower
 from stream_app.kafka.clients import Connection
 from stream_app.wire import Topics
 
 
 def read_rounds(connection: Connection, topics: Topics) -> Stated:
     """Return what the log of rounds states; nothing where there is none."""
-    if not compacted.exists(connection, topics.rounds):
+    if not topic_follower.exists(connection, topics.rounds):
         return Stated()
-    return stated(message.value() for message in compacted.records(connection, topics.rounds))
+    return stated(message.value() for message in topic_follower.records(connection, topics.rounds))
 
 
 @contextmanager

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import queue
 import secrets
-import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -28,6 +27,7 @@ from stream_app.checkpoints.driver import CheckpointDriver
 from stream_app.checkpoints.protocol.writer import OWNER_BYTES, Freeze, LeaseAcquired, LeaseReleased
 from stream_app.checkpoints.state_image import StateImage
 from stream_app.errors import Unanswered
+from stream_app.kafka.background_thread import BackgroundThread
 from stream_app.models.frozen_arrays import Room
 from stream_app.wire import DigestReport, Tail, encode_message
 from stream_app.wire.state_records import Manifest, StateOrigin
@@ -106,8 +106,7 @@ class CheckpointThread:
         self._reports_written: deque[DigestReport] = deque(maxlen=16)
         self._jobs: queue.SimpleQueue[CheckpointJob | _ClaimJob | Room | None] = queue.SimpleQueue()
         self._loop = asyncio.get_running_loop()
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="murmurec-checkpoint", daemon=True)
+        self._thread = BackgroundThread("checkpoint", self._run, runtime.status.fail_from_thread)
         self._thread.start()
 
     @property
@@ -139,28 +138,25 @@ class CheckpointThread:
 
     def close(self) -> None:
         """End the thread; the current job is abandoned, as a crash would leave it."""
-        self._ended.set()
+        self._thread.end()
         self._jobs.put(None)
         self._thread.join(1.0)
 
     # --- the thread -----------------------------------------------------------------------
 
     def _run(self) -> None:
-        try:
-            while (job := self._jobs.get()) is not None:
-                if isinstance(job, _ClaimJob):
-                    self._claim(job)
-                elif isinstance(job, Room):
-                    while job.give_back():
-                        time.sleep(_PAUSE_SECONDS)
-                else:
-                    durable = self._work_off(job)
-                    self._loop.call_soon_threadsafe(self._on_finished, job, durable)
-        except BaseException as reason:  # noqa: BLE001 - whatever ends the thread ends the process
-            self._runtime.status.fail_from_thread(reason)
+        while (job := self._jobs.get()) is not None:
+            if isinstance(job, _ClaimJob):
+                self._claim(job)
+            elif isinstance(job, Room):
+                while job.give_back():
+                    time.sleep(_PAUSE_SECONDS)
+            else:
+                durable = self._work_off(job)
+                self._loop.call_soon_threadsafe(self._on_finished, job, durable)
 
     def _lease_unchanged(self) -> bool:
-        return self.lease == self._working_lease and not self._ended.is_set()
+        return self.lease == self._working_lease and not self._thread.ended
 
     def _claim(self, job: _ClaimJob) -> None:
         """Claim a generation that is not behind the checkpoints in the topic."""

@@ -20,23 +20,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import structlog
-from confluent_kafka import KafkaError, Producer, TopicPartition
+from confluent_kafka import Producer
 
 from stream_app.errors import Unanswered, UserError
-from stream_app.kafka import clients
+from stream_app.kafka import topic_follower
 from stream_app.kafka.acknowledged_writer import AcknowledgedWriter, OnAcknowledged, OnRefused
+from stream_app.kafka.background_thread import BackgroundThread
 from stream_app.kafka.clients import Connection
-from stream_app.kafka.passing import passes
 from stream_app.wire import WireError
 from stream_app.wire.authenticity.seal import OPEN, Seal
 from stream_app.wire.state_records import ClaimKey, decode_claim, decode_state_key, is_manifest
 
 log = structlog.get_logger()
-_READ_SECONDS = 10.0
-_POLL_SECONDS = 0.2
 
 Headers = list[tuple[str, bytes]]
 Records = Iterable[tuple[int, bytes | None, bytes | None]]
@@ -144,16 +141,13 @@ class FencedProducer:
             start = has_gap and not self._is_reading_gaps
             self._is_reading_gaps = self._is_reading_gaps or start
         if start:
-            name = "murmurec-foreign-records"
-            threading.Thread(target=self._read_gaps, name=name, daemon=True).start()
+            # An unread gap may hold a later claim: a failure ends the process.
+            BackgroundThread("foreign-records", self._read_gaps, self._fail).start()
 
     def _read_gaps(self) -> None:
         """Read gaps until none is left; a gap found meanwhile is merged with the pending gap."""
-        try:
-            while (gap := self._next_gap()) is not None:
-                self._read_gap(*gap)
-        except BaseException as reason:  # noqa: BLE001 - an unread gap may hold a later claim
-            self._fail(reason)
+        while (gap := self._next_gap()) is not None:
+            self._read_gap(*gap)
 
     def _read_gap(self, first: int, beyond: int) -> None:
         while True:
@@ -210,38 +204,15 @@ def is_claim(key: bytes | None) -> bool:
         return False
 
 
-def gap_reader(connection: Connection, topic: str, **more: Any) -> Callable[[int, int], Records]:
+def gap_reader(connection: Connection, topic: str) -> Callable[[int, int], Records]:
     """Return a function that reads the records of partition 0, `beyond` not included; it raises
     `Unanswered` where the broker sends nothing because it is away."""
 
     def between(first: int, beyond: int) -> Records:
-        consumer = clients.consumer(connection, group=f"{topic}-gap", partition_eof=True, **more)
-        try:
-            place = TopicPartition(topic, 0, first)
-            consumer.assign([place])
-            waited, silences = 0.0, 0
-            while silences < 2:
-                message = consumer.poll(_POLL_SECONDS)
-                if message is None:
-                    waited += _POLL_SECONDS
-                    if waited >= _READ_SECONDS:  # it may have been away until a moment ago
-                        clients.offsets(consumer, place, _READ_SECONDS)
-                        waited, silences = 0.0, silences + 1
-                    continue
-                error = message.error()
-                if error is not None and error.code() != KafkaError._PARTITION_EOF:
-                    if passes(error):
-                        continue
-                    raise UserError(f"{topic}: it cannot be read ({error.str()})")
-                offset = message.offset() or 0
-                if offset >= beyond:
-                    return
-                if error is None:
-                    yield offset, message.key(), message.value()
-                if offset == beyond - 1:
-                    return
-            raise UserError(f"{topic}: offsets {first} to {beyond} were not read in time")
-        finally:
-            consumer.close()
+        for message in topic_follower.records(connection, topic, first=first):
+            if (offset := message.offset() or 0) < beyond:
+                yield offset, message.key(), message.value()
+            if offset >= beyond - 1:
+                return
 
     return between

@@ -12,7 +12,7 @@ from stream_app.checkpoints import reader
 from stream_app.checkpoints.cut_log_scan import CutLogScan
 from stream_app.checkpoints.reader import Survey
 from stream_app.kafka.clients import Connection
-from stream_app.kafka.compacted import TopicReader
+from stream_app.kafka.topic_follower import TopicReader
 from stream_app.wire import Topics, WireError
 from stream_app.wire.authenticity.seal import OPEN, Seal
 from stream_app.wire.state_records import DIGEST_BYTES, Manifest, decode_manifest

@@ -10,16 +10,14 @@ worker reads the whole topic.
 from __future__ import annotations
 
 import asyncio
-import threading
 from concurrent.futures import TimeoutError as WaitTimeout
 from typing import Any
 
 import faust
 import structlog
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
-from mode import Service
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, Message, TopicPartition
 
-from stream_app.agents.crash_guard import crash_guard
+from stream_app.agents.crash_guard import ThreadService, crash_guard
 from stream_app.agents.profiles.lists import NeighbourAnswers
 from stream_app.agents.profiles.reading import OUTCOMES, REJECTED, ProfileIntake
 from stream_app.agents.runtime import Runtime
@@ -27,14 +25,13 @@ from stream_app.deployment import profile_mechanisms_from
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
-from stream_app.kafka.passing import passes
+from stream_app.kafka.topic_follower import TopicFollower
 from stream_app.models.neighborhood.live_profiles import LiveProfiles
 from stream_app.replay.unreadable import is_unreadable, readable_from
 from stream_app.wire import Reason, Rejection
 from stream_app.wire.limits import MAX_SEQ
 
 log = structlog.get_logger()
-_BATCH = 256
 _POLL_SECONDS = 0.1
 _WAIT_SECONDS = 0.2
 
@@ -69,55 +66,38 @@ def attach(app: faust.App, runtime: Runtime, connection: Connection) -> ProfileR
     return ProfileReader(runtime, intake, connection)
 
 
-class ProfileReader(Service):
+class ProfileReader(ThreadService):
     """The service that runs the thread while the application runs."""
 
     def __init__(self, runtime: Runtime, intake: ProfileIntake, connection: Connection) -> None:
-        super().__init__()
+        super().__init__("profiles", runtime.status)
         self._runtime, self._intake, self._connection = runtime, intake, connection
         self._topic = runtime.topics.profiles
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="murmurec-profiles", daemon=True)
         self._events: asyncio.AbstractEventLoop | None = None
 
     async def on_start(self) -> None:
         """Start the thread."""
         self._events = asyncio.get_running_loop()
-        self._thread.start()
-
-    async def on_stop(self) -> None:
-        """End the thread."""
-        self._ended.set()
-        await asyncio.get_running_loop().run_in_executor(None, self._thread.join, 1.0)
+        await super().on_start()
 
     def _run(self) -> None:
-        try:
-            consumer = clients.consumer(
-                self._connection,
-                group=f"{self._topic}-reading",
-                partition_eof=True,
-                auto_offset_reset="earliest",
-                queued_max_messages_kbytes=2048,
-                fetch_wait_max_ms=100,
-                **clients.BOUNDED_FETCH,
-            )
-            try:
-                consumer.assign([TopicPartition(self._topic, 0, OFFSET_BEGINNING)])
-                while not self._ended.is_set():
-                    self._read(consumer)
-            finally:
-                consumer.close()
-        except BaseException as reason:  # noqa: BLE001 - whatever ends the thread ends the process
-            self._runtime.status.fail_from_thread(reason)
+        with TopicFollower(
+            self._connection,
+            f"{self._topic}-reading",
+            lambda message, error: self._refuse(follower, message, error),
+            auto_offset_reset="earliest",
+            queued_max_messages_kbytes=2048,
+            fetch_wait_max_ms=100,
+            **clients.BOUNDED_FETCH,
+        ) as follower:
+            follower.begin(TopicPartition(self._topic, 0, OFFSET_BEGINNING))
+            while not self.thread.ended:
+                self._read(follower)
 
-    def _read(self, consumer: Consumer) -> None:
+    def _read(self, follower: TopicFollower) -> None:
         """Take what has arrived, and hand over the rejections."""
         rejections = []
-        for message in consumer.consume(_BATCH, _POLL_SECONDS):
-            error = message.error()
-            if error is not None:
-                self._failed(consumer, error, message)
-                continue
+        for message in follower.take(_POLL_SECONDS):
             value = message.value()
             reason = self._intake.take(_bytes(message.key()), value)
             if reason is not None:
@@ -126,6 +106,9 @@ class ProfileReader(Service):
                 rejections.append(Rejection(self._topic, *place, reason, len(value or b"")))
         if rejections:
             self._hand_over(rejections)
+        if follower.at_end and not self._intake.complete:
+            log.info("profiles.read", devices=self._intake.summary()["devices"])
+            self._intake.complete = True
 
     def _hand_over(self, rejections: list[Rejection]) -> None:
         async def publish() -> None:
@@ -134,33 +117,27 @@ class ProfileReader(Service):
 
         assert self._events is not None, "set before the thread starts"
         queued = asyncio.run_coroutine_threadsafe(publish(), self._events)
-        while not self._ended.is_set():
+        while not self.thread.ended:
             try:
                 queued.result(_WAIT_SECONDS)
             except WaitTimeout:
                 continue
             return
 
-    def _failed(self, consumer: Consumer, error: KafkaError, message: Message) -> None:
-        if error.code() == KafkaError._PARTITION_EOF:
-            if not self._intake.complete:
-                log.info("profiles.read", devices=self._intake.summary()["devices"])
-            self._intake.complete = True
-        elif is_unreadable(error):
-            offset = message.offset() or 0
-            place = TopicPartition(self._topic, 0, offset)
-            place.offset = max(
-                readable_from(self._connection, f"{self._topic}-reading", place, MAX_SEQ),
-                offset + 1,
-            )
-            self._intake.reject(Reason.UNREADABLE)
-            self._runtime.metrics.profile_rejected(Reason.UNREADABLE)
-            consumer.seek(place)
-        elif not passes(error):
+    def _refuse(self, follower: TopicFollower, message: Message, error: KafkaError) -> None:
+        """Go on after a batch that no reader can take."""
+        if not is_unreadable(error):
             raise UserError(
                 f"{self._topic}: profiles cannot be read ({error.str()}); check that the topic "
                 "exists and grant READ on it, or leave profile_mechanisms out"
             )
+        offset = message.offset() or 0
+        place = TopicPartition(self._topic, 0, offset)
+        end = readable_from(self._connection, f"{self._topic}-reading", place, MAX_SEQ)
+        place.offset = max(end, offset + 1)
+        self._intake.reject(Reason.UNREADABLE)
+        self._runtime.metrics.profile_rejected(Reason.UNREADABLE)
+        follower.consumer.seek(place)
 
 
 def _bytes(key: bytes | str | None) -> bytes | None:

@@ -19,7 +19,7 @@ from stream_app.agents.crash_guard import crash_guard
 from stream_app.agents.public_tables.versions import published
 from stream_app.agents.runtime import Runtime
 from stream_app.errors import UserError
-from stream_app.kafka import compacted
+from stream_app.kafka import topic_follower
 from stream_app.kafka.clients import Connection
 from stream_app.ranking.domains.table_bytes import decode_table
 from stream_app.ranking.similarity import COSINE
@@ -63,7 +63,7 @@ def attach(app: faust.App, runtime: Runtime, connection: Connection) -> None:
     if not recommender.from_published:
         return
     newest = NewestSimilarities(
-        lambda: compacted.end_offset(connection, topic),
+        lambda: topic_follower.end_offset(connection, topic),
         lambda: published(connection, topic),
         recommender.listed_by or COSINE,
     )

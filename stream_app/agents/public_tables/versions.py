@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from stream_app.kafka.clients import Connection
-from stream_app.kafka.compacted import records
+from stream_app.kafka.topic_follower import records
 from stream_app.wire.public_tables import (
     NEWEST_RECORDS,
     SLOTS,

@@ -18,16 +18,14 @@ thread takes 4 us and 39 us (`python -m tests.benchmarks requests`).
 
 from __future__ import annotations
 
-import asyncio
 import re
-import threading
 import time
 from typing import Any
 
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
-from mode import Service
 
+from stream_app.agents.crash_guard import ThreadService
 from stream_app.agents.queries.answers import Answers
 from stream_app.agents.runtime import Runtime
 from stream_app.errors import UserError
@@ -51,7 +49,7 @@ _UNREADABLE = frozenset(
 _LIMITS: dict[str, Any] = {**clients.BOUNDED_FETCH, "queued_max_messages_kbytes": 2048}
 
 
-class QueryReader(Service):
+class QueryReader(ThreadService):
     """The service that runs the thread while the application runs."""
 
     def __init__(
@@ -62,40 +60,30 @@ class QueryReader(Service):
         answers: Answers,
         session_seconds: float,
     ) -> None:
-        super().__init__()
+        super().__init__("queries", runtime.status)
         self._runtime = runtime
         self._connection = connection
         self._group = f"{group}-queries"
         self._answers = answers
         self._session_ms = int(session_seconds * 1000)
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="murmurec-queries", daemon=True)
         self._uncommitted: list[tuple[str, int]] = []  # partitions, since their assignment
         runtime.status.queries = JOINING
 
-    async def on_start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
     async def on_stop(self) -> None:
         """End the thread; it leaves its group."""
-        self._ended.set()
-        await asyncio.get_running_loop().run_in_executor(None, self._thread.join, 1.0)
+        await super().on_stop()
         await self._answers.finish(_FINISH_SECONDS)
 
     def _run(self) -> None:
+        consumer = self._consumer()
         try:
-            consumer = self._consumer()
-            try:
-                while not self._ended.is_set():
-                    self._read(consumer)
-                    if self._uncommitted:
-                        self._commit_new(consumer)
-                    self._answers.serve()
-            finally:
-                consumer.close()
-        except BaseException as reason:  # noqa: BLE001 - whatever ends the thread ends the process
-            self._runtime.status.fail_from_thread(reason)
+            while not self.thread.ended:
+                self._read(consumer)
+                if self._uncommitted:
+                    self._commit_new(consumer)
+                self._answers.serve()
+        finally:
+            consumer.close()
 
     def _consumer(self) -> Consumer:
         static: dict[str, Any] = {}
@@ -174,13 +162,16 @@ class QueryReader(Service):
             metrics.query_refused()
             key = message.key()
             key = key.encode() if isinstance(key, str) else key or b""
-            if _CORRELATION_ID.fullmatch(key) and answers.wait_for_room(self._ended.is_set):
+            if _CORRELATION_ID.fullmatch(key) and answers.wait_for_room(self._is_ended):
                 answers.refuse(key.decode(), Status.REFUSED, f"the query is {error.reason}")
             return
         if query.deadline < now:
             metrics.query_expired()
         elif not answers.offer(query, arrived):
-            answers.turn_away(query, self._ended.is_set)
+            answers.turn_away(query, self._is_ended)
+
+    def _is_ended(self) -> bool:
+        return self.thread.ended
 
     def _failed(self, consumer: Consumer, error: KafkaError, message: Message) -> None:
         topic = self._runtime.topics.queries
@@ -197,7 +188,7 @@ class QueryReader(Service):
             # Another process has this worker's name: its membership ends this process (exit 75).
             log.warning("queries.fenced", group=self._group, reason=error.str())
             self._runtime.status.queries = f"the queries are read no more: {error.str()}"
-            self._ended.set()
+            self.thread.end()
         elif self._runtime.status.queries:
             self._runtime.status.queries = f"{JOINING}: {error.str()}"
 

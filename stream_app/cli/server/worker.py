@@ -201,21 +201,19 @@ def _return_large_blocks() -> None:
 def _serve(settings: Settings, start: StartOptions) -> None:
     """Check the broker and its topics, and run the worker until it is stopped."""
     import asyncio
-    import threading
     from importlib import import_module
 
     from stream_app.broker.local import free_ports
     from stream_app.kafka import acls, clients
     from stream_app.kafka import topic_checks as topics
+    from stream_app.kafka.background_thread import BackgroundThread
     from stream_app.monitoring.log_setup import configure
     from stream_app.wire import Topics
 
     connection, names = connection_from(settings), Topics(settings.topic_prefix)
     configure(settings.log_level, settings.log_format)
     # The imports take a second, in which the broker is checked.
-    importing = threading.Thread(
-        target=import_module, args=("stream_app.agents.application",), daemon=True
-    )
+    importing = BackgroundThread("imports", lambda: import_module("stream_app.agents.application"))
     importing.start()
     clients.describe_cluster(connection)
     campaigns = settings.privacy_mode != "local"

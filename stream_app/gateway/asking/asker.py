@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -25,6 +24,7 @@ from msgspec.structs import replace
 
 from stream_app.errors import UserError
 from stream_app.kafka import answers, clients
+from stream_app.kafka.background_thread import BackgroundThread
 from stream_app.kafka.clients import Connection
 from stream_app.wire import Query, Recommendation, Topics, encode_message
 
@@ -71,8 +71,7 @@ class Asker:
             message_timeout_ms=int(seconds * 1000),
         )
         self._listening = asyncio.Event()
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="murmurec-answers", daemon=True)
+        self._thread = BackgroundThread("answers", self._run)
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -84,11 +83,10 @@ class Asker:
 
     async def stop(self) -> None:
         """End the thread; queries under way end without an answer."""
-        self._ended.set()
         for future in self._waiting.values():
             if not future.done():
                 future.set_exception(NoAnswer("the gateway is stopping"))
-        await asyncio.to_thread(self._thread.join, 1.0)  # it may wait for a broker that is away
+        await self._thread.stop(1.0)  # it may wait for a broker that is away
 
     async def ask(self, query: Query) -> Answer:
         """Return the answer to a query, which gets an id and a deadline here; raises `TooMany` and
@@ -156,7 +154,7 @@ class Asker:
         consumer = clients.consumer(self._connection, group=_GROUP, **_READING)
         places: list[TopicPartition] = []
         looked = float("-inf")
-        while not self._ended.is_set():
+        while not self._thread.ended:
             wait = _LOOK_AGAIN_SECONDS if places else _LOOK_SECONDS
             if time.monotonic() - looked >= wait:
                 places = self._followed(consumer, places)

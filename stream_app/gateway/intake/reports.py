@@ -25,7 +25,7 @@ from aiohttp import web
 from stream_app.gateway.contract.bodies import Accepted
 from stream_app.gateway.contract.reasons import OF_HTTP, OF_THE_WIRE, HttpReason
 from stream_app.gateway.intake.buckets import Buckets, client
-from stream_app.gateway.intake.writer import WRITER, KafkaAway, SeqReused, flush, writing
+from stream_app.gateway.intake.writer import WRITER, BrokerUnavailable, SeqReused, flush, writing
 from stream_app.web.replies import refused
 from stream_app.wire import MAX_EVENT_BYTES, Event, Reason, WireError, encode, encode_json
 from stream_app.wire.decoding import decode_unaddressed
@@ -104,7 +104,7 @@ class Reports:
             found = await request.app[WRITER].write(event, partition, body)
         except SeqReused:
             return _refusal(409, HttpReason.SEQ_REUSED)
-        except KafkaAway:
+        except BrokerUnavailable:
             return _refusal(503, HttpReason.KAFKA, _KAFKA_SECONDS)
         if found is None:
             return _refusal(503, HttpReason.KAFKA, _KAFKA_SECONDS, _UNKNOWN)

@@ -16,7 +16,6 @@ then, and so is that of a client that has left.
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -30,6 +29,7 @@ from confluent_kafka import KafkaError, Message
 
 from stream_app.errors import UserError
 from stream_app.kafka import clients
+from stream_app.kafka.background_thread import BackgroundThread
 
 if TYPE_CHECKING:
     from stream_app.gateway.context import Gateway
@@ -54,13 +54,13 @@ class SeqReused(Exception):
     """The device has used this number for other bytes."""
 
 
-class KafkaAway(Exception):
+class BrokerUnavailable(Exception):
     """Kafka takes no event now: nothing was written."""
 
 
 class Place(NamedTuple):
     """Where an event is. An offset of -1 is not known: the broker confirmed a repeated write
-    without it. A tuple of bytes and numbers, which the garbage collector passes by."""
+    without it. A tuple of bytes and numbers is untracked by the garbage collector."""
 
     digest: bytes
     partition: int
@@ -93,8 +93,7 @@ class EventWriter:
         self._under_way: dict[_Key, Pending] = {}
         self._known: dict[_Key, Place] = {}
         self._reports: list[_Report] = []
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._poll, daemon=True)
+        self._thread = BackgroundThread("reports", self._poll)
         self._thread.start()
 
     def __len__(self) -> int:
@@ -102,7 +101,8 @@ class EventWriter:
 
     async def write(self, event: Event, partition: int, body: bytes) -> tuple[Place, bool] | None:
         """Return the place of an event once Kafka has confirmed it, and whether it was sent
-        before; None where the place is not known in time. Raises `SeqReused` and `KafkaAway`."""
+        before; None where the place is not known in time. Raises `SeqReused` and
+        `BrokerUnavailable`."""
         key, digest = (event.device, event.seq), blake2b(body, digest_size=16).digest()
         known = self._known.get(key) or self._under_way.get(key)
         if known is not None and known.digest != digest:
@@ -119,8 +119,8 @@ class EventWriter:
         def delivered(error: KafkaError | None, message: Message) -> None:
             self._reports.append((key, error, message.offset()))
 
-        if self._ended.is_set():
-            raise KafkaAway
+        if self._thread.ended:
+            raise BrokerUnavailable
         try:
             clients.send(
                 self._producer,
@@ -131,7 +131,7 @@ class EventWriter:
                 on_delivery=delivered,
             )
         except (BufferError, UserError):
-            raise KafkaAway from None
+            raise BrokerUnavailable from None
         self._under_way[key] = pending
         return pending
 
@@ -139,7 +139,7 @@ class EventWriter:
 
     def _poll(self) -> None:
         """Gather delivery reports; runs in a thread of its own."""
-        while not self._ended.is_set():
+        while not self._thread.ended:
             self._producer.poll(_POLL_SECONDS)
             if self._reports:
                 batch, self._reports = self._reports, []
@@ -177,7 +177,7 @@ class EventWriter:
         deadline = monotonic() + _FLUSH_SECONDS
         while self._under_way and monotonic() < deadline:
             await asyncio.sleep(0.01)
-        self._ended.set()
+        self._thread.end()
         self.give_up(inf)
 
 

@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
-from stream_app.kafka.compacted import TopicReader
+from stream_app.kafka.topic_follower import TopicReader
 
 _SECONDS = 5.0
 

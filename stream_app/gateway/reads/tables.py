@@ -10,7 +10,6 @@ gateway starts without Kafka; both are empty then, and /readyz has the reason.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import AsyncIterator
 from time import monotonic
 from typing import TYPE_CHECKING, Final
@@ -24,6 +23,7 @@ from stream_app.gateway.reads.catalogue import ServedCatalogue
 from stream_app.gateway.reads.documents import Document, nothing_yet, parameters_refused
 from stream_app.gateway.reads.following import Following
 from stream_app.kafka import clients
+from stream_app.kafka.background_thread import BackgroundThread
 from stream_app.kafka.clients import Connection
 from stream_app.ranking.compact_side import CompactSideError, decode_side
 from stream_app.web.replies import refused
@@ -37,7 +37,7 @@ log = structlog.get_logger()
 TITLES: Final = web.AppKey("titles", ServedCatalogue)
 """What lists show of their items."""
 _LOOK_SECONDS = 2.0
-_AGAIN_SECONDS = 60.0  # between two readings of a catalogue that is larger than what is served
+_READ_AGAIN_SECONDS = 60.0  # between two readings of a catalogue that is larger than what is served
 _JOIN_SECONDS = 0.5
 _FOREIGN = (
     "the item side is in another format: install the version of murmurec that the workers run"
@@ -56,10 +56,9 @@ class PublicTables:
         )
         self._pages = Following(connection, topics.item_links, self._learn_page, self._forget_pages)
         self._read_again_time = monotonic()
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="murmurec-tables", daemon=True)
+        self._thread = BackgroundThread("tables", self._run, self._fail)
         self._problem = ""
-        self.defect: Exception | None = None
+        self.defect: BaseException | None = None
         self.catalogue = Document.made(self._catalogue.page(), "application/json")
         self.item_links: Document | None = None
         self.is_foreign = False
@@ -71,7 +70,7 @@ class PublicTables:
 
     def end(self) -> None:
         """End the thread; one that waits for Kafka is not waited for."""
-        self._ended.set()
+        self._thread.end()
         self._thread.join(_JOIN_SECONDS)
 
     def look(self, asking: Consumer) -> None:
@@ -84,7 +83,7 @@ class PublicTables:
         if links.changed:
             self._take_side()
             links.changed = False
-        if self._catalogue.lacking and monotonic() - self._read_again_time > _AGAIN_SECONDS:
+        if self._catalogue.lacking and monotonic() - self._read_again_time > _READ_AGAIN_SECONDS:
             self._read_again_time = monotonic()
             items.begin_again()
         items.look(asking)
@@ -117,23 +116,23 @@ class PublicTables:
         self._links = TableReader()
 
     def _run(self) -> None:
-        try:
-            asking = clients.consumer(self._connection)
-            while not self._ended.is_set():
-                self._look_once(asking)
-                self._ended.wait(_LOOK_SECONDS)
-            asking.close()
-        except Exception as error:  # noqa: BLE001 (the views raise it: a request shows the defect)
-            self.defect = error
+        asking = clients.consumer(self._connection)
+        while not self._thread.ended:
+            self._poll_once(asking)
+            self._thread.wait(_LOOK_SECONDS)
+        asking.close()
 
-    def _look_once(self, asking: Consumer) -> None:
+    def _fail(self, defect: BaseException) -> None:
+        self.defect = defect  # the views raise it: a request shows it
+
+    def _poll_once(self, asking: Consumer) -> None:
         problem = ""
         try:
             self.look(asking)
         except UserError as error:
             problem = str(error)
         # A look that waits for Kafka may outlast the gateway; its topics may be gone by then.
-        if problem and problem != self._problem and not self._ended.is_set():
+        if problem and problem != self._problem and not self._thread.ended:
             log.warning("gateway.tables_not_read", problem=problem)
         self._problem = problem
 

@@ -20,7 +20,7 @@ import msgspec
 
 from stream_app.errors import UserError
 from stream_app.kafka.clients import Connection
-from stream_app.kafka.compacted import records
+from stream_app.kafka.topic_follower import records
 from stream_app.privacy.gaussian.certificate import CampaignCertificate, NoisySum
 from stream_app.wire.campaigns.plan import decode_rational, encode_rational
 from stream_app.wire.limits import MAX_SEQ, VERSION

@@ -25,8 +25,8 @@ from stream_app.checkpoints import offline_writer
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.acknowledged_writer import AcknowledgedWriter
-from stream_app.kafka.compacted import exists, records
 from stream_app.kafka.topic_checks import check_debits
+from stream_app.kafka.topic_follower import exists, records
 from stream_app.operations.replay import recompute_state
 from stream_app.operations.session import Session
 from stream_app.operations.similarities.debits import (

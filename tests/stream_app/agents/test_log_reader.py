@@ -92,14 +92,14 @@ class Over(Exception):
 
 def test_a_broker_that_is_away_at_the_start_ends_the_worker_in_its_sentence() -> None:
     reader = Reader(AWAY)
-    reader._run()
+    reader.thread.run()
     assert reader.status.failures == [AWAY]
 
 
 def test_a_running_worker_waits_for_the_broker_and_hands_over_every_piece() -> None:
     log = Log(["a"], AWAY, ["b", "c"], AWAY, AWAY, ["d"], Over())
     reader = Reader(log)
-    reader._run()
+    reader.thread.run()
     assert reader.taken == ["a", "b", "c", "d"]
     assert reader.beats == 6, "the clock and the probe of the broker go on meanwhile"
     assert [type(each) for each in reader.status.failures] == [Over]
@@ -113,7 +113,7 @@ def test_a_state_that_is_to_be_replaced_is_read_again_until_the_broker_is_back()
     replaced = []
     reader.loop = Loop(replaced)  # type: ignore[assignment]
     reader._runtime.replacement.begin_again = lambda: None  # type: ignore[method-assign]
-    reader._run()
+    reader.thread.run()
     assert replaced, "another state is asked for"
     assert reader.taken == ["b"]
     assert [type(each) for each in reader.status.failures] == [Over]
@@ -144,7 +144,7 @@ def test_a_broker_that_is_away_is_not_a_log_that_does_not_reach_back() -> None:
 
 
 def test_progress_without_records_is_no_answer_of_the_broker() -> None:
-    """`compacted.TopicReader` reports it while it waits, too."""
+    """`topic_follower.TopicReader` reports it while it waits, too."""
     reader = Reader()
     reader._progress(5, 10)
     answered = reader.status.last_answer_time

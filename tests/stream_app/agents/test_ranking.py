@@ -12,8 +12,13 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from stream_app.agents.ranking.schedule import GROWTH, LEAST_RATINGS, REST_SECONDS, Schedule
-from stream_app.agents.ranking.service import RankingService
+from stream_app.agents.ranking_service import (
+    GROWTH,
+    LEAST_RATINGS,
+    REST_SECONDS,
+    RankingService,
+    Schedule,
+)
 from stream_app.agents.worker_status import WorkerStatus
 from stream_app.monitoring.metrics import Metrics
 from stream_app.serving.ingredients import Ingredients

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from stream_app.agents.ranking.schedule import LEAST_RATINGS
+from stream_app.agents.ranking_service import LEAST_RATINGS
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.ranked_items import RankedItems, Refused
 from stream_app.serving.recommender import Recommender

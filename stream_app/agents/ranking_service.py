@@ -5,18 +5,27 @@
 
 One thread does one derivation at a time. A failure there ends the worker like any other. When the
 state is replaced, the item side starts over, and what the thread still works on is dropped.
+
+A derivation begins at most once a second, and only after enough has changed:
+
+    due  <=>  changed by GROWTH of the ratings counted, or by any where the stream rests, or items
+              have entered the head
+         and  1 s and PAUSE times the last derivation have passed since it ended
+
+So it takes at most a quarter of one core, however large the table is.
 """
 
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
+from collections.abc import Callable
+from functools import partial
 
 import structlog
 
-from stream_app.agents.ranking.schedule import Schedule
 from stream_app.agents.worker_status import WorkerStatus
+from stream_app.kafka.background_thread import BackgroundThread
 from stream_app.monitoring.metrics import Metrics
 from stream_app.serving.ingredients import Ingredients
 from stream_app.serving.recommender import Recommender
@@ -24,6 +33,36 @@ from stream_app.serving.served_side import ServedSide
 from stream_app.serving.standing import Standing
 
 log = structlog.get_logger()
+LEAST_SECONDS = 1.0
+PAUSE = 3.0
+GROWTH = 0.02
+REST_SECONDS = 10.0
+LEAST_RATINGS = 100
+
+
+class Schedule:
+    """The times and sizes of derivations; `clock` returns seconds that never go back."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._ratings, self._changes = 0, 0
+        self._ended, self._wait = -float("inf"), 0.0
+
+    def due(self, ratings: int, changes: int = 0) -> bool:
+        """Return whether to derive now that `ratings` are counted and the head has changed so many
+        times."""
+        waited = self._clock() - self._ended
+        if ratings < LEAST_RATINGS or waited < self._wait:
+            return False
+        if self._ratings * (1 + GROWTH) <= ratings or changes != self._changes:
+            return True
+        return ratings > self._ratings and waited >= REST_SECONDS
+
+    def ended(self, ratings: int, changes: int, seconds: float) -> None:
+        """Note that a derivation of `ratings`, after so many changes of the head, took `seconds`
+        and ended now."""
+        self._ratings, self._changes, self._ended = ratings, changes, self._clock()
+        self._wait = max(LEAST_SECONDS, PAUSE * seconds)
 
 
 class RankingService:
@@ -50,21 +89,16 @@ class RankingService:
         ingredients = Ingredients.taken_from(self._recommender.replica, by, co_ratings=clear)
         if ingredients is None:
             return
-        work = self._life, ingredients, pairs.reports, pairs.changes
+        work = partial(self._run, self._life, ingredients, pairs.reports, pairs.changes)
         self._working = True
-        # A daemon: the process does not wait for a derivation when it ends.
-        threading.Thread(target=self._run, args=work, name="murmurec-ranking", daemon=True).start()
+        BackgroundThread("ranking", work, self._status.fail_from_thread).start()
 
     # --- the thread -----------------------------------------------------------------------
 
     def _run(self, life: int, ingredients: Ingredients, ratings: int, changes: int) -> None:
         started = time.perf_counter()
         served = self._recommender.served  # read once: the event loop may replace it
-        try:
-            found = ingredients.derived(served.derived if served else None)
-        except BaseException as reason:  # noqa: BLE001 - whatever ends the thread ends the process
-            self._status.fail_from_thread(reason)
-            return
+        found = ingredients.derived(served.derived if served else None)
         seconds = time.perf_counter() - started
         self._loop.call_soon_threadsafe(self._finish, life, found, ratings, changes, seconds)
 

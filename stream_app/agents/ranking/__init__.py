@@ -1,1 +1,0 @@
-"""The item side of a worker: derived and measured in a thread beside the learning."""
