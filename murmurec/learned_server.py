@@ -26,7 +26,7 @@ from stream_app.privacy.randomness import RandomSource
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.ingredients import Ingredients
 from stream_app.serving.recommender import Recommender
-from stream_app.serving.standing import Standing
+from stream_app.serving.served_method import ServedMethod
 from stream_app.state.replica import Replica
 from stream_app.state.spec import StateSpec
 from stream_app.wire import Batch
@@ -125,7 +125,9 @@ class LearnedServer:
         if found is not None:
             served = found.derived()
             recommender.adopt(served)
-            recommender.standing = Standing.measured(served.derived, public=served.channel is None)
+            recommender.standing = ServedMethod.measured(
+                served.derived, public=served.channel is None
+            )
 
     def _devices(self, ratings: CleanRatings, source: RandomSource, user_bias: bool) -> Devices:
         mechanism = self.mechanism

@@ -29,8 +29,8 @@ from stream_app.kafka.background_thread import BackgroundThread
 from stream_app.monitoring.metrics import Metrics
 from stream_app.serving.ingredients import Ingredients
 from stream_app.serving.recommender import Recommender
+from stream_app.serving.served_method import ServedMethod
 from stream_app.serving.served_side import ServedSide
-from stream_app.serving.standing import Standing
 
 log = structlog.get_logger()
 LEAST_SECONDS = 1.0
@@ -110,7 +110,7 @@ class RankingService:
             return
         self._working = False
         before, public = self._recommender.standing, served.channel is None
-        standing = Standing.measured(served.derived, public=public)
+        standing = ServedMethod.measured(served.derived, public=public)
         if (standing.basis, standing.absent) != (before.basis, before.absent):
             log.info(
                 "ranking.lists", basis=standing.basis, ndcg=standing.ndcg,

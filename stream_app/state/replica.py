@@ -63,7 +63,7 @@ from stream_app.ranking.pair_counts import PairCounts
 from stream_app.ranking.similarity.table import CoRatingTable
 from stream_app.ranking.visit_events import VisitSample
 from stream_app.state.campaigns.part import CampaignPart
-from stream_app.state.campaigns.standing import Ignored
+from stream_app.state.campaigns.progress import Ignored
 from stream_app.state.digests import digest
 from stream_app.state.erasures import ErasedDevices, words_of
 from stream_app.state.high_water_marks import HighWaterMarks

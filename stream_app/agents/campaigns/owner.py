@@ -2,10 +2,10 @@
 
 It publishes the side that the state has learned, and reads the log of rounds to its end, before
 each step, off the event loop. What it appends to the cut log it reads back through the state, and
-appends again, or something else, only after `_AGAIN_SECONDS`: of two equal entries the second has
-no effect and is counted, and the plan of the next campaign does not follow a sum so closely that
-its side is never published. Another owner does no harm; the log of rounds shows which of two steps
-came first.
+appends again, or something else, only after `_APPEND_AGAIN_SECONDS`: of two equal entries the
+second has no effect and is counted, and the plan of the next campaign does not follow a sum so
+closely that its side is never published. Another owner does no harm; the log of rounds shows which
+of two steps came first.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from stream_app.aggregation.coordinator import Coordinator
 from stream_app.aggregation.topics import ContributionTopic, LogChanged, RoundTopic
 from stream_app.errors import UserError
 from stream_app.kafka.clients import Connection
-from stream_app.state.campaigns.standing import Standing
+from stream_app.state.campaigns.progress import CampaignProgress
 from stream_app.state.replica import Replica
 from stream_app.wire import CampaignEntry, CampaignPlan, encode_message
 from stream_app.wire.limits import MAX_FORGOTTEN
@@ -35,7 +35,7 @@ from stream_app.wire.limits import MAX_FORGOTTEN
 log = structlog.get_logger()
 
 _LOOK_SECONDS = 0.5
-_AGAIN_SECONDS = 10.0
+_APPEND_AGAIN_SECONDS = 10.0
 
 
 @dataclass
@@ -45,17 +45,17 @@ class Owner:
     the side of a standing to the devices; `leave` closes the connections."""
 
     coordinator: Coordinator
-    standing: Callable[[], Standing]
+    standing: Callable[[], CampaignProgress]
     forgotten: Callable[[], tuple[bytes, ...]]
     append: Callable[[CampaignEntry], None]
     follows: Follows
     cut_seconds: float
-    publish: Callable[[Standing], None] = lambda _: None
+    publish: Callable[[CampaignProgress], None] = lambda _: None
     leave: Callable[[], None] = lambda: None
     now: Callable[[], float] = time.monotonic
     _seen: tuple[object, ...] = ()
     _since: float = 0.0
-    _sent: tuple[Standing | None, float] = (None, -inf)
+    _sent: tuple[CampaignProgress | None, float] = (None, -inf)
 
     def turn(self) -> None:
         """Take the step that is due, if one is; raises UserError where a log cannot be read or
@@ -76,10 +76,10 @@ class Owner:
             self.append(step)
             log.info("campaign.appended", entry=type(step).__name__.lower())
 
-    def _awaits(self, standing: Standing) -> bool:
+    def _awaits(self, standing: CampaignProgress) -> bool:
         """Return whether an entry that was appended a short while ago is not in the state yet."""
         before, at = self._sent
-        return standing is before and self.now() - at < _AGAIN_SECONDS
+        return standing is before and self.now() - at < _APPEND_AGAIN_SECONDS
 
     def _act(self, act: Act) -> None:
         match act:
@@ -168,9 +168,9 @@ def _owner(runtime: Runtime, connection: Connection) -> Owner:
     )
 
 
-def _standing(replica: Replica) -> Standing:
+def _standing(replica: Replica) -> CampaignProgress:
     """Return the standing: a value, which the event loop replaces as a whole."""
-    return Standing() if replica.campaigns is None else replica.campaigns.standing
+    return CampaignProgress() if replica.campaigns is None else replica.campaigns.standing
 
 
 def _forgotten(replica: Replica) -> tuple[bytes, ...]:

@@ -1,6 +1,6 @@
 """What the owner of the clock does next for a campaign: a function of two logs and of a duration.
 
-    log of rounds                                   cut log (`Standing`: what the state has read)
+    log of rounds                                   cut log (`CampaignProgress`: what is read)
     planned                 -------------------->   plan
     stage 0 open .. closed .. counted .. released   sum of stage 0
     stage 1 open ..                                 ...
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from stream_app.campaigns.rounds import Phase, Rounds, StageState
-from stream_app.state.campaigns.standing import Ignored, Standing, moved
+from stream_app.state.campaigns.progress import CampaignProgress, Ignored, moved
 from stream_app.wire import Aborted, CampaignEntry, CampaignPlan, Released
 from stream_app.wire.campaigns.round_log import AbortReason
 
@@ -45,9 +45,9 @@ class Follows:
 
     parties: int
     pinned: tuple[str, ...] = ()
-    _newest: tuple[Standing, CampaignEntry, bool] | None = field(default=None, init=False)
+    _newest: tuple[CampaignProgress, CampaignEntry, bool] | None = field(default=None, init=False)
 
-    def __call__(self, standing: Standing, entry: CampaignEntry) -> bool:
+    def __call__(self, standing: CampaignProgress, entry: CampaignEntry) -> bool:
         """Return whether the entry is followed."""
         if self.other_keys(entry):
             return False
@@ -65,7 +65,7 @@ class Follows:
 
 
 def due(
-    rounds: Rounds, standing: Standing, follows: Follows, waited: float, cut_seconds: float
+    rounds: Rounds, standing: CampaignProgress, follows: Follows, waited: float, cut_seconds: float
 ) -> CampaignEntry | Act | None:
     """Return the entry of the cut log that is missing, or what the log of rounds needs.
 
@@ -86,7 +86,7 @@ def due(
     return _of_stage(stage, waited, cut_seconds)
 
 
-def _missing(rounds: Rounds, standing: Standing) -> CampaignEntry | None:
+def _missing(rounds: Rounds, standing: CampaignProgress) -> CampaignEntry | None:
     """Return the next entry of the cut log that follows from the log of rounds."""
     if rounds.campaign is None:
         return None

@@ -38,7 +38,7 @@ from stream_app.wire.topics import absent
 log = structlog.get_logger()
 _ASK_SECONDS = 3.0
 _PATIENCE_SECONDS = 5.0
-_AGAIN_SECONDS = 8.0  # more than a session
+_IDLE_SECONDS = 8.0  # more than a session
 _POLL_SECONDS = 0.002
 
 
@@ -162,7 +162,7 @@ class StateTable(faust.Table[PageIndex, memoryview]):
             if self.changelog.unacknowledged_seconds > _PATIENCE_SECONDS:
                 await self._check_topic()
             idle = time.monotonic() - self._stepped_down_time
-            if idle > _AGAIN_SECONDS:
+            if idle > _IDLE_SECONDS:
                 self._acquire_lease()
 
     async def _check_topic(self) -> None:

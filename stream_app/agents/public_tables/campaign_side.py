@@ -22,7 +22,7 @@ from stream_app.campaigns.public_side import PublicSide
 from stream_app.campaigns.published_side import PublishedSide, encode_published
 from stream_app.kafka.acknowledged_writer import AcknowledgedWriter
 from stream_app.kafka.clients import Connection
-from stream_app.state.campaigns.standing import Standing
+from stream_app.state.campaigns.progress import CampaignProgress
 from stream_app.wire.public_tables import TableRecord, encode_table_record
 
 log = structlog.get_logger()
@@ -41,7 +41,7 @@ class SidePublisher:
     _seen: PublicSide | None = None
     _looked: float = -inf
 
-    def publish(self, standing: Standing, cut: int) -> None:
+    def publish(self, standing: CampaignProgress, cut: int) -> None:
         """Bring the topic to the side of the plan in force; raises UserError where the topic cannot
         be read or written, and the next call tries again.
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from stream_app.campaigns.public_side import PublicSide, decode_side, encode_side
 from stream_app.models.growing_arrays import GrowingArrays
 from stream_app.models.paged_arrays import Arrays, mark_dirty
-from stream_app.state.campaigns.standing import Ignored, Standing, moved
+from stream_app.state.campaigns.progress import CampaignProgress, Ignored, moved
 from stream_app.wire import CampaignEntry
 from stream_app.wire.campaigns.plan import Campaign, decode_plan, encode_plan
 
@@ -39,7 +39,7 @@ class CampaignPart(GrowingArrays):
         self._counts = self.keep("counts", np.zeros(len(COUNTS) + len(_REASONS), np.int64))
         self.keep_growing("plan", np.uint8)
         self.keep_growing("side", np.uint8)
-        self.standing = Standing()
+        self.standing = CampaignProgress()
 
     def apply(self, entry: CampaignEntry) -> Ignored | None:
         """Apply the next entry of the log; return why it has no effect, if it has none."""
@@ -105,7 +105,7 @@ class CampaignPart(GrowingArrays):
         self.standing = _standing_of(self.arrays())
 
 
-def _standing_of(arrays: Mapping[str, NDArray[Any]]) -> Standing:
+def _standing_of(arrays: Mapping[str, NDArray[Any]]) -> CampaignProgress:
     counts = arrays["counts"].tolist()
     if min(counts) < 0:
         raise ValueError(f"campaigns: counts {counts}, and none is below 0")
@@ -114,7 +114,9 @@ def _standing_of(arrays: Mapping[str, NDArray[Any]]) -> Standing:
     stages = 0 if plan is None else len(plan.stages)
     if named["released"] > stages or named["aborted"] > 1 or (side and plan is None):
         raise ValueError(f"campaigns: {named} of a plan of {stages} stages")
-    return Standing(plan, named["released"], bool(named["aborted"]), named["contributions"], side)
+    return CampaignProgress(
+        plan, named["released"], bool(named["aborted"]), named["contributions"], side
+    )
 
 
 def _content(arrays: Mapping[str, NDArray[Any]], name: str, counts: Mapping[str, int]) -> bytes:

@@ -20,7 +20,7 @@ from stream_app.campaigns.public_side import PublicSide, encode_side
 from stream_app.campaigns.rounds import Phase, Rounds
 from stream_app.errors import UserError
 from stream_app.state.campaigns.part import CampaignPart
-from stream_app.state.campaigns.standing import Ignored, Standing
+from stream_app.state.campaigns.progress import CampaignProgress, Ignored
 from stream_app.wire import CampaignEntry, Released
 from stream_app.wire.campaigns.plan import Campaign
 from stream_app.wire.campaigns.round_log import AbortReason, Close, RoundEntry, decode_round
@@ -95,7 +95,7 @@ class Live:
         """Let every party answer what it owes."""
         self.world.settle(self.aggregators)
 
-    def run(self, owner: Callable[[], Owner], turns: int = 40) -> Standing:
+    def run(self, owner: Callable[[], Owner], turns: int = 40) -> CampaignProgress:
         """Take turns until nothing is due any more."""
         for _ in range(turns):
             self.turn(owner())
@@ -280,7 +280,7 @@ def test_a_log_of_rounds_that_is_behind_the_state_is_withdrawn() -> None:
 
 
 def test_nothing_is_due_without_a_campaign() -> None:
-    assert due(Rounds(), Standing(), Follows(1), 1e9, CUT_SECONDS) is None
+    assert due(Rounds(), CampaignProgress(), Follows(1), 1e9, CUT_SECONDS) is None
 
 
 def test_what_was_appended_and_not_read_back_is_appended_again_after_a_while() -> None:

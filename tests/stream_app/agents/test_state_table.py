@@ -381,7 +381,7 @@ def test_faust_reads_only_records_after_our_last_record(tmp_path: Path) -> None:
 def test_a_worker_that_stepped_down_and_is_still_assigned_acquires_the_lease_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(state_table, "_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(state_table, "_IDLE_SECONDS", 0.0)
 
     async def body(made: Table) -> None:
         async def at_once(_: float) -> None:

@@ -8,8 +8,8 @@ from stream_app.ranking.scores import DEFAULT, Column, Components
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.ingredients import Ingredients
 from stream_app.serving.recommender import Recommender
+from stream_app.serving.served_method import ServedMethod
 from stream_app.serving.served_side import ServedSide
-from stream_app.serving.standing import Standing
 from stream_app.state.replica import Replica
 from stream_app.state.spec import StateSpec
 from tests.fixtures.clusters import DESIGN, learned, tastes
@@ -51,7 +51,7 @@ def serving(basis: str = "links", catalogue: Catalogue | None = None) -> Recomme
     served = derived(recommender)
     if basis == "learned":
         recommender.adopt(weighted(served, LEARNED))
-    recommender.standing = Standing(0.1235, 0.09, "", basis)
+    recommender.standing = ServedMethod(0.1235, 0.09, "", basis)
     return recommender
 
 

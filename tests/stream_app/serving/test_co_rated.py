@@ -13,7 +13,7 @@ from stream_app.ranking.similarity.table import from_ratings
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.ranked_items import RankedItems
 from stream_app.serving.recommender import Recommender
-from stream_app.serving.standing import Standing
+from stream_app.serving.served_method import ServedMethod
 from stream_app.serving.together.co_rated import DAMPING, CoRated
 from stream_app.serving.together.similar_items import similar_items
 from stream_app.settings import LISTS_BY_CO_RATINGS
@@ -147,7 +147,7 @@ def test_learned_weights_do_not_take_its_place() -> None:
     recommender = serving("cosine")
     assert recommender.served is not None
     recommender.adopt(weighted(recommender.served, LEARNED))
-    recommender.standing = Standing(0.5, 0.1, "", "learned")
+    recommender.standing = ServedMethod(0.5, 0.1, "", "learned")
     assert recommender.answer(device_of(0), 5).method == "popular"
     derived(recommender)
     answer = recommender.answer(device_of(0), 5)

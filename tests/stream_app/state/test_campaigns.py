@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from stream_app.campaigns.learning import stages, together
 from stream_app.campaigns.public_side import decode_side, encode_side
 from stream_app.state.campaigns.part import CampaignPart
-from stream_app.state.campaigns.standing import Ignored
+from stream_app.state.campaigns.progress import Ignored
 from stream_app.state.replica import Replica, StateSpec
 from stream_app.wire import Aborted, CampaignEntry, Released, decode_many
 from stream_app.wire.campaigns.round_log import AbortReason

@@ -11,7 +11,7 @@ POPULAR = "popular"
 
 
 @dataclass(frozen=True)
-class Standing:
+class ServedMethod:
     """nDCG@10 of lists for the next visit on what devices liked there, and that of popular items;
     None where it cannot be measured, and `absent` says why. `basis`: `learned` weights or `links`,
     or `popular` items as long as there is no item side."""
@@ -22,7 +22,7 @@ class Standing:
     basis: str = POPULAR
 
     @classmethod
-    def measured(cls, derived: Derived, *, public: bool) -> Standing:
+    def measured(cls, derived: Derived, *, public: bool) -> ServedMethod:
         """Return the standing of lists for the next visit; `public`: whether presence is."""
         learned, absent = derived.next, ""
         if not public:

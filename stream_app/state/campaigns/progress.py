@@ -33,7 +33,7 @@ class Ignored(StrEnum):
 
 
 @dataclass(frozen=True, eq=False)
-class Standing:
+class CampaignProgress:
     """The plan in force, how many of its stages are released, whether it is aborted, and of how
     many contributions the newest sum is; `side` is what is public, maybe of the campaign before."""
 
@@ -51,7 +51,9 @@ class Standing:
         return self.plan.stages[self.released]
 
 
-def moved(standing: Standing, entry: CampaignEntry, parties: int) -> Standing | Ignored:
+def moved(
+    standing: CampaignProgress, entry: CampaignEntry, parties: int
+) -> CampaignProgress | Ignored:
     """Return the standing after an entry, in a deployment of so many parties."""
     match entry:
         case CampaignPlan():
@@ -64,17 +66,17 @@ def moved(standing: Standing, entry: CampaignEntry, parties: int) -> Standing | 
             return replace(standing, aborted=True)
 
 
-def _begun(standing: Standing, plan: Campaign, parties: int) -> Standing | Ignored:
+def _begun(standing: CampaignProgress, plan: Campaign, parties: int) -> CampaignProgress | Ignored:
     if standing.plan is not None and plan.number <= standing.plan.number:
         return Ignored.OLD_NUMBER
     if not plan.parties == len(plan.keys) == parties:
         return Ignored.OTHER_PARTIES
     if not stages.can_learn(plan):
         return Ignored.UNKNOWN_STAGE
-    return Standing(plan, side=standing.side)
+    return CampaignProgress(plan, side=standing.side)
 
 
-def _released(standing: Standing, entry: Released) -> Standing | Ignored:
+def _released(standing: CampaignProgress, entry: Released) -> CampaignProgress | Ignored:
     if reason := _out_of_turn(standing, entry):
         return reason
     plan, stage, noisy = standing.plan, standing.next_stage, entry.noisy
@@ -91,10 +93,10 @@ def _released(standing: Standing, entry: Released) -> Standing | Ignored:
         learned = stages.learn(plan, entry.stage, side, noisy, entry.contributions)
     except ArithmeticError:
         return Ignored.NOT_LEARNED
-    return Standing(plan, standing.released + 1, False, entry.contributions, learned)
+    return CampaignProgress(plan, standing.released + 1, False, entry.contributions, learned)
 
 
-def _out_of_turn(standing: Standing, entry: Released | Aborted) -> Ignored | None:
+def _out_of_turn(standing: CampaignProgress, entry: Released | Aborted) -> Ignored | None:
     if standing.plan is None or entry.plan != standing.plan.digest:
         return Ignored.OTHER_PLAN
     if standing.next_stage is None or entry.stage != standing.released:
