@@ -16,7 +16,7 @@ from tests.stream_app.models.example_learner import ItemMeans
 from tests.stream_app.models.learners import ForgettingItemMeans
 
 
-@pytest.mark.parametrize("model", (*LEARNERS, *LISTS_BY_CO_RATINGS))
+@pytest.mark.parametrize("model", [*LEARNERS, *LISTS_BY_CO_RATINGS])
 def test_a_worker_serves_the_models_of_kill_tests_and_refuses_the_others(model: str) -> None:
     from tests.chaos import test_kills
 
@@ -30,8 +30,8 @@ def test_a_worker_serves_the_models_of_kill_tests_and_refuses_the_others(model: 
     with pytest.raises(UserError) as refused:
         spec_from_settings(Settings(model=model))
     assert str(refused.value) == (
-        f"model {model!r}: workers serve hybrid, sketch, slope-one, cosine; this one is for evaluation "
-        "alone"
+        f"model {model!r}: workers serve hybrid, sketch, slope-one, cosine; this one is for "
+        "evaluation alone"
     )
 
 
