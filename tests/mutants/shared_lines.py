@@ -14,12 +14,12 @@ SHARED = (
         first=("tests/stream_app/privacy/ratings/test_item_sampling.py",),
     ),
     Mutant(
-        name="a share of noise takes a standard deviation for a variance",
-        file="research/noise_shares.py",
-        old="return self.variance / self.least\n",
-        new="return self.variance / self.least**2\n",
-        seen="the shares of all contributors add up to less noise than the plan claims",
-        first=("tests/research/test_noise_shares.py",),
+        name="the places of a list are discounted from another base",
+        file="stream_app/evaluation/ranking/list_quality.py",
+        old="    gains = 1 / np.log2(np.arange(lists.shape[1]) + 2)\n",
+        new="    gains = 1 / np.log2(np.arange(lists.shape[1]) + 1.5)\n",
+        seen="the figures of lists are not those of other recommenders",
+        first=("tests/stream_app/evaluation/ranking/test_list_quality.py",),
     ),
     Mutant(
         name="a filter holds more items than its cap",
