@@ -98,8 +98,8 @@ _ROWS: dict[str, tuple[Callable[[str], Panel], ...]] = {
         _panel("Leakage", "suffix: nats",
             "Two different things. One report: what a reader of the topic learns about the rating "
             "behind it, the mutual information of the mechanism's channel under the prior stated "
-            "in PRIVACY.md (0.43 for rr:5:2); a mean, while epsilon bounds the worst case. The "
-            "model: Kullback-Leibler divergence between the errors on learned and on held-out "
+            "in docs/privacy.md (0.43 for rr:5:2); a mean, while epsilon bounds the worst case. "
+            "The model: Kullback-Leibler divergence between the errors on learned and on held-out "
             "ratings, what learning adds to that. A measurement of an average, not a bound: a low "
             "value proves nothing about one person, and nothing about the reports. About 0.0005 "
             "is the floor of the measurement itself.",

@@ -1,6 +1,7 @@
-"""The tables of PRIVACY.md, computed from the exact channels of the mechanisms.
+"""The tables of docs/privacy.md, from the exact channels of the mechanisms, and the proofs.
 
-    python -m research.privacy_page PRIVACY.md      writes them into the page
+    python -m research.privacy_page docs/privacy.md     writes them into the page
+    python -m research.privacy_page docs/proofs.md
 
 A table lies between `<!-- table: NAME -->` and `<!-- end -->`.
 """
@@ -10,12 +11,12 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
-from research.privacy_proofs import proofs
+from research.privacy_proofs import lemmas, proofs
 from research.score_noise import summary
 from stream_app.privacy import registry
 from stream_app.privacy.accounting.plans import largest_count
@@ -276,15 +277,16 @@ TABLES: dict[str, Callable[[], str]] = {
     "sums": sums,
     "maps": maps,
     "similar": similar,
+    "lemmas": lemmas,
     "proofs": proofs,
 }
 
 
-def filled(page: str) -> str:
+def filled(page: str, tables: Mapping[str, Callable[[], str]] = TABLES) -> str:
     """Return the page with every table computed again; KeyError for one that is unknown."""
     return re.sub(
         r"(<!-- table: ([a-z]+) -->\n).*?(<!-- end -->)",
-        lambda found: f"{found[1]}\n{TABLES[found[2]]()}\n{found[3]}",
+        lambda found: f"{found[1]}\n{tables[found[2]]()}\n{found[3]}",
         page,
         flags=re.S,
     )

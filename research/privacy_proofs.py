@@ -1,5 +1,5 @@
-"""The proofs of PRIVACY.md: for each family its statement, the code of its integer table, and the
-steps, each with the test that checks it.
+"""The proofs of docs/proofs.md: for each family its statement, the code of its integer table, and
+the steps, each with the test that checks it. A lemma that several proofs use is written once.
 
 Tests check that every test and every table that is named exists, and that each family that claims
 an epsilon has a proof of at most ten steps. `python -m research.privacy_page` writes
@@ -62,7 +62,6 @@ _TICKET = Step(
     "process: the table that was proved is the one that is drawn from.",
     f"{_PRIVACY}/test_ticket.py::test_a_mechanism_that_was_not_certified_here_gets_no_ticket",
 )
-_FROM_TABLE = (_DRAW, _QUOTIENT, _BELOW, _SETS, _TICKET)
 _SCOPE = Step(
     "Every cell of the public scope is reported, and no rating is an input like any other: which "
     "cells are reported says nothing about which are rated.",
@@ -73,6 +72,16 @@ _THINNED = Step(
     "Thinning is applied to the report and looks at nothing else: post-processing.",
     f"{_PRESENCE}::test_thinning_is_done_to_what_is_released",
 )
+_FROM_TABLE = (_DRAW, _QUOTIENT, _BELOW, _SETS, _TICKET)
+_LEMMAS = {
+    "Draw": _DRAW,
+    "Quotient": _QUOTIENT,
+    "Exponential": _BELOW,
+    "Sets": _SETS,
+    "Ticket": _TICKET,
+    "Thinning": _THINNED,
+    "Scope": _SCOPE,
+}
 _VALUE = (
     "For any two levels v, v' of one rating and any set S of reports: P(S given v) <= e^epsilon "
     "P(S given v'). That there is a rating, of which item and on which day, is the same in both."
@@ -332,11 +341,23 @@ PROOFS: tuple[Proof, ...] = (
 
 def proofs() -> str:
     """Return the proofs as the text of the page."""
-    return "\n".join(_text(proof) for proof in PROOFS)
+    return "\n".join(map(_text, PROOFS))
+
+
+def lemmas() -> str:
+    """Return the lemmas that several proofs use, as the text of the page."""
+    return "\n".join(f"- **{name}.** {_checked(step)}" for name, step in _LEMMAS.items()) + "\n"
 
 
 def _text(proof: Proof) -> str:
+    names = {step: name for name, step in _LEMMAS.items()}
+    shared = ", ".join(names[step] for step in proof.steps if step in names)
+    own = [step for step in proof.steps if step not in names]
     lines = [f"**`{proof.family}`.** {proof.statement} Table: `{proof.table}`.", ""]
-    for number, step in enumerate(proof.steps, 1):
-        lines.append(f"{number}. {step.text} [`{step.test.partition('::')[2]}`]")
+    lines += [f"{number}. {_checked(step)}" for number, step in enumerate(own, 1)]
+    lines += [f"{len(own) + 1}. Lemmas: {shared}."] * bool(shared)
     return "\n".join(lines) + "\n"
+
+
+def _checked(step: Step) -> str:
+    return f"{step.text} [`{step.test.partition('::')[2]}`]"

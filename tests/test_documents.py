@@ -5,35 +5,42 @@ from __future__ import annotations
 import ast
 import json
 import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from research.privacy_page import filled
 from stream_app import wire
 from stream_app.settings import GROUPS, Settings
+from tests import reference_page
 from tests.test_structure import LAYER
 
 ROOT = Path(__file__).parents[1]
 PAGES = {
-    page: (ROOT / page).read_text(encoding="utf-8")
-    for page in (
-        "README.md",
-        "CHANGELOG.md",
-        "CONTRIBUTING.md",
-        "PRIVACY.md",
-        "SECURITY.md",
-        "deploy/README.md",
-        "deploy/REFERENCE.md",
-        "deploy/RUNBOOK.md",
-        "stream_app/README.md",
-        "tests/benchmarks/README.md",
-        "tests/benchmarks/measured.md",
+    str(page.relative_to(ROOT)): page.read_text(encoding="utf-8")
+    for page in sorted(
+        [
+            *ROOT.glob("*.md"),
+            *(ROOT / "docs").glob("*.md"),
+            ROOT / "deploy" / "web" / "README.md",
+            ROOT / "tests" / "benchmarks" / "README.md",
+            ROOT / "tests" / "durations.md",
+        ]
     )
 }
-README, REFERENCE, ARCHITECTURE = (
-    PAGES[page] for page in ("README.md", "deploy/REFERENCE.md", "stream_app/README.md")
+README, REFERENCE, ARCHITECTURE, OPERATE, PAPERS = (
+    PAGES[page]
+    for page in (
+        "README.md",
+        "docs/reference.md",
+        "docs/architecture.md",
+        "docs/operate.md",
+        "docs/papers.md",
+    )
 )
+SECURING = ("Rights", "What each party can cost")
 INTAKE = wire.Intake({"rr:5:2": 5}, wire.PARTITIONS)
 
 
@@ -53,6 +60,14 @@ def accepted(value: bytes) -> wire.Event:
 
 def test_the_readme_fits_in_150_lines() -> None:
     assert len(README.splitlines()) <= 150
+
+
+def test_the_tables_of_the_reference_are_those_of_the_code() -> None:
+    assert filled(REFERENCE, reference_page.TABLES) == REFERENCE, (
+        "run: python -m tests.reference_page"
+    )
+    shown = re.findall(r"<!-- table: ([a-z]+) -->", REFERENCE)
+    assert sorted(shown) == sorted(reference_page.TABLES)
 
 
 def test_the_event_of_the_reference_is_accepted() -> None:
@@ -106,50 +121,44 @@ def test_every_topic_that_is_named_exists(page: str) -> None:
 
 
 def test_every_setting_is_in_the_table_with_its_default() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (.+?) \| .+ \|$", section(REFERENCE, "Configuration"), re.M)
+    listed = dict(rows)
     tables = re.split(r"^### \[([a-z]+)\]$", section(REFERENCE, "Configuration"), flags=re.M)
     assert tables[1::2] == list(GROUPS)
-    rows = []
-    for group, text in zip(tables[1::2], tables[2::2], strict=True):
-        found = re.findall(r"^\| (`.+?) \| (.+?) \| .+ \|$", text, re.M)
-        named = {name for cell, _ in found for name in re.findall(r"`([a-z_]+)`", cell)}
-        assert named == set(GROUPS[group].model_fields), group
-        rows += found
-    listed = {
-        name: (default, len(names))
-        for cell, default in rows
-        for names in [re.findall(r"`([a-z_]+)`", cell)]
-        for name in names
-    }
+    assert list(listed) == [name for group in GROUPS.values() for name in group.model_fields]
     assert set(listed) == set(Settings.model_fields)
     values = Settings().model_dump(mode="json")
-    simple = ("topic_prefix", "partitions", "model", "held_out", "hash_seed", "clip")
-    for name in simple:
-        assert listed[name][0].strip("`") == str(values[name])
-    pairs = re.search(r"`factors`, `depth` \| (\d+), (\d+)", REFERENCE)
-    assert pairs
-    assert pairs.groups() == (str(values["factors"]), str(values["depth"]))
-    assert "16, 8, 16 MiB" in listed["sketch_bytes"][0]
-    sizes = [values[f"{part}_bytes"] >> 20 for part in ("sketch", "scalars", "seen")]
-    assert sizes == [16, 8, 16]
-    assert (values["cut_seconds"], values["round_records"]) == (0.2, 2000)
-    assert listed["cut_seconds"][0] == "0.2, 2000"
-    assert str(values["admin_port"]) in listed["admin_port"][0]
+    for name in ("topic_prefix", "partitions", "model", "held_out", "hash_seed", "clip", "factors"):
+        assert listed[name].strip("`") == str(values[name])
+    for name in ("depth", "cut_seconds", "round_records", "admin_port"):
+        assert listed[name].strip("`") == str(values[name])
+    sizes = [listed[f"{part}_bytes"] for part in ("sketch", "scalars", "seen")]
+    assert sizes == ["16 MiB", "8 MiB", "16 MiB"]
+    assert [values[f"{part}_bytes"] >> 20 for part in ("sketch", "scalars", "seen")] == [16, 8, 16]
+    assert listed["mechanisms"] == "`rr:5:2`"
     assert values["mechanisms"] == ["rr:5:2"]
 
 
-def test_every_setting_that_the_security_page_names_exists() -> None:
+def test_every_setting_that_the_pages_on_security_name_exists() -> None:
     of_kafka = {"producer_byte_rate", "request_percentage", "bad_signature"}
-    named = set(re.findall(r"`([a-z]+_[a-z_]+)`", PAGES["SECURITY.md"]))
+    pages = (PAGES["SECURITY.md"], *map(partial(section, OPERATE), SECURING))
+    named = set(re.findall(r"`([a-z]+_[a-z_]+)`", "".join(pages)))
     assert named > of_kafka
     assert named - of_kafka <= set(Settings.model_fields)
 
 
-def test_every_measurement_of_the_security_page_can_be_repeated() -> None:
-    named = re.findall(r"`python -m tests\.benchmarks ([a-z ]+)`", PAGES["SECURITY.md"])
-    assert named
-    for name in " ".join(named).split():
+def test_every_measurement_that_a_page_names_can_be_repeated() -> None:
+    text = " ".join(" ".join(PAGES.values()).split())
+    named = re.findall(r"`python -m tests\.benchmarks ([a-z_ ]+)`", text)
+    assert "attacks requests signatures" in named
+    for name in [*" ".join(named).split(), *re.findall(r"\(`([a-z_]+)`\)", measured())]:
         assert (ROOT / "tests" / "benchmarks" / f"{name}.py").exists(), name
-    assert "@@" not in PAGES["SECURITY.md"]
+    assert "@@" not in text
+
+
+def measured() -> str:
+    """Return what the page of the papers states with the benchmark that measures it."""
+    return section(PAPERS, "What was measured")
 
 
 def test_every_command_that_is_named_exists() -> None:
@@ -167,13 +176,13 @@ def test_every_command_that_is_named_exists() -> None:
 def test_every_path_that_is_named_exists(page: str) -> None:
     if page == "CHANGELOG.md":
         pytest.skip("names files of earlier versions")
-    tops = "stream_app|producers|consumers|murmurec|deploy|tests"
+    tops = "stream_app|producers|consumers|murmurec|deploy|docs|tests"
     for path in re.findall(rf"`((?:{tops})/[A-Za-z0-9_/.]*)`", PAGES[page]):
         assert "NAME" in path or (ROOT / path).exists(), path
 
 
 def test_every_package_and_file_of_the_architecture_exists() -> None:
-    layers, papers = section(ARCHITECTURE, "Layers"), section(ARCHITECTURE, "The papers")
+    layers, papers = section(ARCHITECTURE, "Layers"), section(PAPERS, "The papers")
     life = section(ARCHITECTURE, "The life of a rating")
     server, device = ROOT / "stream_app", ROOT
     for path in re.findall(r"`([a-z_]+/[a-z_/]*(?:\.py)?)`", layers + papers + life):
@@ -185,19 +194,23 @@ def test_every_package_and_file_of_the_architecture_exists() -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_link_leads_somewhere(page: str) -> None:
-    for target in re.findall(r"\]\(([^)#]+)\)", PAGES[page]):
+    for target, anchor in re.findall(r"\]\(([^)#]+)(?:#([^)]+))?\)", PAGES[page]):
         if "://" not in target and not target.startswith(("doi:", "arXiv:")):
-            assert ((ROOT / page).parent / target).exists(), target
+            file = (ROOT / page).parent / target
+            assert file.exists(), target
+            titles = re.findall(r"^#+ (.+)$", file.read_text("utf-8"), re.M) if anchor else ()
+            slugs = {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles}
+            assert not anchor or anchor in slugs, f"{target}#{anchor}"
 
 
 def test_what_is_not_protected_is_on_the_first_screens() -> None:
-    head = README[: README.index("## Five commands")]
+    head = README[: README.index("## Use it")]
     for word in ("exists", "item", "day", "add up", "pseudonym", "Replies", "timing", "clip"):
         assert word in head
 
 
 def test_every_paper_of_the_code_is_in_the_bibliography() -> None:
-    papers = section(ARCHITECTURE, "The papers")
+    papers = section(PAPERS, "Bibliography")
     for key in ("S000", "S001", "S002", "S003", "S004"):
         assert f"| {key} | " in papers
     for folder in ("stream_app", "producers", "consumers", "murmurec"):

@@ -3,7 +3,7 @@
     room    a package or a module directly under `stream_app`, and each other package at the root
     arrow   one room imports another, in however many places
 
-The layers are the drawing of `stream_app/README.md`; counts have ceilings in `ceilings.toml`.
+The layers are the drawing of `docs/architecture.md`; counts have ceilings in `ceilings.toml`.
 """
 
 from __future__ import annotations

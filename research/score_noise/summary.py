@@ -1,4 +1,4 @@
-"""What each release of lists by similar items guarantees, as rows of PRIVACY.md."""
+"""What each release of lists by similar items guarantees, as rows of docs/privacy.md."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ for other records, even if the log should be rewritten.
 
 A share without the other party's is uniform, so a stage in which one party is silent releases
 nothing. The sum of both carries the noise of both, and each party's alone is all that the plan
-states (`PRIVACY.md`).
+states (`docs/privacy.md`).
 """
 
 from __future__ import annotations

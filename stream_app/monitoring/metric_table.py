@@ -133,7 +133,7 @@ METRICS: tuple[Metric, ...] = (
     Metric("leakage_kl_nats", "gauge", RELEASED, (),
            "KL between the errors on learned and on held-out ratings: a measurement, not a bound."),
     Metric("report_information_nats", "gauge", SETTINGS, (MECHANISM,),
-           "What one report tells about its rating: a mean under the prior stated in PRIVACY.md."),
+           "What one report tells about its rating: a mean under the prior of docs/privacy.md."),
     Metric("update_clipped_total", "counter", RELEASED, (),
            "Updates refused because the squared error exceeded the clip threshold."),
     Metric("clip_threshold", "gauge", SETTINGS, (),

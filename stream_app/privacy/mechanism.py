@@ -45,7 +45,7 @@ class Mechanism(Protocol):
     adjacency: ClassVar[Adjacency]
     input_metric: ClassVar[InputMetric]  # how far apart two inputs are
     output_measure: ClassVar[OutputMeasure]  # how far apart two releases are
-    protected: ClassVar[str]  # text of PRIVACY.md: information hidden by epsilon
+    protected: ClassVar[str]  # text of docs/privacy.md: information hidden by epsilon
     observed: ClassVar[str]  # information that an observer still sees
     limit: ClassVar[str]  # limits of the protection, or its cost
     no_estimate: ClassVar[frozenset[str]]  # which of presence, value, square may be NaN

@@ -12,7 +12,7 @@
     none:5:inf        no protection
 
 `MECHANISMS` is the one table of families. Command line, certificates, contract tests and the tables
-of PRIVACY.md read it; a new mechanism is one file and one row.
+of docs/privacy.md read it; a new mechanism is one file and one row.
 
 An id is canonical: one channel has one id, so an allow-list can compare text. `parse` therefore
 refuses `rr:05:2`, `rr:5:2/4`, `rr:5:0.5`, `cell:5:2:1` and `like:5:2:3`, while `mechanism` accepts

@@ -311,8 +311,8 @@ def test_grafana_has_no_account_and_only_lets_look() -> None:
     assert environment["GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION"] == "true"
 
 
-def test_the_readme_names_every_file() -> None:
-    readme = (DEPLOY / "README.md").read_text(encoding="utf-8")
+def test_the_page_for_operators_names_every_file() -> None:
+    page = (DEPLOY.parent / "docs" / "operate.md").read_text(encoding="utf-8")
     for name in ("compose.yaml", "Dockerfile", "requirements.lock", "prometheus.yml", "boards.py"):
-        assert f"`{name}`" in readme
-    assert "Not run:" in readme
+        assert f"`{name}`" in page
+    assert "Not run:" in page

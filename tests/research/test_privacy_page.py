@@ -1,4 +1,4 @@
-"""PRIVACY.md against the code: tables, families, commands and digests are those of this version."""
+"""docs/privacy.md and docs/proofs.md against the code: tables, families, commands and digests."""
 
 from __future__ import annotations
 
@@ -20,12 +20,18 @@ from stream_app.privacy.gaussian import naming as noisy_sums
 from stream_app.privacy.profiles import registry as profiles
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "PRIVACY.md").read_text(encoding="utf-8")
+PAGES = {
+    name: (ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("privacy.md", "proofs.md")
+}
+PAGE, PROVED = PAGES.values()
 
 
 def test_the_tables_are_those_of_the_code() -> None:
-    assert page.filled(PAGE) == PAGE, "run: python -m research.privacy_page PRIVACY.md"
-    assert set(re.findall(r"<!-- table: ([a-z]+) -->", PAGE)) == set(page.TABLES)
+    for name, text in PAGES.items():
+        command = f"python -m research.privacy_page docs/{name}"
+        assert page.filled(text) == text, f"run: {command}"
+    shown = re.findall(r"<!-- table: ([a-z]+) -->", PAGE + PROVED)
+    assert sorted(shown) == sorted(page.TABLES)
 
 
 def test_a_table_that_was_edited_is_noticed() -> None:
@@ -80,7 +86,7 @@ def test_a_proof_names_tests_and_a_table_that_exist_in_at_most_ten_steps(proof: 
         file, _, name = step.test.partition("::")
         tree = ast.parse((ROOT / "tests" / file).read_text(encoding="utf-8"))
         assert name in {each.name for each in tree.body if isinstance(each, ast.FunctionDef)}, file
-        assert f"[`{name}`]" in PAGE
+        assert f"[`{name}`]" in PROVED
     module, _, path = proof.table.partition(":")
     assert callable(found := reduce(getattr, path.split("."), import_module(module))) or found
 

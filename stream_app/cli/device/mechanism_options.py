@@ -44,8 +44,8 @@ MechanismOption = Annotated[
     _option(
         "--mechanism",
         "FAMILY",
-        "A family of PRIVACY.md: rr protects the rating, cell also hides that it exists, like too "
-        "and reports only likes, none protects nothing. An unknown name lists all.",
+        "A family of docs/privacy.md: rr protects the rating, cell also hides that it exists, like "
+        "too and reports only likes, none protects nothing. An unknown name lists all.",
         autocompletion=_families,
     ),
 ]
@@ -54,8 +54,8 @@ MechanismOrDefaultOption = Annotated[
     _option(
         "--mechanism",
         "FAMILY",
-        "A family of PRIVACY.md (default: partition, or rr where a scale has too many levels for "
-        "it). An unknown name lists all.",
+        "A family of docs/privacy.md (default: partition, or rr where a scale has too many levels "
+        "for it). An unknown name lists all.",
         autocompletion=_families,
     ),
 ]

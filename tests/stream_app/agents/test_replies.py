@@ -112,7 +112,7 @@ def test_a_removed_entry_does_not_make_replies_shorter() -> None:
 
 
 def test_the_reference_states_the_size_of_a_reply() -> None:
-    reference = (Path(__file__).parents[3] / "deploy" / "REFERENCE.md").read_text(encoding="utf-8")
+    reference = (Path(__file__).parents[3] / "docs" / "reference.md").read_text(encoding="utf-8")
     stated = re.search(r"([\d,]+) and 200 times the longest id of the catalogue \((\d+)", reference)
     assert stated
     fixed, shortest = (int(number.replace(",", "")) for number in stated.groups())

@@ -156,7 +156,7 @@ def test_a_key_pair_its_signature_and_its_pseudonym_are_those_of_the_standard() 
 
 
 def test_the_reference_shows_what_this_code_makes() -> None:
-    page = (Path(__file__).parents[3] / "deploy" / "REFERENCE.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "reference.md").read_text(encoding="utf-8")
     key = SigningKey.from_seed(bytes(32))
     value = key.seal("murmurec.ratings.v1", b"{}")
     assert f"`{key.pseudonym.hex()}`" in page
