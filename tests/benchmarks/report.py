@@ -3,7 +3,7 @@
     python -m tests.benchmarks.report                              # results/*.json: README.md here
     python -m tests.benchmarks.report RUN.json ... [--output FILE] # bench-report/README.md
 
-`measured.md`, to which the page leads, is written by hand: figures of which there are no files.
+A figure that is a point of a plot is in the plot, and in the files of the runs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tests.benchmarks.figure import shown
 from tests.benchmarks.machine import PEERS
-from tests.benchmarks.plots import Plot, draw, plots
+from tests.benchmarks.plots import FORMS, Plot, draw, plots
 from tests.benchmarks.runs import Measured, Run, read
 
 FOLDER = Path(__file__).parent
@@ -28,12 +28,10 @@ HEAD = """# Benchmarks
     MURMUREC_DATA=FOLDER make bench           # with MovieLens files from FOLDER
     .venv/bin/python -m pip install 'murmurec[peers]'
 
-This page is made of the runs in `tests/benchmarks/results/` by `python -m
-tests.benchmarks.report`. Ratios are of contenders that take turns in one process, by its CPU time:
-the median of the rounds, with the lowest and the highest. Absolute rates differ from machine to
-machine and, where others share it, from minute to minute. A peer that is not installed has a row
-that says so. [measured.md](measured.md) has the figures of long runs, of live systems and of whole
-experiments, with their dates and conditions, and what was learned from them.
+Made of the runs in `tests/benchmarks/results/` by `python -m tests.benchmarks.report`; points of
+the curves are in these files alone. Contenders take turns in one process: the median of the rounds
+by CPU time, with the lowest and the highest. A peer that is not installed has a row that says so.
+Figures of the papers and of campaigns: docs/papers.md.
 """
 
 
@@ -100,7 +98,7 @@ def page(runs: Sequence[Run], drawn: Sequence[Plot]) -> str:
         ]
     for run in runs:
         parts += [f"## Run of {run.conditions.began[:10]}\n", stated(run)]
-        parts += [table(each) for each in run.benchmarks]
+        parts += filter(None, map(table, run.benchmarks))
     return "\n".join(parts)
 
 
@@ -134,13 +132,18 @@ def table(measured: Measured) -> str:
     if measured.failed:
         return f"{title}\nFailed: {measured.failed}\n"
     rows = ["| figure | measured | low .. high | wanted | met |", "|---|---|---|---|---|"]
-    for line in measured.figures:
+    for line in (each for each in measured.figures if not plotted(each.name)):
         spread = "" if line.low is None else f"{shown(line.low)} .. {shown(line.high)}"
         met = {True: "yes", False: "no", None: ""}[line.met]
         name = line.name.replace("|", "\\|")
         value = f"{shown(line.value)} {line.unit}".strip()
         rows.append(f"| {name} | {value} | {spread} | {line.target} | {met} |")
-    return title + "\n" + "\n".join(rows) + "\n"
+    return title + "\n" + "\n".join(rows) + "\n" if len(rows) > 2 else ""
+
+
+def plotted(name: str) -> bool:
+    """Return whether a figure is a point of a plot, by its name."""
+    return any(form.fullmatch(name) for form in FORMS.values())
 
 
 if __name__ == "__main__":
