@@ -1,7 +1,6 @@
 """The tables of docs/privacy.md, from the exact channels of the mechanisms, and the proofs.
 
-    python -m research.privacy_page docs/privacy.md     writes them into the page
-    python -m research.privacy_page docs/proofs.md
+    python -m research.privacy_page docs/privacy.md     writes them; so for docs/proofs.md
 
 A table lies between `<!-- table: NAME -->` and `<!-- end -->`.
 """
@@ -16,7 +15,7 @@ from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
-from research.privacy_proofs import lemmas, proofs
+from research.privacy_proofs import proofs
 from research.score_noise import summary
 from stream_app.privacy import registry
 from stream_app.privacy.accounting.plans import largest_count
@@ -277,7 +276,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "sums": sums,
     "maps": maps,
     "similar": similar,
-    "lemmas": lemmas,
     "proofs": proofs,
 }
 

@@ -2,8 +2,7 @@
 the steps, each with the test that checks it. A lemma that several proofs use is written once.
 
 Tests check that every test and every table that is named exists, and that each family that claims
-an epsilon has a proof of at most ten steps. `python -m research.privacy_page` writes
-them into the page.
+an epsilon has a proof of at most ten steps. `python -m research.privacy_page` writes them.
 """
 
 from __future__ import annotations
@@ -73,15 +72,8 @@ _THINNED = Step(
     f"{_PRESENCE}::test_thinning_is_done_to_what_is_released",
 )
 _FROM_TABLE = (_DRAW, _QUOTIENT, _BELOW, _SETS, _TICKET)
-_LEMMAS = {
-    "Draw": _DRAW,
-    "Quotient": _QUOTIENT,
-    "Exponential": _BELOW,
-    "Sets": _SETS,
-    "Ticket": _TICKET,
-    "Thinning": _THINNED,
-    "Scope": _SCOPE,
-}
+_NAMES = ("Draw", "Quotient", "Exponential", "Sets", "Ticket", "Thinning", "Scope")
+_LEMMAS = dict(zip((*_FROM_TABLE, _THINNED, _SCOPE), _NAMES, strict=True))
 _VALUE = (
     "For any two levels v, v' of one rating and any set S of reports: P(S given v) <= e^epsilon "
     "P(S given v'). That there is a rating, of which item and on which day, is the same in both."
@@ -340,19 +332,14 @@ PROOFS: tuple[Proof, ...] = (
 
 
 def proofs() -> str:
-    """Return the proofs as the text of the page."""
-    return "\n".join(map(_text, PROOFS))
-
-
-def lemmas() -> str:
-    """Return the lemmas that several proofs use, as the text of the page."""
-    return "\n".join(f"- **{name}.** {_checked(step)}" for name, step in _LEMMAS.items()) + "\n"
+    """Return the lemmas that several proofs use, and the proofs, as the text of the page."""
+    lemmas = "".join(f"- **{name}.** {_checked(step)}\n" for step, name in _LEMMAS.items())
+    return "\n".join((lemmas, *map(_text, PROOFS)))
 
 
 def _text(proof: Proof) -> str:
-    names = {step: name for name, step in _LEMMAS.items()}
-    shared = ", ".join(names[step] for step in proof.steps if step in names)
-    own = [step for step in proof.steps if step not in names]
+    shared = ", ".join(_LEMMAS[step] for step in proof.steps if step in _LEMMAS)
+    own = [step for step in proof.steps if step not in _LEMMAS]
     lines = [f"**`{proof.family}`.** {proof.statement} Table: `{proof.table}`.", ""]
     lines += [f"{number}. {_checked(step)}" for number, step in enumerate(own, 1)]
     lines += [f"{len(own) + 1}. Lemmas: {shared}."] * bool(shared)

@@ -58,12 +58,9 @@ def topics() -> str:
 
 
 def metrics() -> str:
-    """Return one row for each metric: name, labels, meaning."""
-    rows = [
-        (f"`{metric.published_name}`", ", ".join(metric.label_names), metric.meaning)
-        for metric in METRICS
-    ]
-    return table(("metric", "labels", "meaning"), rows)
+    """Return one row for each metric: name, meaning."""
+    rows = [(f"`{metric.published_name}`", metric.meaning) for metric in METRICS]
+    return table(("metric", "meaning"), rows)
 
 
 def reasons() -> str:
