@@ -24,7 +24,7 @@ pytestmark = pytest.mark.kafka
 KEYS = {
     *("rows", "published", "refused", "applied", "duplicates", "rejected", "held_out"),
     *("ratings_per_second", "rmse_reported", "rmse_debiased", "rmse_true", "rmse_baseline"),
-    *("kl_nats", "mechanism", "epsilon", "adjacency", "query_p50_ms", "query_p99_ms", "index"),
+    *("kl_nats", "mechanism", "epsilon", "adjacency", "query_p50_ms", "query_p99_ms"),
     *("worker_rss_mb", "cut", "model_digest", "log_digest", "quality"),
 }
 VISITOR = "ab" * 16

@@ -188,7 +188,7 @@ def test_a_gateway_serves_what_the_operator_publishes_and_withdraws(
         assert (row["title"], row["year"], row["domain"]) == ("Alien", 1979, "films")
         _, _, before = await at.get("/catalogue")
         assert (await at.get("/catalogue", If_None_Match=before["ETag"]))[0] == 304
-        await operator("withdraw", "alien")
+        await operator("put", "alien", "--withdraw")
         (row,) = await rows(at, withdrawn=True)
         assert row["title"] == "Alien"
         status, _, after = await at.get("/catalogue", If_None_Match=before["ETag"])
