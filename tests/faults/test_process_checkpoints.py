@@ -251,7 +251,7 @@ def test_settings_changed_against_a_checkpoint_are_refused_with_the_ways_out(
         changed.setenv(name, value)
         refusal = sentence(start(ready=False))
     assert name.removeprefix("MURMUREC_").removeprefix("TUNING_").lower() in refusal
-    assert "set the settings back" in refusal
+    assert "set them back" in refusal
     assert "--rebuild" in refusal
     again = start()
     send(records[100:])
