@@ -187,13 +187,11 @@ class Recommender:
     def head_scores(self, device: bytes, served: ServedSide, *, now: bool = False) -> HeadScores:
         """Return the scores of every item of an item side for a device, for either list."""
         known = self.history(device, served)
-        taste = served.taste(known)
-        history = served.scored(known, taste)
+        history = served.scored(known, served.taste(known))
         return HeadScores(
             score(served.side, history, now=now),
             basis_of(served.side, history, now=now),
             history,
-            taste,
             self.allowed_slots(user_key(device), served),
         )
 

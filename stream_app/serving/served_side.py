@@ -25,13 +25,12 @@ Mask = NDArray[np.bool_]
 
 
 class HeadScores(NamedTuple):
-    """The scores (n,) of every head item for one user and what they are made from, the history and
-    the taste vector (r,) behind them, and which items (n,) may be shown."""
+    """The scores (n,) of every head item for one user and what they are made from, the history
+    behind them, and which items (n,) may be shown."""
 
     scores: NDArray[np.float32]
     basis: str
     history: History
-    taste: NDArray[np.float32]
     allowed: Mask
 
 

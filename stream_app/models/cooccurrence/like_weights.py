@@ -8,10 +8,7 @@
 z is the report, through its exact channel; t the predicted rating, rounded to a fifth of a star;
 c is such that the prior has the mean t, as in `channel_posterior.py` of the kernels. RATED = .2 of
 a weight is for the rating itself: what a device has rated says something about its taste, however
-it has rated it. nDCG@10 of links and share by true ratings, RATED .5 / .3 / .15 / 0, the last fifth
-of the stream, ML-1M .249 / .257 / .263 / .266, ML-100K .172 / .175 / .180 / .184; the last visits
-.139 / .143 / .147 / .149, .167 / .175 / .179 / .185; each user's last fifth .125 / .128 / .132 /
-.133, .187 / .189 / .191 / .189. Noised reports tell likes from others less well.
+it has rated it; noised reports tell likes from others less well than true ratings.
 
 Where presence is protected a report is a bit: 0 for "missing" or "not liked", else 1.
 
