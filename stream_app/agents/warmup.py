@@ -26,7 +26,6 @@ from stream_app.campaigns.public_side import PublicSide
 from stream_app.campaigns.stars.side import StarsSide
 from stream_app.kernels.compilation import CompilationCount
 from stream_app.kernels.stream.event_text import scan_events
-from stream_app.models.retrieval.faster_index import new_index
 from stream_app.monitoring.gauges import Gauges
 from stream_app.monitoring.metrics import Metrics
 from stream_app.replay.signature_check import SignatureCheck
@@ -130,8 +129,6 @@ def warm_up(spec: StateSpec, index: str = "auto") -> None:
         recommender.answer(device, 2)
         recommender.recall(device, 2)
     _serve_side(recommender, events[0].device)
-    if not head:
-        _search(recommender)
     replica.forget(events[0].device)
     replica.apply(_decoded(events, 0, spec))  # again: duplicates, and a forgotten device
     replica.end_round(2, (2,) * spec.partitions, (1, 1))  # the events are of day 0: all are evicted
@@ -145,16 +142,6 @@ def _serve_side(recommender: Recommender, device: bytes) -> None:
     recommender.adopt(ingredients.derived())
     for known in (device, bytes(16)):
         recommender.answer(known, 2)
-
-
-def _search(recommender: Recommender) -> None:
-    """Search an index like the recommender's among more items than it has here."""
-    vectors = np.random.default_rng(0).standard_normal((_ITEMS, 8)).astype(np.float32)
-    seed = recommender.replica.spec.seed
-    index = new_index(recommender.index_name, vectors.shape[1], recommender.code_bits, seed)
-    index.level = recommender.level
-    index.update(np.arange(_ITEMS), vectors, vectors[:, 0].copy())
-    index.search(vectors[0].copy(), 100, lambda slots: np.ones(len(slots), np.bool_))
 
 
 def _learn_campaign() -> None:

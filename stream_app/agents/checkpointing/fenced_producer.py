@@ -116,11 +116,6 @@ class FencedProducer:
 
     # --- positions ------------------------------------------------------------------------
 
-    def read_to(self, offset: int) -> None:
-        """Set the position to at least `offset`: earlier records were read or need not be."""
-        with self._lock:
-            self.position = max(self.position or 0, offset)
-
     def begin_term(self, end: int | None) -> None:
         """Begin a term as the writer of a topic that ends at `end`."""
         with self._lock:

@@ -44,7 +44,7 @@ def compiled() -> dict[str, int]:
     return found
 
 
-@pytest.mark.parametrize(("index", "head_items"), [("auto", 1500), ("qolsh", 0)])
+@pytest.mark.parametrize(("index", "head_items"), [("auto", 1500), ("auto", 0), ("qolsh", 0)])
 @pytest.mark.parametrize("design", [SMALL, ALL], ids=["public presence", "every family"])
 @pytest.mark.parametrize("model", ["hybrid", "dense"])
 def test_nothing_is_compiled_after_the_warm_up(
