@@ -25,7 +25,7 @@ from stream_app.ranking.histories import History
 from stream_app.ranking.pair_counts import WEIGHT_ONE
 from stream_app.ranking.reasons import reasons_of
 from stream_app.ranking.scores import basis_of, fallback, score, top_slots
-from stream_app.ranking.similarity.linked import linked_to
+from stream_app.ranking.similarity.nearest import linked_to
 from stream_app.state.item_directory import ItemDirectory
 
 HEAD_ITEMS, RECENT_ITEMS = 2048, 256  # a worker's defaults

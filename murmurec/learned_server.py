@@ -24,9 +24,8 @@ from stream_app.models.factorization.learner import LearnerSpec
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.randomness import RandomSource
 from stream_app.serving.catalogue import Catalogue
-from stream_app.serving.ingredients import Ingredients
 from stream_app.serving.recommender import Recommender
-from stream_app.serving.served_method import ServedMethod
+from stream_app.serving.served_side import Ingredients, ServedMethod
 from stream_app.state.replica import Replica
 from stream_app.state.spec import StateSpec
 from stream_app.wire import Batch

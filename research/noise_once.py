@@ -30,7 +30,7 @@ from stream_app.campaigns.noise_once import (
 )
 from stream_app.campaigns.noise_once.releasing import Listed
 from stream_app.campaigns.together import recency_weights
-from stream_app.evaluation.campaigns.sums import DELTA
+from stream_app.evaluation.campaigns.runs import DELTA
 from stream_app.evaluation.ranking import RankingRow, RankingTask, Way, baselines, lists_of, row_of
 from stream_app.privacy.randomness import SeededSource
 from stream_app.ranking.similarity import cosine, slope_one

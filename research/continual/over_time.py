@@ -16,10 +16,9 @@ from research.continual.timeline import Timeline
 from stream_app.campaigns.features import Features
 from stream_app.campaigns.stars.recipe import recipe
 from stream_app.campaigns.stars.side import StarsSide
-from stream_app.evaluation.baselines import running_item_means
+from stream_app.evaluation.campaigns.runs import Budget
 from stream_app.evaluation.campaigns.stars import most_items
-from stream_app.evaluation.campaigns.sums import Budget
-from stream_app.evaluation.results import EvaluationData, rms
+from stream_app.evaluation.results import EvaluationData, rms, running_item_means
 from stream_app.privacy.randomness import SeededSource
 
 PARTS = 10

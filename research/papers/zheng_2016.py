@@ -20,8 +20,7 @@ from research.completion import laplace_bound, recover, response_bound, rmse_bou
 from research.papers.figure import NO_CLAIM, Figure, Published, Series
 from research.papers.ratings import Progress, StarRatings, silent
 from stream_app.evaluation.results import EvaluationData, TrueRatings, rms, split
-from stream_app.evaluation.scope import ScopeDevices, evaluate_scope
-from stream_app.evaluation.scope_cells import ScopeCells, most_rated_items
+from stream_app.evaluation.scope import ScopeCells, ScopeDevices, evaluate_scope, most_rated_items
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.learner import Learner, LearnerSpec

@@ -29,8 +29,7 @@ from research.privsr.social_factorization import (
     SocialRatings,
     social_factorization,
 )
-from stream_app.evaluation.baselines import item_means
-from stream_app.evaluation.results import EvaluationData, rms, split
+from stream_app.evaluation.results import EvaluationData, item_means, rms, split
 from stream_app.models.factorization.learner import Keys
 from stream_app.privacy.randomness import SeededSource
 

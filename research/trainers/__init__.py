@@ -23,8 +23,7 @@ from research.trainers.langevin import Langevin, PrintedLangevin
 from research.trainers.single_pass import SinglePass
 from research.trainers.subsampled import Subsampled
 from research.trainers.trainer import Events, Guarantee, Trainer, TrainerSpec
-from stream_app.evaluation.baselines import item_means
-from stream_app.evaluation.results import EvaluationData, EvaluationResult, rms, split
+from stream_app.evaluation.results import EvaluationData, EvaluationResult, item_means, rms, split
 from stream_app.privacy.randomness import RandomSource
 
 TRAINERS: dict[str, Callable[[TrainerSpec, RandomSource | None], Trainer]] = {

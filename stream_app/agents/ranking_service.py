@@ -27,10 +27,8 @@ import structlog
 from stream_app.agents.worker_status import WorkerStatus
 from stream_app.kafka.background_thread import BackgroundThread
 from stream_app.monitoring.metrics import Metrics
-from stream_app.serving.ingredients import Ingredients
 from stream_app.serving.recommender import Recommender
-from stream_app.serving.served_method import ServedMethod
-from stream_app.serving.served_side import ServedSide
+from stream_app.serving.served_side import Ingredients, ServedMethod, ServedSide
 
 log = structlog.get_logger()
 LEAST_SECONDS = 1.0

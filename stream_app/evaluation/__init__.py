@@ -13,12 +13,17 @@ learner with a larger error than this baseline is useless. Of likes the log-loss
 reported, beside that of the items' shares of likes.
 """
 
-from stream_app.evaluation.baselines import item_means, running_item_means
 from stream_app.evaluation.devices import AdaptiveDevices, Devices, FixedReports
 from stream_app.evaluation.ratings import PROTOCOLS, evaluate
-from stream_app.evaluation.results import EvaluationData, EvaluationResult, TrueRatings, split
-from stream_app.evaluation.scope import ScopeDevices, evaluate_scope
-from stream_app.evaluation.scope_cells import most_rated_items
+from stream_app.evaluation.results import (
+    EvaluationData,
+    EvaluationResult,
+    TrueRatings,
+    item_means,
+    running_item_means,
+    split,
+)
+from stream_app.evaluation.scope import ScopeDevices, evaluate_scope, most_rated_items
 
 __all__ = [
     "PROTOCOLS",

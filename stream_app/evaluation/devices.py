@@ -11,12 +11,20 @@ before the first table, 3.5.
 
 The choice of a partition has no argument for the rating itself
 (`stream_app.privacy.ratings.partition_choice`).
+
+Ratings are sent in messages of one of three forms; a message of several ratings holds them in the
+order of the item keys, which hides the order in which the user rated:
+
+    single    one rating a message, on the day of the rating
+    daily     one message a user and day
+    packed    rows of a stream in chunks, a message for each user of a chunk, all on one day: what
+              a replay of a file sends (`producers/fleet/replay.py`)
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,3 +110,34 @@ class AdaptiveDevices:
         means = np.clip(learner.mean + biases.astype(np.float64), 1.0, 5.0)
         self._means = np.where(self._met, means, means[self._met].mean())
         self._due = self._reported + min(self._reported, TABLE_RATINGS)
+
+
+FORMS = ("single", "daily", "packed")
+
+
+class Messages(NamedTuple):
+    """The rows (m,) of the ratings in the order in which they are sent; of each message (n,) the
+    number of its ratings and its day."""
+
+    rows: NDArray[np.intp]
+    counts: NDArray[np.int64]
+    days: NDArray[np.int64]
+
+
+def messages_of(
+    form: str,
+    users: NDArray[np.uint64],
+    items: NDArray[np.uint64],
+    days: NDArray[np.int64],
+    chunk: int,
+) -> Messages:
+    """Return the messages of ratings (m,) in time order; `chunk` rows are packed together."""
+    if form == "single":
+        return Messages(np.arange(len(users)), np.ones(len(users), np.int64), days)
+    groups = days if form == "daily" else np.arange(len(users)) // chunk
+    rows = np.lexsort((items, users, groups))
+    begins = np.ones(len(rows), np.bool_)
+    begins[1:] = (np.diff(groups[rows]) != 0) | (users[rows][1:] != users[rows][:-1])
+    heads = np.flatnonzero(begins)
+    sent = days[rows[heads]] if form == "daily" else np.full(len(heads), days.max(initial=0))
+    return Messages(rows, np.diff(heads, append=len(rows)), sent)

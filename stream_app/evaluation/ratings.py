@@ -9,9 +9,15 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.evaluation.baselines import item_means, running_item_means
 from stream_app.evaluation.devices import Devices
-from stream_app.evaluation.results import EvaluationData, EvaluationResult, rms, split
+from stream_app.evaluation.results import (
+    EvaluationData,
+    EvaluationResult,
+    item_means,
+    rms,
+    running_item_means,
+    split,
+)
 from stream_app.models.factorization.learner import Learner
 
 Protocol = Literal["prequential", "one-pass"]

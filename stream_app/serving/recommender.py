@@ -27,8 +27,7 @@ from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.factor_index import FactorIndex, Rows
 from stream_app.serving.popular_items import PopularItems
 from stream_app.serving.ranked_items import RankedItems
-from stream_app.serving.served_method import POPULAR, ServedMethod
-from stream_app.serving.served_side import HeadScores, ServedSide
+from stream_app.serving.served_side import POPULAR, HeadScores, ServedMethod, ServedSide
 from stream_app.serving.together.co_rated import CoRated
 from stream_app.serving.together.reasons import reasons_for
 from stream_app.state.replica import Replica

@@ -1,4 +1,5 @@
-"""An item side made ready for queries: what is the same for every user.
+"""An item side made ready for queries: the terms that are the same for every user; the copies of
+the state that it is derived from, in another thread; and the measured quality of its lists.
 
     z     = P (sum over the history of x_i w_i - c)          posterior mean of the user's taste
     w_i   = W_i / D_i,   c = sum_i m_i w_i,   P = (W' D^-1 W + I)^-1
@@ -11,15 +12,22 @@ is the variance that the model leaves and that of the noise. Links take the post
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.ranking.derivation import Derived
+from stream_app.models.cooccurrence.co_rating_snapshot import CoRatingSnapshot
+from stream_app.models.cooccurrence.pair_snapshot import PairSnapshot
+from stream_app.ranking.derivation import Derived, derive
 from stream_app.ranking.histories import History
+from stream_app.ranking.learned_weights import LEAST_EVENTS
 from stream_app.ranking.low_rank import posterior_likes
+from stream_app.ranking.similarity import COSINE
+from stream_app.ranking.visit_events import VisitSample
 from stream_app.serving.together.co_rated import CoRated
+from stream_app.state.replica import Replica
 
 Mask = NDArray[np.bool_]
 
@@ -107,3 +115,74 @@ class ServedSide:
         bits[history.slots] = True
         likes = posterior_likes(self.model, taste, bits, self.channel)
         return History.untimed(np.arange(len(self.side)), likes)
+
+
+@dataclass(frozen=True, eq=False)
+class Ingredients:
+    """What goes together among n head items, samples of devices for the two lists, and what the
+    average user is predicted to rate them (n,); the co-ratings, where the state has them, for lists
+    by `method`."""
+
+    snapshot: PairSnapshot
+    visits: tuple[VisitSample, VisitSample] | None
+    ratings: NDArray[np.float32]
+    co_ratings: CoRatingSnapshot | None = None
+    method: str = COSINE
+
+    @classmethod
+    def taken_from(
+        cls, replica: Replica, method: str | None = None, *, co_ratings: bool = True
+    ) -> Ingredients | None:
+        """Return copies of what the state holds; None before the first pair. Without `co_ratings`
+        those are left out: a public table takes their place."""
+        snapshot = replica.pair_snapshot()
+        if snapshot is None:
+            return None
+        _, biases = replica.learner.items(snapshot.keys)
+        return cls(
+            snapshot,
+            replica.visit_samples() if snapshot.channel is None else None,
+            np.clip(replica.learner.mean + biases, 1, 5).astype(np.float32),
+            replica.co_rating_snapshot() if co_ratings else None,
+            method or COSINE,
+        )
+
+    def derived(self, previous: Derived | None = None) -> ServedSide:
+        """Return the item side, ready for queries; `previous` makes the factors cheaper to find."""
+        counts = self.snapshot.counts()
+        found = derive(counts, self.ratings, self.visits, previous=previous)
+        served = ServedSide(found, counts.channel)
+        if self.co_ratings is not None:
+            served.co_rated = CoRated(self.co_ratings.table(), self.method)
+        return served
+
+
+POPULAR = "popular"
+
+
+@dataclass(frozen=True)
+class ServedMethod:
+    """nDCG@10 of lists for the next visit on what devices liked there, and that of popular items;
+    None where it cannot be measured, and `absent` says why. `basis`: `learned` weights or `links`,
+    or `popular` items as long as there is no item side."""
+
+    ndcg: float | None = None
+    ndcg_popular: float | None = None
+    absent: str = "nothing is counted yet"
+    basis: str = POPULAR
+
+    @classmethod
+    def measured(cls, derived: Derived, *, public: bool) -> ServedMethod:
+        """Return the standing of lists for the next visit; `public`: whether presence is."""
+        learned, absent = derived.next, ""
+        if not public:
+            absent = "presence is protected: a later visit cannot be seen"
+        elif learned.ndcg is None:
+            absent = f"{learned.devices} devices with a second visit: {LEAST_EVENTS} are needed"
+        basis = "links" if derived.side.link_targets.shape[1] else POPULAR
+        basis = "learned" if len(learned.weights) else basis
+        return cls(_rounded(learned.ndcg), _rounded(learned.ndcg_popular), absent, basis)
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)

@@ -31,8 +31,7 @@ from numpy.typing import NDArray
 from producers.device.scope import turn
 from stream_app.evaluation import split
 from stream_app.evaluation.results import rms
-from stream_app.evaluation.scope import learn_cells
-from stream_app.evaluation.scope_cells import Batch, ScopeCells, most_rated_items
+from stream_app.evaluation.scope import Batch, ScopeCells, learn_cells, most_rated_items
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.learner import LearnerSpec

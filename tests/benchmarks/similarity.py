@@ -24,7 +24,7 @@ from stream_app.models.factorization.channels import Channels
 from stream_app.privacy import registry
 from stream_app.privacy.randomness import SeededSource
 from stream_app.ranking.similarity import cosine, nearest, slope_one, table
-from stream_app.ranking.similarity.explain import because
+from stream_app.ranking.similarity.nearest import because
 from stream_app.ranking.similarity.table import CoRatingTable
 from tests.benchmarks.figure import Figure
 from tests.fixtures.rating_files import folder, rating_files

@@ -15,8 +15,8 @@ from stream_app.evaluation.campaigns.lists import (
     ListOptions,
     evaluate_lists,
 )
+from stream_app.evaluation.campaigns.runs import DELTA, MODES, Budget, noisy_sum
 from stream_app.evaluation.campaigns.stars import CampaignStars, evaluate_stars
-from stream_app.evaluation.campaigns.sums import DELTA, MODES, Budget, noisy_sum
 
 __all__ = [
     "DELTA",

@@ -20,8 +20,7 @@ from stream_app.campaigns.lists.item_scores import ItemScores
 from stream_app.campaigns.planning import Outline, plan
 from stream_app.campaigns.public_side import PublicSide
 from stream_app.campaigns.rated_items import RatedItems
-from stream_app.evaluation.campaigns.runs import run
-from stream_app.evaluation.campaigns.sums import Budget
+from stream_app.evaluation.campaigns.runs import Budget, run
 from stream_app.evaluation.ranking import RankingRow, RankingTask, Way, baselines, lists_of, row_of
 from stream_app.privacy.randomness import SeededSource
 

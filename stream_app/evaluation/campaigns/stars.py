@@ -23,10 +23,8 @@ from stream_app.campaigns.rated_items import RatedItems
 from stream_app.campaigns.stars.fold_in import MEAN, fold_in, predict
 from stream_app.campaigns.stars.recipe import recipe
 from stream_app.campaigns.stars.side import StarsSide
-from stream_app.evaluation.baselines import item_means
-from stream_app.evaluation.campaigns.runs import run
-from stream_app.evaluation.campaigns.sums import Budget
-from stream_app.evaluation.results import EvaluationData, rms, split
+from stream_app.evaluation.campaigns.runs import Budget, run
+from stream_app.evaluation.results import EvaluationData, item_means, rms, split
 from stream_app.privacy.randomness import SeededSource
 
 Floats = NDArray[np.float64]

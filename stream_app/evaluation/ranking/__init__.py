@@ -1,21 +1,24 @@
 """Quality of lists on a data set whose true ratings are known.
 
-    task        what is held out, who is ranked what            (`splits.py`, `task.py`)
-    messages    how devices send what is learned                (`messages.py`)
-    baselines   functions from a user to scores of all items    (`baselines.py`, `lists.py`)
+    task        what is held out, who is ranked what, lists from scores     (`task.py`)
+    baselines   functions from a user to scores of all items                (`baselines.py`)
     figures     nDCG with its interval, recall, coverage, ...   (`gains.py`, `list_quality.py`)
 
 A way to make lists may use of the learned part what its place allows: a server the reports, a
 device its own history and what the server publishes, a baseline everybody's true ratings.
 """
 
+from stream_app.evaluation.devices import FORMS, Messages, messages_of
 from stream_app.evaluation.ranking import baselines
 from stream_app.evaluation.ranking.gains import Mean, difference, gains_by_key, user_gains
-from stream_app.evaluation.ranking.lists import lists_of
-from stream_app.evaluation.ranking.messages import FORMS, Messages, messages_of
 from stream_app.evaluation.ranking.results import RankingResult, RankingRow, Way, row_of
-from stream_app.evaluation.ranking.splits import SPLITS
-from stream_app.evaluation.ranking.task import NothingToTest, RankingTask, ranking_task
+from stream_app.evaluation.ranking.task import (
+    SPLITS,
+    NothingToTest,
+    RankingTask,
+    lists_of,
+    ranking_task,
+)
 
 __all__ = [
     "FORMS",

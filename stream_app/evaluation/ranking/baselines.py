@@ -14,8 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.evaluation.ranking.lists import Scorer
-from stream_app.evaluation.ranking.task import RankingTask
+from stream_app.evaluation.ranking.task import RankingTask, Scorer
 from stream_app.ranking import ease as links
 
 HEAD = 4_096

@@ -1,21 +1,30 @@
-"""What is ranked for whom: the known items, some users with their histories, what they liked later.
+"""What is held out, and what is ranked for whom.
+
+    global      the last fifth of the stream; users with 5 learned ratings or more are tested
+    visit       each user's last day of ratings, of users with two days or more
+    user-time   each user's last fifth, rounded down
+    last        each user's last rating
+
+Rows are in time order, or in the order of the file if it has no times: the learned part is older
+than the part that is tested.
 
     known item    rated in the learned part; all of them are ranked but the user's own history
     relevant      held out, known, and a like
     user          has a history, as long as the split asks for, and something relevant; at most
                   `MOST_USERS`, drawn by a seed
 
-Items and users are counted from 0 in the order of their keys.
+Items and users are counted from 0 in the order of their keys. Lists hold the k best known items
+without the user's own history. Equal scores keep the order of the item keys; an item with the score
+-inf is in no list, and the empty places of a short list hold -1.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-
-from stream_app.evaluation.ranking.splits import LEAST_LEARNED, held_out
 
 MOST_USERS = 2_000
 
@@ -144,3 +153,58 @@ def _grouped(
     order = kept[np.argsort(places, kind="stable")]
     starts = np.concatenate(([0], np.cumsum(np.bincount(places, minlength=len(tested)))))
     return Ragged(starts.astype(np.intp), items[order], liked[order])
+
+
+Split = Literal["global", "visit", "user-time", "last"]
+SPLITS: tuple[Split, ...] = ("global", "visit", "user-time", "last")
+LEAST_LEARNED = {"global": 5}  # learned ratings of a tested user; of other splits 1
+_PARTS = 5  # one of so many parts is held out
+
+
+def held_out(
+    users: NDArray[np.uint64], split: str, days: NDArray[np.int64] | None = None
+) -> NDArray[np.bool_]:
+    """Return which rows (n,) in time order are held out; ValueError for an unknown split, and for
+    `visit` without the days (n,) of the ratings."""
+    if split not in SPLITS:
+        raise ValueError(f"split {split}: choose {', '.join(SPLITS[:-1])} or {SPLITS[-1]}")
+    n = len(users)
+    if split == "global":
+        return np.arange(n) >= n - n // _PARTS
+    _, inverse, counts = np.unique(users, return_inverse=True, return_counts=True)
+    order = np.argsort(inverse, kind="stable")
+    ends = np.cumsum(counts)
+    if split == "visit":
+        if days is None:
+            raise ValueError("split visit: the ratings have no times; choose user-time or last")
+        first, last = days[order[ends - counts]], days[order[ends - 1]]
+        return np.asarray((days == last[inverse]) & (first < last)[inverse])
+    after = np.empty(n, np.int64)  # ratings of the same user that follow
+    after[order] = ends[inverse[order]] - 1 - np.arange(n)
+    held = np.ones(n, np.int64) if split == "last" else counts[inverse] // _PARTS
+    return np.asarray(after < held)
+
+
+Scorer = Callable[[int, int], NDArray[np.floating]]
+"""Return the scores (last - first, items) of tested users first .. last - 1."""
+
+_BLOCK = 256
+
+
+def lists_of(task: RankingTask, scores: Scorer, k: int) -> NDArray[np.intp]:
+    """Return the best k items (t, k) of each tested user, best first, -1 where there are fewer."""
+    n, users = len(task.items), len(task.tested)
+    lists = np.full((users, k), -1, np.intp)
+    for first in range(0, users, _BLOCK):
+        last = min(first + _BLOCK, users)
+        found = np.array(scores(first, last), np.float32)
+        found[task.history.dense(first, last, n)] = -np.inf
+        lists[first:last, : min(k, n)] = _best(found, k)
+    return lists
+
+
+def _best(scores: NDArray[np.float32], k: int) -> NDArray[np.intp]:
+    """Return the columns (b, min(k, n)) of the k largest of each row, -1 for -inf."""
+    order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    order[np.isneginf(np.take_along_axis(scores, order, 1))] = -1
+    return order

@@ -2,9 +2,7 @@
 
 table      sums over the devices that rated both of two items: all that the others take
 slope_one  predicted stars, and cosine: scores and similarities, with their bounded influence
-nearest    the k best by a score, with ties that every worker breaks alike
-linked     near items from the links of an item side, where no co-ratings are kept
-explain    the rated item behind an entry
+nearest    the k best by a score, with ties that every worker breaks alike; near items; reasons
 """
 
 SLOPE_ONE, COSINE = "slope-one", "cosine"

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.ranking.similarity import COSINE, SLOPE_ONE, cosine, explain, nearest, slope_one
+from stream_app.ranking.similarity import COSINE, SLOPE_ONE, cosine, nearest, slope_one
 from stream_app.ranking.similarity.table import CoRatingTable
 
 DAMPING = 20.0  # devices
@@ -115,7 +115,7 @@ class CoRated:
         else:
             ratings = rated.slots, rated.stars
             parts = slope_one.contributions(self._deviations, *ratings, listed, clamped=False)
-        found = explain.because(parts, rated.slots, self.ties)
+        found = nearest.because(parts, rated.slots, self.ties)
         return tuple(int(self.keys[slot]) if slot >= 0 else None for slot in found)
 
     def near(self, slot: int) -> NDArray[np.int64]:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.ranking.similarity import COSINE
-from stream_app.ranking.similarity.linked import linked_to
+from stream_app.ranking.similarity.nearest import linked_to
 from stream_app.serving.ranked_items import RankedItems, Refused
 from stream_app.serving.recommender import Recommender
 from stream_app.serving.served_side import ServedSide

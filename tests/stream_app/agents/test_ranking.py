@@ -21,8 +21,8 @@ from stream_app.agents.ranking_service import (
 )
 from stream_app.agents.worker_status import WorkerStatus
 from stream_app.monitoring.metrics import Metrics
-from stream_app.serving.ingredients import Ingredients
 from stream_app.serving.recommender import Recommender
+from stream_app.serving.served_side import Ingredients
 from stream_app.wire.state_records import StateOrigin
 from tests.fixtures.clusters import batch_of, device_of, half_of, liked
 from tests.fixtures.waiting import PATIENCE_SECONDS

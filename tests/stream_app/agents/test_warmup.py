@@ -22,8 +22,8 @@ from stream_app.monitoring.gauges import Gauges
 from stream_app.monitoring.metrics import Metrics
 from stream_app.replay.signature_check import SignatureCheck
 from stream_app.serving.catalogue import Catalogue
-from stream_app.serving.ingredients import Ingredients
 from stream_app.serving.recommender import Recommender
+from stream_app.serving.served_side import Ingredients
 from stream_app.state.campaigns.part import CampaignPart
 from stream_app.state.replica import Replica, StateSpec
 from stream_app.wire import CampaignPlan, Released, decode_many

@@ -6,10 +6,8 @@ from dataclasses import replace
 
 from stream_app.ranking.scores import DEFAULT, Column, Components
 from stream_app.serving.catalogue import Catalogue
-from stream_app.serving.ingredients import Ingredients
 from stream_app.serving.recommender import Recommender
-from stream_app.serving.served_method import ServedMethod
-from stream_app.serving.served_side import ServedSide
+from stream_app.serving.served_side import Ingredients, ServedMethod, ServedSide
 from stream_app.state.replica import Replica
 from stream_app.state.spec import StateSpec
 from tests.fixtures.clusters import DESIGN, learned, tastes

@@ -13,7 +13,7 @@ from stream_app.ranking.similarity.table import from_ratings
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.ranked_items import RankedItems
 from stream_app.serving.recommender import Recommender
-from stream_app.serving.served_method import ServedMethod
+from stream_app.serving.served_side import ServedMethod
 from stream_app.serving.together.co_rated import DAMPING, CoRated
 from stream_app.serving.together.similar_items import similar_items
 from stream_app.settings import LISTS_BY_CO_RATINGS

@@ -11,9 +11,9 @@ from stream_app.ranking.domains.similarity_table import SimilarityTable
 from stream_app.ranking.domains.table_bytes import encode_table
 from stream_app.ranking.similarity import METHODS
 from stream_app.serving.catalogue import Catalogue
-from stream_app.serving.ingredients import Ingredients
 from stream_app.serving.ranked_items import RankedItems, Refused
 from stream_app.serving.recommender import Recommender
+from stream_app.serving.served_side import Ingredients
 from stream_app.serving.together.noised import NoisedSimilarities
 from stream_app.serving.together.similar_items import (
     NOT_IN_TABLE,

@@ -33,7 +33,7 @@ from stream_app.evaluation.ranking import (
     ranking_task,
     user_gains,
 )
-from stream_app.evaluation.ranking.splits import held_out
+from stream_app.evaluation.ranking.task import held_out
 from stream_app.wire import LIST_LENGTH, key_of
 
 K, USERS, LEAST_USERS = 10, 200, 30

@@ -13,7 +13,7 @@ from stream_app.evaluation.ranking import (
     row_of,
     user_gains,
 )
-from stream_app.evaluation.ranking.lists import lists_of
+from stream_app.evaluation.ranking.task import lists_of
 from tests.stream_app.evaluation.ranking.test_task import rows
 
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from stream_app.evaluation.ranking import SPLITS, NothingToTest, ranking_task
-from stream_app.evaluation.ranking.splits import held_out
-from stream_app.evaluation.ranking.task import MOST_USERS
+from stream_app.evaluation.ranking.task import MOST_USERS, held_out
 
 Rows = tuple[np.ndarray, np.ndarray, np.ndarray]
 

@@ -9,7 +9,7 @@ import pytest
 
 from stream_app.kernels.machine.hashing import hash64
 from stream_app.ranking.similarity import cosine, nearest, slope_one
-from stream_app.ranking.similarity.explain import because
+from stream_app.ranking.similarity.nearest import because
 from tests.naive import similarity as naive
 from tests.stream_app.ranking.similarity.ratings import drawn, tabled
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from stream_app.ranking.item_side import ItemSide
-from stream_app.ranking.similarity.linked import linked_to
+from stream_app.ranking.similarity.nearest import linked_to
 from tests.fixtures.item_sides import item_side
 
 
