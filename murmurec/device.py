@@ -151,7 +151,7 @@ class Device:
     @property
     def spent(self) -> Fraction:
         """The sum of the epsilons of every report in the journal about this user: what each rating
-        costs by itself. What the whole person has spent is less: `murmurec budget show`."""
+        costs by itself. What the whole person has spent is less: `murmurec device status`."""
         debits = self._journal.spent(bytes.fromhex(self.pseudonym)).values()
         return sum((Fraction(debit.nano, NANO) for debit in debits), Fraction(0))
 

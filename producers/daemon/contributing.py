@@ -139,7 +139,7 @@ class Contributing:
                 conditions.holds(
                     "campaign-budget",
                     f"the budget of an account does not hold {asked.mechanism.id}: it takes no "
-                    "part in this campaign (murmurec budget show)",
+                    "part in this campaign (murmurec device status)",
                 )
                 continue
             found.append(device)

@@ -254,7 +254,7 @@ class Daemon:
         self._conditions.holds(
             "budget",
             f"the budget of an account holds fewer reports under {mechanism} than are due: the "
-            "rest waits until the budget's window frees some (murmurec budget show)",
+            "rest waits until the budget's window frees some (murmurec device status)",
         )
 
     def _requests(self, epoch: int, moments: list[Moment]) -> Iterator[Request]:

@@ -178,7 +178,7 @@ def _refusal(request: Request, budget: PersonBudget, plan: str, left: int) -> st
     return (
         f"the budget is {budget} for the whole person, which holds {_reports(left)} more of "
         f"{name}, and this needs {request.count}: nothing was drawn or sent; raise the budget "
-        "(murmurec budget set --raise), or wait where it is for a window of days"
+        "(murmurec device enrol --raise), or wait where it is for a window of days"
     )
 
 

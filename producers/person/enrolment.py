@@ -151,7 +151,7 @@ class Enrolment:
             raise UserError(
                 f"device {self.device.hex()} is enrolled as {kind} with a budget of {self.budget}"
                 f"{_planned(self.budget)}, and these are other terms: raise a budget with murmurec "
-                "budget set --raise"
+                "device enrol --raise"
             )
         return replace(self, epoch=epoch, withdrawn=0) if self.withdrawn else self
 

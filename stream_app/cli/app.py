@@ -37,7 +37,6 @@ COMMANDS: dict[str, tuple[tuple[str, str | None], ...]] = {
         ("device", "device.enrolment"),
         ("replay", "device.replay"),
         ("profiles", "device.profiles"),
-        ("budget", "device.budget"),
         ("history", "device.history"),
     ),
     "Server": (

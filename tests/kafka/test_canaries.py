@@ -138,7 +138,7 @@ def test_nothing_raw_is_written_anywhere(
     profiles = ["profiles", "publish", "alike.csv", "--mechanism", "blip", *where]
     assert run([*profiles, "--epsilon", "1", "--scale", *SCALE]) == 0
     printed = [capsys.readouterr()]
-    assert run(["budget", "show", "--json"]) == 0
+    assert run(["device", "status", "--json"]) == 0
     printed.append(capsys.readouterr())
 
     # What fails, each in its own way.
@@ -151,7 +151,7 @@ def test_nothing_raw_is_written_anywhere(
         [*publish, "--item", "-1", *rating],
         [*publish, "--item", "x" * 200, *rating],
         ["device", "enrol", "--user", USER, "--budget", "1/1000"],
-        ["budget", "set", "--user", USER, "--raise", "1/1000"],
+        ["device", "enrol", "--user", USER, "--raise", "1/1000"],
         [*publish, "--item", "4", *rating, "--mechanism", "cell"],
         [*publish, "--item", "4", *rating, "--mechanism", "ternary"],
         [*publish, "--item", "4", *rating, "--journal", "."],

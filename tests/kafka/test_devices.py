@@ -408,11 +408,11 @@ def test_a_budget_is_kept_by_every_command_and_shown(
     rating = ["--user", "1", "--item", "77", "--rating", "4"]
     assert run(["publish", *rating]) == 1
     assert "the budget is (7, 1e-06) in all for the whole person" in capsys.readouterr().err
-    assert run(["budget", "show", "--user", "1"]) == 0
+    assert run(["device", "status", "--user", "1"]) == 0
     shown = capsys.readouterr().out
     assert "(7, 1e-06) for you as a person in all; 0 reports left at 2 (rr:5:2)" in shown
     assert "epsilon 6 on 3 reports" in shown
-    assert run(["budget", "set", "--user", "1", "--raise", "8"]) == 0
+    assert run(["device", "enrol", "--user", "1", "--raise", "8"]) == 0
     assert run(["publish", *rating]) == 0
     assert sum(len(event.items) for event in everything(kafka, ratings_topic)) == 5
     # What the budget held back goes with a larger one, and nothing goes twice.

@@ -2,42 +2,46 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stream_app.cli.commands import Commands
+from stream_app.cli.device.budget import plan, status
 from stream_app.cli.device.contribute import contribute
 from stream_app.cli.device.mechanism_options import (
-    JournalOption,
+    DeviceJournal,
     TestOption,
     TrustClockOption,
     UserOption,
     WindowOption,
-    journal_path,
     person_budget,
+    positive_fraction,
+    today,
 )
-from stream_app.cli.device.running import run, status
+from stream_app.cli.device.running import run
 from stream_app.cli.device.scope_options import AcceptScopeOption, MostCellsOption, ScopeOption
-from stream_app.cli.options import ConfigOption, JsonOption, settings_from
+from stream_app.cli.options import JsonOption
 from stream_app.cli.output import print_json, printable, say
-from stream_app.errors import UserError
+from stream_app.errors import UsageError, UserError
 
 if TYPE_CHECKING:
-    from producers.journal import Enrolment
+    from pathlib import Path
+
+    from producers.journal import Enrolment, Journal
 
 app = Commands(
     help="Enrol a person, report for him, or withdraw him. Example: murmurec device enrol --user "
     "ann",
 )
-app.command("run")(run)
-app.command("status")(status)
-app.command("contribute")(contribute)
+for _command in (run, status, plan, contribute):
+    app.command(_command.__name__)(_command)
 
 
 @app.command()
 def enrol(
+    file: DeviceJournal,
     user: UserOption,
     budget: Annotated[
         str | None,
@@ -60,10 +64,16 @@ def enrol(
     scope: ScopeOption = None,
     accept_scope: AcceptScopeOption = None,
     most_cells: MostCellsOption = 4096,
-    journal: JournalOption = None,
     test: TestOption = False,
     trust_clock: TrustClockOption = False,
-    config: ConfigOption = None,
+    raised: Annotated[
+        str | None,
+        typer.Option(
+            "--raise",
+            metavar="E",
+            help="Only raise the epsilon of an enrolled person to E; it is never lowered again.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Enrol a person: nothing is released without an account and its budget.
@@ -78,13 +88,17 @@ def enrol(
     from producers.person.plans import checked_plan
     from producers.siblings import check_only_journal
 
-    settings = settings_from(config)
+    if raised is not None:
+        if budget or delta or window is not None or plan or scope:
+            raise UsageError(f"--raise {raised[:40]}: changes epsilon alone; leave the rest out")
+        _raise(file, user, raised, as_json=as_json)
+        return
+    settings, path = file.settings, file.path
     try:
         terms = person_budget(budget, delta, window)
         terms = replace(terms, plan=checked_plan(plan, terms))
         Identities(bytes(32)).pseudonym(user)  # raises before a journal is made
         digest = b"" if scope is None else read_scope(scope, most_cells)[1]
-        path = journal_path(settings, journal)
         limits = Limits(trust_clock=trust_clock)
         with Journal.open(path, test=test, limits=limits) as opened:
             named = Identities(opened.key, signed=settings.signed)
@@ -92,51 +106,54 @@ def enrol(
             check_only_journal(opened, [user])
             if scope is not None:
                 pin(opened, scope, digest, accept_scope)
-            new = opened.enrol([named.pseudonym(user)], terms, opened.epoch(_today()))
+            new = opened.enrol([named.pseudonym(user)], terms, opened.epoch(today()))
             enrolment = opened.enrolment(named.pseudonym(user))
     except ValueError as error:
         raise UserError(str(error)) from None
     assert enrolment is not None
     if as_json:
-        print_json({"user": user, "new": bool(new), **_row(enrolment), "journal": str(path)})
+        _print(user, enrolment, path, new=bool(new))
         return
     name = printable(user)
     say(f"{name} {'is' if new else 'was already'} enrolled in {path}")
     say(f"budget     {enrolment.budget} for {name} as a person: everything together")
-    plan = enrolment.budget.plan
-    say(f"plan       {plan or 'the mechanism of the first report'}")
+    say(f"plan       {enrolment.budget.plan or 'the mechanism of the first report'}")
     say(f"public     that device {enrolment.device.hex()} takes part, once it reports")
 
 
+def _raise(file: DeviceJournal, user: str, raised: str, *, as_json: bool) -> None:
+    """Raise the budget of an enrolled person."""
+    from stream_app.cli.device.budget.wording import meaning_of_raise
+
+    epsilon = positive_fraction("--raise", raised)
+    before, after = _changed(
+        file,
+        user,
+        lambda journal, device: journal.raise_budget([device], epsilon),
+        absent=f"{user} is not enrolled: run murmurec device enrol --user {user}",
+    )
+    if as_json:
+        _print(user, after, file.path, new=False)
+        return
+    for sentence in meaning_of_raise(printable(user), before.budget, after.budget):
+        say(sentence)
+
+
 @app.command()
-def withdraw(
-    user: UserOption,
-    journal: JournalOption = None,
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
-) -> None:
+def withdraw(file: DeviceJournal, user: UserOption, as_json: JsonOption = False) -> None:
     """Withdraw a person: nothing is released any more; what was released stays released.
 
     Example: murmurec device withdraw --user ann
     """
-    from producers.identities import Identities
-    from producers.journal import Journal, read_key
-
-    settings = settings_from(config)
-    path = journal_path(settings, journal)
-    read_key(path)  # raises where there is no journal, before one is made
-    try:
-        with Journal.open(path) as opened:
-            device = Identities(opened.key, signed=settings.signed).pseudonym(user)
-            if opened.enrolment(device) is None:
-                raise UserError(f"{user} is not enrolled in {path}, so there is nothing to do")
-            opened.withdraw([device], _today())  # whatever the clock says: it frees no budget
-            enrolment = opened.enrolment(device)
-    except ValueError as error:
-        raise UserError(str(error)) from None
-    assert enrolment is not None
+    _, enrolment = _changed(
+        file,
+        user,
+        # Whatever the clock says: it frees no budget.
+        lambda journal, device: journal.withdraw([device], today()),
+        absent=f"{user} is not enrolled in {file.path}, so there is nothing to do",
+    )
     if as_json:
-        print_json({"user": user, **_row(enrolment), "journal": str(path)})
+        _print(user, enrolment, file.path)
         return
     say(
         f"{printable(user)} is withdrawn: nothing is released any more, which is public; reports "
@@ -144,22 +161,31 @@ def withdraw(
     )
 
 
-def _row(enrolment: Enrolment) -> dict[str, object]:
-    """Return the terms of an account, exact numbers as text."""
-    budget = enrolment.budget
-    return {
-        "device": enrolment.device.hex(),
-        "epoch": enrolment.epoch,
-        "epsilon": None if budget.epsilon is None else str(budget.epsilon),
-        "delta": str(budget.delta),
-        "window": budget.window,
-        "plan": budget.plan or None,
-        "simulated": enrolment.simulated,
-        "withdrawn": enrolment.withdrawn or None,
-    }
+def _changed(
+    file: DeviceJournal, user: str, change: Callable[[Journal, bytes], object], *, absent: str
+) -> tuple[Enrolment, Enrolment]:
+    """Change the account of a user; return it before and after. UserError `absent` without one."""
+    from producers.identities import Identities
+    from producers.journal import Journal, read_key
+
+    read_key(file.path)  # raises where there is no journal, before one is made
+    try:
+        with Journal.open(file.path) as opened:
+            device = Identities(opened.key, signed=file.settings.signed).pseudonym(user)
+            before = opened.enrolment(device)
+            if before is None:
+                raise UserError(absent)
+            change(opened, device)
+            after = opened.enrolment(device)
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    assert after is not None
+    return before, after
 
 
-def _today() -> int:
-    from stream_app.wire import EPOCH_SECONDS
+def _print(user: str, enrolment: Enrolment, path: Path, **more: bool) -> None:
+    """Print an account as JSON."""
+    from stream_app.cli.device.budget.rows import terms
 
-    return int(time.time()) // EPOCH_SECONDS
+    about = {"device": enrolment.device.hex(), "epoch": enrolment.epoch, **terms(enrolment)}
+    print_json({"user": user, **more, **about, "journal": str(path)})

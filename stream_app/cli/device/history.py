@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from stream_app.cli.device.mechanism_options import JournalOption, journal_path, pseudonym_in
-from stream_app.cli.options import ConfigOption, JsonOption, settings_from
+from stream_app.cli.device.mechanism_options import DeviceJournal, pseudonym_in
+from stream_app.cli.options import JsonOption
 from stream_app.cli.output import plural, print_json, printable, say
 from stream_app.errors import UsageError
 
-if TYPE_CHECKING:
-    from producers.ranking import CleanHistory
-
 
 def history(
+    file: DeviceJournal,
     user: Annotated[str | None, typer.Option("--user", metavar="ID", help="One user.")] = None,
     forget: Annotated[bool, typer.Option("--forget", help="Forget them on this device.")] = False,
     all_users: Annotated[bool, typer.Option("--all", help="With --forget: of all users.")] = False,
-    journal: JournalOption = None,
-    config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show the ratings that this device keeps in clear, oldest first, or forget them.
@@ -30,11 +25,14 @@ def history(
 
     Example: murmurec history --user ann
     """
+    from producers.ranking import CleanHistory
+
     if forget and (user is None) == (not all_users):
         raise UsageError("give either --user ID or --all")
     if all_users and not forget:
         raise UsageError("--all: only --forget asks for it")
-    kept, device = _history(user, journal, config)
+    kept = CleanHistory(file.path)
+    device = None if user is None else pseudonym_in(file.path, user, file.settings)
     if forget:
         say(f"forgot {plural(kept.forget(device), 'rating')} of {kept.path}")
         return
@@ -45,14 +43,3 @@ def history(
     for row in rows:
         say(f"{row.device}  {row.rating:g}  {printable(str(row.item))}")
     say(f"{plural(len(rows), 'rating')} in {kept.path}, on this device only")
-
-
-def _history(
-    user: str | None, journal: Path | None, config: Path | None
-) -> tuple[CleanHistory, bytes | None]:
-    """Return the file of kept ratings, and the pseudonym of a user in it."""
-    from producers.ranking import CleanHistory
-
-    settings = settings_from(config)
-    path = journal_path(settings, journal)
-    return CleanHistory(path), None if user is None else pseudonym_in(path, user, settings)

@@ -6,12 +6,14 @@ Each option with a default for all commands also reads `MURMUREC_DEVICE_<OPTION>
 from __future__ import annotations
 
 import re
+import time
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from stream_app.cli.options import SHARED
+from stream_app.cli.options import SHARED, ConfigOption, settings_from
 from stream_app.cli.output import printable
 from stream_app.errors import UsageError, UserError
 
@@ -176,6 +178,26 @@ RatingsArgument = Annotated[
 ]
 
 
+@dataclass(frozen=True)
+class DeviceJournal:
+    """The journal of a device, without a broker."""
+
+    panel: ClassVar = SHARED
+
+    journal: JournalOption = None
+    config: ConfigOption = None
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of this call."""
+        return settings_from(self.config)
+
+    @property
+    def path(self) -> Path:
+        """The path of the journal."""
+        return journal_path(self.settings, self.journal)
+
+
 def mechanism_from(
     family: str, epsilon: str | None, scale: Scale, thinning: str | None = None
 ) -> Mechanism:
@@ -332,6 +354,13 @@ def pseudonym_in(path: Path, user: str, settings: Settings) -> bytes:
         return Identities(read_key(path), signed=settings.signed).pseudonym(user)
     except ValueError as error:
         raise UserError(str(error)) from None
+
+
+def today() -> int:
+    """Return the epoch of now: days since 1970."""
+    from stream_app.wire import EPOCH_SECONDS
+
+    return int(time.time()) // EPOCH_SECONDS
 
 
 def journal_path(settings: Settings, given: Path | None) -> Path:

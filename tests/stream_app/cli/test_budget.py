@@ -1,4 +1,4 @@
-"""`murmurec budget`: the spent epsilon in numbers and words, also during a replay; raising it."""
+"""`murmurec device status`: the spent epsilon, also during a replay; and raising a budget."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def spend(journal: Journal, user: str, id: str, *items: int, epoch: int = TODAY)
 
 
 def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert run(["budget", "show", *arguments]) == 0
+    assert run(["device", "status", *arguments]) == 0
     printed = capsys.readouterr()
     assert printed.err == ""
     return printed.out
@@ -180,7 +180,7 @@ def test_raising_a_budget_says_what_it_means(
     environment: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     environment(MURMUREC_DEVICE_JOURNAL="device.journal")
-    raised = ["budget", "set", "--user", "ann"]
+    raised = ["device", "enrol", "--user", "ann"]
     assert run([*raised, "--raise", "30"]) == 1
     assert "there is none; murmurec device enrol creates it" in capsys.readouterr().err
     assert run(["device", "enrol", "--user", "ann"]) == 0
@@ -195,7 +195,7 @@ def test_raising_a_budget_says_what_it_means(
     for less in ("30", "20"):
         assert run([*raised, "--raise", less]) == 1
         assert "it can only be raised" in capsys.readouterr().err
-    assert run(["budget", "set", "--user", "bob", "--raise", "30"]) == 1
+    assert run(["device", "enrol", "--user", "bob", "--raise", "30"]) == 1
     assert "bob is not enrolled: run murmurec device enrol --user bob" in capsys.readouterr().err
 
 
@@ -225,7 +225,7 @@ def test_an_unreadable_journal_is_refused_in_one_sentence(
     Path("text").write_text("hello")
     Path("empty").touch()
     Path("sqlite").write_bytes(b"SQLite format 3\0" + bytes(100))
-    assert run(["budget", "show", *arguments]) == 1
+    assert run(["device", "status", *arguments]) == 1
     output = capsys.readouterr()
     assert sentence in output.err
     assert output.out == ""
@@ -235,7 +235,7 @@ def test_an_unreadable_journal_is_refused_in_one_sentence(
 def test_an_empty_user_id_is_refused_in_one_sentence(
     journal: Journal, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["budget", "show", "--user", ""]) == 1
+    assert run(["device", "status", "--user", ""]) == 1
     assert "an id has 1 to 1024 bytes" in capsys.readouterr().err
 
 

@@ -1,4 +1,4 @@
-"""`murmurec budget plan`: its figures, the command that it prints, and what it refuses."""
+"""`murmurec device plan`: its figures, the command that it prints, and what it refuses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stream_app.cli import run
 
 
 def planned(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert run(["budget", "plan", *arguments]) == 0
+    assert run(["device", "plan", *arguments]) == 0
     printed = capsys.readouterr()
     assert printed.err == ""
     return printed.out
@@ -78,7 +78,7 @@ def test_the_printed_command_enrols_under_the_plan(
 def test_bad_input_is_refused_in_one_sentence(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["budget", "plan", *arguments]) != 0
+    assert run(["device", "plan", *arguments]) != 0
     printed = capsys.readouterr()
     assert printed.out == ""
     assert re.search(message, printed.err)

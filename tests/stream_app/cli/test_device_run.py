@@ -191,7 +191,7 @@ def test_a_share_admits_a_scope_whose_rounds_do_not_all_fit_and_a_device_says_wh
         journal.release(ask(ann, 1, 2, mechanism=cell))
         journal.release(ask(ann, 1, mechanism=cell, republish=True))
     capsys.readouterr()
-    assert run(["budget", "show", "--user", "ann"]) == 0
+    assert run(["device", "status", "--user", "ann"]) == 0
     assert "on 3 reports (1 of items that were reported before)" in capsys.readouterr().out
 
 
@@ -221,7 +221,7 @@ def test_the_status_shows_accounts_and_what_waits_also_while_a_program_runs(
         assert run(["device", "status"]) == 0
         assert "in use by a program" in capsys.readouterr().out
     assert shown["running"] is True
-    assert (shown["pending"], shown["scope"]) == (0, None)
+    assert (shown["pending_events"], shown["scope"]) == (0, None)
     first, second = shown["accounts"]
     assert (first["device"], first["withdrawn"], first["ratings_kept"]) == (ann.hex(), None, 0)
     assert first["next"] > time.strftime("%Y-%m-%d", time.gmtime((today + 1) * EPOCH_SECONDS - 1))
@@ -229,7 +229,7 @@ def test_the_status_shows_accounts_and_what_waits_also_while_a_program_runs(
     assert run(["device", "status"]) == 0
     output = capsys.readouterr().out
     assert "no program runs on it" in output
-    assert "1 account of 2 take part" in output
+    assert "2 users, 1 enrolled, 1 withdrawn" in output
 
 
 def test_a_person_leaves_and_comes_back_after_a_silence_of_years(

@@ -1,7 +1,7 @@
 """What is measured, and one point of a panel: accuracy by the epsilon of a whole person.
 
     rr, partition   everybody reports so many ratings, at random, with so much epsilon each as
-                    carries most within a budget (`murmurec budget plan`)
+                    carries most within a budget (`murmurec device plan`)
     rr, for lists   everybody reports every rating; epsilon is that of a person of mean activity
     cell, like      everybody reports every cell of the scope: all spend the same
     campaign        everybody contributes to every stage: all spend the same

@@ -1,4 +1,4 @@
-"""`murmurec budget plan`: what spends a budget best, in figures and in sentences."""
+"""`murmurec device plan`: what spends a budget best, in figures and in sentences."""
 
 from __future__ import annotations
 

@@ -1,18 +1,26 @@
-"""The figures of `murmurec budget show`: of one user, or the largest of all users."""
+"""The figures of `murmurec device status`: of a journal and all its users, or of one user."""
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
+from producers.daemon.schedule import Schedule
 from producers.identities import Identities
-from producers.journal import ATTO, NANO, JournalView, PersonBudget, Spent
+from producers.journal import ATTO, NANO, Enrolment, JournalView, PersonBudget, Spent
+from producers.journal.disk import Disk
 from producers.person.account import Account
 from producers.person.enrolment import ADAPTIVE, SUM
 from producers.person.plans import mechanism_of
 from producers.person.reports import Used, room, spent
+from producers.ranking.clean_history import CleanHistory
 from stream_app.errors import UserError
 from stream_app.settings import Settings
+from stream_app.wire import EPOCH_SECONDS
 
 EXAMPLES = ("rr:5:1/2", "rr:5:2")  # before the first report has decided the plan
 
@@ -38,14 +46,22 @@ def _person(account: Account, view: JournalView, epoch: int) -> dict[str, Any] |
     limited = budget.limited
     return {
         "budget": str(budget),
+        **terms(account.enrolment),
+        "spent": _exact(spent(used, budget), NANO) if limited else None,
+        "left": dict(_left(budget, used)) if limited else None,
+    }
+
+
+def terms(enrolment: Enrolment) -> dict[str, Any]:
+    """Return the terms of an account, exact numbers as text."""
+    budget = enrolment.budget
+    return {
         "epsilon": None if budget.epsilon is None else str(budget.epsilon),
         "delta": str(budget.delta),
         "window": budget.window,
         "plan": budget.plan or None,
-        "simulated": account.enrolment.simulated,
-        "withdrawn": account.enrolment.withdrawn or None,
-        "spent": _exact(spent(used, budget), NANO) if limited else None,
-        "left": dict(_left(budget, used)) if limited else None,
+        "simulated": enrolment.simulated,
+        "withdrawn": enrolment.withdrawn or None,
     }
 
 
@@ -62,8 +78,8 @@ def _left(budget: PersonBudget, used: Mapping[str, Used]) -> Iterator[tuple[str,
         yield id, left or 0
 
 
-def of_all_users(view: JournalView) -> dict[str, Any]:
-    """Return the largest spending of a user for each kind, and the number of users.
+def of_all_users(view: JournalView, path: Path) -> dict[str, Any]:
+    """Return the accounts of a journal, and the largest spending of a user for each kind.
 
     The epsilons of different users protect different people and are not added.
     """
@@ -73,14 +89,45 @@ def of_all_users(view: JournalView) -> dict[str, Any]:
         key = row["scope"], row["adjacency"]
         reports = [account.spent()[key].reports for account in accounts if key in account.spent()]
         row.update(users=len(reports), reports_of_all=sum(reports))
-    terms = [account.enrolment for account in accounts if account.enrolment is not None]
+    enrolled = view.book.enrolments()
+    kept = Counter(row.device for row in CleanHistory(path).read())
+    now = time.time()
     return {
+        "journal": str(path),
+        "running": _in_use(path),
+        "scope": view.book.scope.hex() or None,
+        "ratings_kept": sum(kept.values()),
         "users": len(accounts),
-        "enrolled": sum(not each.withdrawn for each in terms),
-        "withdrawn": sum(each.withdrawn > 0 for each in terms),
-        "simulated": sum(each.simulated for each in terms),
+        "enrolled": sum(not each.withdrawn for each in enrolled),
+        "withdrawn": sum(each.withdrawn > 0 for each in enrolled),
+        "simulated": sum(each.simulated for each in enrolled),
+        "accounts": [_account(each, kept[each.device.hex()], now) for each in enrolled],
         **found,
     }
+
+
+def _account(enrolment: Enrolment, kept: int, now: float) -> dict[str, Any]:
+    coming = None if enrolment.withdrawn else Schedule([enrolment], EPOCH_SECONDS, now).next
+    shown = None if coming is None else datetime.fromtimestamp(coming, UTC)
+    return {
+        "device": enrolment.device.hex(),
+        "enrolled": enrolment.epoch,
+        "withdrawn": enrolment.withdrawn or None,
+        "ratings_kept": kept,
+        "next": None if shown is None else shown.isoformat(timespec="seconds"),
+    }
+
+
+def _in_use(path: Path) -> bool:
+    """Return whether a program holds the journal's lock."""
+    disk = Disk()
+    try:
+        disk.close(disk.open(path.expanduser()))
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _sums(accounts: list[Account]) -> dict[str, Any]:

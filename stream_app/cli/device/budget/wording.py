@@ -23,13 +23,17 @@ _MEANING = {
     ("profile", "nothing"): "these profiles were sent without noise: nothing is protected",
 }
 
+_SHOWN = 20  # accounts
+_IDLE = "no program runs on it"
+
 
 def sentences(row: dict[str, Any]) -> Iterator[str]:
-    """Yield the spending of one user, or the largest spendings of all, in words."""
+    """Yield the figures of one user, or of a journal and the largest spendings in it, in words."""
     if "user" in row:
         yield f"user {printable(row['user'])}, as of epoch {row['epoch']}"
         yield from _about_person(row)
     else:
+        yield from _about_journal(row)
         yield (
             f"{plural(row['users'], 'user')}, {row['enrolled']} enrolled, {row['withdrawn']} "
             f"withdrawn, {row['simulated']} simulated, as of epoch {row['epoch']}"
@@ -43,6 +47,22 @@ def sentences(row: dict[str, Any]) -> Iterator[str]:
         if spent["delta"] not in (None, "0"):
             yield "  up to an additive delta, which also grows with the number of items"
     yield from _totals(row)
+
+
+def _about_journal(row: dict[str, Any]) -> Iterator[str]:
+    """Yield the sentences about the program, what waits, and the moments of the accounts."""
+    running, scope = row["running"], row["scope"]
+    yield f"device     {row['journal']}: {'in use by a program' if running else _IDLE}"
+    yield f"messages   {plural(row['pending_events'], 'message')} not confirmed by the broker"
+    yield f"ratings    {plural(row['ratings_kept'], 'line')} kept on this device"
+    yield f"scope      {f'SHA-256 {scope}' if scope else 'none stored'}"
+    for each in row["accounts"][:_SHOWN]:
+        yield (
+            f"{each['device']}  enrolled in epoch {each['enrolled']}, next moment "
+            f"{each['next'] or 'none: withdrawn'}"
+        )
+    if len(row["accounts"]) > _SHOWN:
+        yield f"and {len(row['accounts']) - _SHOWN:,} more (--json)"
 
 
 def _about_person(row: dict[str, Any]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""`murmurec device run` and `murmurec device status`: the device as a program that runs.
+"""`murmurec device run`: the device as a program that runs.
 
 options  the options, and which go together
 start    what they mean: accounts, sources, connection
@@ -6,16 +6,14 @@ scope    the cells on which the accounts report
 planned  the mechanism that the accounts were enrolled for
 scope_budget   whether the budgets hold the rounds of a scope
 campaigns      its part in campaigns
-state    what a device would say of itself, from its journal
 """
 
 from __future__ import annotations
 
 import typer
 
-from stream_app.cli.device.mechanism_options import JournalOption, journal_path
 from stream_app.cli.device.running.options import RunOptions
-from stream_app.cli.options import Cluster, ConfigOption, JsonOption, settings_from
+from stream_app.cli.options import Cluster
 from stream_app.errors import UsageError
 
 
@@ -49,17 +47,3 @@ def _check_only_plan(context: typer.Context) -> None:
 def _is_given(context: typer.Context, name: str) -> bool:
     source = context.get_parameter_source(name)
     return source is not None and source.name not in ("DEFAULT", "DEFAULT_MAP")
-
-
-def status(
-    journal: JournalOption = None,
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Show the accounts of a device, what waits, and when each reports next.
-
-    Example: murmurec device status
-    """
-    from stream_app.cli.device.running.state import show_status
-
-    show_status(journal_path(settings_from(config), journal), as_json=as_json)

@@ -20,7 +20,7 @@ from stream_app.errors import UserError
 from stream_app.privacy.mechanism import Mechanism
 
 Keys = NDArray[np.uint64]
-_INSTEAD = "a smaller --epsilon, or a larger budget (murmurec budget set --raise)"
+_INSTEAD = "a smaller --epsilon, or a larger budget (murmurec device enrol --raise)"
 
 
 def check_budgets(journal: Journal, mechanism: Mechanism, items: Keys, epoch: int) -> None:
