@@ -17,7 +17,7 @@ from stream_app.cli.device.mechanism_options import (
     journal_path,
     positive_fraction,
 )
-from stream_app.cli.device.scope_options import AcceptScopeOption
+from stream_app.cli.device.reporting_options import AcceptScopeOption
 from stream_app.cli.options import Cluster, connection_from
 from stream_app.cli.output import notice, plural, printable, say
 from stream_app.errors import UsageError, UserError

@@ -20,8 +20,8 @@ from stream_app.cli.device.mechanism_options import (
     positive_fraction,
     today,
 )
+from stream_app.cli.device.reporting_options import AcceptScopeOption, MostCellsOption, ScopeOption
 from stream_app.cli.device.running import run
-from stream_app.cli.device.scope_options import AcceptScopeOption, MostCellsOption, ScopeOption
 from stream_app.cli.options import JsonOption
 from stream_app.cli.output import print_json, printable, say
 from stream_app.errors import UsageError, UserError

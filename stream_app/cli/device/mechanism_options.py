@@ -100,13 +100,6 @@ BudgetOption = Annotated[
         "simulation).",
     ),
 ]
-ProducerPerAccountOption = Annotated[
-    bool,
-    typer.Option(
-        "--producer-per-account",
-        help="A producer for each account: no producer id ties their events.",
-    ),
-]
 TestOption = Annotated[
     bool,
     typer.Option(
@@ -119,14 +112,6 @@ ModeOption = Annotated[
         "--mode",
         metavar="MODE",
         help="local; split or central: campaigns, no rating (default privacy_mode).",
-    ),
-]
-KeysOption = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--keys",
-        metavar="PUB",
-        help="Public half of a party of campaigns: a, then b (or campaign_keys).",
     ),
 ]
 EmissionOption = Annotated[
@@ -154,10 +139,6 @@ WindowOption = Annotated[
     typer.Option(
         "--window", metavar="DAYS", min=0, help="In any so many days (default 365; 0: in all)."
     ),
-]
-RotateEveryOption = Annotated[
-    int,
-    typer.Option("--rotate-every", metavar="N", help="Report each item once every N epochs."),
 ]
 TrustClockOption = Annotated[
     bool,
@@ -335,14 +316,6 @@ def positive_fraction(option: str, text: str) -> Fraction:
             f"{option} {text[:40]}: give a number above 0, of at most 9 digits, as 20, 0.5 or 1/2"
         )
     return Fraction(text.strip())
-
-
-def share_from(text: str) -> Fraction:
-    """Return the part of a budget that is for later rounds: above 0 and below 1, exactly."""
-    share = positive_fraction("--rounds-share", text)
-    if share >= 1:
-        raise UsageError(f"--rounds-share {text[:40]}: give a part of the budget below 1, as 1/2")
-    return share
 
 
 def pseudonym_in(path: Path, user: str, settings: Settings) -> bytes:

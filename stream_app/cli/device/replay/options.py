@@ -10,32 +10,16 @@ import typer
 from stream_app.cli.device.mechanism_options import (
     BudgetOption,
     EmissionOption,
-    EpsilonOption,
-    JournalOption,
-    KeysOption,
-    MechanismOption,
     ModeOption,
-    ProducerPerAccountOption,
     RatingsArgument,
     RepublishOption,
-    RotateEveryOption,
-    ScaleOption,
     TestOption,
-    ThinningOption,
-    TrustClockOption,
     hides_presence,
     is_epoch_emission,
-    mechanism_from,
     population_budget,
     positive_fraction,
-    scale_from,
 )
-from stream_app.cli.device.scope_options import (
-    AcceptScopeOption,
-    ScopeOption,
-    TrustCatalogueOption,
-    check_scope_source,
-)
+from stream_app.cli.device.reporting_options import ReportingOptions
 from stream_app.errors import UsageError
 
 if TYPE_CHECKING:
@@ -45,11 +29,11 @@ if TYPE_CHECKING:
     from stream_app.privacy.mechanism import Mechanism
     from stream_app.privacy.ratings.item_sampling import ItemSample
 
-_MAX_PERIOD = 2**31
+_OF_SCOPE = "--scope, --trust-catalogue and --rotate-every"
 
 
-@dataclass(frozen=True)
-class ReplayCommandOptions:
+@dataclass(frozen=True, kw_only=True)
+class ReplayCommandOptions(ReportingOptions):
     """The data, mechanism, accounts, time and pace of a replay.
 
     `given_sample`: a device reports on a secret sample of the scope; `given_budget`: of users that
@@ -58,15 +42,7 @@ class ReplayCommandOptions:
 
     file: RatingsArgument
     mode: ModeOption = None
-    keys: KeysOption = None
-    mechanism: MechanismOption = "rr"
-    epsilon: EpsilonOption = None
-    thinning: ThinningOption = None
     emission: EmissionOption = "immediate"
-    scope: ScopeOption = None
-    accept_scope: AcceptScopeOption = None
-    trust_catalogue: TrustCatalogueOption = False
-    rotate_every: RotateEveryOption = 1
     given_sample: Annotated[
         str | None,
         typer.Option(
@@ -81,18 +57,9 @@ class ReplayCommandOptions:
     limit: Annotated[
         int | None, typer.Option("--limit", metavar="N", min=1, help="Publish at most N rows.")
     ] = None
-    given_scale: ScaleOption = None
     given_budget: BudgetOption = None
-    journal: JournalOption = None
-    producer_per_account: ProducerPerAccountOption = False
     test: TestOption = False
     republish: RepublishOption = False
-    trust_clock: TrustClockOption = False
-
-    @property
-    def scale(self) -> Scale | None:
-        """The scale of the ratings, None where the file tells it."""
-        return scale_from(self.given_scale)
 
     @property
     def by_epoch(self) -> bool:
@@ -102,12 +69,30 @@ class ReplayCommandOptions:
     @property
     def sample(self) -> ItemSample | None:
         """The sample of the scope, None for the whole scope."""
-        return sample_from(self.given_sample)
+        if self.given_sample is None:
+            return None
+        from producers.journal import NANO
+        from stream_app.privacy.ratings.item_sampling import ItemSample
+
+        total = positive_fraction("--sample", self.given_sample)
+        if (total * NANO).denominator != 1:
+            raise UsageError(
+                f"--sample {self.given_sample[:40]}: give at most nine digits behind the point, "
+                "as 2.5"
+            )
+        return ItemSample.from_budget(total)
 
     @property
     def pace(self) -> Pace:
         """How fast reports are sent."""
-        return pace_from(self.speed)
+        from producers.fleet.replay import SPEEDS, Pace
+
+        if self.speed == "max":
+            return Pace()
+        try:
+            return Pace(float(self.speed))
+        except ValueError:
+            raise UsageError(f"--speed {self.speed[:40]}: give {SPEEDS}") from None
 
     @property
     def limits(self) -> Limits:
@@ -125,83 +110,38 @@ class ReplayCommandOptions:
         return population_budget(self.given_budget) if sample is None else sample_budget(sample)
 
     def check(self) -> None:
-        """Refuse values that are none, and options that do not go with a sample."""
-        check_sample(self.sample, self.epsilon, self.given_budget, self.rotate_every)
-        _ = self.scale, self.by_epoch, self.pace, self.budget, self.limits
+        """Refuse values that are none, and options that a sample determines."""
+        _ = self.scale, self.by_epoch, self.pace, self.sample, self.limits
+        if self.given_sample is None:
+            _ = self.budget
+            return
+        if self.epsilon is not None:
+            raise UsageError("--sample determines the epsilon of each report; leave --epsilon out")
+        if self.given_budget is not None:
+            raise UsageError("--sample is the user's budget, for life; leave --budget out")
+        if self.rotate_every != 1:
+            raise UsageError(
+                f"--rotate-every {self.rotate_every}: a sample is drawn once from the whole scope; "
+                "leave --rotate-every out"
+            )
 
     def mechanism_on(self, scale: Scale) -> Mechanism:
         """Return the mechanism on this scale; refuses options that do not go with it."""
         sample = self.sample
-        epsilon = self.epsilon if sample is None else str(sample.epsilon)
-        mechanism = mechanism_from(self.mechanism, epsilon, scale, self.thinning)
-        self._check(mechanism.id, hides_presence(mechanism))
-        return mechanism
-
-    def _check(self, mechanism: str, hidden: bool) -> None:
+        mechanism = self.named_mechanism(
+            scale, self.epsilon if sample is None else str(sample.epsilon)
+        )
+        hidden = hides_presence(mechanism)
         if hidden and not self.by_epoch:
             raise UsageError(
-                f"{mechanism} hides whether a rating exists, and a message at the moment of rating "
-                "reveals it: give --emission epoch"
+                f"{mechanism.id} hides whether a rating exists, and a message at the moment of "
+                "rating reveals it: give --emission epoch"
             )
-        if not hidden and (self.scope or self.trust_catalogue or self.rotate_every != 1):
-            raise UsageError(
-                "--scope, --trust-catalogue and --rotate-every need a mechanism that hides which "
-                f"items were rated, not {mechanism}"
-            )
-        if not 1 <= self.rotate_every <= _MAX_PERIOD:
-            raise UsageError(
-                f"--rotate-every {str(self.rotate_every)[:40]}: give 1 to {_MAX_PERIOD} epochs"
-            )
-        if hidden:
-            check_scope_source(mechanism, self.scope, trusted=self.trust_catalogue)
+        self.check_scope(mechanism, _OF_SCOPE)
         if self.by_epoch and self.limit is not None:
             raise UsageError(f"--limit {self.limit}: an epoch is sent whole; leave --limit out")
-        if self.given_sample is not None and not hidden:
+        if sample is not None and not hidden:
             raise UsageError(
-                f"--sample needs a mechanism that hides which items were rated, not {mechanism}"
+                f"--sample needs a mechanism that hides which items were rated, not {mechanism.id}"
             )
-
-
-def sample_from(text: str | None) -> ItemSample | None:
-    """Return the item sample of this total epsilon, None without the option."""
-    if text is None:
-        return None
-    from producers.journal import NANO
-    from stream_app.privacy.ratings.item_sampling import ItemSample
-
-    total = positive_fraction("--sample", text)
-    if (total * NANO).denominator != 1:
-        raise UsageError(f"--sample {text[:40]}: give at most nine digits behind the point, as 2.5")
-    return ItemSample.from_budget(total)
-
-
-def check_sample(
-    sample: ItemSample | None,
-    epsilon: str | None,
-    budget: str | None,
-    rotate_every: int,
-) -> None:
-    """Refuse options that a sample determines."""
-    if sample is None:
-        return
-    if epsilon is not None:
-        raise UsageError("--sample determines the epsilon of each report; leave --epsilon out")
-    if budget is not None:
-        raise UsageError("--sample is the user's budget, for life; leave --budget out")
-    if rotate_every != 1:
-        raise UsageError(
-            f"--rotate-every {rotate_every}: a sample is drawn once from the whole scope; leave "
-            "--rotate-every out"
-        )
-
-
-def pace_from(text: str) -> Pace:
-    """Return the pace of `--speed`: reports per second, or max."""
-    from producers.fleet.replay import SPEEDS, Pace
-
-    if text == "max":
-        return Pace()
-    try:
-        return Pace(float(text))
-    except ValueError:
-        raise UsageError(f"--speed {text[:40]}: give {SPEEDS}") from None
+        return mechanism

@@ -24,7 +24,7 @@ from producers.ranking.clean_history import CleanHistory
 from producers.scale import Scale
 from producers.siblings import check_only_journal
 from stream_app.cli.device.connections import item_table_for, publisher_for
-from stream_app.cli.device.mechanism_options import allowed, journal_path, mechanism_from
+from stream_app.cli.device.mechanism_options import allowed, journal_path
 from stream_app.cli.device.running.campaigns import contributing
 from stream_app.cli.device.running.options import RunOptions
 from stream_app.cli.device.running.planned import check_plans, planned_mechanism
@@ -70,9 +70,7 @@ def run_device(options: RunOptions, settings: Settings) -> None:
 
 def _named(options: RunOptions, scale: Scale, settings: Settings) -> Mechanism:
     """Return the mechanism that the options name; refused before a journal is made."""
-    mechanism = allowed(
-        mechanism_from(options.mechanism, options.epsilon, scale, options.thinning), settings
-    )
+    mechanism = allowed(options.named_mechanism(scale, options.epsilon), settings)
     options.check(mechanism)
     return mechanism
 

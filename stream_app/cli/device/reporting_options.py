@@ -1,0 +1,119 @@
+"""The options of a program that reports for several accounts: mechanism, public scope, journal.
+
+`murmurec replay` and `murmurec device run` inherit them and add their own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stream_app.cli.device.mechanism_options import (
+    EpsilonOption,
+    JournalOption,
+    MechanismOption,
+    ScaleOption,
+    ThinningOption,
+    TrustClockOption,
+    hides_presence,
+    mechanism_from,
+    scale_from,
+)
+from stream_app.errors import UsageError
+
+if TYPE_CHECKING:
+    from producers.scale import Scale
+    from stream_app.privacy.mechanism import Mechanism
+
+ScopeOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--scope",
+        metavar="FILE",
+        help="Public items to report on, one a line; its SHA-256 is pinned.",
+    ),
+]
+AcceptScopeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--accept-scope", metavar="SHA256", help="Accept another --scope than the stored one."
+    ),
+]
+MostCellsOption = Annotated[
+    int, typer.Option("--most-cells", metavar="N", min=1, help="Items that a scope may have.")
+]
+_LONGEST_ROTATION = 2**31  # epochs
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportingOptions:
+    """Mechanism, scope and journal of a program that reports."""
+
+    mechanism: MechanismOption = "rr"
+    epsilon: EpsilonOption = None
+    thinning: ThinningOption = None
+    given_scale: ScaleOption = None
+    scope: ScopeOption = None
+    accept_scope: AcceptScopeOption = None
+    trust_catalogue: Annotated[
+        bool,
+        typer.Option(
+            "--trust-catalogue",
+            help="Without --scope, the server's catalogue: its writers choose items.",
+        ),
+    ] = False
+    rotate_every: Annotated[
+        int,
+        typer.Option("--rotate-every", metavar="N", help="Report each item once every N epochs."),
+    ] = 1
+    keys: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--keys",
+            metavar="PUB",
+            help="Public half of a party of campaigns: a, then b (or campaign_keys).",
+        ),
+    ] = None
+    journal: JournalOption = None
+    producer_per_account: Annotated[
+        bool,
+        typer.Option(
+            "--producer-per-account",
+            help="A producer for each account: no producer id ties their events.",
+        ),
+    ] = False
+    trust_clock: TrustClockOption = False
+
+    @property
+    def scale(self) -> Scale | None:
+        """The scale of the ratings, None where the options state none."""
+        return scale_from(self.given_scale)
+
+    def named_mechanism(self, scale: Scale, epsilon: str | None) -> Mechanism:
+        """Return the mechanism that the options name, on this scale."""
+        return mechanism_from(self.mechanism, epsilon, scale, self.thinning)
+
+    def check_scope(self, mechanism: Mechanism, names: str, *, more: bool = False) -> None:
+        """Refuse `names`, the options of a scope, for a mechanism without one, and a mechanism
+        that needs a scope without exactly one source of it; `more`: whether others than --scope,
+        --trust-catalogue and --rotate-every are given."""
+        hidden = hides_presence(mechanism)
+        rotated = self.rotate_every != 1
+        if not hidden and (self.scope or self.trust_catalogue or rotated or more):
+            raise UsageError(
+                f"{names} need a mechanism that hides which items were rated, not {mechanism.id}"
+            )
+        if not 1 <= self.rotate_every <= _LONGEST_ROTATION:
+            raise UsageError(
+                f"--rotate-every {str(self.rotate_every)[:40]}: give 1 to {_LONGEST_ROTATION} "
+                "epochs"
+            )
+        if hidden and (self.scope is None) == (not self.trust_catalogue):
+            raise UsageError(
+                f"{mechanism.id} reports on a public list of items: give it with --scope FILE, or "
+                "take the server's with --trust-catalogue, whose writers then choose on what the "
+                "budget is spent"
+            )
