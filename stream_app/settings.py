@@ -261,7 +261,7 @@ class Lists(_Group):
         "state",
         description="what near items, private lists and lists by slope-one and cosine come from: "
         "the state, or the public table of noised similarities alone (murmurec similarities "
-        "publish)",
+        "--epsilon E)",
     )
     similarity_budget: float = Field(
         0.0,
@@ -303,7 +303,7 @@ class Campaign(_Group):
             if not re.fullmatch(r"[0-9a-f]{64}", key):
                 raise ValueError(
                     f"{key[:70]!r} is not the public half of a party's keys, 64 hex digits; "
-                    "murmurec keys show prints it"
+                    "murmurec keys prints it"
                 )
         if len(set(value)) != len(value):
             raise ValueError("it names a key twice; each party has a key of its own")

@@ -44,7 +44,7 @@ SIMILARITIES: Kind[SimilarityTable] = Kind(
     "similarities",
     decode_table,
     "table of similarities",
-    "an operator publishes it with murmurec similarities publish",
+    "an operator publishes it with murmurec similarities --epsilon E",
 )
 
 

@@ -1,4 +1,4 @@
-"""The papers, their systems, where each is, and which claim fails: the table of `murmurec papers`.
+"""The papers, their systems, where each is, and which claim fails, for `reproduce --papers`.
 
 A claim that fails has a test under `tests/claims/`; the corrected form is the one that is used.
 """

@@ -112,7 +112,7 @@ def load(path: Path) -> PartyKeys:
     except FileNotFoundError:
         raise UserError(
             f"{path}: there are no keys; restore them from a copy, or make new ones (murmurec keys "
-            "make) and begin a campaign that names these"
+            "--make) and begin a campaign that names these"
         ) from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from None
@@ -133,7 +133,7 @@ def read_public(path: Path) -> str:
         return msgspec.convert(path.read_text("ascii").strip(), PublicKey)
     except OSError as error:
         raise UserError(
-            f"{path}: cannot be read ({error.strerror}); murmurec keys show prints the public half"
+            f"{path}: cannot be read ({error.strerror}); murmurec keys prints the public half"
         ) from None
     except (UnicodeDecodeError, msgspec.ValidationError):
         raise UserError(f"{path}: is not the public half of a party's keys (64 hex)") from None

@@ -56,7 +56,6 @@ COMMANDS: dict[str, tuple[tuple[str, str | None], ...]] = {
         ("certify", "research.certify"),
         ("tradeoff", None),
         ("reproduce", None),
-        ("papers", None),
     ),
 }
 

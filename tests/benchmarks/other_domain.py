@@ -3,7 +3,7 @@
 The path is the one that is live: each device's list of both domains is one contribution, the sums
 are noised for everything that it reported, the table is derived, written and read as bytes, and a
 device that holds ratings of the source domain alone makes its list of the target domain from it
-(`murmurec similarities publish`, `murmurec recommend --local --to`). Beside: the target items by
+(`murmurec similarities`, `murmurec recommend --local --to`). Beside: the target items by
 the rates of the same table, and by the true counts. A fifth of the users of both domains is cold:
 their target ratings are held out of the sums. 4 stars and more are relevant; delta 1e-6.
 

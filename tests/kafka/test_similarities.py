@@ -41,7 +41,7 @@ def session_seconds() -> float:
     return SOON
 
 
-PUBLISH = ["similarities", "publish", "--epsilon", "8"]
+PUBLISH = ["similarities", "--epsilon", "8"]
 PEOPLE = 700
 
 
@@ -146,7 +146,7 @@ def test_a_device_goes_from_books_to_films_and_nothing_is_sent(
 ) -> None:
     found = answer(capsys, *PUBLISH)
     assert (found["release"], found["items"], found["resumed"]) == (1, 20, False)
-    shown = answer(capsys, "similarities", "show")
+    shown = answer(capsys, "similarities")
     assert (shown["release"], shown["counted"], shown["budget"]) == (1, 1, 20)
     assert shown["spent"] == pytest.approx(8, abs=0.01)
     assert [each["name"] for each in shown["domains"]] == ["books", "films", "games"]
@@ -176,7 +176,7 @@ def test_a_device_goes_from_books_to_films_and_nothing_is_sent(
     other = whole.table[:4] + bytes([FORMAT + 1]) + whole.table[5:]
     write(kafka, topics, other, whole.cut, 1 - whole.slot)
     assert answer(capsys, *ask)["cached"]
-    assert "format 2: this version reads format 1" in refusal(capsys, "similarities", "show")
+    assert "format 2: this version reads format 1" in refusal(capsys, "similarities")
     Path("cache").rename("gone")
     assert "format 2: this version reads format 1" in refusal(capsys, *ask)
 
@@ -196,7 +196,7 @@ def test_a_device_goes_from_books_to_films_and_nothing_is_sent(
 def test_terms_out_of_range_are_one_sentence(
     arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert sentence in refusal(capsys, "similarities", "publish", *arguments, code=2)
+    assert sentence in refusal(capsys, "similarities", *arguments, code=2)
 
 
 def test_a_worker_answers_by_the_published_table_alone(
@@ -288,7 +288,7 @@ def test_no_kill_draws_twice_under_one_debit(
     assert len(debits(kafka, topics)) == 4
     append(kafka.connection, Topics(topics).similarity_releases, b'{"v":2}')
     assert "at offset 4 that is no debit of this version" in refusal(capsys, *PUBLISH)
-    assert "at offset 4 that is no debit of this version" in refusal(capsys, "similarities", "show")
+    assert "at offset 4 that is no debit of this version" in refusal(capsys, "similarities")
 
 
 @pytest.mark.thorough

@@ -50,6 +50,13 @@ def reproduce(
         bool, typer.Option("--quick", help="Fewer points and draws; for a first look.")
     ] = False,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of all draws.")] = 0,
+    papers: Annotated[
+        bool,
+        typer.Option(
+            "--papers", help="What is implemented of each paper, where, and which claim fails."
+        ),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --papers: print JSON.")] = False,
 ) -> None:
     """Compute figures of the papers again, beside what the papers print.
 
@@ -61,9 +68,12 @@ def reproduce(
     from importlib.util import find_spec
 
     from research.commands.reproduce.figures import FIGURES, chosen
-    from research.commands.reproduce.report import listed
+    from research.commands.reproduce.report import list_papers, listed
     from research.commands.reproduce.sources import Sources
 
+    if papers:
+        list_papers(as_json)
+        return
     if not what:
         listed(FIGURES)
         return

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from research.papers.figure import NO_CLAIM, Figure, Published, Series
-from stream_app.cli.output import say, table
+from stream_app.cli.output import print_json, say, table
 
 if TYPE_CHECKING:
     from research.commands.reproduce.figures import Reproducible
@@ -26,6 +27,24 @@ def listed(figures: Iterable[Reproducible]) -> None:
         "compute one with murmurec reproduce F3, a paper with murmurec reproduce S003; --data DIR "
         "holds the data, each set in a folder of its name, and --quick takes a first look"
     )
+
+
+def list_papers(as_json: bool) -> None:
+    """Print what is implemented of each paper, where, and which claim fails."""
+    from research.papers.systems import PAPERS
+
+    if as_json:
+        print_json([asdict(paper) for paper in PAPERS], indent=1)
+        return
+    table(
+        ["paper", "system", "state", "claim that fails", "module"],
+        [
+            [f"{paper.key} {paper.authors}", system.name, system.state, system.fails or "-",
+             system.module]
+            for paper in PAPERS
+            for system in paper.systems
+        ],
+    )  # fmt: skip
 
 
 def show(figure: Figure, data: Sequence[str]) -> None:

@@ -8,13 +8,8 @@ from typing import Annotated
 
 import typer
 
-from stream_app.cli.commands import Commands
 from stream_app.cli.options import ConfigOption, settings_from
 from stream_app.cli.output import say
-
-app = Commands(
-    help="Make and show the keys of a party of campaigns. Example: murmurec keys make --party a",
-)
 
 
 class PartyName(StrEnum):
@@ -37,31 +32,27 @@ FolderOption = Annotated[
 ]
 
 
-@app.command()
-def make(party: PartyOption, folder: FolderOption = None, config: ConfigOption = None) -> None:
-    """Make the keys of a party, once; print the public half, which plans and devices name.
+def keys(
+    party: PartyOption,
+    make: Annotated[bool, typer.Option("--make", help="Make them, once.")] = False,
+    folder: FolderOption = None,
+    config: ConfigOption = None,
+) -> None:
+    """Print the public half of a party's keys, which plans and devices name; or make the keys.
 
-    Example: murmurec keys make --party a
+    Example: murmurec keys --party a --make
     """
     from stream_app.aggregation import keys
 
     place = keys_folder(folder, config)
+    if not make:
+        say(keys.load(place / f"{party}.key").public.hex())
+        return
     made = keys.make(place, keys.Role(party))
     say(f"keys       {place / f'{party}.key'}, readable by their owner alone; keep a copy")
     say(f"copies     need {party}.released beside them, as new as it is here")
     say(f"public     {made.public.hex()}")
     say(f"in         {place / f'{party}.pub'}, for the plan and for the devices' configuration")
-
-
-@app.command()
-def show(party: PartyOption, folder: FolderOption = None, config: ConfigOption = None) -> None:
-    """Print the public half of a party's keys.
-
-    Example: murmurec keys show --party a
-    """
-    from stream_app.aggregation import keys
-
-    say(keys.load(keys_folder(folder, config) / f"{party}.key").public.hex())
 
 
 def keys_folder(folder: Path | None, config: Path | None) -> Path:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.commands import Commands
 from stream_app.cli.options import Cluster, JsonOption
 from stream_app.cli.output import plural, print_json, progress, say, table
 
@@ -15,28 +14,33 @@ if TYPE_CHECKING:
     from stream_app.operations.session import Session
     from stream_app.operations.similarities.publishing import Published
 
-app = Commands(
-    help="Publish how items go together, noised once. "
-    "Example: murmurec similarities publish --epsilon 2",
-)
 
-
-@app.command()
-def publish(
+def similarities(
     cluster: Cluster,
     epsilon: Annotated[
-        str, typer.Option("--epsilon", metavar="E", help="What this table costs a device.")
-    ],
+        str | None,
+        typer.Option(
+            "--epsilon", metavar="E", help="Publish a table that costs a device this much."
+        ),
+    ] = None,
     delta: Annotated[str, typer.Option("--delta", metavar="D", help="Beside epsilon.")] = "1e-6",
     as_json: JsonOption = False,
 ) -> None:
-    """Release a table of how the items of the catalogue go together, from noisy sums over devices.
+    """Show the newest table of similarities and what all tables cost a device, or publish one.
 
-    It covers everything that a device reported, counts against similarity_budget before its noise
-    is drawn, and is never drawn twice. Killed, the command sends the same bytes when run again.
+    A table is made from noisy sums over devices. It covers everything that a device reported,
+    counts against similarity_budget before its noise is drawn, and is never drawn twice. Killed,
+    the command sends the same bytes when run again.
 
-    Example: murmurec similarities publish --epsilon 2 --delta 1e-6
+    Example: murmurec similarities --epsilon 2 --delta 1e-6
     """
+    if epsilon is None:
+        _show(cluster, as_json)
+    else:
+        _publish(cluster, epsilon, delta, as_json)
+
+
+def _publish(cluster: Cluster, epsilon: str, delta: str, as_json: bool) -> None:
     from stream_app.cli.aggregator.planning import delta_from
     from stream_app.cli.catalogue import catalogue_from
     from stream_app.cli.device.mechanism_options import positive_fraction
@@ -52,15 +56,8 @@ def publish(
         _show_release(found)
 
 
-@app.command()
-def show(
-    cluster: Cluster,
-    as_json: JsonOption = False,
-) -> None:
-    """Show the newest table by domain, and what all tables so far cost a device.
-
-    Example: murmurec similarities show
-    """
+def _show(cluster: Cluster, as_json: bool) -> None:
+    """Print the newest table by domain, and what all tables so far cost a device."""
     from stream_app.operations.similarities.showing import shown
 
     found = shown(_session(cluster))
@@ -78,7 +75,7 @@ def show(
         ]
         table(("domain", "items", "links within", "to other domains"), rows)
     else:
-        say("no table is published: murmurec similarities publish --epsilon E")
+        say("no table is published: murmurec similarities --epsilon E")
     say(
         f"{plural(found.counted, 'release')} spent epsilon {found.spent:.4g} of {found.budget:g} "
         "(similarity_budget, at delta 1e-6)"

@@ -19,28 +19,18 @@ if TYPE_CHECKING:
 
 _UNITS = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 
-app = Commands(help="Plan and create the topics. Example: murmurec topics apply")
-
-
-@app.command()
-def plan(
-    cluster: Cluster,
-    as_json: JsonOption = False,
-) -> None:
-    """Show what `topics apply` would do; change nothing. Exit code 1: it would be refused.
-
-    Example: murmurec topics plan --bootstrap localhost:9092
-    """
-    _, steps = _planned(cluster.settings())
-    _show(steps, as_json)
-    _warn(steps)
-    if any(step.action == "refuse" for step in steps):
-        raise typer.Exit(1)
+app = Commands(help="Compare and create the topics. Example: murmurec topics apply")
 
 
 @app.command()
 def apply(
     cluster: Cluster,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="Show what would be done; exit code 1: it would be refused."
+        ),
+    ] = False,
     delete_records: Annotated[
         bool, typer.Option("--delete-records", help="Allow changes that delete records.")
     ] = False,
@@ -53,9 +43,12 @@ def apply(
     from stream_app.kafka import topic_admin as topics
 
     admin, steps = _planned(cluster.settings())
-    topics.apply(admin, steps, delete_records)
+    if not dry_run:
+        topics.apply(admin, steps, delete_records)
     _show(steps, as_json)
     _warn(steps)
+    if any(step.action == "refuse" for step in steps):
+        raise typer.Exit(1)
 
 
 def _planned(settings: Settings) -> tuple[AdminClient, Sequence[TopicPlanStep]]:

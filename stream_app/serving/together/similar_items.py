@@ -26,8 +26,8 @@ from stream_app.wire import Item, key
 
 NO_PAIRS = "items near to one are not served: no pairs of items are counted (head_items)"
 NOT_PUBLISHED = (
-    "this worker has read no table of similarities: publish one (murmurec similarities publish), "
-    "or ask again in some seconds"
+    "this worker has read no table of similarities: publish one (murmurec similarities --epsilon "
+    "E), or ask again in some seconds"
 )
 NOT_IN_TABLE = "similar_to: the item is not in the published table of similarities"
 NOTHING_YET = (

@@ -124,8 +124,8 @@ def test_every_module_of_the_table_of_papers_exists(capsys: pytest.CaptureFixtur
     for paper in PAPERS:
         for system in paper.systems:
             assert (ROOT / system.module).exists(), system
-    assert run(["papers"]) == 0
+    assert run(["reproduce", "--papers"]) == 0
     shown = capsys.readouterr().out
     assert all(system.name in shown for paper in PAPERS for system in paper.systems)
-    assert run(["papers", "--json"]) == 0
+    assert run(["reproduce", "--papers", "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)) == len(PAPERS)

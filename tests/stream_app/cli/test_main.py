@@ -140,7 +140,7 @@ sys.meta_path.insert(0, Absent())
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("papers",),
+        ("reproduce", "--papers"),
         ("reproduce", "S003", "--quick"),
         ("evaluate", "ratings.csv", "--model", "tree"),
         ("evaluate", "ratings.csv", "--model", "privsr", "--trust", "trust.csv"),
@@ -179,7 +179,7 @@ def test_an_interrupt_ends_at_once_with_130_and_no_traceback():
         server.settimeout(PATIENCE_SECONDS)
         address = f"127.0.0.1:{server.getsockname()[1]}"
         with subprocess.Popen(
-            [sys.executable, "-c", HEEDING_INTERRUPTS, "topics", "plan", "--bootstrap", address],
+            [sys.executable, "-c", HEEDING_INTERRUPTS, "topics", "apply", "--bootstrap", address],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         ) as process:

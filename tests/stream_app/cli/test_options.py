@@ -96,11 +96,11 @@ def test_a_group_gives_its_settings(environment: Callable[..., None]) -> None:
 def test_help_names_shared_options_in_one_line_and_shows_them_on_demand(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert run(["topics", "plan", "--help"]) == 0
+    assert run(["topics", "apply", "--help"]) == 0
     brief = capsys.readouterr().out
     assert "Shared options: --config, --bootstrap, --prefix, -X, --json (see --help-all)" in brief
     assert "HOST:PORT" not in brief
-    assert run(["topics", "plan", "--help-all"]) == 0
+    assert run(["topics", "apply", "--help-all"]) == 0
     whole = capsys.readouterr().out
     assert "HOST:PORT" in whole
     assert "see --help-all" not in whole

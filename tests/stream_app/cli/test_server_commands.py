@@ -34,8 +34,8 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str], code: int 
 @pytest.mark.parametrize(
     "command",
     [
-        ["worker"], ["state", "digest"], ["ask", "--device", "0" * 32], ["topics", "plan"],
-        ["topics", "apply"], ["publish", "--user", "a", "--item", "1", "--rating", "4"],
+        ["worker"], ["state", "digest"], ["ask", "--device", "0" * 32], ["topics", "apply"],
+        ["publish", "--user", "a", "--item", "1", "--rating", "4"],
     ],
     ids=" ".join,
 )  # fmt: skip
@@ -195,7 +195,7 @@ def test_a_worker_refuses_topics_that_lose_records(
         rating = ["--user", "ann", "--item", "1", "--rating", "4", "--journal", str(tmp_path / "s")]
         assert sentence in refused(["publish", *rating, *where], capsys)
         assert not (tmp_path / "s").exists()
-        assert run(["topics", "plan", *where]) == int(sentence == "partitions")
+        assert run(["topics", "apply", "--dry-run", *where]) == int(sentence == "partitions")
     finally:
         delete(admin, [topic.name for topic in others])
 

@@ -20,17 +20,17 @@ def options(environment, kafka, prefix):
     delete(clients.admin(kafka.connection), [topic.name for topic in Topics(prefix).table()])
 
 
-def actions(capsys, command, options):
-    assert run(["topics", command, *options, "--json"]) == 0
+def actions(capsys, options, *dry_run):
+    assert run(["topics", "apply", *dry_run, *options, "--json"]) == 0
     return [row["action"] for row in json.loads(capsys.readouterr().out)]
 
 
 @pytest.mark.kafka
 def test_what_is_planned_is_what_apply_does(options, capsys):
-    assert set(actions(capsys, "plan", options)) == {"create"}
-    assert set(actions(capsys, "apply", options)) == {"create"}
-    assert set(actions(capsys, "plan", options)) == {"ok"}
-    assert run(["topics", "plan", *options]) == 0
+    assert set(actions(capsys, options, "--dry-run")) == {"create"}
+    assert set(actions(capsys, options)) == {"create"}
+    assert set(actions(capsys, options, "--dry-run")) == {"ok"}
+    assert run(["topics", "apply", "--dry-run", *options]) == 0
     captured = capsys.readouterr()
     assert "ok" in captured.out
     assert "one broker holds the only copy of every topic" in " ".join(captured.err.split())
@@ -38,15 +38,15 @@ def test_what_is_planned_is_what_apply_does(options, capsys):
 
 @pytest.mark.kafka
 def test_the_topics_of_a_feature_are_made_where_its_setting_is_on(options, capsys, environment):
-    assert len(actions(capsys, "apply", options)) == 9
+    assert len(actions(capsys, options)) == 9
     environment(MURMUREC_PRIVACY_MODE="split")
-    assert sorted(actions(capsys, "plan", options)) == 3 * ["create"] + 9 * ["ok"]
+    assert sorted(actions(capsys, options, "--dry-run")) == 3 * ["create"] + 9 * ["ok"]
 
 
 @pytest.mark.kafka
 def test_queries_have_a_partition_count_of_their_own(options, capsys, environment, kafka, prefix):
     environment(MURMUREC_TUNING_QUERY_PARTITIONS="2")
-    assert set(actions(capsys, "apply", options)) == {"create"}
+    assert set(actions(capsys, options)) == {"create"}
     names = Topics(prefix)
     counts = partition_counts(clients.admin(kafka.connection), [names.ratings, names.queries])
     assert counts == {names.ratings: 4, names.queries: 2}
@@ -55,23 +55,23 @@ def test_queries_have_a_partition_count_of_their_own(options, capsys, environmen
 @pytest.mark.kafka
 def test_a_wrong_partition_count_ends_with_1_and_the_sentence(options, capsys, environment):
     environment(MURMUREC_PARTITIONS="2")
-    assert actions(capsys, "apply", options)[0] == "create"
+    assert actions(capsys, options)[0] == "create"
     environment(MURMUREC_PARTITIONS="4")
-    assert run(["topics", "plan", *options]) == 1
+    assert run(["topics", "apply", "--dry-run", *options]) == 1
     assert "2 partitions, not 4" in capsys.readouterr().out
     assert run(["topics", "apply", *options]) == 1
     assert "the count cannot be changed" in capsys.readouterr().err
 
 
 def test_without_a_broker_the_sentence_explains_how_to_name_or_start_one(environment, capsys):
-    assert run(["topics", "plan"]) == 1
+    assert run(["topics", "apply", "--dry-run"]) == 1
     err = capsys.readouterr().err
     assert "--bootstrap" in err
     assert "murmurec broker start" in err
 
 
 def test_an_address_where_nothing_listens_is_one_sentence(environment, capsys):
-    assert run(["topics", "plan", "--bootstrap", "127.0.0.1:1"]) == 1
+    assert run(["topics", "apply", "--dry-run", "--bootstrap", "127.0.0.1:1"]) == 1
     assert capsys.readouterr().err.startswith("murmurec: nothing listens at 127.0.0.1:1")
 
 
@@ -93,7 +93,7 @@ def test_the_retention_of_a_topic_is_shown_in_words(config, words):
 
 @pytest.mark.kafka
 def test_the_plan_as_a_table_shows_retention_and_compaction(options, capsys):
-    assert run(["topics", "plan", *options]) == 0
+    assert run(["topics", "apply", "--dry-run", *options]) == 0
     ratings = next(line for line in capsys.readouterr().out.splitlines() if "ratings" in line)
     assert "delete" in ratings
     assert "unlimited" in ratings
