@@ -37,6 +37,15 @@ def print_json(value: Any, *, indent: int | None = None) -> None:
     print(json.dumps(value, indent=indent))
 
 
+def show(row: Any, sentences: Iterable[str], *, as_json: bool) -> None:
+    """Print a result: its row as JSON, or its sentences."""
+    if as_json:
+        print_json(row)
+        return
+    for sentence in sentences:
+        say(sentence)
+
+
 def notice(sentence: str) -> None:
     """Print a sentence on stderr, beside the result, where a pipe does not carry it.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from stream_app.cli.options import connection_from
@@ -10,6 +12,7 @@ from stream_app.errors import UserError
 if TYPE_CHECKING:
     from producers.device.item_table import ItemMeans
     from producers.publishing import Publisher
+    from stream_app.aggregation.topics import RoundTopic
     from stream_app.privacy.mechanism import Mechanism
     from stream_app.settings import Settings
 
@@ -56,6 +59,20 @@ def contributions_publisher_for(settings: Settings, *, per_account: bool = False
     clients.describe_cluster(connection)
     topics.check_campaigns(connection, names, device=True)
     return _publisher(settings, names.contributions, per_account=per_account)
+
+
+@contextmanager
+def round_log(settings: Settings, *, newest: bool = False) -> Iterator[RoundTopic]:
+    """Give the log of rounds, from its beginning or from the `newest` plan, and close it."""
+    from stream_app.aggregation.topics import RoundTopic
+    from stream_app.wire import Topics
+
+    topic = Topics(settings.topic_prefix).rounds
+    log = RoundTopic(connection_from(settings), topic, newest=newest)
+    try:
+        yield log
+    finally:
+        log.close()
 
 
 def _publisher(settings: Settings, topic: str, *, per_account: bool = False) -> Publisher:

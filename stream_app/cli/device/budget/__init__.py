@@ -18,7 +18,7 @@ from stream_app.cli.device.mechanism_options import (
     today,
 )
 from stream_app.cli.options import JsonOption
-from stream_app.cli.output import print_json, say
+from stream_app.cli.output import show
 from stream_app.errors import UsageError
 
 
@@ -49,11 +49,7 @@ def status(
         of_all_users(view, file.path) if user is None else of_user(view, user, epoch, file.settings)
     )
     row = {**known, "pending_events": view.pending, "epoch": epoch}
-    if as_json:
-        print_json(row)
-        return
-    for sentence in sentences(row):
-        say(sentence)
+    show(row, sentences(row), as_json=as_json)
 
 
 def plan(
@@ -93,8 +89,4 @@ def plan(
         row = plan_row(person, Expected(ratings, horizon), levels, terms)
     except ValueError as error:
         raise UsageError(f"--{error}") from None
-    if as_json:
-        print_json(row)
-        return
-    for sentence in plan_sentences(row):
-        say(sentence)
+    show(row, plan_sentences(row), as_json=as_json)

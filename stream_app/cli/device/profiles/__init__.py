@@ -1,8 +1,7 @@
 """`murmurec profiles`: publish the set of items of each user as one noised profile per epoch.
 
 mechanism   the mechanism that the command line names
-wording     sentences: what is protected, public and spent
-run         one run over a population, and its outcome
+publishing  one run over a population, what it says before, and its outcome
 """
 
 from __future__ import annotations
@@ -105,7 +104,7 @@ def publish(
         check_delta,
         mechanism_of,
     )
-    from stream_app.cli.device.profiles.run import ProfileCommandOptions, publish_file
+    from stream_app.cli.device.profiles.publishing import ProfileCommandOptions, publish_file
 
     settings = cluster.settings()
     chosen = mechanism_of(mechanism, epsilon, length, hashes, delta, items_most)

@@ -5,9 +5,7 @@ No rating is sent, under any noise: what leaves each device is one sealed vector
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -19,26 +17,28 @@ from producers.campaign import Pinned
 from producers.datasets.load import load
 from producers.device.pinned_scope import check_pin, read_ordered
 from producers.fleet.campaigning import Fleet, StageProgress, under_way
-from producers.fleet.population import populate
 from producers.identities import Identities
-from producers.journal import Journal, Unwritable
-from producers.publishing import OutboxRelay, Publisher
+from producers.journal import Journal
 from producers.ranking import campaign_side
-from producers.siblings import check_only_journal
 from stream_app.aggregation.topics import RoundTopic
 from stream_app.campaigns.planning import LARGEST_EPSILON
 from stream_app.campaigns.rounds import Phase, Rounds
 from stream_app.cli.campaign_settings import campaign_keys, campaign_scope
-from stream_app.cli.device.connections import contributions_publisher_for
-from stream_app.cli.device.mechanism_options import given_by_user, journal_path, population_budget
-from stream_app.cli.device.population import enrolled_population
+from stream_app.cli.device.connections import contributions_publisher_for, round_log
+from stream_app.cli.device.mechanism_options import given_by_user, journal_path, today
+from stream_app.cli.device.population import (
+    Sending,
+    check_delivered,
+    enrolled_population,
+    population_of,
+    sending,
+)
 from stream_app.cli.device.replay.options import ReplayCommandOptions
 from stream_app.cli.device.wording import journal_notices
 from stream_app.cli.options import connection_from
-from stream_app.cli.output import notice, plural, print_json, progress, say, status
+from stream_app.cli.output import notice, plural, progress, show, status
 from stream_app.errors import UsageError, UserError
 from stream_app.settings import Settings
-from stream_app.wire import EPOCH_SECONDS, Topics
 from stream_app.wire.campaigns.plan import Campaign
 from stream_app.wire.limits import MAX_SCOPE
 
@@ -74,9 +74,7 @@ class Outcome:
 
     rounds: Rounds
     steps: dict[int, StageProgress]
-    accepted: int
-    left: int
-    seconds: float
+    sent: Sending
 
     @property
     def campaign(self) -> Campaign:
@@ -94,10 +92,10 @@ class Outcome:
             "stages": [self._stage(index) for index in range(len(self.rounds.stages))],
             "epsilon": float(self.campaign.epsilon),
             "delta": float(self.campaign.delta),
-            "contributions_accepted": self.accepted,
-            "contributions_left_before": self.left,
+            "contributions_accepted": self.sent.relay.publisher.accepted,
+            "contributions_left_before": self.sent.left,
             "bytes": sum(each.bytes for each in steps),
-            "seconds": round(self.seconds, 3),
+            "seconds": round(self.sent.seconds, 3),
         }
 
     def _stage(self, index: int) -> dict[str, Any]:
@@ -116,8 +114,8 @@ class Outcome:
     @property
     def sentences(self) -> Iterator[str]:
         """The figures in words."""
-        if self.left:
-            yield f"{plural(self.left, 'contribution')} of an earlier run sent again, same bytes"
+        if left := self.sent.left:
+            yield f"{plural(left, 'contribution')} of an earlier run sent again, same bytes"
         for each in self.row["stages"]:
             yield (
                 f"stage {each['stage']} ({each['kind']}): {each['phase']}, "
@@ -126,8 +124,8 @@ class Outcome:
                 f"budget, {each['late']:,} too late"
             )
         yield (
-            f"{plural(self.accepted, 'contribution')} accepted, {self.row['bytes'] / 1e6:,.1f} MB, "
-            f"in {self.seconds:.1f} s; no rating was sent"
+            f"{plural(self.sent.relay.publisher.accepted, 'contribution')} accepted, "
+            f"{self.row['bytes'] / 1e6:,.1f} MB, in {self.sent.seconds:.1f} s; no rating was sent"
         )
         yield (
             f"campaign {self.campaign.number} costs each person epsilon "
@@ -155,8 +153,7 @@ class CampaignReplay:
     def run(self, settings: Settings, *, as_json: bool) -> None:
         """Contribute until the campaign has ended and print the outcome; UserError where it ended
         without all of its sums, or where a contribution was not accepted."""
-        options, limits = self.options, self.options.limits
-        scale, budget = options.scale, population_budget(options.given_budget)
+        options, budget = self.options, self.options.budget
         public = campaign_keys(settings, options.keys)
         scope = campaign_scope(settings, options.scope)
         if len(public) != _PARTIES[self.mode]:
@@ -166,33 +163,27 @@ class CampaignReplay:
             )
         items, digest = read_ordered(scope, MAX_SCOPE)
         with status(f"reading {options.file}"):
-            dataset = load(options.file, scale)
+            dataset = load(options.file, options.scale)
         publisher = contributions_publisher_for(settings, per_account=options.producer_per_account)
         path = journal_path(settings, options.journal)
-        with Journal.open(path, limits=limits) as journal, _log(settings) as log:
+        with Journal.open(path, limits=options.limits) as journal, round_log(settings) as log:
             check_pin(journal, scope, digest, options.accept_scope, campaigns=True)
             pinned = Pinned(public, items, Fraction(LARGEST_EPSILON))
             campaign = under_way(log.catch_up())
             identities = Identities(journal.key, signed=settings.signed)
-            with status(f"making a device for every user of {dataset.name}"):
-                population = populate(dataset, journal.key, identities)
-                users = set(dataset.users.tolist())
-                identities.check_journal(journal, users)
-                check_only_journal(journal, users)
+            population = population_of(dataset, journal, identities)
             if journal.campaign_scope != digest:
                 journal.pin_scope(digest, campaigns=True)
-            enrolled = enrolled_population(journal, population.devices, budget, _today())
+            enrolled = enrolled_population(journal, population.devices, budget, today())
             self._notices(journal, campaign, enrolled)
-            relay = OutboxRelay(journal, publisher)
             published = partial(campaign_side, connection_from(settings), settings.topic_prefix)
-            fleet = Fleet(journal, population, pinned, publisher.topic, relay, _today, published)
-            outcome = _followed(fleet, relay, log)
-        if as_json:
-            print_json(outcome.row)
-        else:
-            for sentence in outcome.sentences:
-                say(sentence)
-        _check(publisher)
+            with sending(journal, publisher, "contribution") as sent:
+                fleet = Fleet(
+                    journal, population, pinned, publisher.topic, sent.relay, today, published
+                )
+                outcome = _followed(fleet, sent, log)
+        show(outcome.row, outcome.sentences, as_json=as_json)
+        check_delivered(publisher, "contribution", "the next run")
         outcome.check()
 
     def _notices(self, journal: Journal, campaign: Campaign, enrolled: str) -> None:
@@ -206,29 +197,16 @@ class CampaignReplay:
         notice("sent       one sealed vector a device and stage; no rating")
 
 
-def _followed(fleet: Fleet, relay: OutboxRelay, log: RoundTopic) -> Outcome:
-    """Send what an earlier run has left, then contribute until the campaign has ended."""
-    began = time.monotonic()
+def _followed(fleet: Fleet, sent: Sending, log: RoundTopic) -> Outcome:
+    """Contribute until the campaign has ended."""
     steps: dict[int, StageProgress] = {}
-    publisher = relay.publisher
-    try:
-        with publisher:
-            left, _ = relay.resend({publisher.topic})
-            with progress("contributed") as advance:
-                for step in fleet.follow(log):
-                    steps[step.stage] = step
-                    advance(step.done, step.total)
-                    if step.done == step.total:
-                        notice(_waiting(step))
-    except Unwritable as error:
-        raise UserError(
-            f"{error}; {plural(publisher.accepted, 'contribution')} accepted before; the same "
-            "command continues from here"
-        ) from None
-    except KeyboardInterrupt:
-        notice("stopped; the same command continues from here and sends the rest")
-        raise
-    return Outcome(log.rounds, steps, publisher.accepted, left, time.monotonic() - began)
+    with progress("contributed") as advance:
+        for step in fleet.follow(log):
+            steps[step.stage] = step
+            advance(step.done, step.total)
+            if step.done == step.total:
+                notice(_waiting(step))
+    return Outcome(log.rounds, steps, sent)
 
 
 def _waiting(step: StageProgress) -> str:
@@ -238,25 +216,3 @@ def _waiting(step: StageProgress) -> str:
         f"{plural(step.total, 'device')} contributed; waiting until it has closed (murmurec rounds "
         "close ends it now)"
     )
-
-
-@contextmanager
-def _log(settings: Settings) -> Iterator[RoundTopic]:
-    log = RoundTopic(connection_from(settings), Topics(settings.topic_prefix).rounds)
-    try:
-        yield log
-    finally:
-        log.close()
-
-
-def _check(publisher: Publisher) -> None:
-    if publisher.failed:
-        raise UserError(
-            f"{publisher.failed} of {publisher.sent} contributions were not accepted: "
-            f"{publisher.first_error}; they are kept in the journal, and the next run sends the "
-            "same bytes"
-        )
-
-
-def _today() -> int:
-    return int(time.time()) // EPOCH_SECONDS

@@ -8,12 +8,21 @@ from typing import Any
 
 from producers.fleet.epoch_emission import EpochProgress
 from producers.fleet.replay import ReplayProgress
+from stream_app.cli.device.population import Sending
 from stream_app.cli.output import plural
 
-_ROW = (
-    *("rows", "published", "refused"),
-    *("published_before", "over_budget", "repeated", "unreadable"),
-)
+# The field of a progress -> its name in JSON.
+_IMMEDIATE = {
+    **{name: name for name in ("rows", "published", "refused")},
+    **{"before": "published_before", "over": "over_budget"},
+    **{name: name for name in ("repeated", "unreadable", "skipped")},
+}
+_EPOCH = {
+    **{"total": "devices", "cells": "reports", "ratings": "ratings", "outside": "outside_scope"},
+    **{"before": "published_before", "unsampled": "not_sampled", "held": "ratings_over_budget"},
+    **{"early": "not_taking_part", "repeated": "repeated", "unreadable": "unreadable"},
+    **{"idle": "idle", "over": "over_budget"},
+}
 
 
 @dataclass(frozen=True)
@@ -24,70 +33,22 @@ class ReplayOutcome:
     sentences: list[str]
 
 
-@dataclass(frozen=True)
-class Delivery:
-    """Delivery of the events; `left`: events of an earlier run, published again."""
-
-    accepted: int
-    failed: int
-    left: int
-    seconds: float
-    mechanism: str
-
-    @property
-    def row(self) -> dict[str, Any]:
-        """The figures as JSON names."""
-        return {
-            "events_accepted": self.accepted,
-            "events_failed": self.failed,
-            "events_left_before": self.left,
-            "seconds": round(self.seconds, 3),
-            "mechanism": self.mechanism,
-        }
-
-    @property
-    def sentence(self) -> str:
-        """The figures in words."""
-        return (
-            f"{plural(self.accepted, 'event')} accepted, {self.failed} failed, "
-            f"in {self.seconds:.1f} s under {self.mechanism}"
-        )
-
-
-def of_finished_run(rows: int, delivery: Delivery) -> ReplayOutcome:
-    """Return the outcome of a run that only published the events of an earlier run."""
-    return ReplayOutcome(
-        {**dict.fromkeys(_ROW, 0), "skipped": rows, **delivery.row},
-        [
-            "every row was recorded by an earlier run; its remaining events are published",
-            delivery.sentence,
-            "rows 0 = published 0 + refused 0",
-        ],
-    )
-
-
-def of_immediate_run(last: ReplayProgress, delivery: Delivery) -> ReplayOutcome:
-    """Return the outcome of a run that published each rating by itself."""
-    row = {
-        "rows": last.rows,
-        "published": last.published,
-        "refused": last.refused,
-        "published_before": last.before,
-        "over_budget": last.over,
-        "repeated": last.repeated,
-        "unreadable": last.unreadable,
-        "skipped": last.skipped,
-    }
+def of_immediate_run(last: ReplayProgress, sent: Sending, mechanism: str) -> ReplayOutcome:
+    """Return the outcome of a run that published each rating by itself, or, with a `total` of 0,
+    only the events of an earlier run."""
+    row = {shown: getattr(last, name) for name, shown in _IMMEDIATE.items()}
     sentences = [
         *_refusals(last),
-        delivery.sentence,
+        sent.sentence(mechanism),
         f"rows {last.rows} = published {last.published} + refused {last.refused}",
     ]
-    return ReplayOutcome({**row, **delivery.row}, sentences)
+    return ReplayOutcome({**row, **sent.row(mechanism)}, sentences)
 
 
 def _refusals(last: ReplayProgress) -> Iterator[str]:
-    if last.skipped:
+    if last.skipped and not last.total:
+        yield "every row was recorded by an earlier run; its remaining events are published"
+    elif last.skipped:
         yield f"continued after {plural(last.skipped, 'row')} of an earlier run"
     if last.before:
         yield (
@@ -105,22 +66,9 @@ def _refusals(last: ReplayProgress) -> Iterator[str]:
         yield f"{last.unreadable} of the refused are unreadable or off the scale"
 
 
-def of_epoch_run(last: EpochProgress, delivery: Delivery) -> ReplayOutcome:
+def of_epoch_run(last: EpochProgress, sent: Sending, mechanism: str) -> ReplayOutcome:
     """Return the outcome of a run that published the reports of a whole epoch."""
-    row = {
-        "devices": last.total,
-        "reports": last.cells,
-        "ratings": last.ratings,
-        "outside_scope": last.outside,
-        "published_before": last.before,
-        "not_sampled": last.unsampled,
-        "ratings_over_budget": last.held,
-        "not_taking_part": last.early,
-        "repeated": last.repeated,
-        "unreadable": last.unreadable,
-        "idle": last.idle,
-        "over_budget": last.over,
-    }
+    row = {shown: getattr(last, name) for name, shown in _EPOCH.items()}
     reporting = last.total - last.over - last.idle
     sentences = [
         f"{plural(last.cells, 'report')} of {plural(reporting, 'device')}; {last.ratings} of them "
@@ -133,8 +81,8 @@ def of_epoch_run(last: EpochProgress, delivery: Delivery) -> ReplayOutcome:
         )
     if last.over:
         sentences.append(f"{plural(last.over, 'device')} over the budget of their user")
-    sentences.append(delivery.sentence)
-    return ReplayOutcome({**row, **delivery.row}, sentences)
+    sentences.append(sent.sentence(mechanism))
+    return ReplayOutcome({**row, **sent.row(mechanism)}, sentences)
 
 
 def _unreported(last: EpochProgress) -> Iterator[str]:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,26 +16,25 @@ from producers.device.rated import Ratings
 from producers.device.requests import ReportSettings
 from producers.fleet.epoch_emission import emit
 from producers.fleet.epoch_requests import EmissionOptions
-from producers.fleet.population import Population, populate
-from producers.fleet.replay import Pace, ReplayOptions, replay
+from producers.fleet.population import Population
+from producers.fleet.replay import Pace, ReplayOptions, ReplayProgress, replay
 from producers.identities import Identities
-from producers.journal import FinishedBefore, Journal, Unwritable
-from producers.publishing import OutboxRelay, Publisher
+from producers.journal import FinishedBefore, Journal
+from producers.publishing import Publisher
 from producers.ranking.clean_history import CleanHistory
-from producers.siblings import check_only_journal
 from stream_app.cli.device.connections import item_table_for, publisher_for
-from stream_app.cli.device.mechanism_options import allowed, hides_presence, journal_path
-from stream_app.cli.device.population import enrolled_population
+from stream_app.cli.device.mechanism_options import allowed, hides_presence, journal_path, today
+from stream_app.cli.device.population import (
+    check_delivered,
+    enrolled_population,
+    last_step,
+    population_of,
+    sending,
+)
 from stream_app.cli.device.replay.catalogue import catalogue
 from stream_app.cli.device.replay.cost import Cost, cost
 from stream_app.cli.device.replay.options import ReplayCommandOptions
-from stream_app.cli.device.replay.outcome import (
-    Delivery,
-    ReplayOutcome,
-    of_epoch_run,
-    of_finished_run,
-    of_immediate_run,
-)
+from stream_app.cli.device.replay.outcome import ReplayOutcome, of_epoch_run, of_immediate_run
 from stream_app.cli.device.wording import (
     AT_ONCE,
     AT_THE_END,
@@ -51,12 +47,11 @@ from stream_app.cli.device.wording import (
     warnings,
 )
 from stream_app.cli.options import connection_from
-from stream_app.cli.output import notice, plural, print_json, progress, say, status
+from stream_app.cli.output import notice, plural, show, status
 from stream_app.errors import UserError
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.ratings.item_sampling import ItemSample
 from stream_app.settings import Settings
-from stream_app.wire import EPOCH_SECONDS
 
 _ANY_SIZE = 2**31  # items of a scope: what a simulation spends, its budget limits
 
@@ -67,7 +62,7 @@ def replay_file(options: ReplayCommandOptions, settings: Settings, *, as_json: b
         dataset = load(options.file, options.scale)
     mechanism = allowed(options.mechanism_on(dataset.scale), settings)
     publisher = publisher_for(settings, per_account=options.producer_per_account)
-    epoch = int(time.time()) // EPOCH_SECONDS
+    epoch = today()
     items, digest = _scope(options, settings, epoch) if hides_presence(mechanism) else (None, b"")
     table = item_table_for(mechanism, settings)
     path, sample = journal_path(settings, options.journal), options.sample
@@ -78,11 +73,7 @@ def replay_file(options: ReplayCommandOptions, settings: Settings, *, as_json: b
         reporting = ReportSettings(publisher.topic, mechanism, table, identities=identities)
         for sentence in journal_notices(journal):
             notice(sentence)
-        with status(f"making a device for every user of {dataset.name}"):
-            population = populate(dataset, journal.key, identities)
-            users = set(dataset.users.tolist())
-            identities.check_journal(journal, users)
-            check_only_journal(journal, users)
+        population = population_of(dataset, journal, identities)
         notice(enrolled_population(journal, population.devices, options.budget, epoch))
         with status("adding up what this run spends"):
             price = cost(
@@ -114,21 +105,8 @@ def replay_file(options: ReplayCommandOptions, settings: Settings, *, as_json: b
             outcome = run.epoch(items, sample) if options.by_epoch else run.immediate(options.limit)
         except ValueError as error:
             raise UserError(str(error)) from None
-    _show(outcome, as_json)
-    if publisher.failed:
-        raise UserError(
-            f"{publisher.failed} of {publisher.sent} events were not accepted: "
-            f"{publisher.first_error}; they are kept in the journal, and the next publish or "
-            "replay sends the same bytes"
-        )
-
-
-def _show(outcome: ReplayOutcome, as_json: bool) -> None:
-    if as_json:
-        print_json(outcome.row)
-        return
-    for sentence in outcome.sentences:
-        say(sentence)
+    show(outcome.row, outcome.sentences, as_json=as_json)
+    check_delivered(publisher, "event", "the next publish or replay")
 
 
 def _scope(
@@ -196,91 +174,49 @@ class ReplayRun:
 
     def immediate(self, limit: int | None) -> ReplayOutcome:
         """Publish every rating in time order, from where an earlier run stopped."""
-        began = time.monotonic()
+        mechanism = self.reporting.mechanism.id
         held_back = 0 if self.republish else self.journal.held_back(self.population.digest)
-        with self._sending() as (relay, left):
+        with sending(self.journal, self.publisher, "event") as sent:
             try:
                 steps = replay(
                     self.population,
                     self.reporting,
                     journal=self.journal,
-                    send=relay.send,
+                    send=sent.relay.send,
                     epoch=self.epoch_number,
                     options=ReplayOptions(self.pace, limit, self.republish),
-                    make_room=relay.make_room,
+                    make_room=sent.relay.make_room,
                 )
             except FinishedBefore:
-                if not left:
+                if not sent.left:
                     raise
                 # All rows were recorded before; this run has published the remaining events.
                 self.publisher.close()
-                return of_finished_run(self.population.rows, self._delivery(left, began))
+                rows = self.population.rows
+                last = ReplayProgress(0, 0, 0, 0, rows, 0, 0, ended=True)
+                return of_immediate_run(last, sent, mechanism)
             if held_back:
                 notice(
                     f"{plural(held_back, 'row')} over budget when this data set was published: all "
                     "rows are read again, published ones are skipped"
                 )
-            last = _last(steps, "published", lambda step: (step.rows, step.total))
-        return of_immediate_run(last, self._delivery(left, began))
+            last = last_step(steps, "published", lambda step: (step.rows, step.total))
+        return of_immediate_run(last, sent, mechanism)
 
     def epoch(
         self, scope: NDArray[np.uint64] | None, sample: ItemSample | None = None
     ) -> ReplayOutcome:
         """Publish the reports of every device for the ending epoch."""
-        began = time.monotonic()
-        with self._sending() as (relay, left):
+        with sending(self.journal, self.publisher, "event") as sent:
             steps = emit(
                 self.population,
                 self.reporting,
                 journal=self.journal,
-                send=relay.send,
+                send=sent.relay.send,
                 epoch=self.epoch_number,
                 options=EmissionOptions(scope, sample, self.pace, self.republish),
-                make_room=relay.make_room,
+                make_room=sent.relay.make_room,
                 others=self.others,
             )
-            last = _last(steps, "devices", lambda step: (step.devices, step.total))
-        return of_epoch_run(last, self._delivery(left, began))
-
-    @contextmanager
-    def _sending(self) -> Iterator[tuple[OutboxRelay, int]]:
-        """Publish the events of an earlier run, then those of the block; wait for delivery."""
-        relay = OutboxRelay(self.journal, self.publisher)
-        try:
-            with self.publisher:
-                left, others = relay.resend({self.publisher.topic})
-                if left:
-                    notice(f"sending {plural(left, 'event')} of an earlier run again, same bytes")
-                if others:
-                    notice(f"{plural(others, 'event')} in the journal for other topics")
-                yield relay, left
-                with status("waiting for the broker"):
-                    self.publisher.close()
-        except Unwritable as error:
-            raise UserError(
-                f"{error}; {plural(self.publisher.accepted, 'event')} accepted before, none sent "
-                "after; the same command continues from here"
-            ) from None
-        except KeyboardInterrupt:
-            notice("stopped; the same command continues from here and sends the rest")
-            raise
-
-    def _delivery(self, left: int, began: float) -> Delivery:
-        return Delivery(
-            self.publisher.accepted,
-            self.publisher.failed,
-            left,
-            time.monotonic() - began,
-            self.reporting.mechanism.id,
-        )
-
-
-def _last(steps: Iterator[Any], what: str, place: Callable[[Any], tuple[int, int]]) -> Any:
-    """Return the last step and show a bar; `place` gives (done, total) of a step."""
-    last = None
-    with progress(what) as advance:
-        for last in steps:
-            advance(*place(last))
-    if last is None:
-        raise UserError("there is nothing to publish")
-    return last
+            last = last_step(steps, "devices", lambda step: (step.devices, step.total))
+        return of_epoch_run(last, sent, self.reporting.mechanism.id)
