@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stream_app.cli.campaign_settings import campaign_keys, campaign_scope
+from stream_app.cli.device.mechanism_options import positive_fraction
 from stream_app.cli.options import connection_from
-from stream_app.errors import UserError
+from stream_app.errors import UsageError, UserError
 
 if TYPE_CHECKING:
+    from producers.campaign import Pinned
     from producers.device.item_table import ItemMeans
+    from producers.journal import Journal
     from producers.publishing import Publisher
     from stream_app.aggregation.topics import RoundTopic
     from stream_app.privacy.mechanism import Mechanism
@@ -87,6 +92,31 @@ def _publisher(settings: Settings, topic: str, *, per_account: bool = False) -> 
         return clients.producer(connection, linger_ms=20, message_timeout_ms=0)
 
     return Publisher(AccountProducers(make) if per_account else make(), topic)
+
+
+def pinned_terms(
+    journal: Journal,
+    settings: Settings,
+    keys: list[Path] | None,
+    scope: Path | None,
+    accepted: str | None,
+    most_epsilon: str,
+) -> tuple[Pinned, bytes]:
+    """Return the keys, the items and the largest epsilon of campaigns that the device takes part
+    in, and the digest of the items; raises as `check_pin` where the journal has another."""
+    from producers.campaign import Pinned
+    from producers.device.pinned_scope import check_pin, read_ordered
+    from stream_app.campaigns.planning import LARGEST_EPSILON
+    from stream_app.wire.limits import MAX_SCOPE
+
+    file = campaign_scope(settings, scope)
+    public = campaign_keys(settings, keys)
+    most = positive_fraction("--most-epsilon", most_epsilon)
+    if most > LARGEST_EPSILON:
+        raise UsageError(f"--most-epsilon {most_epsilon}: above 0 and at most {LARGEST_EPSILON}")
+    items, digest = read_ordered(file, MAX_SCOPE)
+    check_pin(journal, file, digest, accepted, campaigns=True)
+    return Pinned(public, items, most), digest
 
 
 def item_table_for(mechanism: Mechanism, settings: Settings, *, patient: bool = False) -> ItemMeans:

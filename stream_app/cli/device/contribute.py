@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.campaign_settings import campaign_keys, campaign_scope
+from stream_app.cli.device.connections import (
+    contributions_publisher_for,
+    pinned_terms,
+    round_log,
+)
 from stream_app.cli.device.mechanism_options import (
     JournalOption,
     TrustClockOption,
     UserOption,
     journal_path,
-    positive_fraction,
+    today,
 )
-from stream_app.cli.device.reporting_options import AcceptScopeOption
+from stream_app.cli.device.reporting_options import AcceptScopeOption, MostEpsilonOption
 from stream_app.cli.options import Cluster, connection_from
 from stream_app.cli.output import notice, plural, printable, say
-from stream_app.errors import UsageError, UserError
+from stream_app.errors import UserError
 
 if TYPE_CHECKING:
     from producers.campaign import Pinned
@@ -51,10 +54,7 @@ def contribute(
             "(env MURMUREC_CAMPAIGN_SCOPE).",
         ),
     ] = None,
-    most_epsilon: Annotated[
-        str,
-        typer.Option("--most-epsilon", metavar="E", help="Refuse a plan that states more."),
-    ] = "2",
+    most_epsilon: MostEpsilonOption = "2",
     accept_scope: AcceptScopeOption = None,
     journal: JournalOption = None,
     trust_clock: TrustClockOption = False,
@@ -79,12 +79,12 @@ def contribute(
             raise UserError(str(error)) from None
         account = enrolled(opened.enrolment(device), device, printable(user))
         account.check_limited(printable(user))
-        file = campaign_scope(settings, scope)
-        public = campaign_keys(settings, keys)
-        pinned, digest = _pinned(opened, public, file, accept_scope, most_epsilon)
-        rounds = _rounds(settings)
+        pinned, digest = pinned_terms(opened, settings, keys, scope, accept_scope, most_epsilon)
+        publisher = contributions_publisher_for(settings)
+        with round_log(settings, newest=True) as log:
+            rounds = log.catch_up()
         wanted = _Wanted(rounds, pinned, digest, _side(settings, rounds))
-        _run(settings, opened, device, wanted)
+        _run(publisher, opened, device, wanted)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,38 +96,6 @@ class _Wanted:
     pinned: Pinned
     digest: bytes
     side: PublicSide | None
-
-
-def _pinned(
-    journal: Journal, keys: tuple[str, ...], scope: Path, accepted: str | None, most: str
-) -> tuple[Pinned, bytes]:
-    from producers.campaign import Pinned
-    from producers.device.pinned_scope import check_pin, read_ordered
-    from stream_app.campaigns.planning import LARGEST_EPSILON
-    from stream_app.wire.limits import MAX_SCOPE
-
-    allowed = positive_fraction("--most-epsilon", most)
-    if allowed > LARGEST_EPSILON:
-        raise UsageError(f"--most-epsilon {most}: above 0 and at most {LARGEST_EPSILON}")
-    items, digest = read_ordered(scope, MAX_SCOPE)
-    check_pin(journal, scope, digest, accepted, campaigns=True)
-    return Pinned(keys, items, allowed), digest
-
-
-def _rounds(settings: Settings) -> Rounds:
-    """Return the state of the log of rounds now."""
-    from stream_app.aggregation.topics import RoundTopic
-    from stream_app.kafka import clients, topic_checks
-    from stream_app.wire import Topics
-
-    connection, names = connection_from(settings), Topics(settings.topic_prefix)
-    clients.describe_cluster(connection)
-    topic_checks.check_campaigns(connection, names, device=True)
-    log = RoundTopic(connection, names.rounds, newest=True)
-    try:
-        return log.catch_up()
-    finally:
-        log.close()
 
 
 def _side(settings: Settings, rounds: Rounds) -> PublicSide | None:
@@ -143,24 +111,25 @@ def _side(settings: Settings, rounds: Rounds) -> PublicSide | None:
     return found.side if found is not None and found.plan == stage.plan else None
 
 
-def _run(settings: Settings, journal: Journal, device: bytes, wanted: _Wanted) -> None:
+def _run(publisher: Publisher, journal: Journal, device: bytes, wanted: _Wanted) -> None:
     """Send what an earlier run has left; contribute, unless that was this stage; wait for Kafka."""
-    from producers.publishing import OutboxRelay, Publisher
-    from stream_app.kafka import clients
-    from stream_app.wire import Topics
+    from producers.publishing import OutboxRelay
 
-    topic = Topics(settings.topic_prefix).contributions
-    producer = clients.producer(connection_from(settings), linger_ms=20, message_timeout_ms=0)
+    topic = publisher.topic
     waiting = [each for each in journal.pending() if each.topic == topic]
     before = _debits(journal, device)
-    with Publisher(producer, topic) as publisher:
+    with publisher:
         relay = OutboxRelay(journal, publisher)
         relay.resend({topic})
         message = None
         if not any(each.device == device and _is_of(each, wanted.rounds) for each in waiting):
             message = _contribution(journal, device, wanted, topic)
             relay.send(message)
-    _check(publisher)
+    if publisher.failed:
+        raise UserError(
+            f"the contribution was not accepted: {publisher.first_error}; it is kept in the "
+            "journal, and the next run sends the same bytes"
+        )
     if waiting:
         say(f"sent again {plural(len(waiting), 'contribution')} of an earlier run, the same bytes")
     if message is not None:
@@ -189,7 +158,6 @@ def _contribution(journal: Journal, device: bytes, wanted: _Wanted, topic: str) 
     from producers.campaign import check, open_stage
     from producers.campaign import contribute as contributed
     from producers.ranking import CleanHistory
-    from stream_app.wire import EPOCH_SECONDS
 
     check(open_stage(wanted.rounds)[0], wanted.pinned)  # before the scope is stored
     rated = CleanHistory(journal.path).rated(device)
@@ -203,7 +171,7 @@ def _contribution(journal: Journal, device: bytes, wanted: _Wanted, topic: str) 
         wanted.pinned,
         side=wanted.side,
         topic=topic,
-        epoch=journal.epoch(int(time.time()) // EPOCH_SECONDS),
+        epoch=journal.epoch(today()),
     )
     if not rated:
         notice("this device has kept no rating of this user: what it contributes are zeros")
@@ -218,11 +186,3 @@ def _is_of(message: Message, rounds: Rounds) -> bool:
 
     stage, found = rounds.current, msgspec.msgpack.decode(message.value, type=Contribution)
     return stage is not None and (found.plan, found.stage) == (stage.plan, stage.index)
-
-
-def _check(publisher: Publisher) -> None:
-    if publisher.failed:
-        raise UserError(
-            f"the contribution was not accepted: {publisher.first_error}; it is kept in the "
-            "journal, and the next run sends the same bytes"
-        )

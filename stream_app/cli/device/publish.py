@@ -6,6 +6,7 @@ import re
 import sys
 import time
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,6 +28,7 @@ from stream_app.cli.device.mechanism_options import (
     journal_path,
     mechanism_from,
     scale_from,
+    today,
 )
 from stream_app.cli.device.wording import (
     AT_ONCE,
@@ -36,12 +38,12 @@ from stream_app.cli.device.wording import (
     warnings,
 )
 from stream_app.cli.options import Cluster, JsonOption
-from stream_app.cli.output import notice, plural, print_json, printable, say
+from stream_app.cli.output import notice, plural, printable, show
 from stream_app.errors import UsageError, UserError
 
 if TYPE_CHECKING:
     from producers.device.requests import Encoder
-    from producers.journal import Limits, Message
+    from producers.journal import Message
     from producers.publishing import RecordPosition
     from producers.scale import Scale
     from stream_app.privacy.mechanism import Mechanism
@@ -53,71 +55,69 @@ if TYPE_CHECKING:
 class PublishOptions:
     """One rating on its scale, and how it is published."""
 
-    user: str
-    item: Item
-    rating: float
-    scale: Scale
-    mechanism: Mechanism
-    limits: Limits
-    journal: Path
-    republish: bool
-    as_json_event: bool
-    keep: bool
-
-
-def publish(
-    cluster: Cluster,
-    user: UserOption,
-    item: Annotated[str, typer.Option("--item", metavar="ID", help="The rated item; public.")],
-    rating: Annotated[
+    user: UserOption
+    named_item: Annotated[str, typer.Option("--item", metavar="ID", help="The rated item; public.")]
+    given_rating: Annotated[
         str, typer.Option("--rating", metavar="R", help="The rating; - reads standard input.")
-    ],
-    mechanism: MechanismOption = "rr",
-    epsilon: EpsilonOption = None,
-    scale: ScaleOption = None,
-    emission: EmissionOption = "immediate",
-    journal: JournalOption = None,
-    republish: RepublishOption = False,
-    trust_clock: TrustClockOption = False,
-    history: HistoryOption = True,
+    ]
+    family: MechanismOption = "rr"
+    epsilon: EpsilonOption = None
+    given_scale: ScaleOption = None
+    emission: EmissionOption = "immediate"
+    journal: JournalOption = None
+    republish: RepublishOption = False
+    trust_clock: TrustClockOption = False
+    history: HistoryOption = True
     json_encoding: Annotated[
         bool, typer.Option("--json-encoding", help="Encode the event as JSON, not MessagePack.")
-    ] = False,
-    as_json: JsonOption = False,
-) -> None:
+    ] = False
+
+    @cached_property
+    def item(self) -> Item:
+        """The rated item."""
+        return _item(self.named_item)
+
+    @cached_property
+    def rating(self) -> float:
+        """The rating, which may come from the standard input."""
+        return _number(sys.stdin.readline() if self.given_rating == "-" else self.given_rating)
+
+    @cached_property
+    def scale(self) -> Scale:
+        """The scale of the rating."""
+        from producers.scale import Scale
+
+        return scale_from(self.given_scale) or Scale()
+
+    @cached_property
+    def mechanism(self) -> Mechanism:
+        """The mechanism on the scale."""
+        return mechanism_from(self.family, self.epsilon, self.scale)
+
+    def check(self) -> None:
+        """Refuse what cannot be published, before the broker is asked and a journal is made."""
+        from producers.device.rating import check_may_be_sent_at_once
+
+        if is_epoch_emission(self.emission):
+            raise UsageError(
+                "--emission epoch: a single rating is sent immediately; murmurec replay "
+                "--emission epoch sends whole epochs"
+            )
+        try:
+            check_may_be_sent_at_once(self.mechanism)
+            self.scale.level(self.rating)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+        _ = self.item
+
+
+def publish(cluster: Cluster, options: PublishOptions, as_json: JsonOption = False) -> None:
     """Sanitize one rating and publish it.
 
     Example: murmurec publish --user ann --item 1193 --rating 4
     """
-    from producers.device.rating import check_may_be_sent_at_once
-    from producers.journal import Limits
-    from producers.scale import Scale
-
-    if is_epoch_emission(emission):
-        raise UsageError(
-            "--emission epoch: a single rating is sent immediately; murmurec replay "
-            "--emission epoch sends whole epochs"
-        )
+    options.check()
     settings = cluster.settings()
-    rating_scale = scale_from(scale) or Scale()
-    options = PublishOptions(
-        user,
-        _item(item),
-        _number(sys.stdin.readline() if rating == "-" else rating),
-        rating_scale,
-        mechanism_from(mechanism, epsilon, rating_scale),
-        Limits(trust_clock=trust_clock),
-        journal_path(settings, journal),
-        republish,
-        json_encoding,
-        history,
-    )
-    # Checked before the broker is contacted and the journal is made.
-    try:
-        check_may_be_sent_at_once(options.mechanism)
-        rating_scale.level(options.rating)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
     allowed(options.mechanism, settings)
     _show(_publish(options, settings), options, as_json)
 
@@ -136,18 +136,18 @@ def _publish(options: PublishOptions, settings: Settings) -> Published:
     from producers.device.rating import rate
     from producers.device.requests import ReportSettings
     from producers.identities import Identities
-    from producers.journal import Journal, Unwritable
+    from producers.journal import Journal, Limits, Unwritable
     from producers.publishing import OutboxRelay
     from producers.siblings import check_only_journal
-    from stream_app.wire import EPOCH_SECONDS
 
     for warning in warnings(options.mechanism, 1):
         notice(f"warning: {warning}")
     publisher = publisher_for(settings)
     table = item_table_for(options.mechanism, settings)
+    path, limits = journal_path(settings, options.journal), Limits(trust_clock=options.trust_clock)
     try:
         # The publisher closes first: it waits for the acknowledgement, which the journal records.
-        with Journal.open(options.journal, limits=options.limits) as journal, publisher:
+        with Journal.open(path, limits=limits) as journal, publisher:
             for sentence in journal_notices(journal):
                 notice(sentence)
             identities = Identities(journal.key, signed=settings.signed)
@@ -174,10 +174,10 @@ def _publish(options: PublishOptions, settings: Settings) -> Published:
                 reporting,
                 scale=options.scale,
                 journal=journal,
-                epoch=int(time.time()) // EPOCH_SECONDS,
+                epoch=today(),
                 republish=options.republish,
             )
-            kept = _keep(options, message) if options.keep else None
+            kept = _keep(options, message, path) if options.history else None
             relay.send(message, kept=True)
     except Unwritable as error:
         raise UserError(f"{error}; the rating was not sent") from None
@@ -192,12 +192,12 @@ def _publish(options: PublishOptions, settings: Settings) -> Published:
     return Published(message, position, kept)
 
 
-def _keep(options: PublishOptions, message: Message) -> Path | None:
+def _keep(options: PublishOptions, message: Message, journal: Path) -> Path | None:
     """Keep the clean rating on this device; the report is paid for and goes out all the same."""
     from producers.journal import Unwritable
     from producers.ranking import CleanHistory
 
-    history = CleanHistory(options.journal)
+    history = CleanHistory(journal)
     try:
         history.append(message.device, options.item, options.rating, options.scale, time.time())
     except Unwritable as error:
@@ -209,36 +209,36 @@ def _keep(options: PublishOptions, message: Message) -> Path | None:
 def _encoder(options: PublishOptions) -> Encoder:
     from stream_app import wire
 
-    if options.as_json_event:
+    if options.json_encoding:
         return lambda event: wire.encode_json(event, [options.item])
     return wire.encode
 
 
 def _show(published: Published, options: PublishOptions, as_json: bool) -> None:
     mechanism, message, position = options.mechanism, published.message, published.position
-    if as_json:
-        row = {
-            "topic": message.topic,
-            "partition": position.partition,
-            "offset": position.offset,
-            "device": message.device.hex(),
-            "seq": message.seq,
-            "mechanism": mechanism.id,
-            "adjacency": str(mechanism.adjacency),
-            "epsilon": None if mechanism.epsilon is None else str(mechanism.epsilon),
-            "kept": None if published.kept is None else str(published.kept),
-        }
-        print_json(row)
-        return
-    device, item = message.device.hex(), printable(str(options.item))
-    say(f"accepted   {message.topic}, partition {position.partition}, offset {position.offset}")
-    say(f"protected  {protection_claim(mechanism)}")
-    say(f"public     {PUBLIC}: device {device}, item {item}")
-    say(f"sent       {AT_ONCE}")
+    device, kept = message.device.hex(), published.kept
+    row = {
+        "topic": message.topic,
+        "partition": position.partition,
+        "offset": position.offset,
+        "device": device,
+        "seq": message.seq,
+        "mechanism": mechanism.id,
+        "adjacency": str(mechanism.adjacency),
+        "epsilon": None if mechanism.epsilon is None else str(mechanism.epsilon),
+        "kept": None if kept is None else str(kept),
+    }
+    sentences = [
+        f"accepted   {message.topic}, partition {position.partition}, offset {position.offset}",
+        f"protected  {protection_claim(mechanism)}",
+        f"public     {PUBLIC}: device {device}, item {printable(str(options.item))}",
+        f"sent       {AT_ONCE}",
+    ]
     if mechanism.epsilon is not None:
-        say(f"in sum     n ratings of a user spend n x {mechanism.epsilon}")
-    if published.kept is not None:
-        say(f"kept       the clean rating, on this device only: {published.kept} (--no-history)")
+        sentences.append(f"in sum     n ratings of a user spend n x {mechanism.epsilon}")
+    if kept is not None:
+        sentences.append(f"kept       the clean rating, on this device only: {kept} (--no-history)")
+    show(row, sentences, as_json=as_json)
 
 
 def _item(text: str) -> Item:

@@ -45,6 +45,10 @@ AcceptScopeOption = Annotated[
 MostCellsOption = Annotated[
     int, typer.Option("--most-cells", metavar="N", min=1, help="Items that a scope may have.")
 ]
+MostEpsilonOption = Annotated[
+    str,
+    typer.Option("--most-epsilon", metavar="E", help="Take part in campaigns that state up to E."),
+]
 _LONGEST_ROTATION = 2**31  # epochs
 
 

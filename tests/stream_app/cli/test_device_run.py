@@ -18,8 +18,12 @@ import pytest
 from producers.identities import Identities
 from producers.journal import Journal, Limits, PersonBudget, read_journal
 from stream_app.cli import run
-from stream_app.cli.device.running.planned import check_plans, planned_mechanism
-from stream_app.cli.device.running.scope_budget import check_budgets, rounds_claims
+from stream_app.cli.device.running.budgets import (
+    check_budgets,
+    check_plans,
+    planned_mechanism,
+    rounds_claims,
+)
 from stream_app.errors import UserError
 from stream_app.privacy import registry
 from stream_app.wire import EPOCH_SECONDS

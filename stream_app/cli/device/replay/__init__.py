@@ -1,11 +1,10 @@
 """`murmurec replay`: sanitize and publish a file of ratings as a population of devices.
 
-options     the values of the command line, checked against each other
-run         one run over a population, immediate or by epoch
-cost        the largest spending of a run, before any noise is drawn
-campaign    one run that contributes to a campaign, and sends no rating
-outcome     the result of a run, as sentences and as a row of JSON
-catalogue   the items of the public catalogue, the default scope
+replay_options  the options, checked against each other
+run        one run over a population, immediate or by epoch
+cost       the largest spending of a run, before any noise is drawn
+campaign   one run that contributes to a campaign, and sends no rating
+outcome    the result of a run, as sentences and as a row of JSON
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from __future__ import annotations
 import typer
 
 from stream_app.cli.device.mechanism_options import is_campaign
-from stream_app.cli.device.replay.options import ReplayCommandOptions
+from stream_app.cli.device.replay.replay_options import ReplayCommandOptions
 from stream_app.cli.options import Cluster, JsonOption
 
 

@@ -33,7 +33,7 @@ from stream_app.cli.device.population import (
     population_of,
     sending,
 )
-from stream_app.cli.device.replay.options import ReplayCommandOptions
+from stream_app.cli.device.replay.replay_options import ReplayCommandOptions
 from stream_app.cli.device.wording import journal_notices
 from stream_app.cli.options import connection_from
 from stream_app.cli.output import notice, plural, progress, show, status

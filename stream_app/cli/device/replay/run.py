@@ -22,6 +22,7 @@ from producers.identities import Identities
 from producers.journal import FinishedBefore, Journal
 from producers.publishing import Publisher
 from producers.ranking.clean_history import CleanHistory
+from stream_app.cli.catalogue import recommendable
 from stream_app.cli.device.connections import item_table_for, publisher_for
 from stream_app.cli.device.mechanism_options import allowed, hides_presence, journal_path, today
 from stream_app.cli.device.population import (
@@ -31,10 +32,9 @@ from stream_app.cli.device.population import (
     population_of,
     sending,
 )
-from stream_app.cli.device.replay.catalogue import catalogue
 from stream_app.cli.device.replay.cost import Cost, cost
-from stream_app.cli.device.replay.options import ReplayCommandOptions
 from stream_app.cli.device.replay.outcome import ReplayOutcome, of_epoch_run, of_immediate_run
+from stream_app.cli.device.replay.replay_options import ReplayCommandOptions
 from stream_app.cli.device.wording import (
     AT_ONCE,
     AT_THE_END,
@@ -116,7 +116,7 @@ def _scope(
     if options.scope is not None:
         items, digest = read_scope(options.scope, _ANY_SIZE)
     else:
-        items, digest = catalogue(connection_from(settings), settings.topic_prefix), b""
+        items, digest = recommendable(connection_from(settings), settings.topic_prefix), b""
     return scope.turn(items, epoch, options.rotate_every, settings.hash_seed), digest
 
 

@@ -1,18 +1,17 @@
 """`murmurec device run`: the device as a program that runs.
 
-options  the options, and which go together
-start    what they mean: accounts, sources, connection
-scope    the cells on which the accounts report
-planned  the mechanism that the accounts were enrolled for
-scope_budget   whether the budgets hold the rounds of a scope
-campaigns      its part in campaigns
+run_options  the options, and which go together
+start      what the options mean: accounts, sources, connection
+scope      the cells on which the accounts report
+budgets    whether the plans and the budgets of the accounts hold what is reported
+campaigns  its part in campaigns
 """
 
 from __future__ import annotations
 
 import typer
 
-from stream_app.cli.device.running.options import RunOptions
+from stream_app.cli.device.running.run_options import RunOptions
 from stream_app.cli.options import Cluster
 from stream_app.errors import UsageError
 

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from fractions import Fraction
 from functools import partial
 
-from producers.campaign import Pinned
 from producers.daemon.contributing import Contributing
 from producers.daemon.delivery import Delivery
-from producers.device.pinned_scope import check_pin, read_ordered
 from producers.journal import Journal
 from producers.ranking import campaign_side
 from stream_app.aggregation.topics import RoundTopic
-from stream_app.campaigns.planning import LARGEST_EPSILON
 from stream_app.campaigns.rounds import Rounds
-from stream_app.cli.campaign_settings import campaign_keys, campaign_scope
-from stream_app.cli.device.connections import contributions_publisher_for
-from stream_app.cli.device.running.options import RunOptions
+from stream_app.cli.device.connections import contributions_publisher_for, pinned_terms
+from stream_app.cli.device.running.run_options import RunOptions
 from stream_app.cli.options import connection_from
 from stream_app.cli.output import notice
 from stream_app.errors import UserError
 from stream_app.settings import Settings
 from stream_app.wire import Topics
-from stream_app.wire.limits import MAX_SCOPE
 
 
 def contributing(options: RunOptions, settings: Settings, journal: Journal) -> Contributing | None:
@@ -37,25 +31,26 @@ def contributing(options: RunOptions, settings: Settings, journal: Journal) -> C
         settings.campaign_keys and settings.campaign_scope
     ):
         return None
-    if not 0 < options.most_epsilon <= LARGEST_EPSILON:
-        raise UserError(
-            f"--most-epsilon {options.most_epsilon:g}: above 0 and at most {LARGEST_EPSILON}"
-        )
-    keys = campaign_keys(settings, options.keys)
-    file = campaign_scope(settings, options.campaign_scope)
     if journal.unsafe:
         raise UserError(
             f"device journal {journal.path}: is a test, and a contribution cannot be marked as a "
             "test; leave --keys out, or give another journal (--journal)"
         )
-    items, digest = read_ordered(file, MAX_SCOPE)
-    if check_pin(journal, file, digest, options.accept_scope, campaigns=True):
+    pinned, digest = pinned_terms(
+        journal,
+        settings,
+        options.keys,
+        options.campaign_scope,
+        options.accept_scope,
+        options.most_epsilon,
+    )
+    if journal.campaign_scope != digest:
         journal.pin_scope(digest, campaigns=True)
     topic = Topics(settings.topic_prefix).contributions
     make = partial(contributions_publisher_for, settings, per_account=options.producer_per_account)
     return Contributing(
         journal,
-        Pinned(keys, items, Fraction(str(options.most_epsilon))),
+        pinned,
         Delivery(journal, topic, lambda: make().producer, notice, time.monotonic),
         topic,
         _reader(settings),

@@ -16,10 +16,10 @@ from producers.daemon.runner import Reporting
 from producers.device.catalogue_scope import CatalogueScope, digest_of
 from producers.device.pinned_scope import check_accepted, check_pin, pin, read_scope
 from producers.journal import Journal
+from stream_app.cli.catalogue import recommendable
 from stream_app.cli.device.mechanism_options import hides_presence
-from stream_app.cli.device.replay.catalogue import catalogue
-from stream_app.cli.device.running.options import RunOptions
-from stream_app.cli.device.running.scope_budget import check_budgets
+from stream_app.cli.device.running.budgets import check_budgets
+from stream_app.cli.device.running.run_options import RunOptions
 from stream_app.cli.options import connection_from
 from stream_app.cli.output import notice, plural
 from stream_app.privacy.mechanism import Mechanism
@@ -68,7 +68,7 @@ class ServersCatalogue:
         """
         if self._compared or reporting.cells is None:
             return
-        items = catalogue(connection_from(self._settings), self._settings.topic_prefix)
+        items = recommendable(connection_from(self._settings), self._settings.topic_prefix)
         digest, known = digest_of(items), self._scope.stored()
         if known is None or self._accepted == digest:
             if self._scope.take(items):

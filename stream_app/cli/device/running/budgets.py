@@ -1,4 +1,4 @@
-"""Whether the budgets of the accounts hold the rounds of a scope, and what the device says of it.
+"""Whether the plans and the budgets of the accounts hold what a running device reports.
 
 Without a share every round of the scope has to fit. With one (`--rounds-share`) the first round has
 to fit the part for first reports, and one more the part for later rounds: what does not fit waits
@@ -13,20 +13,67 @@ import numpy as np
 from numpy.typing import NDArray
 
 from producers.journal import Enrolment, Journal
+from producers.person.enrolment import ADAPTIVE, SUM
+from producers.person.reports import allows
 from producers.person.rounds import parts
-from stream_app.cli.device.running.planned import planned_for
 from stream_app.cli.output import notice, plural
 from stream_app.errors import UserError
+from stream_app.privacy import registry
 from stream_app.privacy.mechanism import Mechanism
 
 Keys = NDArray[np.uint64]
 _INSTEAD = "a smaller --epsilon, or a larger budget (murmurec device enrol --raise)"
 
 
+def planned_mechanism(journal: Journal) -> Mechanism:
+    """Return the mechanism of every account's plan; UserError unless it is one, of ratings."""
+    plans = sorted({account.budget.plan for account in journal.enrolled()})
+    ids = {part.partition("*")[0] for plan in plans for part in plan.split(",")}
+    if not plans:
+        raise UserError(
+            f"device journal {journal.path}: no account takes part, so there is no plan; run "
+            "murmurec device enrol --user ID --plan PLAN"
+        )
+    if len(ids) > 1 or ids & {"", ADAPTIVE, SUM}:
+        found = ", ".join(plan or "none" for plan in plans)
+        raise UserError(
+            f"the plans of the accounts are {found[:200]}, and --plan needs one mechanism: leave "
+            "--plan out and give --mechanism and --epsilon"
+        )
+    try:
+        return registry.parse(ids.pop())
+    except ValueError as error:
+        raise UserError(f"--plan: {error}") from None
+
+
+def _is_planned_for(account: Enrolment, mechanism: Mechanism) -> bool:
+    """Return whether an account's budget is for reports of this mechanism, or for any so far."""
+    plan = account.budget.plan
+    return not plan or allows(plan, mechanism.id)
+
+
+def check_plans(journal: Journal, mechanism: Mechanism) -> None:
+    """Refuse a mechanism that no account's plan has; warn where some plan has another: such an
+    account would not report, and its budget would look as if it were spent."""
+    accounts = journal.enrolled()
+    others = [each for each in accounts if not _is_planned_for(each, mechanism)]
+    if not others:
+        return
+    plans = sorted({account.budget.plan for account in others})
+    sentence = (
+        f"the budget of {plural(len(others), 'account')} is for {', '.join(plans)[:200]}, and "
+        f"holds no report under {mechanism.id}: give --plan, or the --mechanism and --epsilon of "
+        "the plan"
+    )
+    if len(others) == len(accounts):
+        raise UserError(sentence)
+    notice(f"warning: {plural(len(others), 'account')} will not report: {sentence}")
+
+
 def check_budgets(journal: Journal, mechanism: Mechanism, items: Keys, epoch: int) -> None:
     """Refuse a scope that fits no account's budget; warn where it does not fit some. An account
-    whose plan has another mechanism reports nothing (`planned.check_plans`)."""
-    accounts = [each for each in journal.enrolled() if planned_for(each, mechanism)]
+    whose plan has another mechanism reports nothing (`check_plans`)."""
+    accounts = [each for each in journal.enrolled() if _is_planned_for(each, mechanism)]
     check = _shortage if journal.limits.share is None else _shortage_of_a_part
     found = [check(journal, mechanism, items, epoch, account) for account in accounts]
     short = [each for each in found if each is not None]

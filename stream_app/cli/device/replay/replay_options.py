@@ -1,4 +1,4 @@
-"""The options of `murmurec replay` as values, checked against each other."""
+"""The options of `murmurec replay` as one value, checked against each other."""
 
 from __future__ import annotations
 

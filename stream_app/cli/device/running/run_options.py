@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stream_app.cli.device.mechanism_options import positive_fraction
-from stream_app.cli.device.reporting_options import MostCellsOption, ReportingOptions
+from stream_app.cli.device.reporting_options import (
+    MostCellsOption,
+    MostEpsilonOption,
+    ReportingOptions,
+)
 from stream_app.errors import UsageError
 
 if TYPE_CHECKING:
@@ -72,10 +76,7 @@ class RunOptions(ReportingOptions):
             help="Items of campaigns: with --keys every account contributes (or campaign_scope).",
         ),
     ] = None
-    most_epsilon: Annotated[
-        float,
-        typer.Option("--most-epsilon", metavar="E", help="Take part in campaigns up to this."),
-    ] = 2.0
+    most_epsilon: MostEpsilonOption = "2"
     trust_journal: Annotated[
         bool,
         typer.Option("--trust-journal", help="Go on where the topic holds later events."),
