@@ -23,11 +23,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.kernels.factorization.posterior.channel_posterior import (
+from stream_app.kernels.factorization.posterior import (
     HIGHEST,
+    INSIDE_HIGH,
+    INSIDE_LOW,
     LOWEST,
 )
-from stream_app.kernels.factorization.posterior.level_priors import INSIDE_HIGH, INSIDE_LOW
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.factory import LEARNERS
 from stream_app.models.factorization.learner import LearnerSpec

@@ -78,14 +78,13 @@ EXCEPTIONS = {
         {"time"},
         "which index is faster here; it decides how candidates are found, and no state",
     ),
-    "stream_app.kernels.kernel_time": (
+    "stream_app.kernels.instrumentation": (
         {"threading", "time"},
         "how long kernels take, for a metric alone",
     ),
-    "stream_app.kernels.machine.memory": ({"ctypes"}, "memory by address, uncompiled"),
-    "stream_app.kernels.machine.huge_pages": (
+    "stream_app.kernels.machine.memory": (
         {"ctypes", "mmap"},
-        "advice about memory, which changes no value",
+        "memory by address, uncompiled; advice about memory, which changes no value",
     ),
     "stream_app.models.frozen_arrays": (
         {"ctypes", "mmap"},

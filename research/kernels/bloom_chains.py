@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from numba import njit
 
-from stream_app.kernels.machine.exponentials import exponential
+from stream_app.kernels.machine.scalars import exponential
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

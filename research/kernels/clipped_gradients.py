@@ -24,7 +24,7 @@ import numpy as np
 from numba import njit
 
 from stream_app.kernels.factorization.count_sketch_literal import place, read
-from stream_app.kernels.machine.hashing import hash64
+from stream_app.kernels.machine.scalars import hash64
 
 MIDDLE = 3.0  # of the scale 1 .. 5
 COUNT = 0.5  # c

@@ -19,7 +19,7 @@ import numpy as np
 from numba import njit
 
 from stream_app.kernels.factorization.count_sketch_blocked import read, write
-from stream_app.kernels.machine.prefetch import prefetch
+from stream_app.kernels.machine.memory import prefetch
 from stream_app.kernels.machine.simd import add, multiply, scale, total
 
 FAR, NEAR = 48, 12  # ratings ahead: columns are asked for, then blocks

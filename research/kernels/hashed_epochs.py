@@ -20,7 +20,7 @@ import numpy as np
 from numba import njit
 
 from research.kernels.epochs import fetch_columns
-from stream_app.kernels.machine.hashing import GOLDEN, bounded, hash64
+from stream_app.kernels.machine.scalars import GOLDEN, bounded, hash64
 
 
 @njit(cache=True, nogil=True)

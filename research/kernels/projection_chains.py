@@ -13,7 +13,7 @@ from __future__ import annotations
 from numba import njit
 
 from research.kernels.bloom_chains import choose
-from stream_app.kernels.machine.exponentials import exponential
+from stream_app.kernels.machine.scalars import exponential
 
 
 @njit(cache=True, nogil=True, inline="always")

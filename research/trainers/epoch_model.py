@@ -26,7 +26,7 @@ from research.kernels.hashed_epochs import (
 )
 from stream_app.kernels.factorization.count_sketch_blocked import place
 from stream_app.kernels.factorization.initialization import UNIT, fill
-from stream_app.kernels.machine.hashing import hash64
+from stream_app.kernels.machine.scalars import hash64
 from stream_app.models.seeds import CELLS, ITEMS, USERS, derive_seed
 
 _FIRST_SD = 0.1

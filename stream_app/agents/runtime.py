@@ -36,7 +36,7 @@ from stream_app.deployment import (
     seal_from_settings,
     spec_from_settings,
 )
-from stream_app.kernels.kernel_time import seconds_in_kernels
+from stream_app.kernels.instrumentation import seconds_in_kernels
 from stream_app.monitoring.gauges import Gauges
 from stream_app.monitoring.metrics import Metrics
 from stream_app.privacy.exact.report_information import report_information_nats

@@ -24,7 +24,7 @@ from stream_app.campaigns.learning import stages
 from stream_app.campaigns.planning import KINDS, Outline, plan
 from stream_app.campaigns.public_side import PublicSide
 from stream_app.campaigns.stars.side import StarsSide
-from stream_app.kernels.compilation import CompilationCount
+from stream_app.kernels.instrumentation import CompilationCount
 from stream_app.kernels.stream.event_text import scan_events
 from stream_app.monitoring.gauges import Gauges
 from stream_app.monitoring.metrics import Metrics

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.kernels.machine.huge_pages import advise_huge_pages
+from stream_app.kernels.machine.memory import advise_huge_pages
 from stream_app.models.paged_arrays import (
     Arrays,
     DirtyMap,

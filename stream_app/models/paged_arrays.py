@@ -23,7 +23,7 @@ from stream_app.kernels.machine.dirty_pages import (
     blank_map,
     touch_range,
 )
-from stream_app.kernels.machine.huge_pages import advise_huge_pages
+from stream_app.kernels.machine.memory import advise_huge_pages
 
 _CACHE_LINE = 64
 

@@ -7,7 +7,7 @@ import secrets
 
 import numpy as np
 
-from stream_app.kernels.machine.hashing import hash64
+from stream_app.kernels.machine.scalars import hash64
 
 USERS, ITEMS, CELLS = 1, 2, 3
 _STEP = 0x9E3779B97F4A7C15

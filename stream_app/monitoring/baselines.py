@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stream_app.kernels.factorization import error_scores
-from stream_app.kernels.kernel_time import timed
+from stream_app.kernels.instrumentation import timed
 from stream_app.monitoring.prequential_error import Floats, PrequentialError
 
 _EVEN = np.empty(0)  # weights of 1 each

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.kernels.factorization import error_scores
-from stream_app.kernels.kernel_time import timed
+from stream_app.kernels.instrumentation import timed
 from stream_app.log.ledger import APPLIED, DUPLICATE
 from stream_app.monitoring.baselines import ItemMeanBaseline
 from stream_app.monitoring.generalization_gap import GeneralizationGap

@@ -6,7 +6,7 @@ that missed an acknowledgement) but never out of order, as one device writes to 
 Where events are signed, the largest number decides: nothing up to it is applied again. Where they
 are not, every writer can claim any number in any device's name, and a forged large number would
 turn all that the device sends into duplicates. So two runs of consecutive numbers are kept
-(`kernels/stream/high_water_marks.py`): a jump of more than `MAX_SEQ_GAP` is held back (rejected)
+(`kernels/stream/deduplication.py`): a jump of more than `MAX_SEQ_GAP` is held back (rejected)
 until the number after it arrives, and the run before the jump goes on beside the new one. A forged
 record costs its device at most one event. Price: of a device that skips numbers twice, records
 from before the first hole are taken for new ones when they are sent once more.
@@ -39,8 +39,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.kernels.kernel_time import timed
-from stream_app.kernels.stream import high_water_marks as kernels
+from stream_app.kernels.instrumentation import timed
+from stream_app.kernels.stream import deduplication as kernels
 from stream_app.models.growing_arrays import GrowingArrays
 from stream_app.models.paged_arrays import Arrays, mark_dirty
 from stream_app.wire import MAX_SEQ_GAP, REASON_CODE, Reason

@@ -6,7 +6,7 @@ record is rejected for it.
 
 Items take rows in the order of their first report. Once all rows are taken an item waits outside
 until it has been reported `threshold` times among the latest reports of such items, and takes the
-row of an item that is no longer reported at the end of that round (`kernels/stream/known_items.py`
+row of an item that is no longer reported at the end of that round (`kernels/stream/item_rows.py`
 has the rule). Counts are integers and rounds are those of the log, so rows are a function of the
 log; which keys share a slot of the map is not, and shows nowhere.
 """
@@ -19,8 +19,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.kernels.kernel_time import timed
-from stream_app.kernels.stream import known_items as kernels
+from stream_app.kernels.instrumentation import timed
+from stream_app.kernels.stream import item_rows as kernels
 from stream_app.kernels.stream.hash_index import rehash, rows_of
 from stream_app.models.growing_arrays import GrowingArrays
 from stream_app.models.paged_arrays import Arrays

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.kernels.stream.high_water_marks import LATE
+from stream_app.kernels.stream.deduplication import LATE
 from stream_app.log.ledger import ledger_array
 from stream_app.models.cooccurrence.older_parts import complete
 from stream_app.models.factorization import transfer

@@ -39,7 +39,7 @@ SHARED = (
     ),
     Mutant(
         name="a device whose newest event is as old as the limit stays",
-        file="stream_app/kernels/stream/high_water_marks.py",
+        file="stream_app/kernels/stream/deduplication.py",
         old="days[row] == LATE or days[row] > numbers[OLDEST]:",
         new="days[row] == LATE or days[row] >= numbers[OLDEST]:",
         seen="rows of devices that are gone are kept for a day more than the memory is planned for",
@@ -47,7 +47,7 @@ SHARED = (
     ),
     Mutant(
         name="the page of the total of counts is not marked as changed",
-        file="stream_app/kernels/sketches/count_min.py",
+        file="stream_app/kernels/sketches/count_min_cells.py",
         old="    if keys.size:\n        touch_word(total_pages, 0)\n",
         new="",
         seen="a restarted worker has an older total than its peers, and its digest differs",

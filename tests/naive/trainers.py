@@ -9,7 +9,7 @@ import numpy as np
 from research.kernels.clipped_gradients import COUNT, MIDDLE, SHARE, slot
 from research.trainers.cell_model import CellModel
 from stream_app.kernels.factorization.count_sketch_literal import place
-from stream_app.kernels.machine.hashing import hash64
+from stream_app.kernels.machine.scalars import hash64
 from stream_app.models.seeds import ITEMS, USERS, derive_seed
 
 

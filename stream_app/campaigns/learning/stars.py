@@ -28,7 +28,7 @@ from stream_app.campaigns import triangle
 from stream_app.campaigns.learning.symmetric import decomposition, inverse_applied, product
 from stream_app.campaigns.stars.contributions import MOMENT_REACH, PRESENCE
 from stream_app.campaigns.stars.side import StarsSide
-from stream_app.kernels.algebra.ordered_sums import weighted_gram
+from stream_app.kernels.linear_algebra import weighted_gram
 
 Floats = NDArray[np.float64]
 

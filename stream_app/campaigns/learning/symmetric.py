@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.kernels.algebra import ordered_sums
-from stream_app.kernels.algebra.symmetric_eigen import symmetric_eigen
+from stream_app.kernels import linear_algebra
+from stream_app.kernels.linear_algebra import symmetric_eigen
 
 Floats = NDArray[np.float64]
 
@@ -22,7 +22,7 @@ def decomposition(matrix: Floats) -> tuple[Floats, Floats]:
 def product(left: Floats, right: Floats) -> Floats:
     """Return left @ right, rows added in their order."""
     out = np.zeros((len(left), right.shape[1]))
-    ordered_sums.product(left, right, out)
+    linear_algebra.product(left, right, out)
     return out
 
 

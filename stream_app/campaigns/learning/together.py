@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from stream_app.campaigns import triangle
 from stream_app.campaigns.together import TogetherSide
-from stream_app.kernels.algebra.symmetric_eigen import symmetric_eigen
+from stream_app.kernels.linear_algebra import symmetric_eigen
 
 RIDGE = 0.02
 

@@ -159,7 +159,7 @@ def _compile(settings: Settings) -> None:
 
     from stream_app.agents.warmup import warm_up
     from stream_app.deployment import spec_from_settings
-    from stream_app.kernels.compilation import CompilationCount
+    from stream_app.kernels.instrumentation import CompilationCount
 
     began = time.monotonic()
     with CompilationCount() as count:

@@ -17,8 +17,8 @@ import numpy as np
 from numba import njit
 
 from stream_app.kernels.machine.dirty_pages import touch_float
-from stream_app.kernels.machine.hashing import bounded
-from stream_app.kernels.machine.prefetch import prefetch
+from stream_app.kernels.machine.memory import prefetch
+from stream_app.kernels.machine.scalars import bounded
 
 BIAS, BIAS_SHARE, SHARE = 0, 1, 2
 SLOT_BYTES = 16

@@ -19,8 +19,8 @@ import numpy as np
 from numba import njit
 
 from stream_app.kernels.machine.dirty_pages import touch_floats
-from stream_app.kernels.machine.hashing import GOLDEN, hash64
-from stream_app.kernels.machine.prefetch import prefetch
+from stream_app.kernels.machine.memory import prefetch
+from stream_app.kernels.machine.scalars import GOLDEN, hash64
 from stream_app.kernels.machine.simd import add, flip, load, scale, store
 
 LINE = 16  # floats in a cache line

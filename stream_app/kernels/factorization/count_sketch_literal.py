@@ -18,7 +18,7 @@ import numpy as np
 from numba import njit
 
 from stream_app.kernels.machine.dirty_pages import touch_float
-from stream_app.kernels.machine.hashing import GOLDEN, hash64
+from stream_app.kernels.machine.scalars import GOLDEN, hash64
 
 _LOW31 = np.uint64(0x7FFFFFFF)
 

@@ -14,8 +14,8 @@ import numpy as np
 from numba import njit
 
 from stream_app.kernels.factorization.initialization import component
-from stream_app.kernels.machine.hashing import hash64
-from stream_app.kernels.machine.prefetch import prefetch
+from stream_app.kernels.machine.memory import prefetch
+from stream_app.kernels.machine.scalars import hash64
 from stream_app.kernels.stream.hash_index import home_of, slot_of
 
 LINE = 16  # floats in a cache line

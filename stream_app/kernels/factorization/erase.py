@@ -28,7 +28,7 @@ from stream_app.kernels.machine.dirty_pages import (
     touch_floats,
     touch_triple,
 )
-from stream_app.kernels.machine.hashing import hash64
+from stream_app.kernels.machine.scalars import hash64
 from stream_app.kernels.stream.hash_index import slot_of as place_of
 
 _SWEEPS = 4

@@ -13,7 +13,7 @@ from stream_app.kernels.factorization.count_sketch_blocked import read as read_b
 from stream_app.kernels.factorization.count_sketch_literal import place as place_literal
 from stream_app.kernels.factorization.count_sketch_literal import read as read_literal
 from stream_app.kernels.factorization.hybrid_rows import prepare, row_of
-from stream_app.kernels.machine.hashing import hash64
+from stream_app.kernels.machine.scalars import hash64
 from stream_app.kernels.machine.simd import load, store
 
 

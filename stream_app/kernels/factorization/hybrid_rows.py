@@ -24,7 +24,7 @@ from stream_app.kernels.factorization.bias_table import slot_of, tag_of
 from stream_app.kernels.factorization.count_sketch_blocked import MULTIPLIERS
 from stream_app.kernels.factorization.initialization import component
 from stream_app.kernels.machine.dirty_pages import touch_float, touch_floats
-from stream_app.kernels.machine.hashing import GOLDEN, bounded, hash64
+from stream_app.kernels.machine.scalars import GOLDEN, bounded, hash64
 from stream_app.kernels.machine.simd import add, flip, load, store
 
 _SPREAD = MULTIPLIERS[0]

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from stream_app.kernels.machine.hashing import hash64
+from stream_app.kernels.machine.scalars import hash64
 
 UNIT = 2.0 * ((2.0**32 - 1.0) / 3.0) ** 0.5  # standard deviation of `odd`
 _LOW = np.uint64(0xFFFF)

@@ -28,14 +28,15 @@ import numpy as np
 from numba import njit
 
 from stream_app.kernels.factorization.bias_table import BIAS, BIAS_SHARE, SHARE
-from stream_app.kernels.factorization.posterior.channel_posterior import (
+from stream_app.kernels.factorization.posterior import (
     ALPHABET,
     EXACT,
     HIGHEST,
+    INSIDE_HIGH,
+    INSIDE_LOW,
     LEVELS,
     LOWEST,
 )
-from stream_app.kernels.factorization.posterior.level_priors import INSIDE_HIGH, INSIDE_LOW
 from stream_app.kernels.machine.simd import add, multiply, scale, total
 
 MEAN, MEAN_VARIANCE = 0, 1  # places in the array `overall`

@@ -27,7 +27,7 @@ import numpy as np
 from numba import njit
 
 from stream_app.kernels.machine.lanes import above, as_bits, load, spread
-from stream_app.kernels.machine.wide_integers import popcount
+from stream_app.kernels.machine.scalars import popcount
 from stream_app.kernels.retrieval.pca_scan import exact
 from stream_app.kernels.retrieval.top_k import ordered, partition, tie
 

@@ -30,7 +30,8 @@ import numpy as np
 from numba import literal_unroll, njit
 
 from stream_app.kernels.machine import lanes
-from stream_app.kernels.machine.prefetch import prefetch
+from stream_app.kernels.machine.memory import prefetch
+from stream_app.kernels.machine.scalars import popcount
 from stream_app.kernels.machine.short_lanes import (
     add,
     load,
@@ -40,7 +41,6 @@ from stream_app.kernels.machine.short_lanes import (
     spread,
     store,
 )
-from stream_app.kernels.machine.wide_integers import popcount
 from stream_app.kernels.retrieval.top_k import ordered, partition, shortened, tie
 
 GROUP = 32

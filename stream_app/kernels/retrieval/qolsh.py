@@ -34,7 +34,7 @@ from stream_app.kernels.machine.lanes import (
     store,
     subtract,
 )
-from stream_app.kernels.machine.wide_integers import popcount
+from stream_app.kernels.machine.scalars import popcount
 
 _GROUP = 4  # vectors that are encoded together
 _ZERO, _ONE, _TWO, _FOUR = np.float32(0), np.float32(1), np.float32(2), np.float32(4)

@@ -20,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from stream_app.kernels.machine.hashing import hash64, salted
+from stream_app.kernels.machine.scalars import hash64, salted
 
 
 @njit(cache=True, nogil=True)

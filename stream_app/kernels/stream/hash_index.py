@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from stream_app.kernels.machine.hashing import GOLDEN, hash64
+from stream_app.kernels.machine.scalars import GOLDEN, hash64
 
 
 @njit(cache=True, nogil=True, inline="always")

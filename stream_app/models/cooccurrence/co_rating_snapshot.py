@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.kernels.cooccurrence.co_ratings import (
+from stream_app.kernels.cooccurrence.co_rating_sums import (
     RATERS,
     SQUARES,
     STARS,
@@ -21,7 +21,7 @@ from stream_app.ranking.similarity.table import CoRatingTable
 class CoRatingSnapshot:
     """The sums of n slots in use, in integers; unit: of a value, in stars.
 
-    cells (n (n - 1) / 2, 2) and moments (n, 4): as in `kernels/cooccurrence/co_ratings.py`.
+    cells (n (n - 1) / 2, 2) and moments (n, 4): as in `kernels/cooccurrence/co_rating_sums.py`.
     """
 
     keys: NDArray[np.uint64]

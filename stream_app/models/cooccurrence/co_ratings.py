@@ -1,9 +1,9 @@
 """What devices have rated together: co-raters, differences and products of each two head items.
 
-`kernels/cooccurrence/co_ratings.py` has the equations, `report_values.py` the value of a report. A
-device has a list of its newest ratings of the head with their values, and the tables are the sums
-over the present lists, exactly: so forgetting or evicting a device leaves what they would be had it
-never rated, and so does a slot that changes hands, for its former item.
+`kernels/cooccurrence/co_rating_sums.py` has the equations, `report_values.py` the value of a
+report. A device has a list of its newest ratings of the head with their values. The tables are
+exactly the sums over the present lists: a forgotten or evicted device leaves the tables as if it
+had never rated, and so does the former item of a slot that changes hands.
 
     16 bytes for each two items of the head: 32 MiB at 2,048 items, 128 MiB at 4,096
     12 bytes a device and 68 for each 16 entries of its list: 560 at 128 entries
@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.kernels.cooccurrence.co_ratings import (
+from stream_app.kernels.cooccurrence.co_rating_sums import (
     COUNTS,
     MOST_DEVICES,
     RATERS,
@@ -29,7 +29,7 @@ from stream_app.kernels.cooccurrence.co_ratings import (
     take_out_lists,
 )
 from stream_app.kernels.cooccurrence.device_lists import BLOCK
-from stream_app.kernels.kernel_time import timed
+from stream_app.kernels.instrumentation import timed
 from stream_app.models.cooccurrence.co_rating_snapshot import CoRatingSnapshot
 from stream_app.models.cooccurrence.item_pairs import RecordColumns
 from stream_app.models.cooccurrence.recent_items import RecentItems

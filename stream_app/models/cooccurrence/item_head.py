@@ -34,7 +34,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.kernels.cooccurrence.pair_counts import (
+from stream_app.kernels.cooccurrence.pair_updates import (
     CHANGES,
     DECAYED,
     ELECTED,

@@ -1,6 +1,6 @@
 """One feed of pairs: a head of items, the devices' recent items, and their second moments.
 
-`kernels/cooccurrence/pair_counts.py` has the equations. The state is a function of the records in
+`kernels/cooccurrence/pair_updates.py` has the equations. The state is a function of the records in
 order and of the ends of rounds, at which the head is elected; everything is an integer.
 """
 
@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.kernels.cooccurrence.device_lists import BLOCK
-from stream_app.kernels.cooccurrence.pair_counts import (
+from stream_app.kernels.cooccurrence.pair_tables import MOST_WINDOW, add_waiting
+from stream_app.kernels.cooccurrence.pair_updates import (
     BETWEEN,
     CHANGES,
     DEVICES,
@@ -23,9 +24,8 @@ from stream_app.kernels.cooccurrence.pair_counts import (
     WITHIN,
     count_records,
 )
-from stream_app.kernels.cooccurrence.pair_tables import MOST_WINDOW, add_waiting
 from stream_app.kernels.cooccurrence.visits import FIELDS
-from stream_app.kernels.kernel_time import timed
+from stream_app.kernels.instrumentation import timed
 from stream_app.models.cooccurrence.item_head import MOST_ITEMS, ItemHead
 from stream_app.models.cooccurrence.like_weights import like_bits, like_rates
 from stream_app.models.cooccurrence.moments import TABLES, Half, Moments

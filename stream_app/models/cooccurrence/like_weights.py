@@ -20,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.kernels.cooccurrence.pair_counts import BINS_PER_STAR
+from stream_app.kernels.cooccurrence.pair_updates import BINS_PER_STAR
 from stream_app.models.factorization.channels import HIGHEST, LOWEST, Channels, stars_of
 from stream_app.ranking.pair_counts import RATED, WEIGHT_ONE
 

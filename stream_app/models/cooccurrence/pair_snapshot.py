@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.kernels.cooccurrence.pair_counts import DEVICES, REPORTS, SQUARES, WEIGHTS
 from stream_app.kernels.cooccurrence.pair_tables import HALF
+from stream_app.kernels.cooccurrence.pair_updates import DEVICES, REPORTS, SQUARES, WEIGHTS
 from stream_app.ranking.pair_counts import WEIGHT_ONE, PairCounts
 
 

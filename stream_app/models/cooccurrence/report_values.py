@@ -12,8 +12,8 @@ a sum of them is no estimate of the sum of ratings, only the best guess of each.
 
 Values are rounded to multiples of 2^-shift stars, squares and variances to 4^-shift, with the
 largest shift, at most 12, for which |v| <= 2^15, |square| <= 2^30, |variance| <= 2^31 in these
-units: the bounds of `kernels/cooccurrence/co_ratings.py`. Rounding moves a value by at most half a
-unit, 1/8192 star where no value is beyond 8 stars.
+units: the bounds of `kernels/cooccurrence/co_rating_sums.py`. Rounding moves a value by at most
+half a unit, 1/8192 star where no value is beyond 8 stars.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.kernels.cooccurrence.co_ratings import ROW_BITS
+from stream_app.kernels.cooccurrence.co_rating_sums import ROW_BITS
 from stream_app.models.factorization.channels import Channels, stars_of
 
 MOST_SHIFT = 12

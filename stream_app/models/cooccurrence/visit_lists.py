@@ -23,7 +23,7 @@ from stream_app.kernels.cooccurrence.visits import (
     gather_visits,
     rank_visits,
 )
-from stream_app.kernels.kernel_time import timed
+from stream_app.kernels.instrumentation import timed
 from stream_app.kernels.machine.dirty_pages import touch_words
 from stream_app.models.cooccurrence.recent_items import RecentItems
 from stream_app.models.paged_arrays import Arrays

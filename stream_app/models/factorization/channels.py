@@ -38,7 +38,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.kernels.factorization.posterior.level_priors import (
+from stream_app.kernels.factorization.posterior import (
     INSIDE_HIGH,
     INSIDE_LOW,
     tabulate,

@@ -16,9 +16,9 @@ from stream_app.kernels.factorization.bias_table import SLOT_BYTES
 from stream_app.kernels.factorization.count_sketch_blocked import MAX_DEPTH
 from stream_app.kernels.factorization.erase import forget_scalars, forget_vector
 from stream_app.kernels.factorization.initialization import UNIT, fill
-from stream_app.kernels.factorization.training_loops.blocked import blocked_loop
-from stream_app.kernels.factorization.training_loops.literal import literal_loop
-from stream_app.kernels.kernel_time import timed
+from stream_app.kernels.factorization.training_loops.blocked_loop import blocked_loop
+from stream_app.kernels.factorization.training_loops.literal_loop import literal_loop
+from stream_app.kernels.instrumentation import timed
 from stream_app.models.factorization.base import USER, Factorization
 from stream_app.models.factorization.batch_columns import BatchColumns, keys_of
 from stream_app.models.factorization.channels import Channels

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from stream_app.kernels.factorization.dense_rows import read_many
 from stream_app.kernels.factorization.erase import forget_row
 from stream_app.kernels.factorization.initialization import UNIT
-from stream_app.kernels.factorization.training_loops.dense import dense_loop
-from stream_app.kernels.kernel_time import timed
+from stream_app.kernels.factorization.training_loops.dense_loop import dense_loop
+from stream_app.kernels.instrumentation import timed
 from stream_app.kernels.stream.hash_index import rehash
 from stream_app.models.factorization.base import USER, Factorization
 from stream_app.models.factorization.batch_columns import BatchColumns, keys_of

@@ -14,8 +14,8 @@ from stream_app.kernels.factorization.erase import forget_scalars
 from stream_app.kernels.factorization.factor_lookup import hybrid_reader
 from stream_app.kernels.factorization.hybrid_rows import forget
 from stream_app.kernels.factorization.initialization import UNIT
-from stream_app.kernels.factorization.training_loops.hybrid import SCRATCH, hybrid_loop
-from stream_app.kernels.kernel_time import timed
+from stream_app.kernels.factorization.training_loops.hybrid_loop import SCRATCH, hybrid_loop
+from stream_app.kernels.instrumentation import timed
 from stream_app.models.factorization.base import USER, Factorization
 from stream_app.models.factorization.batch_columns import BatchColumns, keys_of
 from stream_app.models.factorization.channels import Channels

@@ -3,7 +3,7 @@
 Where presence is protected every cell of a public scope is sent, the ones without a rating too, and
 many reports are fakes. The posterior of a report depends on how often the item is rated and how
 active the user is; both are learned from the reports themselves, debiased through the exact
-channel (`kernels/factorization/presence_rates.py` has the equations). Reports of mechanisms with
+channel (`kernels/factorization/presence_updates.py` has the equations). Reports of mechanisms with
 different epsilons and shares count by their information.
 
 The memory is fixed: entities that find no free slot share one, which then holds the rate of all of
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.kernels.factorization.erase import forget_sums
-from stream_app.kernels.factorization.presence_rates import (
+from stream_app.kernels.factorization.presence_updates import (
     MOST_STARTS,
     PAIRED,
     count_and_estimate,

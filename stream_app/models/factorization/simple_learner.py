@@ -23,12 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.kernels.factorization.kalman_update import MEAN, distance, read_exactly
-from stream_app.kernels.factorization.posterior.channel_posterior import (
+from stream_app.kernels.factorization.posterior import (
     HIGHEST,
     LOWEST,
     update_posterior,
 )
-from stream_app.kernels.machine.hashing import hash64
+from stream_app.kernels.machine.scalars import hash64
 from stream_app.models.factorization.base import BatchLearner
 from stream_app.models.factorization.batch_columns import BatchColumns
 from stream_app.models.factorization.channels import Channels

@@ -25,7 +25,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.kernels.algebra.symmetric_eigen import symmetric_eigen
+from stream_app.kernels.linear_algebra import symmetric_eigen
 from stream_app.kernels.machine import lanes
 from stream_app.kernels.retrieval import pca_scan as scan
 from stream_app.kernels.retrieval import principal_axes

@@ -14,9 +14,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.kernels.kernel_time import timed
-from stream_app.kernels.machine.wide_integers import PRIME
-from stream_app.kernels.sketches import ams as second_moment
+from stream_app.kernels.instrumentation import timed
+from stream_app.kernels.machine.scalars import PRIME
+from stream_app.kernels.sketches import ams_counters as second_moment
 from stream_app.models.paged_arrays import FixedArrays
 
 _MASK = 2**64 - 1

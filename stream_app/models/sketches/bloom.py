@@ -3,8 +3,8 @@
 A pair that was added is always found; a pair that was not is found with probability
 `false_positive_ratio`, and the item is then missing from a list that it might have been in. The
 state does not depend on the order of the pairs, and two filters merge by OR (Balu 2016, section
-2.3.2, in the blocked form of Putze, Sanders, Singler 2007; `kernels/sketches/bloom.py` has the
-equations).
+2.3.2, in the blocked form of Putze, Sanders, Singler 2007; `kernels/sketches/bloom_blocks.py` has
+the equations).
 """
 
 from __future__ import annotations
@@ -14,22 +14,23 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.kernels.kernel_time import timed
-from stream_app.kernels.sketches import bloom
+from stream_app.kernels.instrumentation import timed
+from stream_app.kernels.sketches import bloom_blocks
+from stream_app.kernels.sketches.bloom_blocks import BLOCK_BYTES
 from stream_app.models.paged_arrays import FixedArrays
 
 
 def expected_false_positive_ratio(pairs: int, size_bytes: int) -> float:
     """Return the false positive ratio to expect from `pairs` distinct pairs in `size_bytes`."""
-    blocks = size_bytes // bloom.BLOCK_BYTES
+    blocks = size_bytes // BLOCK_BYTES
     if pairs < 0 or blocks < 1:
-        raise ValueError(f"{pairs} pairs in {size_bytes} bytes: at least 0 and {bloom.BLOCK_BYTES}")
+        raise ValueError(f"{pairs} pairs in {size_bytes} bytes: at least 0 and {BLOCK_BYTES}")
     # Expand (1 - r^n)^8 binomially: E[r^(kn)] of a binomial n is ((1 - 1/B) + r^k / B)^pairs.
     terms = (
         (-1) ** k
-        * math.comb(bloom.WORDS, k)
+        * math.comb(bloom_blocks.WORDS, k)
         * math.exp(pairs * math.log1p(((31 / 32) ** k - 1) / blocks))
-        for k in range(bloom.WORDS + 1)
+        for k in range(bloom_blocks.WORDS + 1)
     )
     return max(0.0, math.fsum(terms))
 
@@ -38,12 +39,12 @@ class SeenFilter(FixedArrays):
     """A split-block Bloom filter of (user, item) keys; its size never changes."""
 
     def __init__(self, size_bytes: int, seed: int = 1) -> None:
-        if not bloom.BLOCK_BYTES <= size_bytes < 2**32 * bloom.BLOCK_BYTES:
-            raise ValueError(f"seen filter of {size_bytes} bytes: use {bloom.BLOCK_BYTES} to 2^37")
+        if not BLOCK_BYTES <= size_bytes < 2**32 * BLOCK_BYTES:
+            raise ValueError(f"seen filter of {size_bytes} bytes: use {BLOCK_BYTES} to 2^37")
         if not 0 <= seed < 2**64:
             raise ValueError(f"seed {seed}: use 0 to 2^64 - 1")
         super().__init__()
-        blocks = np.zeros((size_bytes // bloom.BLOCK_BYTES, bloom.WORDS), np.uint32)
+        blocks = np.zeros((size_bytes // BLOCK_BYTES, bloom_blocks.WORDS), np.uint32)
         self._blocks = self.keep("blocks", blocks)
         (self._pages,) = self.maps()
         self._seed = np.uint64(seed)
@@ -52,7 +53,7 @@ class SeenFilter(FixedArrays):
         """Add the pairs (users[i], items[i])."""
         if len(users) != len(items):
             raise ValueError(f"{len(users)} users and {len(items)} items: a pair has one of each")
-        timed(bloom.add, self._blocks, self._pages, users, items, self._seed)
+        timed(bloom_blocks.add, self._blocks, self._pages, users, items, self._seed)
 
     def test_many(self, users: NDArray[np.uint64], items: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Return for each pair whether it was, or seems to have been, added."""
@@ -61,7 +62,7 @@ class SeenFilter(FixedArrays):
         found = np.empty(len(users), np.bool_)
         # Writeable, as a batch's columns are not: for these it would be compiled once more.
         pairs = (np.require(each, np.uint64, ["C", "W"]) for each in (users, items))
-        bloom.test(self._blocks, *pairs, self._seed, found)
+        bloom_blocks.test(self._blocks, *pairs, self._seed, found)
         return found
 
     def merge(self, other: SeenFilter) -> None:
@@ -74,14 +75,14 @@ class SeenFilter(FixedArrays):
     @property
     def fill_ratio(self) -> float:
         """Share of the bits that are set; reads the whole filter."""
-        return float(bloom.fill(self._blocks)[0] / (8 * self._blocks.nbytes))
+        return float(bloom_blocks.fill(self._blocks)[0] / (8 * self._blocks.nbytes))
 
     @property
     def false_positive_ratio(self) -> float:
         """Probability that a pair never added is found, given the bits now set; reads them all."""
-        return float(bloom.fill(self._blocks)[1])
+        return float(bloom_blocks.fill(self._blocks)[1])
 
     def ratios(self) -> tuple[float, float]:
         """Return fill and false-positive ratio in one pass over the filter."""
-        ones, found = bloom.fill(self._blocks)
+        ones, found = bloom_blocks.fill(self._blocks)
         return float(ones / (8 * self._blocks.nbytes)), float(found)

@@ -14,8 +14,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.kernels.kernel_time import timed
-from stream_app.kernels.sketches import count_min
+from stream_app.kernels.instrumentation import timed
+from stream_app.kernels.sketches import count_min_cells
 from stream_app.models.paged_arrays import FixedArrays
 
 _ONCE = np.empty(0, np.int64)
@@ -46,7 +46,7 @@ class CountMinSketch(FixedArrays):
         elif len(counts) != len(keys):
             raise ValueError(f"{len(counts)} counts of {len(keys)} keys: give one each")
         timed(
-            count_min.add,
+            count_min_cells.add,
             self._cells,
             self._pages,
             self._total,
@@ -59,7 +59,7 @@ class CountMinSketch(FixedArrays):
     def estimate_many(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return an upper bound of how often each key was counted, close to it by `error_bound`."""
         counts = np.empty(len(keys), np.int64)
-        count_min.estimate(self._cells, self._seeds, keys, counts)
+        count_min_cells.estimate(self._cells, self._seeds, keys, counts)
         return counts
 
     def merge(self, other: CountMinSketch) -> None:

@@ -13,7 +13,7 @@ from research.kernels.hashed_epochs import place_cells
 from research.papers import balu_2016_factorization as chapter
 from research.papers.ratings import StarRatings
 from research.trainers.epoch_model import EpochModel, Method, Part, Steps
-from stream_app.kernels.machine.hashing import hash64
+from stream_app.kernels.machine.scalars import hash64
 
 pytestmark = pytest.mark.thorough
 

@@ -33,9 +33,9 @@ import numpy as np
 from llvmlite import binding
 from numba import config, njit, typeof, types
 
-from stream_app.kernels.algebra.symmetric_eigen import symmetric_eigen
 from stream_app.kernels.factorization import count_sketch_blocked as sketch
 from stream_app.kernels.factorization.kalman_update import dot, move
+from stream_app.kernels.linear_algebra import symmetric_eigen
 from stream_app.kernels.machine.simd import add, flip, load, multiply, scale, store, total
 from stream_app.kernels.retrieval import code_scan, pca_scan, qolsh, short_codes
 from stream_app.models.factorization.count_sketch import SketchLearner

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from stream_app.kernels.factorization.posterior.channel_posterior import update_posterior
-from stream_app.kernels.machine.exponentials import exponential
+from stream_app.kernels.factorization.posterior import update_posterior
+from stream_app.kernels.machine.scalars import exponential
 from stream_app.models.factorization.channels import level_priors
 from tests.naive import learning as naive
 

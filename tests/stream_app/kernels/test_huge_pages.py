@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from stream_app.kernels.machine.huge_pages import advise_huge_pages
+from stream_app.kernels.machine.memory import advise_huge_pages
 from stream_app.models.growing_arrays import GrowingArrays
 from stream_app.models.paged_arrays import FixedArrays
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from stream_app.kernels.kernel_time import seconds_in_kernels, timed
+from stream_app.kernels.instrumentation import seconds_in_kernels, timed
 
 
 def test_a_timed_call_returns_the_result_and_adds_its_time() -> None:

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_app.kernels.machine.wide_integers import popcount
-from stream_app.kernels.sketches import ams as second_moment
-from stream_app.kernels.sketches import bloom, count_min
-from stream_app.kernels.stream import high_water_marks as marks
+from stream_app.kernels.machine.scalars import popcount
+from stream_app.kernels.sketches import ams_counters as second_moment
+from stream_app.kernels.sketches import bloom_blocks as bloom
+from stream_app.kernels.sketches import count_min_cells as count_min
+from stream_app.kernels.stream import deduplication as marks
 from tests.naive import statistics as naive
 
 WORDS = st.integers(0, 2**64 - 1)

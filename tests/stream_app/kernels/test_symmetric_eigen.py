@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from stream_app.kernels.algebra.symmetric_eigen import symmetric_eigen
+from stream_app.kernels.linear_algebra import symmetric_eigen
 from tests.naive.symmetric_eigen import symmetric_eigen as naive
 
 

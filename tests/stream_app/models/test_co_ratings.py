@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stream_app.kernels.cooccurrence.co_ratings import MOST_DEVICES, counted
+from stream_app.kernels.cooccurrence.co_rating_sums import MOST_DEVICES, counted
 from stream_app.models.cooccurrence.co_ratings import CoRatings
 from stream_app.models.cooccurrence.item_pairs import RecordColumns
 from stream_app.models.cooccurrence.report_values import ReportValues

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_app.kernels.cooccurrence.pair_counts import STEPS, TOTAL
+from stream_app.kernels.cooccurrence.pair_updates import STEPS, TOTAL
 from stream_app.models.cooccurrence.item_head import ItemHead, mass_of, recent_of
 
 SIZE, ITEMS = 2048, 4000

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_app.kernels.factorization.presence_rates import activity, spread
+from stream_app.kernels.factorization.presence_updates import activity, spread
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.presence_rates import (
     PresenceRates,

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from stream_app.kernels.sketches.ams import polynomial
+from stream_app.kernels.sketches.ams_counters import polynomial
 from stream_app.models.sketches.ams import AmsSketch
 from stream_app.models.sketches.bloom import SeenFilter, expected_false_positive_ratio
 from stream_app.models.sketches.count_min import CountMinSketch

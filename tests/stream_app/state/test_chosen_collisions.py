@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stream_app.kernels.machine.hashing import GOLDEN, hash64
+from stream_app.kernels.machine.scalars import GOLDEN, hash64
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.hybrid import HybridLearner
 from stream_app.models.factorization.learner import LearnerSpec

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from stream_app.kernels.stream.high_water_marks import HAND, LEFT
+from stream_app.kernels.stream.deduplication import HAND, LEFT
 from stream_app.state.high_water_marks import HighWaterMarks
 from stream_app.state.replica import Replica
 from stream_app.wire import MAX_SEQ_GAP, REASON_CODE, Event, Reason, decode_many

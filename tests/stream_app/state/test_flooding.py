@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from stream_app.kernels.machine.hashing import hash64
+from stream_app.kernels.machine.scalars import hash64
 from stream_app.kernels.stream import hash_index
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.dense import DenseLearner

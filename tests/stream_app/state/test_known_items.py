@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_app.kernels.stream.known_items import HAND, OUTSIDE
+from stream_app.kernels.stream.item_rows import HAND, OUTSIDE
 from stream_app.state.known_items import Admission, KnownItems
 from stream_app.state.replica import Replica
 from tests.fixtures.replicas import ALL, SMALL, played

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from stream_app.kernels.machine.hashing import hash64
+from stream_app.kernels.machine.scalars import hash64
 from stream_app.ranking.similarity import cosine, nearest, slope_one
 from stream_app.ranking.similarity.nearest import because
 from tests.naive import similarity as naive

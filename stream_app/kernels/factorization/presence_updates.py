@@ -46,10 +46,9 @@ import numpy as np
 from numba import njit
 
 from stream_app.kernels.factorization.bias_table import slot_of, tag_of
-from stream_app.kernels.factorization.posterior.channel_posterior import HIGHEST, LOWEST
+from stream_app.kernels.factorization.posterior import HIGHEST, LOWEST
 from stream_app.kernels.machine.dirty_pages import WORDS, touch_float, touch_triple
-from stream_app.kernels.machine.exponentials import exponential
-from stream_app.kernels.machine.hashing import hash64
+from stream_app.kernels.machine.scalars import exponential, hash64
 
 FIRST_RATE, FIRST_INFORMATION = 0.1, 100.0
 LEAST, MOST = 0.001, 0.95  # of a rate and of a prior

@@ -22,9 +22,9 @@ from stream_app.kernels.factorization.kalman_update import (
     vector_steps,
     within,
 )
-from stream_app.kernels.factorization.posterior.channel_posterior import START, update_posterior
+from stream_app.kernels.factorization.posterior import START, update_posterior
 from stream_app.kernels.machine.dirty_pages import FLOATS, touch_triple
-from stream_app.kernels.machine.hashing import hash64
+from stream_app.kernels.machine.scalars import hash64
 from stream_app.kernels.machine.simd import load, store
 
 

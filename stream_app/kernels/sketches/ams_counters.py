@@ -24,7 +24,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from stream_app.kernels.machine.wide_integers import PRIME
+from stream_app.kernels.machine.scalars import PRIME
 
 TOGETHER = 256  # keys; their powers stay in the first-level cache
 _HALF, _LOW = np.uint64(32), np.uint64(2**32 - 1)

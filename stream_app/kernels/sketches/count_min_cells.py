@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 
 from stream_app.kernels.machine.dirty_pages import DIRTY, WORDS, touch_word
-from stream_app.kernels.machine.hashing import bounded, salted
+from stream_app.kernels.machine.scalars import bounded, salted
 
 TOGETHER = 256  # keys; their places stay in the first-level cache
 _DIRTY = np.uint8(DIRTY)

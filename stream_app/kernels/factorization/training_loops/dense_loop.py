@@ -19,7 +19,7 @@ from stream_app.kernels.factorization.kalman_update import (
     vector_steps,
     within,
 )
-from stream_app.kernels.factorization.posterior.channel_posterior import START, update_posterior
+from stream_app.kernels.factorization.posterior import START, update_posterior
 from stream_app.kernels.factorization.training_loops import AHEAD, COLUMNS_AHEAD, MARKS_CHECKED
 from stream_app.kernels.machine.dirty_pages import (
     FLOATS,
@@ -28,7 +28,7 @@ from stream_app.kernels.machine.dirty_pages import (
     touch_floats,
     touch_triple,
 )
-from stream_app.kernels.machine.prefetch import prefetch
+from stream_app.kernels.machine.memory import prefetch
 from stream_app.kernels.machine.simd import add, load, store
 
 

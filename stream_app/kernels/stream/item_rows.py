@@ -25,7 +25,7 @@ import numpy as np
 from numba import njit
 
 from stream_app.kernels.machine.dirty_pages import touch_bytes, touch_range, touch_word
-from stream_app.kernels.machine.hashing import bounded, salted
+from stream_app.kernels.machine.scalars import bounded, salted
 from stream_app.kernels.stream.hash_index import home_of, slot_of
 
 HAND, OUTSIDE = range(2)

@@ -19,9 +19,8 @@ import numpy as np
 from numba import njit
 
 from stream_app.kernels.machine.dirty_pages import touch_bytes
-from stream_app.kernels.machine.hashing import GOLDEN, bounded, hash64
-from stream_app.kernels.machine.prefetch import AHEAD, prefetch
-from stream_app.kernels.machine.wide_integers import popcount
+from stream_app.kernels.machine.memory import AHEAD, prefetch
+from stream_app.kernels.machine.scalars import GOLDEN, bounded, hash64, popcount
 
 WORDS = 8
 BLOCK_BYTES = 4 * WORDS

@@ -39,7 +39,7 @@ import numpy as np
 from numba import njit
 
 from stream_app.kernels.machine.dirty_pages import touch_bytes, touch_range
-from stream_app.kernels.machine.hashing import GOLDEN, hash64
+from stream_app.kernels.machine.scalars import GOLDEN, hash64
 
 APPLIED, DUPLICATE, HELD_BACK, SKIPPED = 0, 1, 2, 3
 OLDEST, NEWEST, HAND, LEFT, FIRST, FREE = range(6)

@@ -1,9 +1,17 @@
-"""Counting the kernels that numba compiles; loads from its cache are not counted."""
+"""How many kernels numba compiles, and how long a thread has been inside compiled kernels.
+
+    result = timed(kernel, *arguments)       kernel(*arguments), and its time is added up
+
+A timed call costs .2 us more. Kernels that learn from the log are timed, answers to queries not.
+"""
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 from types import TracebackType
+from typing import Any
 
 from numba.core import event
 
@@ -39,3 +47,23 @@ class CompilationCount(event.Listener):
         trace: TracebackType | None,
     ) -> None:
         event.unregister("numba:compile", self)
+
+
+class _Spent(threading.local):
+    seconds = 0.0
+
+
+_spent = _Spent()
+
+
+def timed(kernel: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a kernel and add its time to that of this thread."""
+    began = time.perf_counter()
+    result = kernel(*arguments)
+    _spent.seconds += time.perf_counter() - began
+    return result
+
+
+def seconds_in_kernels() -> float:
+    """Return how long this thread has been inside timed kernels."""
+    return _spent.seconds

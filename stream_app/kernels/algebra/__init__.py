@@ -1,1 +1,0 @@
-"""Linear algebra with one order of operations: the same bits on every machine, without BLAS."""

@@ -1,1 +1,0 @@
-"""Decoding of reports: the posterior of a rating through the exact channel."""
