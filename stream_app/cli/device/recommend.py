@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -18,7 +19,7 @@ from stream_app.cli.device.mechanism_options import (
     scale_from,
 )
 from stream_app.cli.options import Cluster, For, JsonOption, connection_from
-from stream_app.cli.output import VISITS, described, notice, plural, print_json, printable, say
+from stream_app.cli.output import VISITS, described, notice, plural, printable, show
 from stream_app.errors import UsageError
 
 if TYPE_CHECKING:
@@ -132,10 +133,7 @@ def recommend(
     settings = cluster.settings()
     history = _history(settings, user, rated, journal, scale)
     recommender, found = _ranked(settings, history, options)
-    if as_json:
-        print_json(_as_json(recommender, found))
-    else:
-        _show(recommender, found)
+    show(_row(recommender, found), _sentences(recommender, found), as_json=as_json)
 
 
 def _history(
@@ -201,35 +199,37 @@ def _recommender(settings: Settings, options: ListOptions) -> LocalRecommender |
     )
 
 
-def _show(recommender: LocalRecommender | DomainRecommender, found: LocalList) -> None:
-    """Print the items, the reasons for them, and what the list is made from."""
+def _sentences(
+    recommender: LocalRecommender | DomainRecommender, found: LocalList
+) -> Iterator[str]:
+    """Yield the items, the reasons for them, and what the list is made from."""
     from stream_app.wire import key
 
     table = recommender.table
     for rank, row in enumerate(found.items, 1):
         stars = "" if row.stars is None else f"  ({row.stars:.1f} of 5 stars expected)"
         shown = described(row.title or "", *_features(recommender, row.item))
-        say(f"{rank:4}  {printable(f'{row.item}  {shown}').rstrip()}{stars}")
+        yield f"{rank:4}  {printable(f'{row.item}  {shown}').rstrip()}{stars}"
         if row.because:
             names = (table.title(key(item)) or str(item) for item in row.because)
-            say(f"      because of {printable(', '.join(names))}")
+            yield f"      because of {printable(', '.join(names))}"
     if any(str(row.item).startswith("key:") for row in found.items):
-        say("an item shown as key: has a word for its id that the catalogue lacks")
+        yield "an item shown as key: has a word for its id that the catalogue lacks"
     if not found.items:
-        say("nothing is left to recommend: every item of the table is rated or withdrawn")
+        yield "nothing is left to recommend: every item of the table is rated or withdrawn"
     if found.method == "popular":
-        say(_why_popular(found))
+        yield _why_popular(found)
     elif found.known < found.rated:
-        say(f"{found.known} of {plural(found.rated, 'rated item')} are in the table")
+        yield f"{found.known} of {plural(found.rated, 'rated item')} are in the table"
     source = f"as of cut {found.as_of}" if found.campaign is None else _terms(found.campaign)
     if found.similarities is not None:
         source += _cost(found.similarities)
-    say(
+    yield (
         f"method {found.method}{VISITS[found.for_]}, {source}, ranked on this device with the "
         f"table that was read {_ago(table.fetched)}; no rating and no query was sent"
     )
     if found.reason:
-        say(found.reason)
+        yield found.reason
 
 
 def _cost(terms: SimilarityTerms) -> str:
@@ -278,30 +278,16 @@ def _why_popular(found: LocalList) -> str:
     )
 
 
-def _as_json(recommender: LocalRecommender | DomainRecommender, found: LocalList) -> dict[str, Any]:
-    table, terms = recommender.table, found.campaign
-    rows = []
-    for row in found.items:
-        genres, year, domain = _features(recommender, row.item)
-        shown: dict[str, Any] = {"item": row.item, "title": row.title, "genres": list(genres)}
-        shown |= {"year": year, "domain": domain}
-        ranked = {"score": row.score, "stars": row.stars, "because": list(row.because)}
-        rows.append(shown | ranked)
-    campaign = None
-    if terms is not None:
-        exact = {"epsilon": float(terms.epsilon), "delta": float(terms.delta)}
-        campaign = asdict(terms) | exact
-    return {
-        "items": rows,
-        "method": found.method,
-        "for": found.for_,
+def _row(recommender: LocalRecommender | DomainRecommender, found: LocalList) -> dict[str, Any]:
+    row, table = asdict(found), recommender.table
+    for item in row["items"]:
+        item["genres"], item["year"], item["domain"] = _features(recommender, item["item"])
+    if found.campaign is not None:
+        terms = found.campaign
+        row["campaign"] |= {"epsilon": float(terms.epsilon), "delta": float(terms.delta)}
+    return row | {
+        "for": row.pop("for_"),
         "where": "device",
-        "as_of": found.as_of,
-        "campaign": campaign,
-        "similarities": asdict(found.similarities) if found.similarities else None,
-        "reason": found.reason,
-        "rated": found.rated,
-        "known": found.known,
         "table_age_seconds": max(0.0, time.time() - table.fetched),
         "cached": bool(table.problem),
     }

@@ -6,8 +6,9 @@ publishing  one run over a population, what it says before, and its outcome
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,11 +20,15 @@ from stream_app.cli.device.mechanism_options import (
     ScaleOption,
     TestOption,
     TrustClockOption,
-    journal_path,
     population_budget,
     scale_from,
 )
 from stream_app.cli.options import Cluster, JsonOption
+
+if TYPE_CHECKING:
+    from producers.journal import PersonBudget
+    from producers.scale import Scale
+    from stream_app.privacy.profiles.mechanism import ProfileMechanism
 
 app = Commands(
     help="Publish noised profiles: sets of items, not ratings. Example: murmurec profiles publish "
@@ -31,11 +36,12 @@ app = Commands(
 )
 
 
-@app.command()
-def publish(
-    cluster: Cluster,
-    file: RatingsArgument,
-    mechanism: Annotated[
+@dataclass(frozen=True)
+class ProfileCommandOptions:
+    """The data, the mechanism and the accounts of a run."""
+
+    file: RatingsArgument
+    family: Annotated[
         str,
         typer.Option(
             "--mechanism",
@@ -43,25 +49,25 @@ def publish(
             help="blip (Bloom filter with flipped bits), jlt (projection with Gaussian noise), "
             "jltpaper (the thesis' own), or an id such as blip:5000:2:8.",
         ),
-    ] = "blip",
+    ] = "blip"
     epsilon: Annotated[
         str | None,
         typer.Option("--epsilon", metavar="E", help="Privacy loss per item: 8 or 1/2 (default 2)."),
-    ] = None,
+    ] = None
     length: Annotated[
         int | None,
         typer.Option("--length", metavar="L", help="Bits or projections (default 5000 or 1000)."),
-    ] = None,
+    ] = None
     hashes: Annotated[
         int | None,
         typer.Option("--hashes", metavar="K", help="Bits per item of a blip (default 2)."),
-    ] = None,
+    ] = None
     delta: Annotated[
         str | None,
         typer.Option(
             "--delta", metavar="D", help="Probability that epsilon fails, for jlt (default 1e-6)."
         ),
-    ] = None,
+    ] = None
     items_most: Annotated[
         int | None,
         typer.Option(
@@ -70,27 +76,54 @@ def publish(
             help="Items of a profile that are released at most, the first in a public order: it "
             "bounds what a person spends (default: as many as a budget of 20 holds; 16384: all).",
         ),
-    ] = None,
+    ] = None
     scope: Annotated[
         Path | None,
         typer.Option(
             "--scope", metavar="FILE", help="Public items that a profile may hold, one per line."
         ),
-    ] = None,
+    ] = None
     reproduction: Annotated[
         bool,
         typer.Option(
             "--reproduction",
             help="Allow a delta above 1/1000, as of jltpaper: for synthetic data only.",
         ),
-    ] = False,
-    scale: ScaleOption = None,
-    budget: BudgetOption = None,
-    journal: JournalOption = None,
-    test: TestOption = False,
-    trust_clock: TrustClockOption = False,
-    as_json: JsonOption = False,
-) -> None:
+    ] = False
+    given_scale: ScaleOption = None
+    given_budget: BudgetOption = None
+    journal: JournalOption = None
+    test: TestOption = False
+    trust_clock: TrustClockOption = False
+
+    @property
+    def scale(self) -> Scale | None:
+        """The scale of the ratings, None where the file tells it."""
+        return scale_from(self.given_scale)
+
+    @property
+    def budget(self) -> PersonBudget:
+        """The budget of users that are not enrolled."""
+        return population_budget(self.given_budget)
+
+    def mechanism(self, allowed: tuple[str, ...]) -> ProfileMechanism:
+        """Return the mechanism; refuses one that protects nothing or that workers reject."""
+        from stream_app.cli.device.profiles.mechanism import (
+            check_allowed,
+            check_delta,
+            mechanism_of,
+        )
+
+        found = mechanism_of(
+            self.family, self.epsilon, self.length, self.hashes, self.delta, self.items_most
+        )
+        check_delta(found, reproduction=self.reproduction)
+        check_allowed(found, allowed)
+        return found
+
+
+@app.command()
+def publish(cluster: Cluster, options: ProfileCommandOptions, as_json: JsonOption = False) -> None:
     """Publish the profile of every user of a file once.
 
     A profile holds the items that the user has rated, whatever the rating, --items-most of them at
@@ -98,26 +131,6 @@ def publish(
 
     Example: murmurec profiles publish ml-1m.zip --epsilon 8
     """
-    from producers.journal import Limits
-    from stream_app.cli.device.profiles.mechanism import (
-        check_allowed,
-        check_delta,
-        mechanism_of,
-    )
-    from stream_app.cli.device.profiles.publishing import ProfileCommandOptions, publish_file
+    from stream_app.cli.device.profiles.publishing import publish_file
 
-    settings = cluster.settings()
-    chosen = mechanism_of(mechanism, epsilon, length, hashes, delta, items_most)
-    check_delta(chosen, reproduction=reproduction)
-    check_allowed(chosen, settings.profile_mechanisms)
-    options = ProfileCommandOptions(
-        file,
-        scale_from(scale),
-        chosen,
-        scope,
-        population_budget(budget),
-        Limits(trust_clock=trust_clock),
-        journal_path(settings, journal),
-        test,
-    )
-    publish_file(options, settings, as_json=as_json)
+    publish_file(options, cluster.settings(), as_json=as_json)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +13,10 @@ from producers.device import scope as public_items
 from producers.fleet.population import Population
 from producers.fleet.profile_release import ProfileOptions, ProfileProgress, profiles_of, publish
 from producers.identities import Identities
-from producers.journal import Journal, Limits, PersonBudget
-from producers.scale import Scale
+from producers.journal import Journal, Limits
+from producers.person.enrolment import PersonBudget
 from stream_app.cli.device.connections import profile_publisher_for
-from stream_app.cli.device.mechanism_options import today
+from stream_app.cli.device.mechanism_options import journal_path, today
 from stream_app.cli.device.population import (
     Sending,
     check_delivered,
@@ -37,6 +35,9 @@ from stream_app.privacy.profiles.jlt import JltPaper
 from stream_app.privacy.profiles.mechanism import MOST_ITEMS, ProfileMechanism
 from stream_app.settings import Settings
 
+if TYPE_CHECKING:
+    from stream_app.cli.device.profiles import ProfileCommandOptions
+
 _PUBLIC = "that a pseudonym takes part, and the day; every profile has the same size"
 # Above this fraction of flipped bits, fewer hashes carry much more information.
 _MANY_FLIPS = 1 / 3
@@ -47,43 +48,30 @@ _ROW = {
 }
 
 
-@dataclass(frozen=True)
-class ProfileCommandOptions:
-    """The data, mechanism and accounts of a run; `scope`: a file of public items, `budget`: that of
-    each user who is not enrolled."""
-
-    file: Path
-    scale: Scale | None
-    mechanism: ProfileMechanism
-    scope: Path | None
-    budget: PersonBudget
-    limits: Limits
-    journal: Path
-    test: bool
-
-
 def publish_file(options: ProfileCommandOptions, settings: Settings, *, as_json: bool) -> None:
     """Publish the profiles of a file's users and print the outcome."""
+    chosen = options.mechanism(settings.profile_mechanisms)
+    budget, limits = options.budget, Limits(trust_clock=options.trust_clock)
     dataset = load(options.file, options.scale)
     items = None if options.scope is None else public_items.from_file(options.scope)
     publisher = profile_publisher_for(settings)
-    with Journal.open(options.journal, limits=options.limits, test=options.test) as journal:
+    path = journal_path(settings, options.journal)
+    with Journal.open(path, limits=limits, test=options.test) as journal:
         identities = Identities(journal.key, signed=settings.signed)
         population = population_of(dataset, journal, identities)
-        notices = profile_notices(options.mechanism, population.most)
+        notices = profile_notices(chosen, population.most)
         for sentence in (*journal_notices(journal), *notices):
             notice(sentence)
-        notice(enrolled_population(journal, population.devices, options.budget, today()))
+        notice(enrolled_population(journal, population.devices, budget, today()))
         try:
             with sending(journal, publisher, "profile") as sent:
-                last = _published(options.mechanism, population, items, sent)
+                last = _published(chosen, population, items, sent)
         except ValueError as error:
             raise UserError(str(error)) from None
-    mechanism = options.mechanism.id
     row: dict[str, Any] = {shown: getattr(last, name) for name, shown in _ROW.items()}
     show(
-        row | sent.row(mechanism),
-        [*_left_out(last), sent.sentence(mechanism)],
+        row | sent.row(chosen.id),
+        [*_left_out(last), sent.sentence(chosen.id)],
         as_json=as_json,
     )
     check_delivered(publisher, "profile", "the next publish")

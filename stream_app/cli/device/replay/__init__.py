@@ -1,6 +1,5 @@
 """`murmurec replay`: sanitize and publish a file of ratings as a population of devices.
 
-replay_options  the options, checked against each other
 run        one run over a population, immediate or by epoch
 cost       the largest spending of a run, before any noise is drawn
 campaign   one run that contributes to a campaign, and sends no rating
@@ -9,11 +8,151 @@ outcome    the result of a run, as sentences and as a row of JSON
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
 import typer
 
-from stream_app.cli.device.mechanism_options import is_campaign
-from stream_app.cli.device.replay.replay_options import ReplayCommandOptions
+from stream_app.cli.device.mechanism_options import (
+    BudgetOption,
+    EmissionOption,
+    ModeOption,
+    RatingsArgument,
+    RepublishOption,
+    TestOption,
+    hides_presence,
+    is_campaign,
+    is_epoch_emission,
+    population_budget,
+    positive_fraction,
+)
+from stream_app.cli.device.reporting_options import ReportingOptions
 from stream_app.cli.options import Cluster, JsonOption
+from stream_app.errors import UsageError
+
+if TYPE_CHECKING:
+    from producers.fleet.replay import Pace
+    from producers.journal import Limits, PersonBudget
+    from producers.scale import Scale
+    from stream_app.privacy.mechanism import Mechanism
+    from stream_app.privacy.ratings.item_sampling import ItemSample
+
+_OF_SCOPE = "--scope, --trust-catalogue and --rotate-every"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayCommandOptions(ReportingOptions):
+    """The data, mechanism, accounts, time and pace of a replay.
+
+    `given_sample`: a device reports on a secret sample of the scope; `given_budget`: of users that
+    are not enrolled.
+    """
+
+    file: RatingsArgument
+    mode: ModeOption = None
+    emission: EmissionOption = "immediate"
+    given_sample: Annotated[
+        str | None,
+        typer.Option(
+            "--sample",
+            metavar="E",
+            help="Spend E per user for life, on a secret sample of E / 2.5 items of the scope.",
+        ),
+    ] = None
+    speed: Annotated[
+        str, typer.Option("--speed", metavar="N", help="Reports per second, or max.")
+    ] = "max"
+    limit: Annotated[
+        int | None, typer.Option("--limit", metavar="N", min=1, help="Publish at most N rows.")
+    ] = None
+    given_budget: BudgetOption = None
+    test: TestOption = False
+    republish: RepublishOption = False
+
+    @property
+    def by_epoch(self) -> bool:
+        """Whether all reports of an epoch are sent at its end."""
+        return is_epoch_emission(self.emission)
+
+    @property
+    def sample(self) -> ItemSample | None:
+        """The sample of the scope, None for the whole scope."""
+        if self.given_sample is None:
+            return None
+        from producers.journal import NANO
+        from stream_app.privacy.ratings.item_sampling import ItemSample
+
+        total = positive_fraction("--sample", self.given_sample)
+        if (total * NANO).denominator != 1:
+            raise UsageError(
+                f"--sample {self.given_sample[:40]}: give at most nine digits behind the point, "
+                "as 2.5"
+            )
+        return ItemSample.from_budget(total)
+
+    @property
+    def pace(self) -> Pace:
+        """How fast reports are sent."""
+        from producers.fleet.replay import SPEEDS, Pace
+
+        if self.speed == "max":
+            return Pace()
+        try:
+            return Pace(float(self.speed))
+        except ValueError:
+            raise UsageError(f"--speed {self.speed[:40]}: give {SPEEDS}") from None
+
+    @property
+    def limits(self) -> Limits:
+        """What the journal is held to."""
+        from producers.journal import Limits
+
+        return Limits(trust_clock=self.trust_clock)
+
+    @property
+    def budget(self) -> PersonBudget:
+        """The budget of users that are not enrolled: a sample is one for life, for every scope."""
+        from producers.fleet.epoch_emission import sample_budget
+
+        sample = self.sample
+        return population_budget(self.given_budget) if sample is None else sample_budget(sample)
+
+    def check(self) -> None:
+        """Refuse values that are none, and options that a sample determines."""
+        _ = self.scale, self.by_epoch, self.pace, self.sample, self.limits
+        if self.given_sample is None:
+            _ = self.budget
+            return
+        if self.epsilon is not None:
+            raise UsageError("--sample determines the epsilon of each report; leave --epsilon out")
+        if self.given_budget is not None:
+            raise UsageError("--sample is the user's budget, for life; leave --budget out")
+        if self.rotate_every != 1:
+            raise UsageError(
+                f"--rotate-every {self.rotate_every}: a sample is drawn once from the whole scope; "
+                "leave --rotate-every out"
+            )
+
+    def mechanism_on(self, scale: Scale) -> Mechanism:
+        """Return the mechanism on this scale; refuses options that do not go with it."""
+        sample = self.sample
+        mechanism = self.named_mechanism(
+            scale, self.epsilon if sample is None else str(sample.epsilon)
+        )
+        hidden = hides_presence(mechanism)
+        if hidden and not self.by_epoch:
+            raise UsageError(
+                f"{mechanism.id} hides whether a rating exists, and a message at the moment of "
+                "rating reveals it: give --emission epoch"
+            )
+        self.check_scope(mechanism, _OF_SCOPE)
+        if self.by_epoch and self.limit is not None:
+            raise UsageError(f"--limit {self.limit}: an epoch is sent whole; leave --limit out")
+        if sample is not None and not hidden:
+            raise UsageError(
+                f"--sample needs a mechanism that hides which items were rated, not {mechanism.id}"
+            )
+        return mechanism
 
 
 def replay(

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -33,7 +33,6 @@ from stream_app.cli.device.population import (
     population_of,
     sending,
 )
-from stream_app.cli.device.replay.replay_options import ReplayCommandOptions
 from stream_app.cli.device.wording import journal_notices
 from stream_app.cli.options import connection_from
 from stream_app.cli.output import notice, plural, progress, show, status
@@ -41,6 +40,9 @@ from stream_app.errors import UsageError, UserError
 from stream_app.settings import Settings
 from stream_app.wire.campaigns.plan import Campaign
 from stream_app.wire.limits import MAX_SCOPE
+
+if TYPE_CHECKING:
+    from stream_app.cli.device.replay import ReplayCommandOptions
 
 _PARTIES = {"central": 1, "split": 2}
 _OF_RATINGS = {

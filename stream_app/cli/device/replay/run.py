@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +35,6 @@ from stream_app.cli.device.population import (
 )
 from stream_app.cli.device.replay.cost import Cost, cost
 from stream_app.cli.device.replay.outcome import ReplayOutcome, of_epoch_run, of_immediate_run
-from stream_app.cli.device.replay.replay_options import ReplayCommandOptions
 from stream_app.cli.device.wording import (
     AT_ONCE,
     AT_THE_END,
@@ -52,6 +52,9 @@ from stream_app.errors import UserError
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.ratings.item_sampling import ItemSample
 from stream_app.settings import Settings
+
+if TYPE_CHECKING:
+    from stream_app.cli.device.replay import ReplayCommandOptions
 
 _ANY_SIZE = 2**31  # items of a scope: what a simulation spends, its budget limits
 

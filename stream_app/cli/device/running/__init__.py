@@ -1,6 +1,5 @@
 """`murmurec device run`: the device as a program that runs.
 
-run_options  the options, and which go together
 start      what the options mean: accounts, sources, connection
 scope      the cells on which the accounts report
 budgets    whether the plans and the budgets of the accounts hold what is reported
@@ -9,11 +8,107 @@ campaigns  its part in campaigns
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
 import typer
 
-from stream_app.cli.device.running.run_options import RunOptions
+from stream_app.cli.device.mechanism_options import positive_fraction
+from stream_app.cli.device.reporting_options import (
+    MostCellsOption,
+    MostEpsilonOption,
+    ReportingOptions,
+)
 from stream_app.cli.options import Cluster
 from stream_app.errors import UsageError
+
+if TYPE_CHECKING:
+    from producers.journal import Limits
+    from stream_app.privacy.mechanism import Mechanism
+
+_OF_SCOPE = "--scope, --trust-catalogue, --rotate-every and --rounds"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(ReportingOptions):
+    """Accounts, sources, mechanism and scope of a running device."""
+
+    user: Annotated[
+        str | None,
+        typer.Option(
+            "--user",
+            metavar="ID",
+            help="The only user; without it lines name theirs (devices = signed needs it).",
+        ),
+    ] = None
+    watched: Annotated[
+        list[Path] | None,
+        typer.Option("--watch", metavar="FILE", help="A file of ratings to follow; repeatable."),
+    ] = None
+    socket: Annotated[
+        Path | None,
+        typer.Option("--socket", metavar="PATH", help="A local socket (mode 0600) for ratings."),
+    ] = None
+    stdin: Annotated[bool, typer.Option("--stdin", help="Read ratings from the input.")] = False
+    planned: Annotated[
+        bool,
+        typer.Option(
+            "--plan",
+            help="Report under the mechanism that the accounts were enrolled for (instead of "
+            "--mechanism, --epsilon, --thinning).",
+        ),
+    ] = False
+    most_cells: MostCellsOption = 4096
+    rounds: Annotated[
+        int,
+        typer.Option(
+            "--rounds", metavar="N", min=1, max=1000, help="Report each item N times, N times paid."
+        ),
+    ] = 1
+    rounds_share: Annotated[
+        str | None,
+        typer.Option(
+            "--rounds-share",
+            metavar="SHARE",
+            help="Part of the budget for items that were reported before, e.g. 1/2; the rest is "
+            "for others.",
+        ),
+    ] = None
+    campaign_scope: Annotated[
+        Path | None,
+        typer.Option(
+            "--campaign-scope",
+            metavar="FILE",
+            help="Items of campaigns: with --keys every account contributes (or campaign_scope).",
+        ),
+    ] = None
+    most_epsilon: MostEpsilonOption = "2"
+    trust_journal: Annotated[
+        bool,
+        typer.Option("--trust-journal", help="Go on where the topic holds later events."),
+    ] = False
+
+    @property
+    def limits(self) -> Limits:
+        """What the journal is held to."""
+        from producers.journal import Limits
+
+        share = None
+        if self.rounds_share is not None:
+            share = positive_fraction("--rounds-share", self.rounds_share)
+            if share >= 1:
+                raise UsageError(
+                    f"--rounds-share {self.rounds_share[:40]}: give a part of the budget below 1, "
+                    "as 1/2"
+                )
+        return Limits(trust_clock=self.trust_clock, reports=self.rounds, share=share)
+
+    def check(self, mechanism: Mechanism) -> None:
+        """Refuse options that do not go together."""
+        self.check_scope(mechanism, _OF_SCOPE, more=self.rounds != 1)
+        if self.rounds_share is not None and self.rounds == 1:
+            raise UsageError("--rounds-share: is of later rounds; give --rounds N, 2 or more")
 
 
 def run(

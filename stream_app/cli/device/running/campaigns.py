@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from producers.daemon.contributing import Contributing
 from producers.daemon.delivery import Delivery
@@ -13,12 +14,14 @@ from producers.ranking import campaign_side
 from stream_app.aggregation.topics import RoundTopic
 from stream_app.campaigns.rounds import Rounds
 from stream_app.cli.device.connections import contributions_publisher_for, pinned_terms
-from stream_app.cli.device.running.run_options import RunOptions
 from stream_app.cli.options import connection_from
 from stream_app.cli.output import notice
 from stream_app.errors import UserError
 from stream_app.settings import Settings
 from stream_app.wire import Topics
+
+if TYPE_CHECKING:
+    from stream_app.cli.device.running import RunOptions
 
 
 def contributing(options: RunOptions, settings: Settings, journal: Journal) -> Contributing | None:

@@ -8,6 +8,7 @@ catalogue   as it was stored beside the journal; read from the broker once that 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,11 +20,13 @@ from producers.journal import Journal
 from stream_app.cli.catalogue import recommendable
 from stream_app.cli.device.mechanism_options import hides_presence
 from stream_app.cli.device.running.budgets import check_budgets
-from stream_app.cli.device.running.run_options import RunOptions
 from stream_app.cli.options import connection_from
 from stream_app.cli.output import notice, plural
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.settings import Settings
+
+if TYPE_CHECKING:
+    from stream_app.cli.device.running import RunOptions
 
 _UNKNOWN = np.zeros(0, np.uint64)
 

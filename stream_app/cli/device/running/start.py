@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from producers.daemon.cells import Cells
 from producers.daemon.clock import SystemClock
@@ -27,7 +28,6 @@ from stream_app.cli.device.connections import item_table_for, publisher_for
 from stream_app.cli.device.mechanism_options import allowed, journal_path
 from stream_app.cli.device.running.budgets import check_plans, planned_mechanism, rounds_claims
 from stream_app.cli.device.running.campaigns import contributing
-from stream_app.cli.device.running.run_options import RunOptions
 from stream_app.cli.device.running.scope import ServersCatalogue, cells_of
 from stream_app.cli.device.wording import journal_notices, protection_claim
 from stream_app.cli.options import connection_from
@@ -37,6 +37,9 @@ from stream_app.privacy.mechanism import Mechanism
 from stream_app.settings import Settings
 from stream_app.wire import EPOCH_SECONDS, Topics
 from stream_app.wire.signatures import Signatures
+
+if TYPE_CHECKING:
+    from stream_app.cli.device.running import RunOptions
 
 
 def run_device(options: RunOptions, settings: Settings) -> None:
