@@ -22,8 +22,7 @@ from stream_app.campaigns.learning.stars import UNKNOWN_BIAS
 from stream_app.campaigns.public_side import PublicSide
 from stream_app.campaigns.sealing import seal
 from stream_app.campaigns.stars.fold_in import MEAN, fold_in, predict
-from stream_app.cli.demo.campaign.judge import Judge
-from stream_app.cli.demo.campaign.run import CampaignRun, campaign_of
+from stream_app.cli.demo.campaign_run import CampaignRun, Judge, campaign_of
 from stream_app.evaluation.campaigns.runs import Run, run
 from stream_app.privacy.randomness import SeededSource, SystemSource
 from stream_app.settings import load as settings_of

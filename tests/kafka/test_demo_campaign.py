@@ -9,7 +9,7 @@ import pytest
 
 from stream_app.campaigns.rounds import Phase, StageState
 from stream_app.cli import run
-from stream_app.cli.demo.campaign.conduct import StageRun, noise_ratio
+from stream_app.cli.demo.campaign_stages import StageRun, noise_ratio
 from stream_app.errors import UserError
 from tests.stream_app.aggregation.world import keys_of, plan_of
 

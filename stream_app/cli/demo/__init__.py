@@ -1,20 +1,16 @@
 """`murmurec demo`: from a rating on a device to a recommendation, on a real Kafka.
 
-options         what the command line gives
-run             set up, replay the ratings, compare with the log, report
-setup           broker, topics, worker, devices, catalogue
-worker          the worker as a process of its own, watched over HTTP
-gateway         the gateway as a process of its own: the page, and what it lets a visitor choose
-processes       processes that end with the demo
-ground_truth    predictions compared with the true ratings, which only a demo knows
-query_load      a process that sends queries while the devices rate
-view            the live table, or plain lines
-lists           lists of two users while the demo runs, beside those with privacy off
-quality         lists compared with later likes that are never sent, and with popular items
-twin            the same users with privacy off: lists from their true ratings
-sample_answers  recommendations to three users, beside their own ratings
-campaign        the demo of a campaign: contributions instead of ratings
-report          the figures: as JSON, and whether every rating is accounted for
+options          what the command line gives
+run              set up, replay the ratings, compare with the log, report
+setup            broker, topics, worker, devices, catalogue
+worker           the worker and the gateway as processes of their own, watched over HTTP
+ground_truth     predictions compared with the true ratings, which only a demo knows
+query_load       a process that sends queries while the devices rate
+lists            lists of two users while the demo runs, beside those with privacy off
+quality          lists compared with later likes that are never sent, and with popular items
+figures          the figures: live, as JSON, and whether every rating is accounted for
+campaign_run     the demo of a campaign: contributions instead of ratings
+campaign_stages  every stage from its opening to its released sum
 """
 
 from __future__ import annotations

@@ -20,15 +20,13 @@ from producers.datasets import synthetic
 from producers.fleet.replay import Pace, ReplayOptions, ReplayProgress, replay
 from producers.publishing import OutboxRelay, Publisher
 from producers.scale import Scale
-from stream_app.cli.demo import view
-from stream_app.cli.demo.campaign import run as campaign
-from stream_app.cli.demo.ground_truth import GroundTruth, GroundTruthRatings
-from stream_app.cli.demo.judged.quality import HeldBack
-from stream_app.cli.demo.judged.two_users import DemoLists, Tastes
+from stream_app.cli.demo import campaign_run as campaign
+from stream_app.cli.demo.figures import Figures, live_view, show_accounts
+from stream_app.cli.demo.ground_truth import GroundTruth
+from stream_app.cli.demo.lists import DemoLists, Tastes, show_sample_answers
 from stream_app.cli.demo.options import DemoOptions
+from stream_app.cli.demo.quality import HeldBack
 from stream_app.cli.demo.query_load import QueryLoad
-from stream_app.cli.demo.report import Figures, show_accounts
-from stream_app.cli.demo.sample_answers import show_sample_answers
 from stream_app.cli.demo.setup import DemoSetup, prepare
 from stream_app.cli.device.mechanism_options import (
     hides_presence,
@@ -36,14 +34,14 @@ from stream_app.cli.device.mechanism_options import (
     positive_fraction,
     scale_from,
 )
-from stream_app.cli.output import notice, say, status
+from stream_app.cli.output import notice, say
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.monitoring.metric_table import LISTED_BY
 from stream_app.privacy import registry
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.mechanism import Mechanism
-from stream_app.replay.recompute import recompute
+from stream_app.replay.recompute import Replay
 from stream_app.settings import Settings
 from stream_app.wire import EPOCH_SECONDS
 
@@ -91,8 +89,7 @@ def run(options: DemoOptions, settings: Settings) -> None:
         lists = DemoLists(demo, tastes)
         stack.callback(lists.close)
         _stream(demo, lists, held, options.seconds, figures, plain)
-        _recompute(demo, figures)
-        show_sample_answers(demo, plain=plain)
+        show_sample_answers(demo)
         show_accounts(figures)
         if options.json_file is not None:
             figures.write(options.json_file)
@@ -164,8 +161,8 @@ def _stream(
     figures: Figures,
     plain: bool,
 ) -> None:
-    """Replay the ratings while one process sends queries and the live view refreshes."""
-    truth = GroundTruth(demo.deployment, GroundTruthRatings(demo.population, demo.dataset.ratings))
+    """Replay the ratings while one process sends queries and the live view refreshes; then
+    recompute the state from the log."""
     # Every seventh device: neither the first to rate nor the last.
     devices = demo.population.devices[::7]
     queries = QueryLoad(demo.bootstrap, demo.topics.prefix, devices, demo.folder)
@@ -174,9 +171,8 @@ def _stream(
     )
     url = demo.worker.url
     say(f"metrics {url}/metrics   state {url}/state   (while the demo runs)")
-    truth.start()
     try:
-        with view.opened(plain=plain) as show, line:
+        with live_view(plain=plain) as show, line:
             watched, began = 0.0, time.monotonic()
             for step in _replay(demo, seconds, line):
                 figures.published, figures.refused = step.published, step.refused
@@ -184,16 +180,17 @@ def _stream(
                 figures.ratings_per_second = step.published / max(1e-9, now - began)
                 if now - watched >= _WATCH_SECONDS:
                     watched = now
-                    _watch(demo, truth, queries, figures)
+                    _watch(demo, queries, figures)
                     lists.update(figures, min(step.rows, demo.population.rows))
                     show(figures)
             line.close()
             figures.ratings_per_second = figures.published / (time.monotonic() - began)
             if line.failed:
                 raise UserError(f"{line.failed} events were not accepted: {line.first_error}")
-            truth.wait_for(demo.worker.wait_for(_end_offsets(demo))["cut"])
+            demo.worker.wait_for(_end_offsets(demo))
             time.sleep(1.1)  # one more round of the worker's one-second gauges
-            _watch(demo, truth, queries, figures)
+            _watch(demo, queries, figures)
+            _recompute(demo, figures)
             lists.finish(figures)
             try:
                 figures.quality = held.measured(demo, lists.twin)
@@ -202,7 +199,6 @@ def _stream(
             show(figures)
     finally:
         queries.stop()
-        truth.stop()
 
 
 def _replay(demo: DemoSetup, seconds: float, line: Publisher) -> Iterator[ReplayProgress]:
@@ -221,11 +217,9 @@ def _replay(demo: DemoSetup, seconds: float, line: Publisher) -> Iterator[Replay
         raise UserError(str(error)) from None
 
 
-def _watch(demo: DemoSetup, truth: GroundTruth, queries: QueryLoad, figures: Figures) -> None:
-    """Update the figures from /metrics, the ground truth and the query load."""
+def _watch(demo: DemoSetup, queries: QueryLoad, figures: Figures) -> None:
+    """Update the figures from /metrics and the query load."""
     demo.worker.check()
-    if truth.failure is not None:
-        raise truth.failure
     found = demo.worker.metrics()
 
     def sample(name: str) -> float:
@@ -239,10 +233,8 @@ def _watch(demo: DemoSetup, truth: GroundTruth, queries: QueryLoad, figures: Fig
     figures.duplicates = count("ratings_total{outcome=duplicate}")
     figures.rejected = count("events_total{outcome=rejected}")
     figures.cut = count("cut_number")
-    figures.rmse_reported = sample("prediction_rmse{kind=reported,window=all}") * truth.unit
-    figures.rmse_debiased = sample("prediction_rmse{kind=debiased,window=all}") * truth.unit
-    figures.visitors = truth.visitors
-    figures.rmse_true, figures.rmse_baseline = truth.rmse_true, truth.rmse_baseline
+    figures.rmse_reported = sample("prediction_rmse{kind=reported,window=all}") * demo.unit
+    figures.rmse_debiased = sample("prediction_rmse{kind=debiased,window=all}") * demo.unit
     figures.kl_nats = sample("leakage_kl_nats")
     figures.worker_rss_mb = sample("process_resident_memory_bytes") / 1e6
     serving = (name for name in LISTED_BY if found.get(f"list_method{{method={name}}}") == 1.0)
@@ -268,13 +260,18 @@ def _end_offsets(demo: DemoSetup) -> tuple[int, ...]:
 
 
 def _recompute(demo: DemoSetup, figures: Figures) -> None:
-    """Recompute the worker's state from the log and record both digests."""
+    """Recompute the worker's state from the log, record both digests, and compare the predictions
+    on the way with the true ratings."""
+    truth = GroundTruth(demo.population, demo.dataset.ratings)
     state, began = demo.worker.state(), time.monotonic()
-    with status("recomputing the state from the log"):
-        replica = recompute(demo.deployment, state["cut"])
+    replica = (
+        Replay(demo.deployment, each_batch=truth.compare).from_origin(at_cut=state["cut"]).replica
+    )
     figures.rebuild_seconds = time.monotonic() - began
     figures.cut = state["cut"]
     figures.model_digest, figures.log_digest = state["model_digest"], replica.model_digest()
+    figures.visitors = truth.visitors
+    figures.rmse_true, figures.rmse_baseline = truth.rmse, truth.rmse_baseline
 
 
 def _wait(demo: DemoSetup) -> None:

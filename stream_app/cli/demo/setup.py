@@ -22,9 +22,12 @@ from producers.publishing import Publisher
 from stream_app.agents.warmup import warm_up
 from stream_app.broker.local import free_ports
 from stream_app.broker.resolve import running as broker_running
-from stream_app.cli.demo import gateway as gateways
-from stream_app.cli.demo.gateway import GatewayProcess
-from stream_app.cli.demo.worker import WorkerProcess
+from stream_app.cli.demo.worker import (
+    GatewayProcess,
+    WorkerProcess,
+    allowed_mechanisms,
+    gateway_running,
+)
 from stream_app.cli.demo.worker import running as worker_running
 from stream_app.cli.device.connections import item_table_for
 from stream_app.cli.device.population import enrolled_population
@@ -67,6 +70,12 @@ class DemoSetup:
         return Connection(self.bootstrap, self.settings.kafka)
 
     @property
+    def unit(self) -> float:
+        """Data units per star of the learner's scale, 1 .. 5."""
+        values = self.population.scale.values
+        return float(values[-1] - values[0]) / 4.0
+
+    @property
     def reporting(self) -> ReportSettings:
         """Where and how the devices report."""
         return ReportSettings(
@@ -98,14 +107,14 @@ def prepare(
     page is there, before the worker has compiled; None: no gateway.
     """
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="murmurec-demo-")))
-    allowed = (mechanism.id,) if opened is None else gateways.allowed(mechanism)
+    allowed = (mechanism.id,) if opened is None else allowed_mechanisms(mechanism)
     settings = settings.model_copy(update={"mechanisms": allowed})
     settings = _start_broker(stack, settings)
     _publish_catalogue(settings, dataset)
     port, gateway = free_ports(1)[0], None
     if opened is not None:
         url = f"http://127.0.0.1:{port}"
-        gateway = stack.enter_context(gateways.running(settings, url, folder))
+        gateway = stack.enter_context(gateway_running(settings, url, folder))
         opened(gateway.url)
     worker = _start_worker(stack, settings, folder, port)
     journal = stack.enter_context(Journal.open(folder / "device.journal"))

@@ -1,9 +1,14 @@
-"""The worker as a process of its own: watched over HTTP, and ended with this process."""
+"""The processes of a demo: worker and gateway, watched over HTTP, with logs of their own.
+
+Each is ended with its block or with this process. The page is there before the worker has compiled.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -15,8 +20,11 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from stream_app.cli.demo import processes
+from stream_app.broker.local import free_ports, leashed
 from stream_app.errors import UserError
+from stream_app.privacy import registry
+from stream_app.privacy.mechanism import Mechanism
+from stream_app.settings import Settings
 
 _READY_SECONDS = 300.0
 _STATE_SECONDS = 30.0
@@ -66,7 +74,7 @@ class WorkerProcess:
 
     def check(self) -> None:
         """Raise UserError with the last lines of the log if the process has ended."""
-        processes.check(self.process, "the worker", self.log)
+        check(self.process, "the worker", self.log)
 
     def wait_until_ready(self) -> None:
         """Return when /readyz reports it; the first start on a machine compiles the kernels."""
@@ -89,7 +97,7 @@ class WorkerProcess:
         return "" if found.get("ready") else str(found.get("waiting_for") or found)
 
     def _log_ends(self) -> str:
-        return f"its log {self.log} ends: {processes.last_lines(self.log)}"
+        return f"its log {self.log} ends: {last_lines(self.log)}"
 
     def wait_for(self, end_offsets: Sequence[int], seconds: float = 120.0) -> dict[str, Any]:
         """Return the state when every record below `end_offsets` is applied; UserError with the end
@@ -126,5 +134,110 @@ def running(
     `admin_token` of its configuration, `environment` comes on top of this process's."""
     log = folder / "worker.log"
     command = ["worker", "--admin-port", str(port), *arguments]
-    with processes.started(command, log, environment) as process:
+    with started(command, log, environment) as process:
         yield WorkerProcess(process, f"http://127.0.0.1:{port}", log, token)
+
+
+_START_SECONDS = 60.0
+# Strengths of protection between which a visitor of the page chooses, as epsilons.
+_CHOICES = ("1/2", "1", "2", "4")
+_CHOICE_LEVELS = 5
+SIDE_NAME = "privacy-off.side"  # the item side from the true ratings, in the demo's folder
+
+
+def allowed_mechanisms(mechanism: Mechanism) -> tuple[str, ...]:
+    """Return what a demo with this mechanism accepts, its own first; beside randomized response of
+    five levels also stronger and weaker ones, so that a visitor of the page can choose."""
+    family, *rest = mechanism.id.split(":")
+    if family != "rr" or rest[0] != str(_CHOICE_LEVELS):
+        return (mechanism.id,)
+    choices = (registry.parse(f"rr:{_CHOICE_LEVELS}:{epsilon}").id for epsilon in _CHOICES)
+    return (mechanism.id, *(choice for choice in choices if choice != mechanism.id))
+
+
+@dataclass
+class GatewayProcess:
+    """A running gateway; `url` is the address of its page."""
+
+    process: subprocess.Popen[bytes]
+    url: str
+    log: Path
+
+    def check(self) -> None:
+        """Raise UserError with the last lines of the log if the process has ended."""
+        check(self.process, "the gateway", self.log)
+
+    def wait_until_live(self) -> None:
+        """Return when the page can be loaded."""
+        deadline = time.monotonic() + _START_SECONDS
+        while time.monotonic() < deadline:
+            self.check()
+            try:
+                with urllib.request.urlopen(f"{self.url}livez", timeout=2.0):
+                    return
+            except OSError:
+                time.sleep(0.05)
+        raise UserError(f"no page within {_START_SECONDS:.0f} s; the gateway's log: {self.log}")
+
+
+@contextmanager
+def gateway_running(settings: Settings, worker_url: str, folder: Path) -> Iterator[GatewayProcess]:
+    """Run `murmurec gateway` on a free port for the length of the block. A free port is another
+    origin for a browser: a page of an earlier demo left no device for this one."""
+    port, log = free_ports(1)[0], folder / "gateway.log"
+    options = {
+        "--bootstrap": settings.servers,
+        "--prefix": settings.topic_prefix,
+        "--host": "127.0.0.1",
+        "--port": str(port),
+        "--demo-side": str(folder / SIDE_NAME),
+    }
+    arguments = ["gateway", *(word for option in options.items() for word in option)]
+    for mechanism in settings.mechanisms:
+        arguments += ["--allow", mechanism]
+    environment = {"MURMUREC_GATEWAY_WORKER": worker_url, "MURMUREC_PRIVACY_MODE": "local"}
+    with started(arguments, log, environment) as process:
+        gateway = GatewayProcess(process, f"http://127.0.0.1:{port}/", log)
+        gateway.wait_until_live()
+        yield gateway
+
+
+_END_SECONDS = 8.0
+
+
+@contextmanager
+def started(
+    arguments: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run `murmurec` with these arguments for the length of the block; `environment` comes on top
+    of this process's."""
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            leashed([sys.executable, "-m", "stream_app.cli", *arguments]),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env={**os.environ, **(environment or {})},
+        )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def check(process: subprocess.Popen[bytes], name: str, log: Path) -> None:
+    """Raise UserError with the last lines of the log if the process has ended."""
+    if process.poll() is not None:
+        raise UserError(f"{name} ended with exit code {process.returncode}: {last_lines(log)}")
+
+
+def last_lines(log: Path) -> str:
+    """Return the last three lines of a log as part of a sentence."""
+    lines = log.read_text(errors="replace").strip().splitlines()
+    return " | ".join(lines[-3:]) or "its log is empty"

@@ -15,7 +15,13 @@ from stream_app.cli.device.mechanism_options import (
 )
 from stream_app.cli.options import Cluster, For, JsonOption
 from stream_app.cli.output import print_json
-from stream_app.cli.reader.asking.answer import MOST, Asked, show
+from stream_app.cli.reader.query_answers import (
+    MOST,
+    Asked,
+    answer_over_http,
+    answer_over_kafka,
+    show,
+)
 from stream_app.errors import UsageError, UserError
 
 _MIN_SECONDS, _MAX_SECONDS = 0.1, 3600
@@ -92,13 +98,9 @@ def ask(
         pseudonym = _pseudonym(settings, user, device, journal)
     asked = Asked(pseudonym, k, timeout, known, near, epsilon, neighbours, now)
     if http:
-        from stream_app.cli.reader.asking.over_http import answer_over_http
-
         address = url or f"http://{settings.gateway_host}:{settings.gateway_port}"
         answer = answer_over_http(address, asked)
     else:
-        from stream_app.cli.reader.asking.over_kafka import answer_over_kafka
-
         answer = answer_over_kafka(settings, asked)
     if as_json:
         print_json(answer)

@@ -10,23 +10,32 @@ The settings must be the workers' own: their allow-list, model and sizes decide 
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stream_app.cli.commands import Commands
 from stream_app.cli.options import (
+    AllowOption,
     Cluster,
+    ConfigOption,
     GroupOption,
     JsonOption,
+    ModelOption,
+    PrefixOption,
     SnapshotOption,
     WorkerSettings,
+    settings_from,
     writable,
 )
-from stream_app.cli.output import progress
-from stream_app.cli.server import state_growth, state_truncate
+from stream_app.cli.output import print_json, progress, say, table
+from stream_app.cli.server import state_truncate
 from stream_app.errors import UsageError, UserError
+
+if TYPE_CHECKING:
+    from stream_app.operations.growth.migrate import Migrated
 
 app = Commands(
     help="Recompute, compare, export and repair the state. Example: murmurec state verify",
@@ -198,6 +207,67 @@ def show(
     show_inventory(read_inventory(session), as_json)
 
 
-app.command()(state_growth.contract)
+@app.command()
+def contract(
+    cluster: Cluster,
+    version: Annotated[
+        int | None,
+        typer.Option("--set", metavar="VERSION", min=1, help="Raise it, from the next cut on."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the version of the event format in force, or raise it. It cannot be lowered.
+
+    Install a release that knows the version on every worker before: one that does not ends.
+    Version 2 ignores an extension block (field x) in events; version 1 rejects it.
+
+    Example: murmurec state contract --set 2
+    """
+    from stream_app.cli.server.state_output import show_values
+    from stream_app.operations.growth.contract import contract_status, set_contract
+    from stream_app.operations.session import Session
+
+    session = Session.from_settings(cluster.settings(), display=progress)
+    status = set_contract(session, version) if version else contract_status(session)
+    show_values(asdict(status), as_json)
+
+
+@app.command()
+def migrate(
+    source: Annotated[Path, typer.Argument(metavar="OLD", help="A file of state export.")],
+    target: Annotated[Path, typer.Argument(metavar="NEW", help="The file to write (.npz).")],
+    config: ConfigOption = None,
+    prefix: PrefixOption = None,
+    allow: AllowOption = None,
+    model: ModelOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Convert a snapshot of the release before, or of other sizes, to the present settings.
+
+    Prints what was carried over, converted or started empty. No broker is needed. While the log
+    reaches back, worker --rebuild is exact and better. Start from the new file with worker
+    --from-snapshot.
+
+    Example: murmurec state migrate old.npz new.npz
+    """
+    from stream_app.deployment import spec_from_settings
+    from stream_app.operations.growth.migrate import migrate as convert
+
+    settings = settings_from(config, prefix=prefix, allow=allow, model=model)
+    if target.exists() and not target.is_dir():
+        raise UserError(f"{target}: exists; remove it or give another name")
+    _show_migration(convert(source, writable(target), spec_from_settings(settings)), as_json)
+
+
+def _show_migration(migrated: Migrated, as_json: bool) -> None:
+    """Print what became of each part of a snapshot."""
+    rows = [(each.part, str(each.fate), each.reason) for each in migrated.parts]
+    if as_json:
+        parts = [dict(zip(("part", "fate", "reason"), row, strict=True)) for row in rows]
+        print_json({"digest": migrated.meta.digest, "cut": migrated.meta.cut, "parts": parts})
+        return
+    table(("part", "", "reason"), rows)
+    say("adopt it at the newest cut with murmurec worker --from-snapshot")
+
+
 app.command()(state_truncate.truncate)
-app.command()(state_growth.migrate)

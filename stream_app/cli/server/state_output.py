@@ -6,7 +6,6 @@ from dataclasses import asdict
 from typing import Any
 
 from stream_app.cli.output import plural, print_json, say, table
-from stream_app.operations.growth.migrate import Migrated
 from stream_app.operations.inventory import Inventory
 from stream_app.operations.verify import Findings
 
@@ -67,14 +66,3 @@ def show_inventory(found: Inventory, as_json: bool) -> None:
             )
     if not found.generations:
         say("no checkpoint yet")
-
-
-def show_migration(migrated: Migrated, as_json: bool) -> None:
-    """Print what became of each part of a snapshot."""
-    rows = [(each.part, str(each.fate), each.reason) for each in migrated.parts]
-    if as_json:
-        parts = [dict(zip(("part", "fate", "reason"), row, strict=True)) for row in rows]
-        print_json({"digest": migrated.meta.digest, "cut": migrated.meta.cut, "parts": parts})
-        return
-    table(("part", "", "reason"), rows)
-    say("adopt it at the newest cut with murmurec worker --from-snapshot")

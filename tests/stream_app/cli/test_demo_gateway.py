@@ -7,9 +7,9 @@ import pytest
 
 from producers.datasets.synthetic import generate
 from producers.fleet.population import populate
-from stream_app.cli.demo.gateway import allowed
-from stream_app.cli.demo.ground_truth import GroundTruthRatings
-from stream_app.cli.demo.report import Figures, show_accounts
+from stream_app.cli.demo.figures import Figures, show_accounts
+from stream_app.cli.demo.ground_truth import GroundTruth
+from stream_app.cli.demo.worker import allowed_mechanisms
 from stream_app.privacy import registry
 
 
@@ -24,13 +24,13 @@ from stream_app.privacy import registry
 def test_a_visitor_chooses_among_strengths_where_the_scale_is_the_page_s(
     mechanism: str, found: tuple[str, ...]
 ) -> None:
-    assert allowed(registry.parse(mechanism)) == found
+    assert allowed_mechanisms(registry.parse(mechanism)) == found
 
 
 def test_a_rating_of_a_visitor_has_no_true_rating() -> None:
     world = generate(1, users=50, items=80, ratings=800, factors=3)
     people = populate(world.dataset, bytes(32))
-    truth = GroundTruthRatings(people, world.dataset.ratings)
+    truth = GroundTruth(people, world.dataset.ratings)
     users = np.array([people.devices[people.users[0]][:8], b"\xff" * 8])
     words = np.frombuffer(b"".join(users.tolist()), "<u8")
     stars = truth.stars(words, people.items[[0, 0]])

@@ -1,10 +1,12 @@
-"""Lists of two users while the demo runs, beside those of a server that has the true ratings.
+"""Lists of the server beside those of the same users with privacy off, which only a demo knows.
 
     server        asked over Kafka, as any reader may
-    privacy off   `twin.py`: made in the demo from the true ratings published so far
+    privacy off   pairs of liked items from the true ratings published so far: the same derivation
+                  and ranking
 
-Both users rate early, and lean to different genres where the world is generated, so the lists can
-be judged by eye; how much two lists share says whether they are personal at all.
+Two users are followed while the demo runs. Both rate early, and lean to different genres where the
+world is generated, so the lists can be judged by eye; how much two lists share says whether they
+are personal at all. Three users' recommendations are printed at the end.
 """
 
 from __future__ import annotations
@@ -12,21 +14,26 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, zip_longest
 from math import nan
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from consumers.recommendations import Recommendations
-from stream_app.cli.demo.gateway import SIDE_NAME
-from stream_app.cli.demo.judged.twin import PrivacyOffTwin
-from stream_app.cli.demo.report import Figures, UserLists
+from producers.fleet.population import Population
+from producers.ranking.ranker import LIKED_STARS, Ranker, Rated
+from stream_app.cli.demo.figures import Figures, UserLists
 from stream_app.cli.demo.setup import DemoSetup
-from stream_app.cli.output import described
+from stream_app.cli.demo.worker import SIDE_NAME
+from stream_app.cli.output import described, say, table
 from stream_app.errors import UserError
 from stream_app.kafka import durable_file
 from stream_app.ranking.compact_side import encode_side
+from stream_app.ranking.derivation import derive
 from stream_app.ranking.item_side import ItemSide
+from stream_app.ranking.pair_counts import RATED, PairCounts
 from stream_app.wire import key_of
 
 LENGTH = 10
@@ -137,3 +144,91 @@ def shared(lists: Sequence[Sequence[str]]) -> float:
         if left and right
     ]
     return float(np.mean(shares)) if shares else nan
+
+
+_HEAD = 1024  # items: their table is made again every few seconds
+
+
+class PrivacyOffTwin:
+    """Lists from the first rows of a population; `stars` (n,): the true ratings on 1 .. 5."""
+
+    def __init__(self, population: Population, stars: NDArray[np.float64]) -> None:
+        self._population, self._stars = population, stars
+        keys, rows, counts = np.unique(population.items, return_inverse=True, return_counts=True)
+        head = np.sort(np.argsort(-counts, kind="stable")[:_HEAD])
+        self._keys = keys[head]
+        slots = np.full(len(keys), -1, np.int64)
+        slots[head] = np.arange(len(head))
+        self._slots = slots[rows]
+
+    def side(self, rows: int) -> ItemSide:
+        """Return what goes together in the first `rows` ratings."""
+        return derive(self._counts(rows), self._means(rows)).side
+
+    def lists(self, side: ItemSide, rows: int, users: Sequence[int], count: int) -> list[list[int]]:
+        """Return the keys of the best `count` items of some users (indices of the population's
+        devices), from the first `rows` ratings; empty lists while there are too few."""
+        ranker = Ranker(side)
+        return [self._list(ranker, rows, user, count) for user in users]
+
+    def _list(self, ranker: Ranker, rows: int, user: int, count: int) -> list[int]:
+        own = np.flatnonzero(self._population.users[:rows] == user)
+        history, stars = self._population.items[own].tolist(), self._stars[own].tolist()
+        return [found.item for found in ranker.rank(Rated.untimed(history, stars), count)]
+
+    def _counts(self, rows: int) -> PairCounts:
+        """Return the moments of what the users have, as a server counts them."""
+        users, slots = self._population.users[:rows], self._slots[:rows]
+        known = slots >= 0
+        reports = np.bincount(slots[known], minlength=len(self._keys)).astype(np.float32)
+        x = np.zeros((len(self._population.devices), len(self._keys)), np.float32)
+        x[users[known], slots[known]] = np.where(self._stars[:rows][known] >= LIKED_STARS, 1, RATED)
+        active, nothing = float(len(np.unique(users))), np.zeros(len(reports), np.float32)
+        return PairCounts(
+            self._keys, x.T @ x, (x * x).sum(axis=0), x.sum(axis=0),
+            np.full(len(reports), active, np.float32), reports, None, None, nothing, 0.0,
+            float(rows), active, None, cut=0,
+        )  # fmt: skip
+
+    def _means(self, rows: int) -> NDArray[np.float32]:
+        slots = self._slots[:rows]
+        known = slots >= 0
+        counts = np.bincount(slots[known], minlength=len(self._keys))
+        sums = np.bincount(slots[known], self._stars[:rows][known], minlength=len(self._keys))
+        return (sums / np.maximum(counts, 1)).clip(1, 5).astype(np.float32)
+
+
+_LIKED = 5
+_QUARTERS = (1, 2, 3)
+_RATED = "what the user rated highly (only the device knows)"
+_RECOMMENDED = "what the server recommends, and the rating it predicts"
+
+
+def show_sample_answers(demo: DemoSetup) -> None:
+    """Query and print the top 10 of users with few, a middling number, and many ratings."""
+    dataset, population = demo.dataset, demo.population
+    names, counts = np.unique(dataset.users, return_counts=True)
+    order = np.argsort(counts, kind="stable")
+    low, high = population.scale.values[0], population.scale.values[-1]
+    with Recommendations(demo.connection, demo.topics.prefix) as queries:
+        for user in order[[len(order) * quarter // 4 for quarter in _QUARTERS]]:
+            rows = np.flatnonzero(dataset.users == names[user])
+            best = rows[np.argsort(-dataset.ratings[rows], kind="stable")[:_LIKED]]
+            liked = [
+                f"{_title(demo, dataset.items[row])} ({dataset.ratings[row]:g})" for row in best
+            ]
+            answer = queries.best(population.devices[user].hex(), 10, 5.0)
+            recommended = [
+                (_title(demo, item), f"{low + (score - 1.0) * (high - low) / 4.0:.2f}")
+                for item, score in zip(answer.items, answer.scores, strict=True)
+            ]
+            say(f"\nuser {names[user]}, recommended by {answer.method}")
+            pairs = zip_longest(liked, recommended)
+            rows = [(rated or "", *(answer or ("", ""))) for rated, answer in pairs]
+            table((_RATED, _RECOMMENDED, ""), rows)
+
+
+def _title(demo: DemoSetup, item: Any) -> str:
+    item = item.item() if isinstance(item, np.generic) else item
+    found = (demo.dataset.described or {}).get(item)
+    return described(*found) if found else str(item)

@@ -1,9 +1,15 @@
-"""A campaign's demo from start to end: set up, contribute, rank on the devices, check, report."""
+"""`murmurec demo --mode split|central`: one campaign of a population, from its plan to lists.
+
+Set up, contribute, sum, learn, rank on the devices, check, report. Each user's last fifth of the
+ratings is held out; a device's history is the rest, the same that it has contributed with, and its
+list is the one of `murmurec recommend --local`.
+"""
 
 from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from fractions import Fraction
@@ -13,29 +19,45 @@ from typing import Literal
 
 import numpy as np
 
+from murmurec.ratings import item_keys, user_keys
 from producers.campaign import Pinned
 from producers.datasets.load import Dataset
 from producers.fleet.campaigning import Fleet
 from producers.journal import PersonBudget
 from producers.publishing import OutboxRelay
-from producers.ranking import campaign_side
+from producers.ranking import RatedItem, campaign_side
+from producers.ranking.campaign_ranker import CampaignRanker
+from producers.ranking.in_scope import LIKED_STARS
 from stream_app import wire
+from stream_app.aggregation import keys
 from stream_app.aggregation.coordinator import Coordinator
+from stream_app.aggregation.keys import Role
 from stream_app.aggregation.topics import ContributionTopic, RoundTopic
 from stream_app.campaigns.planning import TOGETHER_ITEMS, Outline, certificate, plan
+from stream_app.campaigns.public_side import PublicSide
 from stream_app.campaigns.published_side import PublishedSide
-from stream_app.cli.demo.campaign import parties
-from stream_app.cli.demo.campaign.conduct import Check, StageRun, conduct, published_side
-from stream_app.cli.demo.campaign.judge import Judge, K
+from stream_app.cli.demo import worker as services
+from stream_app.cli.demo.campaign_stages import Check, StageRun, conduct, published_side
 from stream_app.cli.demo.setup import DemoSetup, prepare
 from stream_app.cli.device.connections import contributions_publisher_for
 from stream_app.cli.output import plural, progress, say
 from stream_app.errors import UserError
+from stream_app.evaluation.ranking import (
+    RankingRow,
+    RankingTask,
+    Way,
+    baselines,
+    lists_of,
+    ranking_task,
+    row_of,
+)
 from stream_app.privacy.registry import parse
 from stream_app.settings import Settings
 from stream_app.wire import EPOCH_SECONDS, Item
 from stream_app.wire.campaigns.plan import Campaign
 
+K = 10
+ROLES = {"central": (Role.CENTRAL,), "split": (Role.A, Role.B)}
 SCOPE = 200
 DELTA = Fraction(1, 10**6)
 _UNREPORTED = parse("rr:5:2")  # the worker's allow-list needs a mechanism; no rating is sent
@@ -114,29 +136,43 @@ def campaign_of(
     """
     budget = PersonBudget(epsilon, DELTA, None)
     demo = prepare(stack, settings, judge.learned, _UNREPORTED, budget)
-    where = ["--bootstrap", demo.bootstrap, "--prefix", demo.topics.prefix]
-    running = parties.started(stack, demo.folder, settings.privacy_mode, where)
-
-    def check() -> None:
-        demo.worker.check()
-        for each in running:
-            each.check()
-
-    campaign = _plan(judge.scope(scope), epsilon, kinds, tuple(each.public for each in running))
+    public, check = _start_parties(stack, demo, ROLES[settings.privacy_mode])
+    campaign = _plan(judge.scope(scope), epsilon, kinds, public)
     began = time.monotonic()
     stages = tuple(_conducted(stack, demo, campaign, check, exact=exact))
     found = published_side(demo.connection, demo.topics.prefix, campaign, check)
     return CampaignRun(demo, campaign, stages, found, time.monotonic() - began)
 
 
+def _start_parties(
+    stack: ExitStack, demo: DemoSetup, roles: Sequence[Role]
+) -> tuple[tuple[str, ...], Check]:
+    """Run an aggregator for each role, with fresh keys, until the stack ends; return the public
+    halves in hex, and a function that raises UserError if a process of the demo has ended."""
+    public, checks = [], [demo.worker.check]
+    for role in roles:
+        log = demo.folder / f"{role}.log"
+        public.append(keys.make(demo.folder, role).public.hex())
+        arguments = ["aggregate", "--party", role, "--folder", str(demo.folder)]
+        arguments += ["--bootstrap", demo.bootstrap, "--prefix", demo.topics.prefix]
+        process = stack.enter_context(services.started(arguments, log))
+        checks.append(partial(services.check, process, f"party {role}", log))
+
+    def check() -> None:
+        for each in checks:
+            each()
+
+    return tuple(public), check
+
+
 def _plan(
-    scope: list[Item], epsilon: Fraction, kinds: tuple[str, ...], keys: tuple[str, ...]
+    scope: list[Item], epsilon: Fraction, kinds: tuple[str, ...], public: tuple[str, ...]
 ) -> Campaign:
-    count: Literal[1, 2] = 1 if len(keys) == 1 else 2
+    count: Literal[1, 2] = 1 if len(public) == 1 else 2
     items = min(TOGETHER_ITEMS, len(scope))
     outline = Outline(epsilon, DELTA, count, kinds, together_items=items)
     try:
-        return plan(outline, scope, keys=keys)
+        return plan(outline, scope, keys=public)
     except ValueError as error:
         raise UserError(str(error)) from None
 
@@ -212,3 +248,50 @@ def show(figures: CampaignFigures) -> None:
 def write(figures: CampaignFigures, path: Path) -> None:
     """Write the figures as JSON."""
     path.write_text(json.dumps(asdict(figures), indent=1) + "\n")
+
+
+class Judge:
+    """The task of one data set, in time order; `learned` are the rows that devices have."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        dataset = dataset.in_time_order()
+        scale = dataset.scale
+        stars = 1 + 4 * dataset.levels / (scale.levels - 1)
+        users, items = user_keys(dataset.users), item_keys(dataset.items)
+        self.task: RankingTask = ranking_task(users, items, stars, stars >= LIKED_STARS)
+        rows = self.task.rows
+        self.learned = dataset.at(rows)
+        self._stars, self._keys = stars[rows], items[rows]
+        self._items = self.learned.items
+
+    def scope(self, most: int) -> list[Item]:
+        """Return the most rated items, the most popular first: a public list, as of a shop."""
+        names, counts = np.unique(self._items, return_counts=True)
+        chosen: list[Item] = names[np.argsort(-counts, kind="stable")[:most]].tolist()
+        return chosen
+
+    def lists(self, side: PublicSide) -> RankingRow:
+        """Return the figures of the tested users' own lists."""
+        ranker, found = CampaignRanker(side), np.full((len(self.task.tested), K), -1, np.intp)
+        for row, user in enumerate(self.task.tested.tolist()):
+            listed = ranker.rank(self._history(user), K)
+            keys = np.array([each.item for each in listed], np.uint64)
+            found[row, : len(keys)] = np.searchsorted(self.task.items, keys)
+        return row_of(self.task, Way("together", "device", "clean, by recency", found))
+
+    def popular(self) -> RankingRow:
+        """Return the figures of the most rated items that a user has not rated."""
+        lists = lists_of(self.task, baselines.popular(self.task), K)
+        return row_of(self.task, Way("popular", "baseline", "none", lists))
+
+    def _history(self, user: int) -> list[RatedItem]:
+        rows = np.flatnonzero(self.task.learned.users == user)
+        return [
+            RatedItem(item, key, stars)
+            for item, key, stars in zip(
+                self._items[rows].tolist(),
+                self._keys[rows].tolist(),
+                self._stars[rows].tolist(),
+                strict=True,
+            )
+        ]
