@@ -15,7 +15,7 @@ import structlog
 from stream_app.errors import UserError
 from stream_app.gateway.application import build
 from stream_app.gateway.context import Gateway
-from stream_app.web.listener import Listener
+from stream_app.web.connections import Listener
 
 log = structlog.get_logger()
 _END_SECONDS = 1.0  # for views that still run once what waits for Kafka was answered

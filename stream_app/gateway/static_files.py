@@ -12,8 +12,8 @@ from aiohttp import web
 
 from stream_app.gateway.context import Gateway
 from stream_app.gateway.contract.documents import documents
-from stream_app.gateway.reads.documents import Document
-from stream_app.web.replies import refused
+from stream_app.gateway.reads.cached_document import Document
+from stream_app.web.refusals import refused
 
 # In a wheel the files are beside this module; in a checkout they are under deploy.
 _PLACES = (

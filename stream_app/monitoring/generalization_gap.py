@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 
 from stream_app.kernels.factorization import error_scores
 from stream_app.kernels.instrumentation import timed
-from stream_app.monitoring.prequential_error import Floats
-from stream_app.monitoring.ring_buffer import RingBuffer
+from stream_app.monitoring.prequential_error import Floats, RingBuffer
 
 Residuals = Callable[
     [

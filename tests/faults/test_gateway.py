@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from stream_app.gateway.intake import writer
+from stream_app.gateway import event_writer
 from tests.conftest import Kafka
 from tests.faults.brokers import Node
 from tests.faults.own_broker import broker, kafka, own
@@ -36,7 +36,7 @@ async def sent(at: Running, seq: int) -> list[int]:
 def test_a_broker_that_dies_while_events_flow_costs_none_and_doubles_none(
     broker: Node, kafka: Kafka, topics: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "WAIT_SECONDS", 0.5)
+    monkeypatch.setattr(event_writer, "WAIT_SECONDS", 0.5)
 
     async def flow(at: Running, waits: list[int], ended: asyncio.Event) -> None:
         while not ended.is_set():

@@ -14,8 +14,8 @@ import aiohttp
 import pytest
 
 from stream_app.broker.local import free_ports
+from stream_app.gateway import event_writer
 from stream_app.gateway.context import Gateway
-from stream_app.gateway.intake import writer
 from stream_app.settings import Settings
 from stream_app.wire import decode
 from tests.conftest import Kafka
@@ -77,7 +77,7 @@ def test_equal_bytes_that_are_sent_at_once_are_written_once(kafka, topics):
 
 
 def test_a_client_that_leaves_loses_nothing(kafka, topics, monkeypatch):
-    monkeypatch.setitem(writer._QUEUE, "linger_ms", 300)
+    monkeypatch.setitem(event_writer._QUEUE, "linger_ms", 300)
 
     async def check(at: Running) -> None:
         head = "POST /reports HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -95,7 +95,7 @@ def test_a_client_that_leaves_loses_nothing(kafka, topics, monkeypatch):
 
 
 def test_what_is_known_of_earlier_events_is_bounded(kafka, topics, monkeypatch):
-    monkeypatch.setattr(writer.EventWriter.__init__, "__defaults__", (5,))
+    monkeypatch.setattr(event_writer.EventWriter.__init__, "__defaults__", (5,))
 
     async def check(at: Running) -> None:
         for seq in range(1, 9):

@@ -16,10 +16,10 @@ import pytest
 from aiohttp import web
 from msgspec.structs import replace
 
-from stream_app.gateway.asking import views
-from stream_app.gateway.asking.asker import Asker, NoAnswer, TooMany
-from stream_app.gateway.asking.http_query import list_query
+from stream_app.gateway import lists
+from stream_app.gateway.asker import Asker, NoAnswer, TooMany
 from stream_app.gateway.context import Gateway
+from stream_app.gateway.lists import list_query
 from stream_app.kafka import clients, topic_admin
 from stream_app.kafka.clients import Connection
 from stream_app.settings import load
@@ -62,7 +62,7 @@ async def served(
         load(bootstrap_servers=connection.bootstrap, topic_prefix=topics)
     )
     app = web.Application()
-    views.attach(app, gateway, **limits)
+    lists.attach(app, gateway, **limits)
     runner = web.AppRunner(app, access_log=None, handler_cancellation=True)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -169,7 +169,7 @@ def test_without_a_worker_there_is_no_answer_by_the_deadline(kafka: Kafka, topic
             # A client that leaves takes its query with it.
             with pytest.raises(TimeoutError):
                 await session.get("/similar?item=5", timeout=aiohttp.ClientTimeout(0.1))
-            while len(app[views.ASKER]):
+            while len(app[lists.ASKER]):
                 await asyncio.sleep(0)
 
     run(main())

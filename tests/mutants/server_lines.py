@@ -152,7 +152,7 @@ OF_SERVERS = (
     ),
     Mutant(
         name="other bytes under a number in use are confirmed as sent before",
-        file="stream_app/gateway/intake/writer.py",
+        file="stream_app/gateway/event_writer.py",
         old="        if known is not None and known.digest != digest:\n"
         "            raise SeqReused\n",
         new="",
@@ -169,7 +169,7 @@ OF_SERVERS = (
     ),
     Mutant(
         name="a query that has ended still counts as under way",
-        file="stream_app/gateway/asking/asker.py",
+        file="stream_app/gateway/asker.py",
         old="        finally:\n            del self._waiting[id]\n",
         new="",
         seen="after 256 queries a gateway refuses every further one as too many",

@@ -19,8 +19,8 @@ from stream_app.errors import UserError
 from stream_app.kafka import tls
 from stream_app.kafka.clients import Connection
 from stream_app.settings import Settings
-from stream_app.web.access import Access
 from stream_app.web.connections import Limits
+from stream_app.web.refusals import Access
 
 SESSION_SECONDS = 6.0
 _SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")

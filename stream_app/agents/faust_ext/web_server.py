@@ -7,8 +7,7 @@ from typing import Any
 import faust
 from faust.web.drivers.aiohttp import Web
 
-from stream_app.web.connections import Connections, Limits
-from stream_app.web.listener import Listener
+from stream_app.web.connections import Connections, Limits, Listener
 
 _END_SECONDS = 0.5  # for views that still run at the end
 

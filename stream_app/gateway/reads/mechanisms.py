@@ -15,7 +15,7 @@ import msgspec
 from aiohttp import web
 
 from stream_app.gateway.contract.bodies import AllowedMechanism, Mechanisms
-from stream_app.gateway.reads.documents import Document, parameters_refused
+from stream_app.gateway.reads.cached_document import Document, parameters_refused
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.exact.certificates import digest
 from stream_app.privacy.mechanism import Mechanism

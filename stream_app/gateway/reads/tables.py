@@ -3,35 +3,96 @@
     topic items ---------entries-------> ServedCatalogue --+--> document of /catalogue
     topic item-links ----whole version--> item side -------+--> document of /item-links
 
-Every look either ends with new documents or changes none of them: a client never gets half a
-catalogue, nor a version of the item side whose pages are not whole (`wire/public_tables.py`). The
-gateway starts without Kafka; both are empty then, and /readyz has the reason.
+A look asks for the offsets of each topic (one request) and reads what was appended. Between two
+looks no consumer reads, so an idle topic costs a request every few seconds. Every look either ends
+with new documents or changes none of them: a client never gets half a catalogue, nor a version of
+the item side whose pages are not whole (`wire/public_tables.py`). The gateway starts without Kafka;
+both are empty then, and /readyz has the reason.
+
+GET /demo/item-links: the item side without noise, from a file. A demo has simulated people, so
+their true ratings are no person's; a real gateway has no such file, and 404.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 import structlog
 from aiohttp import web
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, TopicPartition
 
 from stream_app.errors import UserError
+from stream_app.gateway.reads.cached_document import Document, nothing_yet, parameters_refused
 from stream_app.gateway.reads.catalogue import ServedCatalogue
-from stream_app.gateway.reads.documents import Document, nothing_yet, parameters_refused
-from stream_app.gateway.reads.following import Following
 from stream_app.kafka import clients
 from stream_app.kafka.background_thread import BackgroundThread
 from stream_app.kafka.clients import Connection
-from stream_app.ranking.compact_side import CompactSideError, decode_side
-from stream_app.web.replies import refused
+from stream_app.kafka.topic_follower import TopicReader
+from stream_app.ranking.compact_side import MOST_BYTES, CompactSideError, decode_side
+from stream_app.web.refusals import refused
 from stream_app.wire import Topics
 from stream_app.wire.public_tables import TableReader
 
 if TYPE_CHECKING:
     from stream_app.gateway.context import Gateway
+
+_SECONDS = 5.0
+
+Learn = Callable[[bytes | None, bytes | None], None]
+
+
+@dataclass(eq=False)
+class Following:
+    """A topic, and how far it was read; `learn` takes each record, `restart` forgets all of them.
+
+    Use it in one thread.
+    """
+
+    connection: Connection
+    topic: str
+    learn: Learn
+    restart: Callable[[], None]
+    position: int = 0
+    changed: bool = False
+    """Whether anything was learned or forgotten since its user last set this to False."""
+    _was_absent: bool = False
+
+    def look(self, asking: Consumer) -> None:
+        """Learn what was appended; `asking` only asks for offsets. A topic that is absent changes
+        nothing.
+
+        Raises UserError where the topic cannot be read; what was learned by then is not all, and
+        the next look goes on there.
+        """
+        if self.topic not in clients.listed(asking, _SECONDS):
+            self._was_absent = True
+            return
+        low, end = clients.offsets(asking, TopicPartition(self.topic, 0), _SECONDS)
+        if end < self.position or low > self.position > 0 or self._was_absent:
+            self.begin_again()
+            self._was_absent = False
+        if end == self.position:
+            return
+        with TopicReader(self.connection, self.topic) as reader:
+            for batch in reader.batches(self.position):
+                for message in batch:
+                    self.learn(message.key(), message.value())
+                    self.position = (message.offset() or 0) + 1
+                self.changed = True
+        # Compaction may have removed the last records.
+        self.position = max(self.position, end)
+
+    def begin_again(self) -> None:
+        """Forget all that was read: the next look begins at the first record."""
+        self.restart()
+        self.position, self.changed = 0, True
+
 
 log = structlog.get_logger()
 TITLES: Final = web.AppKey("titles", ServedCatalogue)
@@ -137,9 +198,42 @@ class PublicTables:
         self._problem = problem
 
 
+class DemoSide:
+    """The document of a file, read again when the file changes; half a file is not taken."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._lock = Lock()
+        self._read: tuple[int, int, int] | None = None
+        self._document: Document | None = None
+
+    def current(self) -> Document | None:
+        """Return the newest whole side that was in the file, None before the first; it reads the
+        file, so call it in a thread."""
+        with self._lock:
+            try:
+                found = self._file.stat()
+                state = (found.st_mtime_ns, found.st_size, found.st_ino)
+                if state != self._read:
+                    self._take(self._file.read_bytes() if found.st_size <= MOST_BYTES else b"")
+                    self._read = state
+            except OSError:
+                self._read = None
+            return self._document
+
+    def _take(self, table: bytes) -> None:
+        try:
+            decode_side(table)
+        except CompactSideError:
+            return
+        self._document = Document.made(table, "application/octet-stream")
+
+
 def attach(app: web.Application, gateway: Gateway) -> None:
-    """Add both pages, and the thread for the time that the application runs."""
+    """Add the three pages, and the thread for the time that the application runs."""
     tables = PublicTables(gateway.connection, gateway.topics)
+    file = gateway.settings.demo_side
+    side = None if file is None else DemoSide(file)
 
     async def following(_: web.Application) -> AsyncIterator[None]:
         tables.start()
@@ -161,10 +255,20 @@ def attach(app: web.Application, gateway: Gateway) -> None:
         # Not an error: a browser would show one to each visitor of a page that waits.
         return refused(404, "foreign", _FOREIGN) if tables.is_foreign else nothing_yet()
 
+    async def demo_item_links(request: web.Request) -> web.Response:
+        refusal = parameters_refused(request)
+        if refusal is not None:
+            return refusal
+        if side is None:
+            return refused(404, "not_a_demo", "only a demo knows true ratings: there are none here")
+        document = await asyncio.to_thread(side.current)
+        return nothing_yet() if document is None else document.answer(request)
+
     app[TITLES] = tables.titles
     app.cleanup_ctx.append(following)
     app.router.add_get("/catalogue", catalogue)
     app.router.add_get("/item-links", item_links)
+    app.router.add_get("/demo/item-links", demo_item_links)
 
 
 def _check(tables: PublicTables) -> None:

@@ -12,8 +12,8 @@ import pytest
 
 from stream_app.agents.faust_ext.web_server import LimitedWeb
 from stream_app.broker.local import free_ports
-from stream_app.web.access import Access
 from stream_app.web.connections import Limits
+from stream_app.web.refusals import Access
 from tests.fixtures.waiting import PATIENCE_SECONDS
 
 TOKEN = "the-token-of-a-test"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stream_app.gateway.intake.buckets import BURST_SECONDS, Buckets, client
+from stream_app.gateway.buckets import BURST_SECONDS, Buckets, client
 
 
 def test_a_burst_then_the_rate():

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_app.monitoring.ring_buffer import RingBuffer
+from stream_app.monitoring.prequential_error import RingBuffer
 
 
 @given(

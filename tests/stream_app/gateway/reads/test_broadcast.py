@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from stream_app.gateway.reads.broadcast import Broadcast, NextEvent
+from stream_app.gateway.reads.stream import Broadcast, NextEvent
 from tests.fixtures.waiting import PATIENCE_SECONDS
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stream_app.gateway.reads.demo_side import DemoSide
+from stream_app.gateway.reads.tables import DemoSide
 from stream_app.ranking.compact_side import encode_side
 from tests.fixtures.gateways import running
 from tests.fixtures.item_sides import item_side

@@ -16,7 +16,7 @@ from hashlib import blake2b
 
 from aiohttp import web
 
-from stream_app.web.replies import refused
+from stream_app.web.refusals import refused
 
 _GZIP = "-gzip"
 _LEVEL = 6

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING
 import msgspec
 from aiohttp import web
 
+from stream_app.gateway.buckets import Buckets, client
 from stream_app.gateway.contract.bodies import Accepted
 from stream_app.gateway.contract.reasons import OF_HTTP, OF_THE_WIRE, HttpReason
-from stream_app.gateway.intake.buckets import Buckets, client
-from stream_app.gateway.intake.writer import WRITER, BrokerUnavailable, SeqReused, flush, writing
-from stream_app.web.replies import refused
+from stream_app.gateway.event_writer import WRITER, BrokerUnavailable, SeqReused, flush, writing
+from stream_app.web.refusals import refused
 from stream_app.wire import MAX_EVENT_BYTES, Event, Reason, WireError, encode, encode_json
 from stream_app.wire.decoding import decode_unaddressed
 from stream_app.wire.signatures import HEAD_BYTES, envelope_device

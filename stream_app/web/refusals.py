@@ -1,4 +1,9 @@
-"""Which requests a server answers: by the name in `Host`, and by a token where one is set.
+"""Which requests a server answers, the one form of every refusal, and the headers of every reply.
+
+    {"error": sentence, "reason": reason}        a sentence for people, a reason for programs
+
+A refusal never repeats a value that the client sent; at most the plain name of a query parameter,
+or the host name that is not served.
 
     Host     an IP address, `localhost`, or a name of the settings (`admin_hosts`, `gateway_hosts`)
     token    `Authorization: Bearer` with the setting `admin_token`, for all pages but /livez and
@@ -13,13 +18,34 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import json
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from aiohttp import web
 
-from stream_app.web.replies import refused
+SECURITY = {
+    "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'; object-src 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Server": "murmurec",
+}
+
+
+def refused(status: int, reason: str, sentence: str, **headers: str) -> web.Response:
+    """Return a refusal; `headers` by their names with `_` for `-`, as in `Retry_After="1"`."""
+    return web.Response(
+        status=status,
+        body=json.dumps(
+            {"error": sentence, "reason": reason}, ensure_ascii=False, separators=(",", ":")
+        ).encode(),
+        content_type="application/json",
+        headers={name.replace("_", "-"): value for name, value in headers.items()},
+    )
+
 
 OPEN = frozenset({"/livez", "/readyz"})
 _HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:\[\]]+)(?::[0-9]{1,5})?")

@@ -1,1 +1,0 @@
-"""GET /recommendations/{user} and GET /similar: asked of the workers over Kafka."""
