@@ -34,10 +34,10 @@ COMMANDS: dict[str, tuple[tuple[str, str | None], ...]] = {
         ("evaluate", "research.evaluate"),
     ),
     "Device": (
-        ("device", "device.enrolment"),
+        ("device", "device.enrolling"),
         ("replay", "device.replay"),
         ("profiles", "device.profiles"),
-        ("history", "device.history"),
+        ("history", "device.clean_ratings"),
     ),
     "Server": (
         ("broker", "server.broker"),

@@ -14,7 +14,7 @@ from confluent_kafka import TopicPartition
 from stream_app.checkpoints import snapshot_file
 from stream_app.checkpoints.offline_writer import write_checkpoint
 from stream_app.cli import run
-from stream_app.cli.device.connections import publisher_for
+from stream_app.cli.device.publishers import publisher_for
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka import topic_admin as topics

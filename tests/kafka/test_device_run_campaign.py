@@ -24,9 +24,9 @@ RUNNING = """
     import sys
     from functools import partial
     from stream_app.cli import run
-    from stream_app.cli.device.running import campaigns
+    from stream_app.cli.device.running import campaign_part
 
-    campaigns.Contributing = partial(campaigns.Contributing, look_seconds=1.0)  # not a minute
+    campaign_part.Contributing = partial(campaign_part.Contributing, look_seconds=1.0)
 """
 
 

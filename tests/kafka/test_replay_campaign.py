@@ -33,9 +33,9 @@ KILLED = """
     import os, signal
     from functools import partial
     from producers.publishing import OutboxRelay
-    from stream_app.cli.device.replay import campaign
+    from stream_app.cli.device.replay import campaign_replay
 
-    campaign.Fleet = partial(campaign.Fleet, batch_bytes=4000)
+    campaign_replay.Fleet = partial(campaign_replay.Fleet, batch_bytes=4000)
     sent, send = [], OutboxRelay.send
 
     def killed(relay, message, **options):

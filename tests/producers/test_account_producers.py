@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from producers.account_producers import AccountProducers
 from producers.publishing import Publisher
-from stream_app.cli.device import connections
+from stream_app.cli.device import publishers
 from stream_app.errors import UserError
 from stream_app.settings import Settings
 from tests.producers.test_publishing import Queue
@@ -86,8 +86,8 @@ def test_at_least_one_client() -> None:
 def test_the_option_decides_whether_accounts_share_a_producer() -> None:
     """No broker is asked: clients connect when they send."""
     settings = Settings(bootstrap_servers="127.0.0.1:1")
-    shared = connections._publisher(settings, "t").producer
+    shared = publishers._publisher(settings, "t").producer
     assert not isinstance(shared, AccountProducers)
-    own = connections._publisher(settings, "t", per_account=True).producer
+    own = publishers._publisher(settings, "t", per_account=True).producer
     assert isinstance(own, AccountProducers)
     assert own.make() is not own.make()

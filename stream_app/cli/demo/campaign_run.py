@@ -39,7 +39,7 @@ from stream_app.campaigns.published_side import PublishedSide
 from stream_app.cli.demo import worker as services
 from stream_app.cli.demo.campaign_stages import Check, StageRun, conduct, published_side
 from stream_app.cli.demo.setup import DemoSetup, prepare
-from stream_app.cli.device.connections import contributions_publisher_for
+from stream_app.cli.device.publishers import contributions_publisher_for
 from stream_app.cli.output import plural, progress, say
 from stream_app.errors import UserError
 from stream_app.evaluation.ranking import (

@@ -29,8 +29,8 @@ from stream_app.cli.demo.worker import (
     gateway_running,
 )
 from stream_app.cli.demo.worker import running as worker_running
-from stream_app.cli.device.connections import item_table_for
-from stream_app.cli.device.population import enrolled_population
+from stream_app.cli.device.publishers import item_table_for
+from stream_app.cli.device.simulated_population import enrolled_population
 from stream_app.cli.output import say, status
 from stream_app.deployment import Deployment, spec_from_settings
 from stream_app.kafka import clients, topic_admin

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.device.connections import (
-    contributions_publisher_for,
-    pinned_terms,
-    round_log,
-)
 from stream_app.cli.device.mechanism_options import (
     JournalOption,
     TrustClockOption,
     UserOption,
     journal_path,
     today,
+)
+from stream_app.cli.device.publishers import (
+    contributions_publisher_for,
+    pinned_terms,
+    round_log,
 )
 from stream_app.cli.device.reporting_options import AcceptScopeOption, MostEpsilonOption
 from stream_app.cli.options import Cluster, connection_from

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.device.connections import item_table_for, publisher_for
 from stream_app.cli.device.mechanism_options import (
     EmissionOption,
     EpsilonOption,
@@ -30,6 +29,7 @@ from stream_app.cli.device.mechanism_options import (
     scale_from,
     today,
 )
+from stream_app.cli.device.publishers import item_table_for, publisher_for
 from stream_app.cli.device.wording import (
     AT_ONCE,
     PUBLIC,

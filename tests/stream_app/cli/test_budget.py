@@ -17,7 +17,7 @@ from producers.fleet.profile_release import RawProfile
 from producers.journal import Journal, PersonBudget
 from producers.pseudonyms import pseudonym
 from stream_app.cli import run
-from stream_app.cli.device.budget.wording import reports_left
+from stream_app.cli.device.budget.spending_sentences import reports_left
 from stream_app.privacy import registry
 from stream_app.privacy.profiles.blip import Blip
 from stream_app.privacy.profiles.jlt import Jlt

@@ -1,8 +1,8 @@
 """`murmurec device status` and `plan`: what a person has spent, and how to spend a budget.
 
-rows      the figures of a journal and of its users
-wording   what they mean, in sentences
-planning  how many reports, of which epsilon, spend a budget best
+rows                the figures of a journal and of its users
+spending_sentences  what they mean, in sentences
+spending_plan       how many reports, of which epsilon, spend a budget best
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def status(
     """
     from producers.journal import read_journal
     from stream_app.cli.device.budget.rows import of_all_users, of_user
-    from stream_app.cli.device.budget.wording import sentences
+    from stream_app.cli.device.budget.spending_sentences import sentences
 
     view = read_journal(file.path)
     epoch = max(view.book.epoch, today())
@@ -80,7 +80,7 @@ def plan(
     Example: murmurec device plan --budget 20 --ratings 165
     """
     from producers.person.spending import Expected
-    from stream_app.cli.device.budget.planning import plan_row, plan_sentences
+    from stream_app.cli.device.budget.spending_plan import plan_row, plan_sentences
 
     given = (("--user", user), ("--budget", budget), ("--delta", delta), ("--window", window))
     terms = [word for name, each in given if each is not None for word in (name, str(each).strip())]

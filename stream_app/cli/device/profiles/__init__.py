@@ -1,7 +1,7 @@
 """`murmurec profiles`: publish the set of items of each user as one noised profile per epoch.
 
-mechanism   the mechanism that the command line names
-publishing  one run over a population, what it says before, and its outcome
+named_mechanism  the mechanism that the command line names
+profile_run      one run over a population, its notices and its outcome
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class ProfileCommandOptions:
 
     def mechanism(self, allowed: tuple[str, ...]) -> ProfileMechanism:
         """Return the mechanism; refuses one that protects nothing or that workers reject."""
-        from stream_app.cli.device.profiles.mechanism import (
+        from stream_app.cli.device.profiles.named_mechanism import (
             check_allowed,
             check_delta,
             mechanism_of,
@@ -131,6 +131,6 @@ def publish(cluster: Cluster, options: ProfileCommandOptions, as_json: JsonOptio
 
     Example: murmurec profiles publish ml-1m.zip --epsilon 8
     """
-    from stream_app.cli.device.profiles.publishing import publish_file
+    from stream_app.cli.device.profiles.profile_run import publish_file
 
     publish_file(options, cluster.settings(), as_json=as_json)

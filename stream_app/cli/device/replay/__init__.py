@@ -1,9 +1,9 @@
 """`murmurec replay`: sanitize and publish a file of ratings as a population of devices.
 
-run        one run over a population, immediate or by epoch
-cost       the largest spending of a run, before any noise is drawn
-campaign   one run that contributes to a campaign, and sends no rating
-outcome    the result of a run, as sentences and as a row of JSON
+rating_replay    one run over a population, immediate or by epoch
+cost             the largest spending of a run, before any noise is drawn
+campaign_replay  one run that contributes to a campaign, and sends no rating
+replay_outcome   the result of a run, as sentences and as a row of JSON
 """
 
 from __future__ import annotations
@@ -169,13 +169,13 @@ def replay(
     """
     settings = cluster.settings()
     if is_campaign(options.mode, settings):
-        from stream_app.cli.device.replay.campaign import CampaignReplay, check_options
+        from stream_app.cli.device.replay.campaign_replay import CampaignReplay, check_options
 
         check_options(context)
         mode = options.mode or settings.privacy_mode
         CampaignReplay(options, mode).run(settings, as_json=as_json)
         return
-    from stream_app.cli.device.replay.run import replay_file
+    from stream_app.cli.device.replay.rating_replay import replay_file
 
     options.check()
     replay_file(options, settings, as_json=as_json)

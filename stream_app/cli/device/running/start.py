@@ -24,11 +24,11 @@ from producers.publishing import Producer
 from producers.ranking.clean_history import CleanHistory
 from producers.scale import Scale
 from producers.siblings import check_only_journal
-from stream_app.cli.device.connections import item_table_for, publisher_for
 from stream_app.cli.device.mechanism_options import allowed, journal_path
+from stream_app.cli.device.publishers import item_table_for, publisher_for
 from stream_app.cli.device.running.budgets import check_plans, planned_mechanism, rounds_claims
-from stream_app.cli.device.running.campaigns import contributing
-from stream_app.cli.device.running.scope import ServersCatalogue, cells_of
+from stream_app.cli.device.running.campaign_part import contributing
+from stream_app.cli.device.running.reported_cells import ServersCatalogue, cells_of
 from stream_app.cli.device.wording import journal_notices, protection_claim
 from stream_app.cli.options import connection_from
 from stream_app.cli.output import notice, plural, printable

@@ -207,7 +207,7 @@ def evaluate(
             rank=rank,
         )
     elif mechanism.partition(":")[0] in _PROFILES:
-        from stream_app.cli.device.profiles.mechanism import mechanism_of
+        from stream_app.cli.device.profiles.named_mechanism import mechanism_of
         from stream_app.cli.research.evaluate import profiles
 
         result = profiles.measured(dataset, mechanism_of(mechanism, epsilon), seed)

@@ -1,4 +1,4 @@
-"""The broker connections that the publishing commands open."""
+"""The publishers and the public tables that the commands of a device open."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from producers.journal import Journal
 from producers.ranking import campaign_side
 from stream_app.aggregation.topics import RoundTopic
 from stream_app.campaigns.rounds import Rounds
-from stream_app.cli.device.connections import contributions_publisher_for, pinned_terms
+from stream_app.cli.device.publishers import contributions_publisher_for, pinned_terms
 from stream_app.cli.options import connection_from
 from stream_app.cli.output import notice
 from stream_app.errors import UserError

@@ -24,9 +24,9 @@ from stream_app.aggregation.topics import RoundTopic
 from stream_app.campaigns.planning import LARGEST_EPSILON
 from stream_app.campaigns.rounds import Phase, Rounds
 from stream_app.cli.campaign_settings import campaign_keys, campaign_scope
-from stream_app.cli.device.connections import contributions_publisher_for, round_log
 from stream_app.cli.device.mechanism_options import given_by_user, journal_path, today
-from stream_app.cli.device.population import (
+from stream_app.cli.device.publishers import contributions_publisher_for, round_log
+from stream_app.cli.device.simulated_population import (
     Sending,
     check_delivered,
     enrolled_population,

@@ -15,9 +15,9 @@ from producers.fleet.profile_release import ProfileOptions, ProfileProgress, pro
 from producers.identities import Identities
 from producers.journal import Journal, Limits
 from producers.person.enrolment import PersonBudget
-from stream_app.cli.device.connections import profile_publisher_for
 from stream_app.cli.device.mechanism_options import journal_path, today
-from stream_app.cli.device.population import (
+from stream_app.cli.device.publishers import profile_publisher_for
+from stream_app.cli.device.simulated_population import (
     Sending,
     check_delivered,
     enrolled_population,

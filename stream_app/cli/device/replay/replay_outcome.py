@@ -8,7 +8,7 @@ from typing import Any
 
 from producers.fleet.epoch_emission import EpochProgress
 from producers.fleet.replay import ReplayProgress
-from stream_app.cli.device.population import Sending
+from stream_app.cli.device.simulated_population import Sending
 from stream_app.cli.output import plural
 
 # The field of a progress -> its name in JSON.

@@ -123,7 +123,7 @@ def enrol(
 
 def _raise(file: DeviceJournal, user: str, raised: str, *, as_json: bool) -> None:
     """Raise the budget of an enrolled person."""
-    from stream_app.cli.device.budget.wording import meaning_of_raise
+    from stream_app.cli.device.budget.spending_sentences import meaning_of_raise
 
     epsilon = positive_fraction("--raise", raised)
     before, after = _changed(

@@ -24,17 +24,21 @@ from producers.journal import FinishedBefore, Journal
 from producers.publishing import Publisher
 from producers.ranking.clean_history import CleanHistory
 from stream_app.cli.catalogue import recommendable
-from stream_app.cli.device.connections import item_table_for, publisher_for
 from stream_app.cli.device.mechanism_options import allowed, hides_presence, journal_path, today
-from stream_app.cli.device.population import (
+from stream_app.cli.device.publishers import item_table_for, publisher_for
+from stream_app.cli.device.replay.cost import Cost, cost
+from stream_app.cli.device.replay.replay_outcome import (
+    ReplayOutcome,
+    of_epoch_run,
+    of_immediate_run,
+)
+from stream_app.cli.device.simulated_population import (
     check_delivered,
     enrolled_population,
     last_step,
     population_of,
     sending,
 )
-from stream_app.cli.device.replay.cost import Cost, cost
-from stream_app.cli.device.replay.outcome import ReplayOutcome, of_epoch_run, of_immediate_run
 from stream_app.cli.device.wording import (
     AT_ONCE,
     AT_THE_END,
