@@ -122,15 +122,6 @@ EmissionOption = Annotated[
         "immediate: each when rated, which shows; epoch: all at its end.",
     ),
 ]
-HistoryOption = Annotated[
-    bool,
-    typer.Option(
-        "--history/--no-history",
-        help="Keep the clean rating beside the journal, for lists made on this device.",
-        envvar="MURMUREC_DEVICE_HISTORY",
-        show_envvar=False,
-    ),
-]
 UserOption = Annotated[
     str, typer.Option("--user", metavar="ID", help="The user's own id; never sent.")
 ]

@@ -6,7 +6,6 @@ import re
 import sys
 import time
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,22 +13,16 @@ import typer
 
 from stream_app.cli.device.mechanism_options import (
     EmissionOption,
-    EpsilonOption,
-    HistoryOption,
-    JournalOption,
-    MechanismOption,
     RepublishOption,
-    ScaleOption,
-    TrustClockOption,
     UserOption,
     allowed,
     is_epoch_emission,
     journal_path,
     mechanism_from,
-    scale_from,
     today,
 )
 from stream_app.cli.device.publishers import item_table_for, publisher_for
+from stream_app.cli.device.reporting_options import MechanismOptions
 from stream_app.cli.device.wording import (
     AT_ONCE,
     PUBLIC,
@@ -51,8 +44,8 @@ if TYPE_CHECKING:
     from stream_app.wire import Item
 
 
-@dataclass(frozen=True)
-class PublishOptions:
+@dataclass(frozen=True, kw_only=True)
+class PublishOptions(MechanismOptions):
     """One rating on its scale, and how it is published."""
 
     user: UserOption
@@ -60,55 +53,54 @@ class PublishOptions:
     given_rating: Annotated[
         str, typer.Option("--rating", metavar="R", help="The rating; - reads standard input.")
     ]
-    family: MechanismOption = "rr"
-    epsilon: EpsilonOption = None
-    given_scale: ScaleOption = None
     emission: EmissionOption = "immediate"
-    journal: JournalOption = None
     republish: RepublishOption = False
-    trust_clock: TrustClockOption = False
-    history: HistoryOption = True
+    history: Annotated[
+        bool,
+        typer.Option(
+            "--history/--no-history",
+            help="Keep the clean rating beside the journal, for lists made on this device.",
+            envvar="MURMUREC_DEVICE_HISTORY",
+            show_envvar=False,
+        ),
+    ] = True
     json_encoding: Annotated[
         bool, typer.Option("--json-encoding", help="Encode the event as JSON, not MessagePack.")
     ] = False
 
-    @cached_property
-    def item(self) -> Item:
-        """The rated item."""
-        return _item(self.named_item)
-
-    @cached_property
-    def rating(self) -> float:
-        """The rating, which may come from the standard input."""
-        return _number(sys.stdin.readline() if self.given_rating == "-" else self.given_rating)
-
-    @cached_property
-    def scale(self) -> Scale:
-        """The scale of the rating."""
-        from producers.scale import Scale
-
-        return scale_from(self.given_scale) or Scale()
-
-    @cached_property
-    def mechanism(self) -> Mechanism:
-        """The mechanism on the scale."""
-        return mechanism_from(self.family, self.epsilon, self.scale)
-
-    def check(self) -> None:
-        """Refuse what cannot be published, before the broker is asked and a journal is made."""
+    def rated(self) -> Rated:
+        """Return the rating; refuses what cannot be published, before the broker is asked and a
+        journal is made."""
         from producers.device.rating import check_may_be_sent_at_once
+        from producers.scale import Scale
 
         if is_epoch_emission(self.emission):
             raise UsageError(
                 "--emission epoch: a single rating is sent immediately; murmurec replay "
                 "--emission epoch sends whole epochs"
             )
+        item, scale = _item(self.named_item), self.scale or Scale()
         try:
-            check_may_be_sent_at_once(self.mechanism)
-            self.scale.level(self.rating)
+            stars = float(sys.stdin.readline() if self.given_rating == "-" else self.given_rating)
+        except ValueError:
+            raise UsageError("--rating: is not a number") from None
+        mechanism = mechanism_from(self.mechanism, self.epsilon, scale)
+        try:
+            check_may_be_sent_at_once(mechanism)
+            scale.level(stars)
         except ValueError as error:
             raise UsageError(str(error)) from None
-        _ = self.item
+        return Rated(item, stars, scale, mechanism)
+
+
+@dataclass(frozen=True)
+class Rated:
+    """A rating of an item on its scale, and the mechanism that sanitizes it."""
+
+    item: Item
+    stars: float
+    scale: Scale
+    mechanism: Mechanism
 
 
 def publish(cluster: Cluster, options: PublishOptions, as_json: JsonOption = False) -> None:
@@ -116,10 +108,9 @@ def publish(cluster: Cluster, options: PublishOptions, as_json: JsonOption = Fal
 
     Example: murmurec publish --user ann --item 1193 --rating 4
     """
-    options.check()
-    settings = cluster.settings()
-    allowed(options.mechanism, settings)
-    _show(_publish(options, settings), options, as_json)
+    rated, settings = options.rated(), cluster.settings()
+    allowed(rated.mechanism, settings)
+    _show(_publish(rated, options, settings), rated, as_json)
 
 
 @dataclass(frozen=True)
@@ -131,23 +122,24 @@ class Published:
     kept: Path | None
 
 
-def _publish(options: PublishOptions, settings: Settings) -> Published:
+def _publish(rated: Rated, options: PublishOptions, settings: Settings) -> Published:
     """Spend the epsilon of a report and publish it."""
     from producers.device.rating import rate
     from producers.device.requests import ReportSettings
     from producers.identities import Identities
-    from producers.journal import Journal, Limits, Unwritable
+    from producers.journal import Journal, Unwritable
     from producers.publishing import OutboxRelay
     from producers.siblings import check_only_journal
+    from stream_app import wire
 
-    for warning in warnings(options.mechanism, 1):
+    for warning in warnings(rated.mechanism, 1):
         notice(f"warning: {warning}")
     publisher = publisher_for(settings)
-    table = item_table_for(options.mechanism, settings)
-    path, limits = journal_path(settings, options.journal), Limits(trust_clock=options.trust_clock)
+    table = item_table_for(rated.mechanism, settings)
+    path = journal_path(settings, options.journal)
     try:
         # The publisher closes first: it waits for the acknowledgement, which the journal records.
-        with Journal.open(path, limits=limits) as journal, publisher:
+        with Journal.open(path, limits=options.limits) as journal, publisher:
             for sentence in journal_notices(journal):
                 notice(sentence)
             identities = Identities(journal.key, signed=settings.signed)
@@ -162,22 +154,22 @@ def _publish(options: PublishOptions, settings: Settings) -> Published:
                 )
             reporting = ReportSettings(
                 publisher.topic,
-                options.mechanism,
+                rated.mechanism,
                 table=table,
-                encode=_encoder(options),
+                encode=_encoder(rated.item) if options.json_encoding else wire.encode,
                 identities=identities,
             )
             message = rate(
                 options.user,
-                options.item,
-                options.rating,
+                rated.item,
+                rated.stars,
                 reporting,
-                scale=options.scale,
+                scale=rated.scale,
                 journal=journal,
                 epoch=today(),
                 republish=options.republish,
             )
-            kept = _keep(options, message, path) if options.history else None
+            kept = _keep(rated, message, path) if options.history else None
             relay.send(message, kept=True)
     except Unwritable as error:
         raise UserError(f"{error}; the rating was not sent") from None
@@ -192,30 +184,28 @@ def _publish(options: PublishOptions, settings: Settings) -> Published:
     return Published(message, position, kept)
 
 
-def _keep(options: PublishOptions, message: Message, journal: Path) -> Path | None:
+def _keep(rated: Rated, message: Message, journal: Path) -> Path | None:
     """Keep the clean rating on this device; the report is paid for and goes out all the same."""
     from producers.journal import Unwritable
     from producers.ranking import CleanHistory
 
     history = CleanHistory(journal)
     try:
-        history.append(message.device, options.item, options.rating, options.scale, time.time())
+        history.append(message.device, rated.item, rated.stars, rated.scale, time.time())
     except Unwritable as error:
         notice(f"{error}; the rating is published but not kept for lists made on this device")
         return None
     return history.path
 
 
-def _encoder(options: PublishOptions) -> Encoder:
+def _encoder(item: Item) -> Encoder:
     from stream_app import wire
 
-    if options.json_encoding:
-        return lambda event: wire.encode_json(event, [options.item])
-    return wire.encode
+    return lambda event: wire.encode_json(event, [item])
 
 
-def _show(published: Published, options: PublishOptions, as_json: bool) -> None:
-    mechanism, message, position = options.mechanism, published.message, published.position
+def _show(published: Published, rated: Rated, as_json: bool) -> None:
+    mechanism, message, position = rated.mechanism, published.message, published.position
     device, kept = message.device.hex(), published.kept
     row = {
         "topic": message.topic,
@@ -231,7 +221,7 @@ def _show(published: Published, options: PublishOptions, as_json: bool) -> None:
     sentences = [
         f"accepted   {message.topic}, partition {position.partition}, offset {position.offset}",
         f"protected  {protection_claim(mechanism)}",
-        f"public     {PUBLIC}: device {device}, item {printable(str(options.item))}",
+        f"public     {PUBLIC}: device {device}, item {printable(str(rated.item))}",
         f"sent       {AT_ONCE}",
     ]
     if mechanism.epsilon is not None:
@@ -255,10 +245,3 @@ def _item(text: str) -> Item:
     except ValueError as error:
         raise UsageError(str(error)) from None
     return item
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise UsageError("--rating: is not a number") from None

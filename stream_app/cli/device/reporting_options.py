@@ -1,6 +1,6 @@
-"""The options of a program that reports for several accounts: mechanism, public scope, journal.
+"""The options of programs that report: mechanism and journal, public scope and parties.
 
-`murmurec replay` and `murmurec device run` inherit them and add their own.
+`murmurec publish`, `replay` and `device run` inherit them and add their own.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from stream_app.cli.device.mechanism_options import (
 from stream_app.errors import UsageError
 
 if TYPE_CHECKING:
+    from producers.journal import Limits
     from producers.scale import Scale
     from stream_app.privacy.mechanism import Mechanism
 
@@ -53,13 +54,33 @@ _LONGEST_ROTATION = 2**31  # epochs
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReportingOptions:
-    """Mechanism, scope and journal of a program that reports."""
+class MechanismOptions:
+    """The mechanism of reports on a scale, and the journal that pays for them."""
 
     mechanism: MechanismOption = "rr"
     epsilon: EpsilonOption = None
-    thinning: ThinningOption = None
     given_scale: ScaleOption = None
+    journal: JournalOption = None
+    trust_clock: TrustClockOption = False
+
+    @property
+    def scale(self) -> Scale | None:
+        """The scale of the ratings, None where the options state none."""
+        return scale_from(self.given_scale)
+
+    @property
+    def limits(self) -> Limits:
+        """What the journal is held to."""
+        from producers.journal import Limits
+
+        return Limits(trust_clock=self.trust_clock)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportingOptions(MechanismOptions):
+    """Mechanism, scope and journal of a program that reports for several accounts."""
+
+    thinning: ThinningOption = None
     scope: ScopeOption = None
     accept_scope: AcceptScopeOption = None
     trust_catalogue: Annotated[
@@ -81,7 +102,6 @@ class ReportingOptions:
             help="Public half of a party of campaigns: a, then b (or campaign_keys).",
         ),
     ] = None
-    journal: JournalOption = None
     producer_per_account: Annotated[
         bool,
         typer.Option(
@@ -89,12 +109,6 @@ class ReportingOptions:
             help="A producer for each account: no producer id ties their events.",
         ),
     ] = False
-    trust_clock: TrustClockOption = False
-
-    @property
-    def scale(self) -> Scale | None:
-        """The scale of the ratings, None where the options state none."""
-        return scale_from(self.given_scale)
 
     def named_mechanism(self, scale: Scale, epsilon: str | None) -> Mechanism:
         """Return the mechanism that the options name, on this scale."""

@@ -32,7 +32,7 @@ from stream_app.errors import UsageError
 
 if TYPE_CHECKING:
     from producers.fleet.replay import Pace
-    from producers.journal import Limits, PersonBudget
+    from producers.journal import PersonBudget
     from producers.scale import Scale
     from stream_app.privacy.mechanism import Mechanism
     from stream_app.privacy.ratings.item_sampling import ItemSample
@@ -101,13 +101,6 @@ class ReplayCommandOptions(ReportingOptions):
             return Pace(float(self.speed))
         except ValueError:
             raise UsageError(f"--speed {self.speed[:40]}: give {SPEEDS}") from None
-
-    @property
-    def limits(self) -> Limits:
-        """What the journal is held to."""
-        from producers.journal import Limits
-
-        return Limits(trust_clock=self.trust_clock)
 
     @property
     def budget(self) -> PersonBudget:
