@@ -19,10 +19,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
+from stream_app.cli.output import progress
 from stream_app.errors import UsageError, UserError
 
 if TYPE_CHECKING:
     from stream_app.kafka.clients import Connection
+    from stream_app.operations.session import Session
     from stream_app.settings import Settings
 
 SHARED = "Shared options"  # the panel that `--help` replaces by one line
@@ -124,6 +126,12 @@ class Cluster:
     def settings(self, **flags: Any) -> Settings:
         """Return the settings of this call; `flags` are further fields, None where not given."""
         return settings_from(**vars(self), **flags)
+
+    def session(self, snapshot: Path | None = None, **flags: Any) -> Session:
+        """Return the deployment of these settings, whose operations show their progress."""
+        from stream_app.operations.session import Session
+
+        return Session.from_settings(self.settings(**flags), snapshot, progress)
 
 
 @dataclass(frozen=True)

@@ -224,8 +224,8 @@ def show_sample_answers(demo: DemoSetup) -> None:
             ]
             say(f"\nuser {names[user]}, recommended by {answer.method}")
             pairs = zip_longest(liked, recommended)
-            rows = [(rated or "", *(answer or ("", ""))) for rated, answer in pairs]
-            table((_RATED, _RECOMMENDED, ""), rows)
+            lines = [(rated or "", *(answer or ("", ""))) for rated, answer in pairs]
+            table((_RATED, _RECOMMENDED, ""), lines)
 
 
 def _title(demo: DemoSetup, item: Any) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stream_app.cli.options import JsonOption, WorkerSettings, YesOption, confirm
-from stream_app.cli.output import print_json, progress, say
+from stream_app.cli.output import print_json, say
 
 if TYPE_CHECKING:
     from stream_app.operations.session import Session
@@ -67,11 +67,10 @@ def forget(
     Example: murmurec forget --device c61c15392dcb4c0181d456afb280a046
     """
     from stream_app.operations import forget as forgetting
-    from stream_app.operations.session import Session
 
     pseudonym = forgetting.parse_pseudonym(device)
-    settings = workers.settings()
-    session = Session.from_settings(settings, display=progress)
+    session = workers.session()
+    settings = session.settings
     origin = forgetting.rebuildable_origin(session) if rebuild else None
     if not as_json:
         campaigns, lists = settings.privacy_mode != "local", settings.list_budget > 0

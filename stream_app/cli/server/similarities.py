@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stream_app.cli.options import Cluster, JsonOption
-from stream_app.cli.output import plural, print_json, progress, say, table
+from stream_app.cli.output import plural, print_json, say, table
 
 if TYPE_CHECKING:
-    from stream_app.operations.session import Session
     from stream_app.operations.similarities.publishing import Published
 
 
@@ -47,7 +46,7 @@ def _publish(cluster: Cluster, epsilon: str, delta: str, as_json: bool) -> None:
     from stream_app.operations.similarities.publishing import publish as release
 
     exact, beside = positive_fraction("--epsilon", epsilon), delta_from(delta)
-    session = _session(cluster)
+    session = cluster.session()
     entries = catalogue_from(session.connection, session.settings.topic_prefix).entries
     found = release(session, entries, exact, beside)
     if as_json:
@@ -60,7 +59,7 @@ def _show(cluster: Cluster, as_json: bool) -> None:
     """Print the newest table by domain, and what all tables so far cost a device."""
     from stream_app.operations.similarities.showing import shown
 
-    found = shown(_session(cluster))
+    found = shown(cluster.session())
     if as_json:
         print_json(asdict(found))
         return
@@ -80,12 +79,6 @@ def _show(cluster: Cluster, as_json: bool) -> None:
         f"{plural(found.counted, 'release')} spent epsilon {found.spent:.4g} of {found.budget:g} "
         "(similarity_budget, at delta 1e-6)"
     )
-
-
-def _session(cluster: Cluster) -> Session:
-    from stream_app.operations.session import Session
-
-    return Session.from_settings(cluster.settings(), display=progress)
 
 
 def _show_release(found: Published) -> None:

@@ -30,7 +30,7 @@ from stream_app.cli.options import (
     settings_from,
     writable,
 )
-from stream_app.cli.output import print_json, progress, say, table
+from stream_app.cli.output import print_json, say, table
 from stream_app.cli.server import state_truncate
 from stream_app.errors import UsageError, UserError
 
@@ -74,9 +74,8 @@ def digest(
         raise UsageError("--from and --snapshot: a state starts from one of them")
     from stream_app.cli.server.state_output import show_values
     from stream_app.operations.replay import recompute_from, recompute_state, summary
-    from stream_app.operations.session import Session
 
-    session = Session.from_settings(workers.settings(), snapshot, progress)
+    session = workers.session(snapshot)
     if begin is None:
         replica = recompute_state(session, at_cut)
     else:
@@ -106,10 +105,9 @@ def verify(
     Example: murmurec state verify --worker http://127.0.0.1:8470
     """
     from stream_app.cli.server.state_output import show_findings
-    from stream_app.operations.session import Session
     from stream_app.operations.verify import verify as compare
 
-    session = Session.from_settings(workers.settings(), snapshot, progress)
+    session = workers.session(snapshot)
     findings = compare(session, tuple(worker or ()), session.settings.admin_token)
     show_findings(findings, as_json)
     if not findings.equal(strict):
@@ -135,11 +133,10 @@ def export(
     """
     from stream_app.cli.server.state_output import show_values
     from stream_app.operations import replay as replaying
-    from stream_app.operations.session import Session
 
     if file.exists() and not file.is_dir():
         raise UserError(f"{file}: exists; remove it or give another name")
-    session = Session.from_settings(workers.settings(), snapshot, progress)
+    session = workers.session(snapshot)
     exported = replaying.export(session, writable(file), at_cut)
     written = {"file": str(file), "bytes": exported.bytes, "digest": exported.digest}
     seconds = {"seconds": exported.seconds}
@@ -173,9 +170,8 @@ def rebuild(
     from stream_app.cli.server.state_output import show_values
     from stream_app.operations import rebuild as rebuilding
     from stream_app.operations.replay import summary
-    from stream_app.operations.session import Session
 
-    session = Session.from_settings(workers.settings(group=group), snapshot, progress)
+    session = workers.session(snapshot, group=group)
     if session.snapshot is not None and at_newest_cut:
         from stream_app.operations.adopt import adopt
 
@@ -201,9 +197,8 @@ def show(
     """
     from stream_app.cli.server.state_output import show_inventory
     from stream_app.operations.inventory import read_inventory
-    from stream_app.operations.session import Session
 
-    session = Session.from_settings(cluster.settings(), display=progress)
+    session = cluster.session()
     show_inventory(read_inventory(session), as_json)
 
 
@@ -225,9 +220,8 @@ def contract(
     """
     from stream_app.cli.server.state_output import show_values
     from stream_app.operations.growth.contract import contract_status, set_contract
-    from stream_app.operations.session import Session
 
-    session = Session.from_settings(cluster.settings(), display=progress)
+    session = cluster.session()
     status = set_contract(session, version) if version else contract_status(session)
     show_values(asdict(status), as_json)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stream_app.cli.options import JsonOption, WorkerSettings, YesOption, confirm
-from stream_app.cli.output import plural, print_json, progress, say
+from stream_app.cli.output import plural, print_json, say
 
 if TYPE_CHECKING:
     from stream_app.operations.truncate import Truncation
@@ -37,9 +37,8 @@ def truncate(
     Example: murmurec state truncate --to-cut 81200
     """
     from stream_app.operations import truncate as truncating
-    from stream_app.operations.session import Session
 
-    session = Session.from_settings(workers.settings(), display=progress)
+    session = workers.session()
     planned = truncating.plan(session, to_cut)
     if not as_json:
         _show(planned)

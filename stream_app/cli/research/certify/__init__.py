@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from fractions import Fraction
 from functools import partial
-from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any, TypeGuard
 
 import typer
@@ -29,7 +27,6 @@ THINNING = Fraction(1, 4)  # of the thinned rows; other fractions are proved whe
 BUDGET = Fraction(20)  # of a person: of a sampled report, and of the cap of a profile
 PERSON_DELTA = Fraction(1, 10**6)
 _DEFAULT_LEVELS = 5
-_PROFILES = "stream_app.privacy.profiles.registry"
 _NOISY_SUMS = "gaussian"
 CertificateRow = dict[str, Any]
 
@@ -123,9 +120,8 @@ def every(allowed: Sequence[str] = ()) -> Iterator[CertificateRow]:
         if name not in shown:
             shown.add(name)
             yield from attempt(name, prove)
-    if find_spec(_PROFILES):
-        for epsilon in EPSILONS:
-            yield from attempt(f"profiles at {epsilon}", partial(_profiles, epsilon))
+    for epsilon in EPSILONS:
+        yield from attempt(f"profiles at {epsilon}", partial(_profiles, epsilon))
     for epsilon in EPSILONS:
         yield from attempt(f"{_NOISY_SUMS} at {epsilon}", partial(_noisy_sum, epsilon))
 
@@ -203,7 +199,9 @@ def _measurement(mechanism: Mechanism | ProfileMechanism) -> CertificateRow:
 
 def is_profile(mechanism: Mechanism | ProfileMechanism) -> TypeGuard[ProfileMechanism]:
     """Return whether a mechanism releases whole profiles."""
-    return mechanism.family in _profile_families()
+    from stream_app.privacy.profiles import registry
+
+    return mechanism.family in registry.FAMILIES
 
 
 def _whole_person(row: CertificateRow) -> str:
@@ -218,15 +216,15 @@ def _whole_person(row: CertificateRow) -> str:
 
 def _profiles(epsilon: Fraction) -> list[CertificateRow]:
     from stream_app.privacy.accounting.profile_cap import within
+    from stream_app.privacy.profiles import registry
 
-    registry = import_module(_PROFILES)
     rows = [asdict(row) for row in registry.certificate_rows([epsilon])]
     for family in ("blip", "jlt"):  # as devices release them: with the cap that a budget holds
         made = partial(registry.mechanism, family, epsilon, hashes=registry.DEVICE_HASHES)
         capped = partial(within, made, BUDGET, PERSON_DELTA)
         rows.append(asdict(registry.certificate_row(capped)))
     for row in rows:
-        row |= _measurement(import_module(_PROFILES).parse(row["mechanism"]))
+        row |= _measurement(registry.parse(row["mechanism"]))
         if row["delta"]:
             row["worst_log_ratio"] = row["slack"] = None  # see `certificates.row`
         else:
@@ -262,6 +260,7 @@ def _holds(row: CertificateRow) -> bool:
 def _named(name: str, epsilon: str | None, levels: int | None) -> Mechanism | ProfileMechanism:
     """Return a family's mechanism or that of an id; raises UsageError for others."""
     from stream_app.privacy import registry
+    from stream_app.privacy.profiles import registry as profiles
 
     whole = ":" in name
     if whole and (epsilon, levels) != (None, None):
@@ -269,19 +268,19 @@ def _named(name: str, epsilon: str | None, levels: int | None) -> Mechanism | Pr
             f"{name} holds epsilon and levels itself; leave --epsilon and --levels out"
         )
     family = name.partition(":")[0]
-    known = {*registry.protecting(), *_profile_families()}
+    known = {*registry.protecting(), *profiles.FAMILIES}
     if not whole and epsilon is None and family in known:
         raise UsageError(f"--mechanism {name}: give the claim to prove as --epsilon E")
     found: Mechanism | ProfileMechanism
     try:
-        if not whole and family in _profile_families():
-            found = import_module(_PROFILES).mechanism(family, epsilon)
+        if not whole and family in profiles.FAMILIES:
+            found = profiles.mechanism(family, epsilon)
         elif not whole:
             found = registry.mechanism(
                 family, _DEFAULT_LEVELS if levels is None else levels, epsilon
             )
-        elif family in _profile_families():
-            found = import_module(_PROFILES).parse(name)
+        elif family in profiles.FAMILIES:
+            found = profiles.parse(name)
         else:
             found = registry.parse(name)
     except ValueError as error:
@@ -295,10 +294,6 @@ def _proofs(mechanism: Mechanism | ProfileMechanism) -> tuple[Certificate, ...]:
     if not proofs:
         raise UsageError(f"{mechanism.id}: claims no epsilon, so there is nothing to prove")
     return proofs
-
-
-def _profile_families() -> tuple[str, ...]:
-    return tuple(import_module(_PROFILES).FAMILIES) if find_spec(_PROFILES) else ()
 
 
 def _show(rows: list[CertificateRow]) -> None:
