@@ -20,7 +20,7 @@ from stream_app.cli.device.publishers import (
     pinned_terms,
     round_log,
 )
-from stream_app.cli.device.reporting_options import AcceptScopeOption, MostEpsilonOption
+from stream_app.cli.device.reporting_options import AcceptScopeOption, KeysOption, MostEpsilonOption
 from stream_app.cli.options import Cluster, connection_from
 from stream_app.cli.output import notice, plural, printable, say
 from stream_app.errors import UserError
@@ -37,14 +37,7 @@ if TYPE_CHECKING:
 def contribute(
     cluster: Cluster,
     user: UserOption,
-    keys: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--keys",
-            metavar="PUB",
-            help="Public half of a party that you trust; a, then b (env MURMUREC_CAMPAIGN_KEYS).",
-        ),
-    ] = None,
+    keys: KeysOption = None,
     scope: Annotated[
         Path | None,
         typer.Option(

@@ -46,6 +46,14 @@ AcceptScopeOption = Annotated[
 MostCellsOption = Annotated[
     int, typer.Option("--most-cells", metavar="N", min=1, help="Items that a scope may have.")
 ]
+KeysOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--keys",
+        metavar="PUB",
+        help="Public half of a party of campaigns: a, then b (or campaign_keys).",
+    ),
+]
 MostEpsilonOption = Annotated[
     str,
     typer.Option("--most-epsilon", metavar="E", help="Take part in campaigns that state up to E."),
@@ -94,14 +102,7 @@ class ReportingOptions(MechanismOptions):
         int,
         typer.Option("--rotate-every", metavar="N", help="Report each item once every N epochs."),
     ] = 1
-    keys: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--keys",
-            metavar="PUB",
-            help="Public half of a party of campaigns: a, then b (or campaign_keys).",
-        ),
-    ] = None
+    keys: KeysOption = None
     producer_per_account: Annotated[
         bool,
         typer.Option(
