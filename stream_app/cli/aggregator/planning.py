@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from stream_app.cli.campaign_settings import campaign_keys, campaign_scope
 from stream_app.cli.device.mechanism_options import positive_fraction
-from stream_app.cli.options import Cluster, connection_from
+from stream_app.cli.options import Cluster, campaign_keys, campaign_scope, connection_from
 from stream_app.cli.output import plural, say, table
 from stream_app.errors import UsageError, UserError
 

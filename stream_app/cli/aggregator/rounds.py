@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stream_app.cli.aggregator.planning import plan as plan_command
-from stream_app.cli.campaign_settings import campaign_keys
 from stream_app.cli.commands import Commands
-from stream_app.cli.options import Cluster, JsonOption, connection_from
+from stream_app.cli.options import Cluster, JsonOption, campaign_keys, connection_from
 from stream_app.cli.output import notice, print_json, say, table
 
 if TYPE_CHECKING:

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from stream_app.cli.demo.quality import ListQuality
 
 
+_LINE_SECONDS = 5.0
+_SHOWN = 4  # titles of a list
+
+
 @dataclass(frozen=True)
 class UserLists:
     """Titles of two lists for one user, best first: the server's, and that with privacy off."""
@@ -119,8 +123,6 @@ def _accounted(whole: bool) -> str:
     return "(all accounted for)" if whole else "(NOT ALL ACCOUNTED FOR)"
 
 
-_LINE_SECONDS = 5.0
-_SHOWN = 4  # titles of a list
 Show = Callable[[Figures], None]
 
 

@@ -41,6 +41,11 @@ _EARLY, _FEW = 5, 15  # users have this many ratings in the first fifth
 _SECONDS = 5.0  # between two looks
 _ANSWER_SECONDS = 2.0
 _SAMPLED = 40  # users of the last comparison
+_HEAD = 1024  # items: their table is made again every few seconds
+_LIKED = 5
+_QUARTERS = (1, 2, 3)
+_RATED = "what the user rated highly (only the device knows)"
+_RECOMMENDED = "what the server recommends, and the rating it predicts"
 
 
 @dataclass(frozen=True)
@@ -146,9 +151,6 @@ def shared(lists: Sequence[Sequence[str]]) -> float:
     return float(np.mean(shares)) if shares else nan
 
 
-_HEAD = 1024  # items: their table is made again every few seconds
-
-
 class PrivacyOffTwin:
     """Lists from the first rows of a population; `stars` (n,): the true ratings on 1 .. 5."""
 
@@ -196,12 +198,6 @@ class PrivacyOffTwin:
         counts = np.bincount(slots[known], minlength=len(self._keys))
         sums = np.bincount(slots[known], self._stars[:rows][known], minlength=len(self._keys))
         return (sums / np.maximum(counts, 1)).clip(1, 5).astype(np.float32)
-
-
-_LIKED = 5
-_QUARTERS = (1, 2, 3)
-_RATED = "what the user rated highly (only the device knows)"
-_RECOMMENDED = "what the server recommends, and the rating it predicts"
 
 
 def show_sample_answers(demo: DemoSetup) -> None:

@@ -3,7 +3,7 @@
     held back     the last fifth of the ratings of up to 200 users; no device has them
     here          replies of the server over Kafka, without what the user has rated
     popular       the items with the most published ratings
-    privacy off   lists from the true ratings (`twin.py`)
+    privacy off   lists from the true ratings (`lists.py`)
 
 Lists that are below popularity, on the same users, by more than the standard error of the
 difference end the demo with an error.

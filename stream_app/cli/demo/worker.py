@@ -28,6 +28,12 @@ from stream_app.settings import Settings
 
 _READY_SECONDS = 300.0
 _STATE_SECONDS = 30.0
+_START_SECONDS = 60.0
+_END_SECONDS = 8.0
+# Strengths of protection between which a visitor of the page chooses, as epsilons.
+_CHOICES = ("1/2", "1", "2", "4")
+_CHOICE_LEVELS = 5
+SIDE_NAME = "privacy-off.side"  # the item side from the true ratings, in the demo's folder
 
 
 @dataclass
@@ -138,13 +144,6 @@ def running(
         yield WorkerProcess(process, f"http://127.0.0.1:{port}", log, token)
 
 
-_START_SECONDS = 60.0
-# Strengths of protection between which a visitor of the page chooses, as epsilons.
-_CHOICES = ("1/2", "1", "2", "4")
-_CHOICE_LEVELS = 5
-SIDE_NAME = "privacy-off.side"  # the item side from the true ratings, in the demo's folder
-
-
 def allowed_mechanisms(mechanism: Mechanism) -> tuple[str, ...]:
     """Return what a demo with this mechanism accepts, its own first; beside randomized response of
     five levels also stronger and weaker ones, so that a visitor of the page can choose."""
@@ -200,9 +199,6 @@ def gateway_running(settings: Settings, worker_url: str, folder: Path) -> Iterat
         gateway = GatewayProcess(process, f"http://127.0.0.1:{port}/", log)
         gateway.wait_until_live()
         yield gateway
-
-
-_END_SECONDS = 8.0
 
 
 @contextmanager

@@ -7,9 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stream_app.cli.campaign_settings import campaign_keys, campaign_scope
 from stream_app.cli.device.mechanism_options import positive_fraction
-from stream_app.cli.options import connection_from
+from stream_app.cli.options import campaign_keys, campaign_scope, connection_from
 from stream_app.errors import UsageError, UserError
 
 if TYPE_CHECKING:

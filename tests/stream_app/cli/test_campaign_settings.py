@@ -9,7 +9,7 @@ import pytest
 from stream_app.aggregation import keys
 from stream_app.aggregation.keys import Role
 from stream_app.cli import run
-from stream_app.cli.campaign_settings import campaign_keys, campaign_scope
+from stream_app.cli.options import campaign_keys, campaign_scope
 from stream_app.errors import UsageError
 from stream_app.settings import load
 

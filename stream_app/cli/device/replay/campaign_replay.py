@@ -23,7 +23,6 @@ from producers.ranking import campaign_side
 from stream_app.aggregation.topics import RoundTopic
 from stream_app.campaigns.planning import LARGEST_EPSILON
 from stream_app.campaigns.rounds import Phase, Rounds
-from stream_app.cli.campaign_settings import campaign_keys, campaign_scope
 from stream_app.cli.device.mechanism_options import given_by_user, journal_path, today
 from stream_app.cli.device.publishers import contributions_publisher_for, round_log
 from stream_app.cli.device.simulated_population import (
@@ -34,7 +33,7 @@ from stream_app.cli.device.simulated_population import (
     sending,
 )
 from stream_app.cli.device.wording import journal_notices
-from stream_app.cli.options import connection_from
+from stream_app.cli.options import campaign_keys, campaign_scope, connection_from
 from stream_app.cli.output import notice, plural, progress, show, status
 from stream_app.errors import UsageError, UserError
 from stream_app.settings import Settings
