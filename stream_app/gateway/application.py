@@ -15,11 +15,13 @@ import structlog
 from aiohttp import web
 
 from stream_app.gateway import lists, reports, static_files
-from stream_app.gateway.context import Gateway
+from stream_app.gateway.context import Gateway, Views
+from stream_app.gateway.contract.endpoints import BY_NAME
 from stream_app.gateway.contract.reasons import OF_HTTP, HttpReason
 from stream_app.gateway.event_writer import WRITER
 from stream_app.gateway.readiness import watching
 from stream_app.gateway.reads import mechanisms, stream, tables
+from stream_app.gateway.reads.cached_document import parameters_refused
 from stream_app.monitoring.collectors import CONTENT_TYPE
 from stream_app.web.refusals import SECURITY, Access, refused
 from stream_app.wire import MAX_EVENT_BYTES
@@ -74,7 +76,6 @@ class Origins:
 
 
 log = structlog.get_logger()
-_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 # Status of an HTTP error that aiohttp raises -> its reason; any other is a request that is not
 # understood.
@@ -107,8 +108,8 @@ def _places(error: BaseException) -> list[str]:
     return places[-5:]
 
 
-def probes(app: web.Application, gateway: Gateway) -> None:
-    """Add the three pages."""
+def probes(_: web.Application, gateway: Gateway) -> Views:
+    """Return the pages for operators."""
 
     async def livez(_: web.Request) -> web.Response:
         return web.json_response({"alive": True})
@@ -125,9 +126,7 @@ def probes(app: web.Application, gateway: Gateway) -> None:
         )
         return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE})
 
-    app.router.add_get("/livez", livez)
-    app.router.add_get("/readyz", readyz)
-    app.router.add_get("/metrics", metrics)
+    return {"livez": livez, "readyz": readyz, "metrics": metrics}
 
 
 ATTACHED = (
@@ -144,8 +143,9 @@ ATTACHED = (
 def build(gateway: Gateway) -> web.Application:
     """Return the application with every view attached; call it inside a running event loop."""
     settings = gateway.settings
-    origins = Origins(settings.origins)
-    access = Access(settings.hosts, setting="gateway_hosts")
+    origins = Origins(frozenset(settings.gateway_origins))
+    names = frozenset({settings.gateway_host.lower(), *settings.gateway_hosts})
+    access = Access(names, setting="gateway_hosts")
     app = web.Application(
         client_max_size=MAX_EVENT_BYTES,
         middlewares=(
@@ -162,6 +162,27 @@ def build(gateway: Gateway) -> web.Application:
         gateway.connections.end_streams()
 
     app.on_shutdown.append(end_streams)
+    views: dict[str, _Handler] = {}
     for attach in ATTACHED:
-        attach(app, gateway)
+        views |= attach(app, gateway)
+    add_routes(app, views)
     return app
+
+
+def add_routes(app: web.Application, views: Views) -> None:
+    """Add the route of each endpoint that has a view here."""
+    for name, view in views.items():
+        endpoint = BY_NAME[name]
+        if endpoint.takes_event:
+            app.router.add_post(endpoint.path, view, expect_handler=reports.expected)
+        else:
+            path = endpoint.path.replace("/web/{name}", "/web/{name:.+}")
+            fixed = endpoint.is_the_same_for_all
+            app.router.add_get(path, _without_parameters(view) if fixed else view)
+
+
+def _without_parameters(view: _Handler) -> _Handler:
+    async def checked(request: web.Request) -> web.StreamResponse:
+        return parameters_refused(request) or await view(request)
+
+    return checked

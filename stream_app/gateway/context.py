@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from aiohttp import web
 
 from stream_app.errors import UserError
 from stream_app.gateway.metrics import GatewayMetrics
@@ -22,52 +25,21 @@ from stream_app.wire.signatures import Signatures
 CONTRACT = 1
 
 
-@dataclass(frozen=True)
-class GatewaySettings:
-    """The settings of a gateway; `demo_side` is a file with the item side of a demo."""
-
-    host: str
-    port: int
-    hosts: frozenset[str]
-    origins: frozenset[str]
-    rate: float
-    worker_url: str
-    worker_token: str | None = field(repr=False)
-    privacy_mode: str = "local"
-    devices: str = "open"
-    partitions: int = 4
-    query_partitions: int = 4
-    demo_side: Path | None = None
-
-    @classmethod
-    def from_settings(cls, settings: Settings, demo_side: Path | None = None) -> GatewaySettings:
-        """Return what the gateway reads of the settings."""
-        worker = settings.gateway_worker or f"http://127.0.0.1:{settings.admin_port}"
-        return cls(
-            host=settings.gateway_host,
-            port=settings.gateway_port,
-            hosts=frozenset({settings.gateway_host.lower(), *settings.gateway_hosts}),
-            origins=frozenset(settings.gateway_origins),
-            rate=settings.gateway_rate,
-            worker_url=worker.rstrip("/"),
-            worker_token=settings.admin_token,
-            privacy_mode=settings.privacy_mode,
-            devices=settings.devices,
-            partitions=settings.partitions,
-            query_partitions=settings.query_partitions or settings.partitions,
-            demo_side=demo_side,
-        )
+# Name of an endpoint -> its view.
+Views = Mapping[str, Callable[[web.Request], Awaitable[web.StreamResponse]]]
 
 
 @dataclass(frozen=True, eq=False)
 class Gateway:
-    """One gateway: what its views share. `readiness` and `connections` change while it runs."""
+    """One gateway: what its views share. `readiness` and `connections` change while it runs;
+    `demo_side` is a file with the item side of a demo."""
 
-    settings: GatewaySettings
+    settings: Settings
     connection: Connection
     topics: Topics
     intake: Intake
     mechanisms: tuple[Mechanism, ...]
+    demo_side: Path | None = None
     metrics: GatewayMetrics = field(default_factory=GatewayMetrics)
     connections: Connections = field(default_factory=lambda: Connections(Limits(most=600)))
     readiness: Readiness = field(default_factory=Readiness)
@@ -86,5 +58,4 @@ class Gateway:
             mechanisms, settings.partitions, settings.accept_tests, signatures
         )
         intake = replace(intake, contract=CONTRACT)
-        own = GatewaySettings.from_settings(settings, demo_side)
-        return cls(own, connection, topics, intake, mechanisms)
+        return cls(settings, connection, topics, intake, mechanisms, demo_side)

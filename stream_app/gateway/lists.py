@@ -23,13 +23,15 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from fractions import Fraction
 from math import ceil
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from aiohttp import web
 
 from stream_app.gateway.asker import MOST, SECONDS, Asker, NoAnswer, TooMany
 from stream_app.gateway.buckets import Buckets, client
+from stream_app.gateway.contract.bodies import ItemList, ListedItem
+from stream_app.gateway.contract.endpoints import BY_NAME
 from stream_app.gateway.reads.catalogue import ServedCatalogue
 from stream_app.gateway.reads.tables import TITLES
 from stream_app.kafka.answers import BUSY, entries, refusal
@@ -48,14 +50,12 @@ from stream_app.wire import (
 from stream_app.wire.messages import ENVELOPE_BYTES, SCORE_BYTES, longest_name_of
 
 if TYPE_CHECKING:
-    from stream_app.gateway.context import Gateway
+    from stream_app.gateway.context import Gateway, Views
 
 NO_ID = "0" * 16
 """Of a query that is not under way yet; the asker gives it an id and a deadline."""
 _USER = re.compile(r"[0-9a-f]{32}")
 _NUMBER = re.compile(r"[0-9]{1,13}(?:\.[0-9]{1,13}|/[0-9]{1,13})?", re.ASCII)
-_OF_LISTS = ("k", "private", "neighbours", "for")
-_OF_SIMILAR = ("item", "k")
 
 
 def list_query(user: str, given: Sequence[tuple[str, str]]) -> Query:
@@ -65,7 +65,7 @@ def list_query(user: str, given: Sequence[tuple[str, str]]) -> Query:
     """
     if not _USER.fullmatch(user):
         raise ValueError("user: a pseudonym has 32 hex characters, lower case")
-    options = _once(given, _OF_LISTS)
+    options = _once(given, BY_NAME["recommendations"].query)
     if options.get("neighbours", "1") != "1":
         raise ValueError("neighbours: give 1, or leave it out")
     return Query(
@@ -81,7 +81,7 @@ def list_query(user: str, given: Sequence[tuple[str, str]]) -> Query:
 
 def similar_query(given: Sequence[tuple[str, str]]) -> Query:
     """Return the query for items near to one; ValueError with one sentence for a bad one."""
-    options = _once(given, _OF_SIMILAR)
+    options = _once(given, BY_NAME["similar"].query)
     if "item" not in options:
         raise ValueError("item: give the id of an item, /similar?item=ID")
     return Query(NO_ID, None, _length(options), 0, similar_to=_item(options["item"]))
@@ -131,38 +131,28 @@ _ROW_BYTES = SCORE_BYTES + len(
 )
 
 
-def page(
-    user: str | None, k: int, reply: Recommendation, titles: ServedCatalogue
-) -> dict[str, Any]:
+def page(user: str | None, k: int, reply: Recommendation, titles: ServedCatalogue) -> ItemList:
     """Return the first k items of an answer with their titles."""
-    return {
-        "user": user,
-        "items": [_row(*entry, titles) for entry in entries(reply)[:k]],
-        "method": reply.method,
-        "as_of": reply.as_of,
-        "privacy": reply.privacy,
-        "catching_up": reply.catching_up,
-        "ndcg": reply.ndcg,
-        "ndcg_popular": reply.ndcg_popular,
-        "guarantee": reply.guarantee,
-        "for": None if reply.for_ is msgspec.UNSET else reply.for_,
-    }
+    return ItemList(
+        user,
+        tuple(_row(*entry, titles) for entry in entries(reply)[:k]),
+        reply.method,
+        reply.as_of,
+        reply.privacy,
+        reply.catching_up,
+        reply.ndcg,
+        reply.ndcg_popular,
+        reply.guarantee,
+        None if reply.for_ is msgspec.UNSET else reply.for_,
+    )
 
 
 def _row(
     item: Item, score: float | None, cause: Item | None, titles: ServedCatalogue
-) -> dict[str, Any]:
+) -> ListedItem:
     row = titles.row(key_of(item))
-    return {
-        "item": item,
-        "title": row.title,
-        "genres": list(row.genres),
-        "year": row.year,
-        "domain": row.domain,
-        "score": score,
-        "because": cause,
-        "because_title": None if cause is None else titles.row(key_of(cause)).title,
-    }
+    because = None if cause is None else titles.row(key_of(cause)).title
+    return ListedItem(item, row.title, row.genres, row.year, row.domain, score, cause, because)
 
 
 def page_bytes(titles: ServedCatalogue, k: int, reply_bytes: int = 0) -> int:
@@ -171,7 +161,7 @@ def page_bytes(titles: ServedCatalogue, k: int, reply_bytes: int = 0) -> int:
     return ENVELOPE_BYTES + k * (2 * name + titles.longest_text + titles.longest_title + _ROW_BYTES)
 
 
-def encoded(shown: dict[str, Any], titles: ServedCatalogue, k: int, reply_bytes: int = 0) -> bytes:
+def encoded(shown: ItemList, titles: ServedCatalogue, k: int, reply_bytes: int = 0) -> bytes:
     """Return a page of at most k items as `page_bytes` bytes; as more where the reply was not of
     a worker of this release, which makes all of one size."""
     return msgspec.json.encode(shown).ljust(page_bytes(titles, k, reply_bytes))
@@ -184,8 +174,8 @@ _TOO_OFTEN = "too many queries of this address: ask again later"
 
 def attach(
     app: web.Application, gateway: Gateway, seconds: float = SECONDS, most: int = MOST
-) -> None:
-    """Add the two pages, and the asker behind them; `seconds` and `most` as it takes them."""
+) -> Views:
+    """Return the two pages, and add the asker behind them, which takes `seconds` and `most`."""
     lists = Lists(gateway)
 
     async def asking(running: web.Application) -> AsyncIterator[None]:
@@ -195,8 +185,7 @@ def attach(
         await asker.stop()
 
     app.cleanup_ctx.append(asking)
-    app.router.add_get("/recommendations/{user}", lists.recommendations)
-    app.router.add_get("/similar", lists.similar)
+    return {"recommendations": lists.recommendations, "similar": lists.similar}
 
 
 class Lists:
@@ -204,17 +193,17 @@ class Lists:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
-        self._clients = Buckets(gateway.settings.rate)
+        self._clients = Buckets(gateway.settings.gateway_rate)
         self._untitled = ServedCatalogue()
 
     async def recommendations(self, request: web.Request) -> web.Response:
         """Answer with the list of a user."""
         user = request.match_info["user"]
-        return await self._answered(request, lambda: list_query(user, given(request)))
+        return await self._answered(request, lambda: list_query(user, list(request.query.items())))
 
     async def similar(self, request: web.Request) -> web.Response:
         """Answer with items near to one."""
-        return await self._answered(request, lambda: similar_query(given(request)))
+        return await self._answered(request, lambda: similar_query(list(request.query.items())))
 
     async def _answered(self, request: web.Request, asked: Callable[[], Query]) -> web.Response:
         began = time.monotonic()
@@ -247,8 +236,3 @@ class Lists:
         shown = page(query.user, query.k, reply, titles)
         body = encoded(shown, titles, query.k, answer.size)
         return "answered", web.Response(body=body, content_type="application/json")
-
-
-def given(request: web.Request) -> list[tuple[str, str]]:
-    """Return the parameters of a request in their order."""
-    return list(request.query.items())

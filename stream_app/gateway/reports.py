@@ -32,7 +32,7 @@ from stream_app.wire.decoding import decode_unaddressed
 from stream_app.wire.signatures import HEAD_BYTES, envelope_device
 
 if TYPE_CHECKING:
-    from stream_app.gateway.context import Gateway
+    from stream_app.gateway.context import Gateway, Views
 
 JSON, PACKED = "application/json", "application/octet-stream"
 _KAFKA_SECONDS = 2
@@ -44,13 +44,11 @@ _UNKNOWN = (
 _Answer = tuple[str, web.Response]
 
 
-def attach(app: web.Application, gateway: Gateway) -> None:
-    """Add the page, and the writer behind it."""
-    reports = Reports(gateway)
-
+def attach(app: web.Application, gateway: Gateway) -> Views:
+    """Return the page, and add the writer behind it."""
     app.cleanup_ctx.append(writing(gateway))
     app.on_shutdown.append(flush)
-    app.router.add_post("/reports", reports.post, expect_handler=_expected)
+    return {"report": Reports(gateway).post}
 
 
 class Reports:
@@ -58,8 +56,8 @@ class Reports:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
-        self._clients = Buckets(gateway.settings.rate)
-        self._devices = Buckets(gateway.settings.rate)
+        self._clients = Buckets(gateway.settings.gateway_rate)
+        self._devices = Buckets(gateway.settings.gateway_rate)
 
     async def post(self, request: web.Request) -> web.Response:
         """Answer one event."""
@@ -91,7 +89,7 @@ class Reports:
         kind = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         if kind not in (JSON, PACKED) or "Content-Encoding" in request.headers:
             return _refusal(415, HttpReason.CONTENT_TYPE)
-        if self._gateway.settings.rate:
+        if self._gateway.settings.gateway_rate:
             wait = self._clients.wait(client(request.remote), time.monotonic())
             if wait:
                 return _refusal(429, HttpReason.RATE, ceil(wait))
@@ -129,7 +127,7 @@ def _rejected(reason: Reason) -> _Answer:
     return reason, refused(status, reason, OF_THE_WIRE[reason])
 
 
-async def _expected(request: web.Request) -> web.Response | None:
+async def expected(request: web.Request) -> web.Response | None:
     """Answer `Expect: 100-continue`, with which a client asks before it sends a large body; one
     that is too large is refused by the view, which counts it and reads nothing of it."""
     if _is_too_large(request):

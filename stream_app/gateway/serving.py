@@ -35,14 +35,14 @@ async def serving(gateway: Gateway) -> AsyncIterator[str]:
         end_seconds=_END_SECONDS,
     )
     try:
-        port = await listener.start(settings.host, settings.port)
+        port = await listener.start(settings.gateway_host, settings.gateway_port)
     except OSError as error:
         await listener.stop()
         raise UserError(
-            f"gateway_host = {settings.host}, gateway_port = {settings.port}: "
+            f"gateway_host = {settings.gateway_host}, gateway_port = {settings.gateway_port}: "
             f"{error.strerror or error}; give --port another number, or 0 for any free port"
         ) from None
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    host = f"[{settings.gateway_host}]" if ":" in settings.gateway_host else settings.gateway_host
     try:
         yield f"http://{host}:{port}"
     finally:

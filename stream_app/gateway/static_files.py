@@ -10,7 +10,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from stream_app.gateway.context import Gateway
+from stream_app.gateway.context import Gateway, Views
 from stream_app.gateway.contract.documents import documents
 from stream_app.gateway.reads.cached_document import Document
 from stream_app.web.refusals import refused
@@ -44,8 +44,8 @@ def page_files(places: tuple[Path, ...] = _PLACES) -> dict[str, Document]:
     }
 
 
-def attach(app: web.Application, gateway: Gateway) -> None:
-    """Add the page, its files and the documents, made once for the topics of this gateway."""
+def attach(_: web.Application, gateway: Gateway) -> Views:
+    """Return the page, its files and the documents, made once for the topics of this gateway."""
     settings = gateway.settings
     made = documents(gateway.topics, settings.partitions, settings.query_partitions)
     served = {f"/web/{path}": file for path, file in page_files().items()}
@@ -60,7 +60,4 @@ def attach(app: web.Application, gateway: Gateway) -> None:
             return refused(404, "not_found", "there is no such page")
         return found.answer(request)
 
-    for path in ("/openapi.json", "/asyncapi.json", "/schemas/{name}.json", "/web/{name:.+}"):
-        app.router.add_get(path, view)
-    for path in places:
-        app.router.add_get(path, view)
+    return dict.fromkeys(("page", "files", "docs", "openapi", "asyncapi", "schemas"), view)

@@ -182,7 +182,7 @@ def _move(transport: asyncio.BaseTransport | None, source: _Group, target: _Grou
         target.add(transport, connection)
 
 
-class _Handler(web.RequestHandler):
+class _HttpHandler(web.RequestHandler):
     """One connection as aiohttp serves it, but for requests that are not HTTP: aiohttp answers
     those with a part of the request, and logs it with the client's address."""
 
@@ -233,7 +233,7 @@ class Listener:
         assert manager is not None, "set up above"
 
         def protocol() -> asyncio.Protocol:
-            handler = _Handler(
+            handler = _HttpHandler(
                 manager,
                 loop=loop,
                 logger=silent,

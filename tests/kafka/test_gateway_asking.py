@@ -17,6 +17,7 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from stream_app.gateway import lists
+from stream_app.gateway.application import add_routes
 from stream_app.gateway.asker import Asker, NoAnswer, TooMany
 from stream_app.gateway.context import Gateway
 from stream_app.gateway.lists import list_query
@@ -62,7 +63,7 @@ async def served(
         load(bootstrap_servers=connection.bootstrap, topic_prefix=topics)
     )
     app = web.Application()
-    lists.attach(app, gateway, **limits)
+    add_routes(app, lists.attach(app, gateway, **limits))
     runner = web.AppRunner(app, access_log=None, handler_cancellation=True)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)

@@ -1,7 +1,6 @@
 """Every endpoint of a gateway, as data: what it takes, its answers, what it shows of a client.
 
-`tests/stream_app/gateway/contract` holds this table and the routes of the application to each
-other, both ways.
+The routes of the application, the parameters that it takes and the documents are made from it.
 """
 
 from __future__ import annotations
@@ -55,6 +54,16 @@ class Endpoint:
     later: bool = False
     takes_event: bool = False
     other: Mapping[int, type[msgspec.Struct]] = field(default_factory=dict)
+
+    @property
+    def query(self) -> tuple[str, ...]:
+        """The names of its query parameters."""
+        return tuple(each.name for each in self.parameters if each.place == "query")
+
+    @property
+    def is_the_same_for_all(self) -> bool:
+        """Whether a query parameter is refused: one might show something of a user."""
+        return self.refusals.get(400) == (HttpReason.QUERY,) and not self.parameters
 
     @property
     def ask(self) -> str:
@@ -235,6 +244,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         text="Counts by reason and seconds; nothing of a client.",
     ),
 )
+
+BY_NAME: Mapping[str, Endpoint] = {each.name: each for each in ENDPOINTS}
 
 # Refusals that every endpoint may give.
 COMMON: Mapping[int, tuple[str, ...]] = {

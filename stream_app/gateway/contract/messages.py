@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -51,64 +50,39 @@ class Message:
     content_type: str
     summary: str
     kind: Any = None
-    example: Callable[[], bytes] | None = None
+    example: bytes | None = None
 
     @property
     def decoded(self) -> Any:
         """The example as JSON values; bytes of MessagePack in base64."""
         if self.example is None:
             return None
-        value = self.example()
-        return (
-            msgspec.json.decode(value)
-            if self.content_type == JSON
-            else msgspec.to_builtins(msgspec.msgpack.decode(value))
-        )
+        if self.content_type == JSON:
+            return msgspec.json.decode(self.example)
+        return msgspec.to_builtins(msgspec.msgpack.decode(self.example))
 
 
-def _event() -> Event:
-    items = np.array([1193, key("a text is an id too")], np.uint64)
-    return Event(DEVICE, 1, "rr:5:2", 20_000, items, np.array([3, 0], np.uint8))
+def _json(name: str, summary: str, example: msgspec.Struct, kind: Any = None) -> Message:
+    return Message(name, JSON, summary, kind or type(example), encode_message(example))
 
 
-def _reply() -> Recommendation:
-    nothing = (None,) * (LIST_LENGTH - 2)
-    items, scores, because = (318, 50, *nothing), (4.41, 4.27, *nothing), (1193, 1193, *nothing)
-    quality = 0.1312, 0.0857
-    return Recommendation(
-        *(_ID, Status.OK, items, scores, "links", 4812, "local", False, *quality, because),
-        for_="next",
-    )
-
-
-def _page() -> ItemTablePage:
-    return ItemTablePage(0, 4812, np.array([318, 1193], "<u8").tobytes(), bytes([171, 158]))
-
-
-def _entry() -> CatalogueEntry:
-    title = "One Flew Over the Cuckoo's Nest (1975)"
-    return CatalogueEntry(1193, title, ("Drama",), 1975, domain="films")
-
-
-def _query() -> Query:
-    return Query(_ID, DEVICE.hex(), 10, 1_795_392_000_000, private=Fraction(1, 2))
-
-
-def _rejection() -> Rejection:
-    return Rejection("murmurec.ratings.v1", 0, 77, Reason.MALFORMED, 118)
-
-
-def _debit() -> ListDebit:
-    return ListDebit(DEVICE.hex(), _ID, _ID[::-1], 500_000, 2_000_000)
-
-
-def _json(name: str, summary: str, kind: Any, example: Callable[[], msgspec.Struct]) -> Message:
-    return Message(name, JSON, summary, kind, lambda: encode_message(example()))
-
+_ITEMS = np.array([1193, key("a text is an id too")], np.uint64)
+_EVENT = Event(DEVICE, 1, "rr:5:2", 20_000, _ITEMS, np.array([3, 0], np.uint8))
+_NOTHING = (None,) * (LIST_LENGTH - 2)
+_REPLY = Recommendation(
+    *(_ID, Status.OK, (318, 50, *_NOTHING), (4.41, 4.27, *_NOTHING), "links", 4812, "local"),
+    *(False, 0.1312, 0.0857, (1193, 1193, *_NOTHING)),
+    for_="next",
+)
+_QUERY = Query(_ID, DEVICE.hex(), 10, 1_795_392_000_000, private=Fraction(1, 2))
+_DEBIT = ListDebit(DEVICE.hex(), _ID, _ID[::-1], 500_000, 2_000_000)
+_PAGE = ItemTablePage(0, 4812, np.array([318, 1193], "<u8").tobytes(), bytes([171, 158]))
+CUCKOO = "One Flew Over the Cuckoo's Nest (1975)"
+_ENTRY = CatalogueEntry(1193, CUCKOO, ("Drama",), 1975, domain="films")
 
 EVENT = Message(
     *("event", JSON, "The released ratings of a device, as JSON.", JsonAny),
-    lambda: encode_json(_event(), [1193, "a text is an id too"]),
+    encode_json(_EVENT, [1193, "a text is an id too"]),
 )
 
 MESSAGES: tuple[Message, ...] = (
@@ -117,49 +91,48 @@ MESSAGES: tuple[Message, ...] = (
         *("packed-event", PACKED),
         "The same as MessagePack, with binary columns: for volume.",
         Packed,
-        lambda: encode(_event()),
+        encode(_EVENT),
     ),
     Message(
         *("signed-event", BYTES),
         "Either of the two in an envelope: byte C1, 32 bytes of public key (Ed25519), 64 of "
         "signature, and the event. The pseudonym is the first 16 bytes of the key's SHA-256.",
     ),
-    _json("query", "A query for a list.", Query, _query),
-    _json("recommendation", "The answer to a query.", Recommendation, _reply),
+    _json("query", "A query for a list.", _QUERY),
+    _json("recommendation", "The answer to a query.", _REPLY),
     _json(
         "rejection",
         "Place and reason of a rejected record, never its payload.",
-        Rejection,
-        _rejection,
+        Rejection("murmurec.ratings.v1", 0, 77, Reason.MALFORMED, 118),
     ),
-    _json("catalogue-entry", "What is public of an item.", CatalogueEntry, _entry),
-    _json("item-table-page", "Public mean ratings of items.", ItemTablePage, _page),
+    _json("catalogue-entry", "What is public of an item.", _ENTRY),
+    _json("item-table-page", "Public mean ratings of items.", _PAGE),
     _json(
         "cut-log-entry",
         "An entry of the cut log; one without kind is a cut.",
+        Cut(4812, (1200, 1187, 1215, 1210), 20_000),
         Entry,
-        lambda: Cut(4812, (1200, 1187, 1215, 1210), 20_000),
     ),
-    _json("list-debit", "What a private list costs a user.", ListDebit, _debit),
+    _json("list-debit", "What a private list costs a user.", _DEBIT),
     Message(
         *("profile", PACKED, "The released profile of a device.", PackedProfile),
-        lambda: encode_profile(ProfileEvent(DEVICE, 1, "blip:16:2:2:24", 20_000, b"\x81\x42")),
+        encode_profile(ProfileEvent(DEVICE, 1, "blip:16:2:2:24", 20_000, b"\x81\x42")),
     ),
     Message(
         *("table-record", PACKED),
         "A page of a public table, or the manifest that makes the pages of a slot valid.",
         TableRecord,
-        lambda: encode_table_record(TableManifest(0, 4711, 31, 1_982_739, _DIGEST[:16])),
+        encode_table_record(TableManifest(0, 4711, 31, 1_982_739, _DIGEST[:16])),
     ),
     Message(
         *("contribution", PACKED),
         "A sealed vector of a stage of a campaign, a box for each party.",
         Contribution,
-        lambda: encode_contribution(Contribution(_DIGEST, 0, DEVICE, (bytes(112),))),
+        encode_contribution(Contribution(_DIGEST, 0, DEVICE, (bytes(112),))),
     ),
     Message(
         *("round-entry", PACKED, "An entry of the log of rounds of campaigns.", RoundEntry),
-        lambda: encode_round(Open(_DIGEST, 0, (0, 0, 0, 0))),
+        encode_round(Open(_DIGEST, 0, (0, 0, 0, 0))),
     ),
     Message("checkpoint", BYTES, "A page, a manifest or a claim of a checkpoint of the workers."),
     Message("table-debit", JSON, "What a published table of similarities costs; for operators."),

@@ -17,7 +17,7 @@ from stream_app.gateway.contract.endpoints import (
     Endpoint,
     Parameter,
 )
-from stream_app.gateway.contract.messages import BYTES, DEVICE, EVENT, JSON
+from stream_app.gateway.contract.messages import BYTES, CUCKOO, DEVICE, EVENT, JSON
 from stream_app.gateway.contract.reasons import meaning
 from stream_app.gateway.contract.schemas import DRAFT, components
 from stream_app.privacy import registry
@@ -44,7 +44,6 @@ TAGS = {
     "operation": "For operators and their tools.",
 }
 
-_CUCKOO = "One Flew Over the Cuckoo's Nest (1975)"
 _SHAWSHANK = "Shawshank Redemption, The (1994)"
 
 
@@ -69,9 +68,9 @@ def _allowed(name: str) -> bodies.AllowedMechanism:
 
 
 _ITEM = bodies.CatalogueItem(
-    1193, f"{1193:016x}", _CUCKOO, ("Drama",), 1975, "films", withdrawn=False
+    1193, f"{1193:016x}", CUCKOO, ("Drama",), 1975, "films", withdrawn=False
 )
-_LISTED = bodies.ListedItem(318, _SHAWSHANK, ("Drama",), 1994, "films", 4.41, 1193, _CUCKOO)
+_LISTED = bodies.ListedItem(318, _SHAWSHANK, ("Drama",), 1994, "films", 4.41, 1193, CUCKOO)
 
 EXAMPLES: Mapping[type[msgspec.Struct], msgspec.Struct] = {
     bodies.Accepted: bodies.Accepted(0, 123, duplicate=False),

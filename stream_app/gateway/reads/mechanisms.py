@@ -15,14 +15,14 @@ import msgspec
 from aiohttp import web
 
 from stream_app.gateway.contract.bodies import AllowedMechanism, Mechanisms
-from stream_app.gateway.reads.cached_document import Document, parameters_refused
+from stream_app.gateway.reads.cached_document import Document
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.exact.certificates import digest
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.ratings.randomized_response import RandomizedResponse
 
 if TYPE_CHECKING:
-    from stream_app.gateway.context import Gateway
+    from stream_app.gateway.context import Gateway, Views
 
 SIGNED = "devices of this deployment sign their events, which a page in a browser does not do"
 PARTITION = (
@@ -49,7 +49,7 @@ def page_of(gateway: Gateway) -> Mechanisms:
         settings.devices,
         topic,
         allowed,
-        demo=settings.demo_side is not None,
+        demo=gateway.demo_side is not None,
     )
 
 
@@ -83,11 +83,11 @@ def _why_not(mechanism: Mechanism) -> str | None:
     return PARTITION if mechanism.adjacency is Adjacency.VALUE else PRESENCE
 
 
-def attach(app: web.Application, gateway: Gateway) -> None:
-    """Add the page; it is made once."""
+def attach(_: web.Application, gateway: Gateway) -> Views:
+    """Return the page; it is made once."""
     document = Document.made(msgspec.json.encode(page_of(gateway)), "application/json")
 
     async def mechanisms(request: web.Request) -> web.Response:
-        return parameters_refused(request) or document.answer(request)
+        return document.answer(request)
 
-    app.router.add_get("/mechanisms", mechanisms)
+    return {"mechanisms": mechanisms}

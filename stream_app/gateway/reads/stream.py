@@ -22,7 +22,6 @@ import structlog
 from aiohttp import web
 
 from stream_app.gateway.contract.bodies import StreamStatus
-from stream_app.gateway.reads.cached_document import parameters_refused
 from stream_app.gateway.reads.statistics import (
     Rate,
     WorkerPages,
@@ -32,7 +31,7 @@ from stream_app.gateway.reads.statistics import (
 from stream_app.web.refusals import refused
 
 if TYPE_CHECKING:
-    from stream_app.gateway.context import Gateway
+    from stream_app.gateway.context import Gateway, Views
 
 NextEvent = Callable[[], Awaitable[bytes]]
 Source = Callable[[], AbstractAsyncContextManager[NextEvent]]
@@ -118,7 +117,9 @@ class StatusReader:
 
     def __init__(self, gateway: Gateway, every_seconds: float) -> None:
         self._gateway, self._every = gateway, every_seconds
-        self._pages = WorkerPages(gateway.settings.worker_url, gateway.settings.worker_token)
+        settings = gateway.settings
+        worker = settings.gateway_worker or f"http://127.0.0.1:{settings.admin_port}"
+        self._pages = WorkerPages(worker.rstrip("/"), settings.admin_token)
         self._problem = ""
 
     @asynccontextmanager
@@ -158,14 +159,11 @@ class StatusReader:
         self._problem = problem
 
 
-def attach(app: web.Application, gateway: Gateway) -> None:
-    """Add the page."""
+def attach(app: web.Application, gateway: Gateway) -> Views:
+    """Return the page."""
     broadcast = Broadcast(StatusReader(gateway, EVERY_SECONDS).opened)
 
     async def stream(request: web.Request) -> web.StreamResponse:
-        refusal = parameters_refused(request)
-        if refusal is not None:
-            return refusal
         headers = {"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
         if request.method == "HEAD":
             return web.Response(headers=headers)
@@ -186,7 +184,7 @@ def attach(app: web.Application, gateway: Gateway) -> None:
         await broadcast.closed()
 
     app.on_cleanup.append(end)
-    app.router.add_get("/stream", stream)
+    return {"stream": stream}
 
 
 def _is_behind(request: web.Request) -> bool:

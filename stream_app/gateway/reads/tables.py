@@ -28,7 +28,7 @@ from aiohttp import web
 from confluent_kafka import Consumer, TopicPartition
 
 from stream_app.errors import UserError
-from stream_app.gateway.reads.cached_document import Document, nothing_yet, parameters_refused
+from stream_app.gateway.reads.cached_document import Document, nothing_yet
 from stream_app.gateway.reads.catalogue import ServedCatalogue
 from stream_app.kafka import clients
 from stream_app.kafka.background_thread import BackgroundThread
@@ -40,7 +40,7 @@ from stream_app.wire import Topics
 from stream_app.wire.public_tables import TableReader
 
 if TYPE_CHECKING:
-    from stream_app.gateway.context import Gateway
+    from stream_app.gateway.context import Gateway, Views
 
 _SECONDS = 5.0
 
@@ -229,10 +229,10 @@ class DemoSide:
         self._document = Document.made(table, "application/octet-stream")
 
 
-def attach(app: web.Application, gateway: Gateway) -> None:
-    """Add the three pages, and the thread for the time that the application runs."""
+def attach(app: web.Application, gateway: Gateway) -> Views:
+    """Return the three pages, and add the thread for the time that the application runs."""
     tables = PublicTables(gateway.connection, gateway.topics)
-    file = gateway.settings.demo_side
+    file = gateway.demo_side
     side = None if file is None else DemoSide(file)
 
     async def following(_: web.Application) -> AsyncIterator[None]:
@@ -242,23 +242,17 @@ def attach(app: web.Application, gateway: Gateway) -> None:
 
     async def catalogue(request: web.Request) -> web.Response:
         _check(tables)
-        return parameters_refused(request) or tables.catalogue.answer(request)
+        return tables.catalogue.answer(request)
 
     async def item_links(request: web.Request) -> web.Response:
         _check(tables)
         document = tables.item_links
-        refusal = parameters_refused(request)
-        if refusal is not None:
-            return refusal
         if document is not None:
             return document.answer(request)
         # Not an error: a browser would show one to each visitor of a page that waits.
         return refused(404, "foreign", _FOREIGN) if tables.is_foreign else nothing_yet()
 
     async def demo_item_links(request: web.Request) -> web.Response:
-        refusal = parameters_refused(request)
-        if refusal is not None:
-            return refusal
         if side is None:
             return refused(404, "not_a_demo", "only a demo knows true ratings: there are none here")
         document = await asyncio.to_thread(side.current)
@@ -266,9 +260,7 @@ def attach(app: web.Application, gateway: Gateway) -> None:
 
     app[TITLES] = tables.titles
     app.cleanup_ctx.append(following)
-    app.router.add_get("/catalogue", catalogue)
-    app.router.add_get("/item-links", item_links)
-    app.router.add_get("/demo/item-links", demo_item_links)
+    return {"catalogue": catalogue, "itemLinks": item_links, "demoItemLinks": demo_item_links}
 
 
 def _check(tables: PublicTables) -> None:

@@ -72,8 +72,7 @@ def test_every_page_of_k_items_has_one_length(data: st.DataObject, k: int) -> No
     shown = page(USER, k, data.draw(replies(names)), titles)
     value = encoded(shown, titles, k)
     assert len(value) == page_bytes(titles, k)
-    assert msgspec.json.decode(value) == msgspec.to_builtins(shown)
-    assert len(msgspec.json.decode(value, type=ItemList).items) == len(shown["items"])
+    assert msgspec.json.decode(value, type=ItemList) == shown
 
 
 def test_a_worker_whose_catalogue_is_newer_makes_pages_of_one_length_too() -> None:
@@ -121,7 +120,7 @@ def test_the_longest_page_fits_its_length_and_little_more() -> None:
     value = encoded(shown, titles, LIST_LENGTH)
     assert len(value) == page_bytes(titles, LIST_LENGTH)
     rows = page_bytes(titles, LIST_LENGTH) - ENVELOPE_BYTES
-    assert rows - 3 * LIST_LENGTH < len(msgspec.json.encode(shown["items"])) <= rows
+    assert rows - 3 * LIST_LENGTH < len(msgspec.json.encode(shown.items)) <= rows
 
 
 def test_the_longest_genres_fit_a_page() -> None:
@@ -135,8 +134,8 @@ def test_the_longest_genres_fit_a_page() -> None:
         MAX_SEQ, "local",
     )  # fmt: skip
     shown = page(USER, LIST_LENGTH, reply, titles)
-    assert shown["items"][0]["genres"] == list(genres)
-    assert (shown["items"][0]["year"], shown["items"][0]["domain"]) == (9999, genres[0])
+    assert shown.items[0].genres == genres
+    assert (shown.items[0].year, shown.items[0].domain) == (9999, genres[0])
     assert len(encoded(shown, titles, LIST_LENGTH)) == page_bytes(titles, LIST_LENGTH)
 
 
@@ -155,14 +154,14 @@ def test_a_page_has_the_first_k_items_and_what_each_is_for() -> None:
         because=(5, None, None, "tt01"),
     )  # fmt: skip
     shown = page(None, 2, reply, titles)
-    assert [(row["item"], row["title"], row["score"]) for row in shown["items"]] == [
+    assert [(row.item, row.title, row.score) for row in shown.items] == [
         ("tt01", "One", 4.5),
         (7, "", 4.0),
     ]
-    assert [(row["because"], row["because_title"]) for row in shown["items"]] == [
+    assert [(row.because, row.because_title) for row in shown.items] == [
         (5, "Five"),
         (None, None),
     ]
-    assert (shown["user"], shown["method"], shown["as_of"]) == (None, "blend", 3)
-    assert shown["for"] is None
-    assert page(USER, 2, replace(reply, for_="now"), titles)["for"] == "now"
+    assert (shown.user, shown.method, shown.as_of) == (None, "blend", 3)
+    assert shown.for_ is None
+    assert page(USER, 2, replace(reply, for_="now"), titles).for_ == "now"

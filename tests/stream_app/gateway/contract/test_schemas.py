@@ -58,7 +58,7 @@ def test_every_rule_names_a_field_and_every_field_of_such_a_type_has_one() -> No
 
 @pytest.mark.parametrize("message", JSON_MESSAGES, ids=lambda message: message.name)
 def test_an_example_is_what_the_decoder_takes(message: Any) -> None:
-    value = message.example()
+    value = message.example
     if message.name == "event":
         found = msgspec.json.decode(value)
         assert (found["device"], len(found["items"])) == (golden_device(value), 2)
