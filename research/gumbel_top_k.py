@@ -35,8 +35,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stream_app.privacy.exact.gaussian_calibration import exponential
+from stream_app.privacy.k_subset import ROUNDING, check_epsilon, check_scores
 from stream_app.privacy.randomness import RandomSource
-from stream_app.privacy.selection.k_subset import ROUNDING, check_epsilon, check_scores
 
 MOST_LEVELS = 8_192
 MOST_NATS = 10_000.0  # between the lowest and the highest level; beyond, nothing is protected

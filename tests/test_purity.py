@@ -74,7 +74,7 @@ EXCEPTIONS = {
         {"secrets"},
         "a hash seed that no device can guess",
     ),
-    "stream_app.models.retrieval.faster_index": (
+    "stream_app.models.retrieval.index_choice": (
         {"time"},
         "which index is faster here; it decides how candidates are found, and no state",
     ),

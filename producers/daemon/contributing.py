@@ -24,8 +24,7 @@ from producers.daemon.kept import KeptRatings
 from producers.daemon.schedule import Schedule
 from producers.journal import Enrolment, Journal, Request, Unwritable
 from stream_app.campaigns import stage_vectors
-from stream_app.campaigns.public_side import PublicSide
-from stream_app.campaigns.published_side import PublishedSide
+from stream_app.campaigns.public_side import PublicSide, PublishedSide
 from stream_app.campaigns.rounds import Phase, Rounds, StageState
 from stream_app.campaigns.stars import shape
 from stream_app.errors import UserError

@@ -30,8 +30,7 @@ from producers.fleet.replay import commit_when_room
 from producers.fleet.scoped_ratings import ScopedRatings
 from producers.journal import Journal, Message, Request
 from stream_app.campaigns import stage_vectors
-from stream_app.campaigns.public_side import PublicSide
-from stream_app.campaigns.published_side import PublishedSide
+from stream_app.campaigns.public_side import PublicSide, PublishedSide
 from stream_app.campaigns.rounds import Phase, Rounds, StageState
 from stream_app.campaigns.stars import shape
 from stream_app.errors import UserError

@@ -1,6 +1,6 @@
 """Lists made on the device from the public side of a campaign and its own clean history.
 
-    together   links of the likes, and the prior             (`campaigns/lists/item_scores.py`)
+    together   links of the likes, and the prior             (`campaigns/item_scores.py`)
     metadata   the prior by genres and years, with too few directions of taste above the noise
     popular    without a like, or where no item has genres or year: the order of popularity
     stars      what the user would rate, where *stars* has released: ridge regression of the own
@@ -24,7 +24,7 @@ from producers.ranking.in_scope import in_scope
 from producers.ranking.ranker import Ranked
 from stream_app import wire
 from stream_app.campaigns.features import features_of
-from stream_app.campaigns.lists.item_scores import ItemScores
+from stream_app.campaigns.item_scores import ItemScores
 from stream_app.campaigns.public_side import PublicSide
 from stream_app.campaigns.rated_items import RatedItems
 from stream_app.campaigns.stars import fold_in

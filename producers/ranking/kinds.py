@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from producers.ranking.published import Kind, Missing, PublicTable, Source
-from stream_app.campaigns.published_side import PublishedSide, decode_published
+from stream_app.campaigns.public_side import PublishedSide, decode_published
 from stream_app.errors import UserError
 from stream_app.kafka.clients import Connection
 from stream_app.ranking.compact_side import decode_side

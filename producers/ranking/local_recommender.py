@@ -20,7 +20,7 @@ from producers.ranking.kinds import By, chosen
 from producers.ranking.published import PublicTable, Source
 from producers.ranking.ranker import Ranked, Ranker, rated_of
 from stream_app import wire
-from stream_app.campaigns.published_side import PublishedSide
+from stream_app.campaigns.public_side import PublishedSide
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
 from stream_app.ranking.item_side import ItemSide

@@ -19,9 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from research.codes.methods import CODERS, coder
-from research.papers.figure import NO_CLAIM, Figure, Published, Series
-from research.papers.ratings import Progress, silent
+from research.coders import CODERS, coder
+from research.papers.figure import NO_CLAIM, Figure, Progress, Published, Series, silent
 from stream_app.models.retrieval.frame_codes import Codes, Frame, FrameCoder
 
 PAPER = "Balu 2016"

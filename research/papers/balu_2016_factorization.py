@@ -21,8 +21,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from research.papers.figure import NO_CLAIM, Figure, Published, Series
-from research.papers.ratings import Progress, StarRatings, silent
+from research.papers.figure import (
+    NO_CLAIM,
+    Figure,
+    Progress,
+    Published,
+    Series,
+    StarRatings,
+    silent,
+)
 from research.trainers.epoch_model import EpochModel, Method, Part, Steps
 
 PAPER = "Balu 2016"

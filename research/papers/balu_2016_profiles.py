@@ -20,8 +20,7 @@ import numpy as np
 from research.attacks.attacks import ATTACKS
 from research.attacks.knowledge import Knowledge
 from research.attacks.trials import Plan, Trial, tried
-from research.papers.figure import Figure, Published, Series
-from research.papers.ratings import Progress, StarRatings, silent
+from research.papers.figure import Figure, Progress, Published, Series, StarRatings, silent
 from stream_app.evaluation.profiles import evaluate_profiles, profiles_of
 from stream_app.privacy.profiles.mechanism import ProfileMechanism
 from stream_app.privacy.profiles.registry import mechanism

@@ -2,12 +2,19 @@
 
 A figure is the result of a pure function of ratings, seed and progress; drawing it, printing it and
 keeping it are other modules' work.
+
+What every figure takes: ratings as columns, and a call for each part of it that is done.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 NO_CLAIM = "no claim"  # what is measured where a paper says nothing
 
@@ -76,3 +83,18 @@ class Figure:
             if each.name == name:
                 return each
         raise ValueError(f"figure {self.id} has no series {name!r}")
+
+
+Progress = Callable[[int, int], None]  # parts done, parts in all
+
+
+class StarRatings(NamedTuple):
+    """Users and items (n,) uint64, and their stars 1 .. 5 (n,)."""
+
+    users: NDArray[np.uint64]
+    items: NDArray[np.uint64]
+    stars: NDArray[np.float64]
+
+
+def silent(done: int, total: int) -> None:
+    """Show no progress."""

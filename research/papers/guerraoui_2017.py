@@ -16,8 +16,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from research.papers.figure import NO_CLAIM, Figure, Published, Series
-from research.papers.ratings import Progress, silent
+from research.papers.figure import NO_CLAIM, Figure, Progress, Published, Series, silent
 from research.xmap import methods
 from research.xmap.measured import errors
 from research.xmap.task import TwoDomains, cold_task

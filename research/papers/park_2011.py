@@ -20,9 +20,16 @@ from numpy.typing import NDArray
 from research.audits import linear
 from research.audits.linear_runs import PRINTED, Profile, attack_all
 from research.noise_once import Rows, recent_lists
-from research.papers.figure import NO_CLAIM, Figure, Published, Series
+from research.papers.figure import (
+    NO_CLAIM,
+    Figure,
+    Progress,
+    Published,
+    Series,
+    StarRatings,
+    silent,
+)
 from research.papers.park_2011_sets import PAPER
-from research.papers.ratings import Progress, StarRatings, silent
 from research.score_noise.damped import DampedLists
 from research.score_noise.printed import (
     LEAST_PROFILE,

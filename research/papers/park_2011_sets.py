@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from research.gumbel_top_k import GumbelTopK
-from research.papers.figure import Figure, Published, Series
-from research.papers.ratings import Progress, StarRatings, silent
+from research.papers.figure import Figure, Progress, Published, Series, StarRatings, silent
 from research.papers.swapped_sets import (
     SwapChain,
     draw_swaps,
@@ -24,8 +23,8 @@ from research.papers.swapped_sets import (
     swaps,
 )
 from stream_app.evaluation.scope import most_rated_items
+from stream_app.privacy.k_subset import KSubset
 from stream_app.privacy.randomness import RandomSource, SeededSource
-from stream_app.privacy.selection.k_subset import KSubset
 from stream_app.ranking.similarity import slope_one
 from stream_app.ranking.similarity.table import from_ratings
 

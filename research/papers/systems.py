@@ -84,7 +84,7 @@ PAPERS: tuple[Paper, ...] = (
             ),
             System(
                 "low-rank recovery, utility bound",
-                "research/completion/",
+                "research/completion.py",
                 EVALUATED,
                 "utility is not assured: the bound exceeds the width of the scale below epsilon 8",
             ),
@@ -131,7 +131,7 @@ PAPERS: tuple[Paper, ...] = (
                 EVALUATED,
                 "its plain guess is worse than chance, so the printed risk is too small",
             ),
-            System("sets of k items", "stream_app/privacy/selection/k_subset.py", SERVED),
+            System("sets of k items", "stream_app/privacy/k_subset.py", SERVED),
             System(
                 "sets by a birth-death chain",
                 "research/papers/swapped_sets.py",
@@ -197,7 +197,7 @@ PAPERS: tuple[Paper, ...] = (
             System("qoLSH", "stream_app/models/retrieval/qolsh_index.py", SERVED),
             System(
                 "LSH, anti-sparse and optimal codes",
-                "research/codes/",
+                "research/coders.py",
                 EVALUATED,
                 "in few dimensions the shortlist of LSH with a frame holds more than that of qoLSH",
             ),

@@ -17,8 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from research.completion import laplace_bound, recover, response_bound, rmse_bound
-from research.papers.figure import NO_CLAIM, Figure, Published, Series
-from research.papers.ratings import Progress, StarRatings, silent
+from research.papers.figure import (
+    NO_CLAIM,
+    Figure,
+    Progress,
+    Published,
+    Series,
+    StarRatings,
+    silent,
+)
 from stream_app.evaluation.results import EvaluationData, TrueRatings, rms, split
 from stream_app.evaluation.scope import ScopeCells, ScopeDevices, evaluate_scope, most_rated_items
 from stream_app.models.factorization.channels import Channels

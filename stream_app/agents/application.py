@@ -55,7 +55,7 @@ from stream_app.log.cut_clock import Clock
 from stream_app.replay.cut_history import check_origin, history
 from stream_app.replay.follower import Follower
 from stream_app.settings import Settings
-from stream_app.wire.budgets.list_debits import MILLION
+from stream_app.wire.messages import MILLION
 from stream_app.wire.state_records import StateOrigin
 
 log = structlog.get_logger()

@@ -45,7 +45,7 @@ from stream_app.serving.ranked_items import RankedItems, Refused
 from stream_app.serving.recommender import Recommender
 from stream_app.serving.together.similar_items import similar_items
 from stream_app.settings import Settings
-from stream_app.state.rejections import rejected
+from stream_app.state.outcome import rejected
 from stream_app.state.replica import Replica
 from stream_app.wire import (
     LIST_LENGTH,

@@ -3,17 +3,26 @@
 `RoundTopic` applies the log of rounds to its state, and appends entries that the broker has
 acknowledged. `ContributionTopic` gives the records of a closed stage in canonical order. Both are
 assigned, never subscribed: they join no group and commit nothing.
+
+Where a reader of the log of rounds may begin: it is kept without limit, and one campaign counts.
+
+    log      plan 4 ... plan 5 ... plan 5' ... end        5' came second: it has no effect
+    begin    here ^  the last plan whose number is below those of all plans after it
+
+Read backwards in windows that double, so that the cost is that of the newest campaigns, whatever
+came before. From there the state is that of the whole log where plans are written in the order of
+their numbers, or two at a time. A writer of the log that forges plans can lead such a reader to one
+of them until the next campaign begins; a device then meets keys that it has not pinned.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from confluent_kafka import KafkaError, Message, TopicPartition
 
-from stream_app.aggregation import newest_plan
 from stream_app.aggregation.collection import Record
 from stream_app.aggregation.party import RecordsGone
 from stream_app.campaigns.rounds import Rounds, StageState
@@ -21,8 +30,13 @@ from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.acknowledged_writer import AcknowledgedWriter
 from stream_app.kafka.clients import Connection
-from stream_app.kafka.topic_follower import TopicFollower, cannot_be_read, partitions_of_topic
-from stream_app.wire.campaigns.round_log import RoundEntry, decode_round, encode_round
+from stream_app.kafka.topic_follower import (
+    Place,
+    TopicFollower,
+    cannot_be_read,
+    partitions_of_topic,
+)
+from stream_app.wire.campaigns.round_log import Planned, RoundEntry, decode_round, encode_round
 from stream_app.wire.reasons import WireError
 
 # Both topics store batches uncompressed (`topic_checks.check_campaigns`): what is fetched at a time
@@ -57,7 +71,7 @@ class LogChanged(UserError):
 class RoundTopic:
     """The log of rounds on Kafka; `unreadable` counts records that are no entries, by reason.
 
-    newest: begin where the state of the newest campaign follows from (`newest_plan.py`), as a
+    newest: begin where the state of the newest campaign follows from (below), as a
     device does. The owner and the parties read from the start: they decide what counts.
     """
 
@@ -118,7 +132,7 @@ class RoundTopic:
     def _begin(self, low: int, end: int) -> None:
         """Go to the plan from which the newest campaign follows."""
         try:
-            first, number = newest_plan.beginning(self._follower, self._place, low, end)
+            first, number = beginning(self._follower, self._place, low, end)
         except RecordsGone:
             raise self._deleted(low) from None
         self.rounds = Rounds(newest=number)
@@ -196,3 +210,45 @@ def _refused(message: Message, error: KafkaError) -> None:
     if error.code() == KafkaError._AUTO_OFFSET_RESET:
         raise RecordsGone  # deleted since the offsets were looked up
     raise cannot_be_read(message.topic(), error)
+
+
+_FIRST, _LARGEST = 16, 1024  # offsets of a window
+
+
+def beginning(follower: TopicFollower, place: Place, low: int, high: int) -> tuple[int, int]:
+    """Return the offset at which to begin, and the number of the campaign before it."""
+    return first_needed(_backwards(follower, place, low, high), low)
+
+
+def first_needed(plans: Iterable[tuple[int, int]], low: int) -> tuple[int, int]:
+    """Return the offset at which to begin, and the number of the campaign before it.
+
+    plans: (offset, number) of every plan of the log from `low`, the last one first; only as many
+    are taken as decide.
+    """
+    least: int | None = None
+    for offset, number in plans:
+        if least is None:
+            least = number
+        elif number < least:
+            return offset, number - 1
+    return low, 0
+
+
+def _backwards(
+    follower: TopicFollower, place: Place, low: int, high: int
+) -> Iterator[tuple[int, int]]:
+    size = _FIRST
+    while high > low:
+        begin = max(low, high - size)
+        follower.begin(TopicPartition(*place, begin))
+        found = []
+        for message in follower.up_to({place: high}):
+            try:
+                entry = decode_round(message.value())
+            except WireError:
+                continue
+            if isinstance(entry, Planned):
+                found.append((message.offset() or 0, entry.campaign.number))
+        yield from reversed(found)
+        high, size = begin, min(2 * size, _LARGEST)

@@ -2,18 +2,27 @@
 
 They are tried in that order. Kafka has no substitute: if none of the three is available, the error
 names the reason for each.
+
+Runs a Kafka node in a container, if an engine such as Docker or Podman is available.
+
+The host's port is chosen before the start, because a broker must know its advertised address.
+testcontainers' Kafka class runs another distribution, so this is a plain container with Apache
+Kafka's image.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Literal
 
-from stream_app.broker import Broker, container, local
+from confluent_kafka import KafkaException
+
+from stream_app.broker import KAFKA_VERSION, Broker, local
 from stream_app.broker.jars import Notify
-from stream_app.broker.local import to_stderr
+from stream_app.broker.local import cluster_id, free_ports, to_stderr
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
@@ -61,10 +70,79 @@ def _first(
             missing.append(f"a local Kafka ({refusal})")
     if prefer in ("auto", "container"):
         try:
-            return stack.enter_context(container.run(port, notify=notify))
+            return stack.enter_context(run_container(port, notify=notify))
         except UserError as refusal:
             missing.append(f"a container ({refusal})")
     raise UserError(
         "no Kafka is available: tried the configured servers (MURMUREC_BOOTSTRAP_SERVERS is "
         f"not set), then {', then '.join(missing)}"
     )
+
+
+IMAGE = f"apache/kafka:{KAFKA_VERSION}"
+READY_SECONDS = 120.0
+_INSIDE = 9092
+
+
+def environment(port: int, cluster: str) -> Mapping[str, str]:
+    """Return the container's environment for clients at the host's `localhost:port`."""
+    return {
+        "CLUSTER_ID": cluster,
+        "KAFKA_NODE_ID": "1",
+        "KAFKA_PROCESS_ROLES": "broker,controller",
+        "KAFKA_LISTENERS": f"CONTROLLER://:29093,HOST://:{_INSIDE},BROKER://:19092",
+        "KAFKA_ADVERTISED_LISTENERS": f"HOST://localhost:{port},BROKER://localhost:19092",
+        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": (
+            "CONTROLLER:PLAINTEXT,HOST:PLAINTEXT,BROKER:PLAINTEXT"
+        ),
+        "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+        "KAFKA_INTER_BROKER_LISTENER_NAME": "BROKER",
+        "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@localhost:29093",
+        "KAFKA_AUTO_CREATE_TOPICS_ENABLE": "false",
+        "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR": "1",
+        "KAFKA_OFFSETS_TOPIC_NUM_PARTITIONS": "5",
+        "KAFKA_TRANSACTION_STATE_LOG_REPLICATION_FACTOR": "1",
+        "KAFKA_TRANSACTION_STATE_LOG_MIN_ISR": "1",
+        "KAFKA_SHARE_COORDINATOR_STATE_TOPIC_REPLICATION_FACTOR": "1",
+        "KAFKA_SHARE_COORDINATOR_STATE_TOPIC_MIN_ISR": "1",
+        "KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "0",
+        "KAFKA_LOG_CLEANER_BACKOFF_MS": "1000",
+    }
+
+
+@contextmanager
+def run_container(port: int | None = None, notify: Notify = to_stderr) -> Iterator[Broker]:
+    """Run a broker in a container for the duration of the block; its data is deleted afterwards."""
+    try:
+        from docker.errors import DockerException
+        from testcontainers.core.container import DockerContainer
+    except ImportError:
+        raise UserError("testcontainers is not installed: pip install testcontainers") from None
+    place = port or free_ports(1)[0]
+    notify(f"Starting {IMAGE} in a container (the image is fetched once) ...")
+    try:
+        container = DockerContainer(IMAGE).with_bind_ports(_INSIDE, place)
+        for name, value in environment(place, cluster_id()).items():
+            container = container.with_env(name, value)
+        container.start()
+    except (DockerException, OSError) as error:
+        reason = str(error).splitlines()[0][:200]
+        raise UserError(f"no container engine answers or it could not start: {reason}") from None
+    try:
+        broker = Broker(f"localhost:{place}", "container")
+        _wait_until_ready(broker)
+        yield broker
+    finally:
+        container.stop()
+
+
+def _wait_until_ready(broker: Broker) -> None:
+    deadline = time.monotonic() + READY_SECONDS
+    admin = clients.admin(Connection(broker.bootstrap, {"reconnect.backoff.max.ms": "500"}))
+    while time.monotonic() < deadline:
+        try:
+            if admin.list_topics(timeout=1).brokers:
+                return
+        except KafkaException:
+            continue
+    raise UserError(f"Kafka in its container was not ready after {READY_SECONDS:.0f} s")

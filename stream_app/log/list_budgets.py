@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from stream_app.wire import Reason, WireError, decode_message
-from stream_app.wire.budgets.list_debits import ListDebit
+from stream_app.wire.messages import ListDebit
 
 MOST_USERS, MOST_LISTS = 1_000_000, 10_000_000
 

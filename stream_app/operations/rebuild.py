@@ -14,7 +14,7 @@ from stream_app.checkpoints.offline_writer import OfflineRejectionWriter, write_
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.operations.session import Session
-from stream_app.state.rejections import rejected
+from stream_app.state.outcome import rejected
 from stream_app.state.replica import BatchOutcome, Replica
 from stream_app.wire import Batch, Tail
 from stream_app.wire.state_records import Manifest

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.models.retrieval import RowFilter, recall
-from stream_app.models.retrieval.faster_index import new_index
+from stream_app.models.retrieval.index_choice import new_index
 from stream_app.state.replica import Replica
 
 Rows = NDArray[np.int64]

@@ -18,8 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.models.cooccurrence.co_rating_snapshot import CoRatingSnapshot
-from stream_app.models.cooccurrence.pair_snapshot import PairSnapshot
+from stream_app.models.cooccurrence.snapshots import CoRatingSnapshot, PairSnapshot
 from stream_app.ranking.derivation import Derived, derive
 from stream_app.ranking.histories import History
 from stream_app.ranking.learned_weights import LEAST_EVENTS

@@ -1,15 +1,22 @@
-"""Effects of one batch, consumed by metrics, the index and the rejection topic."""
+"""Effects of one batch, consumed by metrics, the index and the rejection topic: position,
+reason and size of each rejected record, never its payload.
+
+A record rejected by decoding, for a jump of its sequence number or because its device is erased
+gives one `Rejection`; a duplicate gives none. A replay gives the same ones again.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.log.ledger import APPLIED
+from stream_app.log.ledger import APPLIED, DUPLICATE
 from stream_app.models.factorization.learner import UpdateResult
 from stream_app.state.rating_columns import MissingReports
+from stream_app.wire import REASONS, Batch, Rejection
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,3 +50,11 @@ class BatchOutcome:
         """Which records (n,) were applied."""
         applied: NDArray[np.bool_] = self.records == APPLIED
         return applied
+
+
+def rejected(topic: str, batch: Batch, outcome: BatchOutcome) -> Iterator[Rejection]:
+    """Yield the rejections of a batch of a topic, in the order of their offsets."""
+    for i in np.flatnonzero(outcome.records > DUPLICATE):
+        reason = REASONS[outcome.reasons[i]]
+        offset, size = int(batch.offsets[i]), int(batch.sizes[i])
+        yield Rejection(topic, batch.partition, offset, reason, size)

@@ -26,7 +26,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.models.cooccurrence.co_rating_snapshot import CoRatingSnapshot
 from stream_app.models.cooccurrence.co_ratings import CoRatings
 from stream_app.models.cooccurrence.item_pairs import ItemPairs, RecordColumns
 from stream_app.models.cooccurrence.like_weights import (
@@ -34,7 +33,7 @@ from stream_app.models.cooccurrence.like_weights import (
     positive_probabilities,
     report_weights,
 )
-from stream_app.models.cooccurrence.pair_snapshot import PairSnapshot
+from stream_app.models.cooccurrence.snapshots import CoRatingSnapshot, PairSnapshot
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.learner import UpdateResult
 from stream_app.models.paged_arrays import StatePart

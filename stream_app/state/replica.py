@@ -43,8 +43,7 @@ from stream_app.kernels.stream.event_columns import (
     held_out,
 )
 from stream_app.log.ledger import APPLIED, DUPLICATE, JUMPED, Ledger
-from stream_app.models.cooccurrence.co_rating_snapshot import CoRatingSnapshot
-from stream_app.models.cooccurrence.pair_snapshot import PairSnapshot
+from stream_app.models.cooccurrence.snapshots import CoRatingSnapshot, PairSnapshot
 from stream_app.models.factorization.channels import NO_CHANNEL, Channels
 from stream_app.models.factorization.factory import build_durable
 from stream_app.models.factorization.hyperparameters import Parameters

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from stream_app import wire
 from stream_app.models.cooccurrence.co_ratings import always_held
 from stream_app.privacy import registry
+from stream_app.privacy.k_subset import KSubset
 from stream_app.privacy.randomness import SeededSource
-from stream_app.privacy.selection.k_subset import KSubset
 from stream_app.serving.together import private_lists
 from stream_app.state.replica import Replica
 from stream_app.state.spec import StateSpec

@@ -15,8 +15,8 @@ import numpy as np
 
 from research.gumbel_top_k import GumbelTopK
 from research.papers.swapped_sets import draw_swaps, power_law, sums_of_sets, swaps
+from stream_app.privacy.k_subset import KSubset
 from stream_app.privacy.randomness import SeededSource, SystemSource
-from stream_app.privacy.selection.k_subset import KSubset
 from tests.benchmarks.figure import Figure
 
 K, HIGHEST = 10, 5.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 
 from research.papers.balu_2016_factorization import t4_2
-from research.papers.ratings import StarRatings
+from research.papers.figure import StarRatings
 from tests.benchmarks.figure import Figure
 from tests.fixtures.movielens import load, skipped
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from research.codes.methods import coder
+from research.coders import coder
 from research.papers.balu_2016_codes import recalls, search_task
 from research.papers.balu_2016_codes import sphere as unit_vectors
 from research.profile_information import (

@@ -21,8 +21,8 @@ from research.papers.swapped_sets import (
     sums_of_sets,
     swaps,
 )
+from stream_app.privacy.k_subset import KSubset
 from stream_app.privacy.randomness import SeededSource
-from stream_app.privacy.selection.k_subset import KSubset
 
 pytestmark = pytest.mark.claims
 ITEMS, K, LEFT, RIGHT = 1682, 10, 2, 3

@@ -15,7 +15,7 @@ import pytest
 from stream_app.aggregation import keys
 from stream_app.aggregation.keys import PartyKeys, Role
 from stream_app.aggregation.topics import RoundTopic
-from stream_app.campaigns.learning import together
+from stream_app.campaigns.learning.stages import learn_directions
 from stream_app.campaigns.rounds import Phase
 from stream_app.campaigns.sealing import seal
 from stream_app.cli import run
@@ -129,6 +129,6 @@ def test_a_campaign_goes_from_plan_to_the_same_side_in_every_replica(
     assert side.together is not None
     result = stage.result
     assert result is not None
-    assert np.array_equal(side.together.vectors, together.learn(result, BOUND, VARIANCE).vectors)
+    assert np.array_equal(side.together.vectors, learn_directions(result, BOUND, VARIANCE).vectors)
     shown = workers[0].metrics()
     assert (shown["campaign_number"], shown["campaign_stages_released"]) == (1, 2)

@@ -15,8 +15,7 @@ from stream_app.aggregation.keys import Role
 from stream_app.aggregation.topics import ContributionTopic, RoundTopic
 from stream_app.campaigns.learning import stages as learning
 from stream_app.campaigns.planning import Outline, plan
-from stream_app.campaigns.public_side import PublicSide
-from stream_app.campaigns.published_side import PublishedSide, encode_published
+from stream_app.campaigns.public_side import PublicSide, PublishedSide, encode_published
 from stream_app.campaigns.rounds import Phase, set_digest
 from stream_app.cli import run
 from stream_app.kafka.acknowledged_writer import AcknowledgedWriter

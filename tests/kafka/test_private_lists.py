@@ -13,7 +13,7 @@ from stream_app.cli.demo.worker import WorkerProcess
 from stream_app.errors import UserError
 from stream_app.kafka import clients, topic_follower
 from stream_app.wire import CatalogueEntry, Query, Topics, decode_message, encode_message
-from stream_app.wire.budgets.list_debits import MILLION, ListDebit
+from stream_app.wire.messages import MILLION, ListDebit
 from tests.conftest import Kafka
 from tests.fixtures import forks
 from tests.fixtures.clusters import device_of, half_of, liked

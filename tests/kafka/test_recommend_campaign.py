@@ -21,8 +21,7 @@ from stream_app.aggregation.keys import Role
 from stream_app.aggregation.topics import RoundTopic
 from stream_app.broker.local import free_ports
 from stream_app.campaigns.learning import stages as learning
-from stream_app.campaigns.public_side import PublicSide
-from stream_app.campaigns.published_side import PublishedSide, encode_published
+from stream_app.campaigns.public_side import PublicSide, PublishedSide, encode_published
 from stream_app.campaigns.rounds import Phase
 from stream_app.campaigns.sealing import seal
 from stream_app.cli import run

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from producers.campaign import Pinned, contribute
-from producers.campaign.mechanism import Sealing
+from producers.campaign.stage_requests import Sealing
 from producers.journal import Journal, Limits, PersonBudget, Request
 from producers.person.reports import spent
 from producers.ranking import RatedItem

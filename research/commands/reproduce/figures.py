@@ -18,8 +18,7 @@ from research.papers import (
     park_2011_sets,
     zheng_2016,
 )
-from research.papers.figure import Figure
-from research.papers.ratings import StarRatings
+from research.papers.figure import Figure, StarRatings
 from research.papers.systems import PAPERS
 from research.xmap.task import two_domains
 from stream_app.cli.output import Advance

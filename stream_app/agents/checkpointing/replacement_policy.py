@@ -10,18 +10,27 @@ replicas replay the log, which corrects the wrong replica. Otherwise the checkpo
 Without a secret every writer of the cut log can make false reports, so their cost is bounded: one
 reload answers for every report up to its cut, and only three reloads come without ten cuts in
 between at which a report agrees; then the worker ends and names the ways out.
+
+Evidence of a divergence: the whole state as a snapshot file, and both digest reports.
+
+The state is computed from released reports, like all data of the server. The newest three snapshots
+are kept.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import structlog
 
 from stream_app.agents.checkpointing.digest_comparison import DigestComparison, Digests
-from stream_app.agents.checkpointing.divergence_evidence import keep_evidence
 from stream_app.agents.checkpointing.restore import Reload
+from stream_app.checkpoints import snapshot_file
 from stream_app.errors import UserError
 from stream_app.monitoring.metrics import Metrics
 from stream_app.replay.recompute import excluding
@@ -128,3 +137,36 @@ class ReplacementPolicy:
         except (OSError, UserError) as reason:
             # A full disk must not keep a wrong state alive.
             log.error("replica.evidence_lost", reason=str(reason))
+
+
+_KEPT = 3
+
+
+def keep_evidence(
+    folder: Path, replica: Replica, report: DigestReport, ours: Digests, mid_round: bool
+) -> Path:
+    """Write the evidence and return the snapshot's path; the replica must not change meanwhile.
+
+    File names contain time and process id: workers may share the folder, and a cut may recur.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    stem = folder / f"{time.time_ns()}-{os.getpid()}-cut-{ours.cut}"
+    evidence = {
+        "ours": {
+            "cut": ours.cut,
+            "ends": ours.end_offsets,
+            "model": ours.model,
+            "ledger": ours.ledger,
+            "base": ours.origin,
+        },
+        "theirs": msgspec.to_builtins(report),
+        "held_at": replica.cut,
+        "in_the_middle_of_a_round": mid_round,
+    }
+    stem.with_suffix(".json").write_text(json.dumps(evidence, indent=1))
+    path = stem.with_suffix(".npz")
+    snapshot_file.write(path, replica, {"evidence": json.dumps(evidence)})
+    for old in sorted(folder.glob("*.npz"))[:-_KEPT]:
+        old.unlink()
+        old.with_suffix(".json").unlink(missing_ok=True)
+    return path

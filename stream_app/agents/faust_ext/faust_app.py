@@ -2,6 +2,8 @@
 
 Faust provides group membership, the ownership of the clock, the query stream and the web views. The
 offsets that it commits do not matter: the reader takes its position from the log.
+
+Faust's web server on a listener of `stream_app/web`, with its limits.
 """
 
 from __future__ import annotations
@@ -11,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import faust
+from faust.web.drivers.aiohttp import Web
 
 from stream_app.agents.faust_ext.group_membership import member_identity
 from stream_app.agents.faust_ext.table_manager import PatientTableManager
-from stream_app.agents.faust_ext.web_server import LimitedWeb
 from stream_app.errors import UserError
 from stream_app.kafka import tls
 from stream_app.kafka.clients import Connection
 from stream_app.settings import Settings
-from stream_app.web.connections import Limits
+from stream_app.web.connections import Connections, Limits, Listener
 from stream_app.web.refusals import Access
 
 SESSION_SECONDS = 6.0
@@ -84,3 +86,29 @@ def credentials(properties: Mapping[str, str]) -> Any:
         mechanism=mechanism,
         ssl_context=context,
     )
+
+
+_END_SECONDS = 0.5  # for views that still run at the end
+
+
+class LimitedWeb(Web):
+    """Faust's aiohttp application; `middlewares` run before every view."""
+
+    def __init__(
+        self, app: faust.App, limits: Limits, middlewares: tuple[Any, ...] = (), **kwargs: Any
+    ) -> None:
+        super().__init__(app, **kwargs)
+        self.connections = Connections(limits)
+        self.web_app.middlewares.extend((self.connections.limited, *middlewares))
+        self._listener = Listener(
+            self.web_app, self.connections, linger_seconds=0, end_seconds=_END_SECONDS
+        )
+
+    async def start_server(self) -> None:
+        """Listen; raises OSError for an address that cannot be bound."""
+        await self._listener.start(self.app.conf.web_bind, self.app.conf.web_port)
+
+    async def stop_server(self) -> None:
+        """Stop listening, then end the views."""
+        await self._listener.stop()
+        await super().stop_server()

@@ -23,7 +23,7 @@ from stream_app.kafka.clients import Connection
 from stream_app.kafka.topic_follower import TopicFollower, cannot_be_read
 from stream_app.log.list_budgets import ListBudgets, Verdict
 from stream_app.wire import encode_message
-from stream_app.wire.budgets.list_debits import ListDebit
+from stream_app.wire.messages import ListDebit
 
 _POLL_SECONDS = 0.05
 _WAIT_SECONDS = 10.0

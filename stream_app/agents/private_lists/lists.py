@@ -25,7 +25,7 @@ from stream_app.serving.together import private_lists, published_lists
 from stream_app.serving.together.co_rated import CoRated
 from stream_app.serving.together.similar_items import NOT_PUBLISHED
 from stream_app.settings import Settings
-from stream_app.wire.budgets.list_debits import MILLION
+from stream_app.wire.messages import MILLION
 
 LEAST = MILLION // 1000
 REPEATED = "this query has been answered: a query gets one private list; ask under a new id"

@@ -18,8 +18,7 @@ from math import inf
 import structlog
 
 from stream_app.agents.public_tables.versions import Versions, published
-from stream_app.campaigns.public_side import PublicSide
-from stream_app.campaigns.published_side import PublishedSide, encode_published
+from stream_app.campaigns.public_side import PublicSide, PublishedSide, encode_published
 from stream_app.kafka.acknowledged_writer import AcknowledgedWriter
 from stream_app.kafka.clients import Connection
 from stream_app.state.campaigns.progress import CampaignProgress

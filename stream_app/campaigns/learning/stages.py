@@ -2,23 +2,37 @@
 
 A kind is a row of `KINDS`: how the side is computed from its sum and from what the stages before it
 gave. Which plans can be learned is what `planning.check_stages` takes.
+
+*Together*: directions of taste from the noisy sum of x x' / |x|^2.
+
+    M = sum + noise;  s = noise of an entry off the diagonal;  edge = 2 s sqrt n     (Wigner 1958)
+    keep eigenvalues l > edge;  strength = sqrt(l^2 - edge^2)
+    weight = strength / (strength + ridge),  ridge = .02 trace M
+
+For M = signal + noise the strength is what is left of an eigenvalue l = t + edge^2 / 4t and of the
+cosine 1 - edge^2 / 4t^2 of its vector: t (1 - edge^2 / 4t^2) (Benaych-Georges and Nadakuditi 2011,
+section 3.1). The trace is the number of people who like anything in the scope, noise apart.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.campaigns.learning import stars, together
+from stream_app.campaigns import triangle
+from stream_app.campaigns.learning import stars
 from stream_app.campaigns.learning.stars import NoisyStage
 from stream_app.campaigns.plan import Campaign
 from stream_app.campaigns.planning import check_stages
 from stream_app.campaigns.public_side import PublicSide
 from stream_app.campaigns.stage_vectors import stars_before
 from stream_app.campaigns.stars import shape
+from stream_app.campaigns.together import TogetherSide
+from stream_app.kernels.linear_algebra import symmetric_eigen
 
 Learn = Callable[[Campaign, int, PublicSide, NoisyStage], PublicSide]
 """(plan, index of the stage, side so far, what was released) -> side."""
@@ -52,7 +66,7 @@ def _learn_together(
     side: PublicSide,
     found: NoisyStage,
 ) -> PublicSide:
-    learned = together.learn(found.integers, found.bound, found.variance)
+    learned = learn_directions(found.integers, found.bound, found.variance)
     return replace(side, together=learned)
 
 
@@ -62,6 +76,28 @@ def _learn_stars(campaign: Campaign, index: int, side: PublicSide, found: NoisyS
     before = stars_before(campaign, index, side)
     kind = campaign.stages[index].kind
     return replace(side, stars=stars.learn(kind, before, found, sizes.head))
+
+
+RIDGE = 0.02
+
+
+def learn_directions(noisy: NDArray[np.int64], bound: int, variance: int) -> TogetherSide:
+    """Return the item side of a noisy sum (n (n + 1) / 2,) in units of 1 / bound.
+
+    `variance`: of all noise in an entry, in squared grid units; with two parties twice that of one.
+    """
+    items = triangle.items_of(len(noisy))
+    matrix = triangle.matrix(noisy / float(bound))
+    values, rows = np.zeros(items), np.zeros((items, items))
+    if not symmetric_eigen(matrix, values, rows):
+        raise ArithmeticError(f"eigenvalues of {items} items did not converge")
+    edge = 2 * math.sqrt(variance * items / 2) / bound
+    kept = values > edge
+    strengths = np.sqrt(values[kept] * values[kept] - edge * edge)
+    # In integers: a sum of floats depends on its order.
+    people = max(int(noisy[:items].sum()) / bound, 1.0)
+    weights = strengths / (strengths + RIDGE * people)
+    return TogetherSide(rows[kept].T.astype(np.float32), weights.astype(np.float32))
 
 
 KINDS: Mapping[str, Learn] = {

@@ -13,6 +13,8 @@ Constants, like those of `stars/contributions.py` and `stars/fold_in.py`, are pu
 version 1 of a plan: with others a replay would compute another state, and devices would send what
 workers do not expect. They were chosen on validation splits of ML-1M at epsilon 2. Bias and factors
 are Newton steps whose curvature is known up to the noise: what is rarely rated moves little.
+
+Symmetric matrices in one order of operations, over the kernels.
 """
 
 from __future__ import annotations
@@ -25,10 +27,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.campaigns import triangle
-from stream_app.campaigns.learning.symmetric import decomposition, inverse_applied, product
 from stream_app.campaigns.stars.contributions import MOMENT_REACH, PRESENCE
 from stream_app.campaigns.stars.side import StarsSide
-from stream_app.kernels.linear_algebra import weighted_gram
+from stream_app.kernels import linear_algebra
+from stream_app.kernels.linear_algebra import symmetric_eigen, weighted_gram
 
 Floats = NDArray[np.float64]
 
@@ -159,3 +161,25 @@ def refine(side: StarsSide, found: NoisyStage) -> StarsSide:
         whitening=unit,
         spread=unit,
     )
+
+
+def decomposition(matrix: Floats) -> tuple[Floats, Floats]:
+    """Return eigenvalues (n,), the largest first, and their vectors as rows (n, n)."""
+    values, rows = np.zeros(len(matrix)), np.zeros_like(matrix)
+    if not symmetric_eigen(matrix.copy(), values, rows):
+        raise ArithmeticError(f"eigenvalues of a {len(matrix)} x {len(matrix)} matrix diverge")
+    return values, rows
+
+
+def product(left: Floats, right: Floats) -> Floats:
+    """Return left @ right, rows added in their order."""
+    out = np.zeros((len(left), right.shape[1]))
+    linear_algebra.product(left, right, out)
+    return out
+
+
+def inverse_applied(matrix: Floats, right: Floats) -> Floats:
+    """Return matrix^-1 right of a positive definite matrix."""
+    values, rows = decomposition(matrix)
+    turned = product(rows, right) / values[:, None]
+    return product(np.ascontiguousarray(rows.T), turned)

@@ -24,7 +24,7 @@ from producers.ranking import campaign_side
 from stream_app.aggregation.coordinator import Coordinator, Positions
 from stream_app.aggregation.topics import RoundTopic
 from stream_app.campaigns import stage_vectors
-from stream_app.campaigns.published_side import PublishedSide
+from stream_app.campaigns.public_side import PublishedSide
 from stream_app.campaigns.rounds import Phase, StageState
 from stream_app.errors import UserError
 from stream_app.kafka.clients import Connection

@@ -35,7 +35,7 @@ from stream_app.cli.server import state_truncate
 from stream_app.errors import UsageError, UserError
 
 if TYPE_CHECKING:
-    from stream_app.operations.growth.migrate import Migrated
+    from stream_app.operations.growth import Migrated
 
 app = Commands(
     help="Recompute, compare, export and repair the state. Example: murmurec state verify",
@@ -219,7 +219,7 @@ def contract(
     Example: murmurec state contract --set 2
     """
     from stream_app.cli.server.state_output import show_values
-    from stream_app.operations.growth.contract import contract_status, set_contract
+    from stream_app.operations.growth import contract_status, set_contract
 
     session = cluster.session()
     status = set_contract(session, version) if version else contract_status(session)
@@ -245,7 +245,7 @@ def migrate(
     Example: murmurec state migrate old.npz new.npz
     """
     from stream_app.deployment import spec_from_settings
-    from stream_app.operations.growth.migrate import migrate as convert
+    from stream_app.operations.growth import migrate as convert
 
     settings = settings_from(config, prefix=prefix, allow=allow, model=model)
     if target.exists() and not target.is_dir():

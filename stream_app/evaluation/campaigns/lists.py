@@ -2,7 +2,7 @@
 
 The scope models a public list of popular items, in its order: the most rated ones of the file. It
 is ranked alone, so a list may miss items outside it, by the scores of a device
-(`campaigns/lists/item_scores.py`). Before the campaign they are the prior, which costs no budget.
+(`campaigns/item_scores.py`). Before the campaign they are the prior, which costs no budget.
 Popularity, to compare with, is that of the true ratings of all items.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.campaigns.features import Features
-from stream_app.campaigns.lists.item_scores import ItemScores
+from stream_app.campaigns.item_scores import ItemScores
 from stream_app.campaigns.planning import Outline, plan
 from stream_app.campaigns.public_side import PublicSide
 from stream_app.campaigns.rated_items import RatedItems

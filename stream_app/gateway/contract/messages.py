@@ -28,10 +28,10 @@ from stream_app.wire import (
     encode_profile,
     key,
 )
-from stream_app.wire.budgets.list_debits import ListDebit
 from stream_app.wire.campaigns.contribution import Contribution, encode_contribution
 from stream_app.wire.campaigns.round_log import Open, RoundEntry, encode_round
 from stream_app.wire.events import JsonAny, Packed
+from stream_app.wire.messages import ListDebit
 from stream_app.wire.profile_events import PackedProfile
 from stream_app.wire.public_tables import TableManifest, TableRecord, encode_table_record
 

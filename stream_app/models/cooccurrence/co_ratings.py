@@ -30,10 +30,10 @@ from stream_app.kernels.cooccurrence.co_rating_sums import (
 )
 from stream_app.kernels.cooccurrence.device_lists import BLOCK
 from stream_app.kernels.instrumentation import timed
-from stream_app.models.cooccurrence.co_rating_snapshot import CoRatingSnapshot
 from stream_app.models.cooccurrence.item_pairs import RecordColumns
 from stream_app.models.cooccurrence.recent_items import RecentItems
 from stream_app.models.cooccurrence.report_values import ReportValues
+from stream_app.models.cooccurrence.snapshots import CoRatingSnapshot
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.paged_arrays import Arrays, FixedArrays, StatePart, mark_dirty
 

@@ -29,8 +29,8 @@ from stream_app.kernels.instrumentation import timed
 from stream_app.models.cooccurrence.item_head import MOST_ITEMS, ItemHead
 from stream_app.models.cooccurrence.like_weights import like_bits, like_rates
 from stream_app.models.cooccurrence.moments import TABLES, Half, Moments
-from stream_app.models.cooccurrence.pair_snapshot import PairSnapshot
 from stream_app.models.cooccurrence.recent_items import RecentItems
+from stream_app.models.cooccurrence.snapshots import PairSnapshot
 from stream_app.models.cooccurrence.visit_lists import DeviceItems, VisitLists
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.paged_arrays import StatePart, mark_dirty

@@ -46,7 +46,7 @@ from numpy.typing import NDArray
 
 from stream_app.models.cooccurrence.co_ratings import always_held
 from stream_app.models.cooccurrence.item_head import MOST_ITEMS
-from stream_app.privacy.selection.k_subset import KSubset
+from stream_app.privacy.k_subset import KSubset
 from stream_app.serving.catalogue import Catalogue
 from stream_app.state.replica import Replica
 from stream_app.wire import Guarantee

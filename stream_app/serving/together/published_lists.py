@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.models.cooccurrence.co_ratings import always_held
-from stream_app.privacy.selection.k_subset import KSubset
+from stream_app.privacy.k_subset import KSubset
 from stream_app.serving.together.co_rated import CoRated
 from stream_app.serving.together.private_lists import METHOD, ROUNDING, Keys
 from stream_app.state.replica import Replica

@@ -21,8 +21,8 @@ from stream_app.wire.signatures.envelope import (
     envelope_device,
     opened,
     pseudonym_of,
+    verify_each,
 )
-from stream_app.wire.signatures.verification import verify_each
 
 __all__ = [
     "ENVELOPE",

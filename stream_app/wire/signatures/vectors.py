@@ -8,7 +8,7 @@ verdicts, OpenSSL another one on the last two. The bytes come from Ed25519 in wh
 
 from __future__ import annotations
 
-from stream_app.wire.signatures.verification import verify_each
+from stream_app.wire.signatures.envelope import verify_each
 
 MESSAGE = b"murmurec"
 VECTORS = (

@@ -9,8 +9,7 @@ import pytest
 
 from producers.ranking import LocalRecommender, PublicTable, RatedItem
 from producers.ranking.campaign_ranker import CampaignRanker
-from stream_app.campaigns.public_side import PublicSide
-from stream_app.campaigns.published_side import PublishedSide
+from stream_app.campaigns.public_side import PublicSide, PublishedSide
 from stream_app.campaigns.stars.side import StarsSide
 from stream_app.campaigns.together import TogetherSide
 from stream_app.wire import CatalogueEntry, key

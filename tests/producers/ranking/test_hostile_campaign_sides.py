@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from producers.ranking import LocalRecommender, PublicTable
-from stream_app.campaigns.published_side import (
+from stream_app.campaigns.public_side import (
     PublishedSideError,
     decode_published,
     encode_published,

@@ -11,7 +11,7 @@ from producers.ranking import LocalRecommender
 from producers.ranking.kinds import CAMPAIGN, LINKS, chosen
 from producers.ranking.published import Source
 from producers.ranking.table_cache import CachedTable, TableCache
-from stream_app.campaigns.published_side import encode_published
+from stream_app.campaigns.public_side import encode_published
 from stream_app.errors import UserError
 from stream_app.kafka.clients import Connection
 from stream_app.ranking.compact_side import encode_side

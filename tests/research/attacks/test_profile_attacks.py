@@ -11,8 +11,7 @@ import pytest
 from research.attacks.attacks import ATTACKS, decoder, ranking
 from research.attacks.decoder import Chains
 from research.attacks.knowledge import Knowledge
-from research.attacks.measures import Measured, cosine, map_paper_at_k
-from research.attacks.trials import Plan, tried
+from research.attacks.trials import Measured, Plan, cosine, map_paper_at_k, tried
 from stream_app.privacy.profiles.blip import Blip
 from stream_app.privacy.profiles.jlt import Jlt, JltPaper
 from stream_app.privacy.profiles.mechanism import ProfileMechanism

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from research.codes.methods import CODERS, coder
+from research.coders import CODERS, coder
 from research.papers.balu_2016_codes import (
     RANKS,
     f5_1,

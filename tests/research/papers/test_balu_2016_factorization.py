@@ -11,7 +11,7 @@ from murmurec.ratings import item_keys, user_keys
 from producers.datasets.synthetic import generate
 from research.kernels.hashed_epochs import place_cells
 from research.papers import balu_2016_factorization as chapter
-from research.papers.ratings import StarRatings
+from research.papers.figure import StarRatings
 from research.trainers.epoch_model import EpochModel, Method, Part, Steps
 from stream_app.kernels.machine.scalars import hash64
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from research.papers import park_2011
-from research.papers.ratings import StarRatings
+from research.papers.figure import StarRatings
 
 pytestmark = pytest.mark.thorough
 

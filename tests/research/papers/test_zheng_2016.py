@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from research.papers import zheng_2016
-from research.papers.ratings import StarRatings
+from research.papers.figure import StarRatings
 
 pytestmark = pytest.mark.thorough
 

@@ -6,8 +6,7 @@ import pytest
 
 from stream_app.agents.public_tables.campaign_side import SidePublisher
 from stream_app.agents.public_tables.versions import Versions
-from stream_app.campaigns.public_side import encode_side
-from stream_app.campaigns.published_side import PublishedSide, decode_published
+from stream_app.campaigns.public_side import PublishedSide, decode_published, encode_side
 from stream_app.errors import UserError
 from stream_app.state.campaigns.part import CampaignPart
 from stream_app.wire import Aborted

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from stream_app.agents.queries import dispatch, replies
+from stream_app.agents.queries import answers, replies
 from stream_app.agents.queries.answers import Answers
 from stream_app.agents.runtime import Runtime
 from stream_app.serving.ranked_items import RankedItems, Refused
@@ -58,7 +58,7 @@ def runtime() -> Runtime:
 def test_what_is_not_served_is_refused_with_a_reason(
     runtime: Runtime, query: Query, reason: str
 ) -> None:
-    found = dispatch.outcome(runtime, query, 0.0)
+    found = answers.outcome(runtime, query, 0.0)
     assert isinstance(found, Refused)
     assert reason in found.reason
     reply = replies.refusal(runtime, "0" * 16, Status.REFUSED, found.reason)
@@ -68,7 +68,7 @@ def test_what_is_not_served_is_refused_with_a_reason(
 
 
 def test_an_option_that_is_false_is_no_option(runtime: Runtime) -> None:
-    assert isinstance(dispatch.outcome(runtime, a_query(neighbours=False), 0.0), RankedItems)
+    assert isinstance(answers.outcome(runtime, a_query(neighbours=False), 0.0), RankedItems)
 
 
 @pytest.mark.parametrize(("given", "visit"), [({}, "next"), ({"for_": "next"}, "next"),
@@ -76,7 +76,7 @@ def test_an_option_that_is_false_is_no_option(runtime: Runtime) -> None:
 def test_the_reply_to_a_user_says_which_visit_it_is_for(
     runtime: Runtime, given: dict[str, str], visit: str
 ) -> None:
-    found = dispatch.outcome(runtime, a_query(**given), 0.0)
+    found = answers.outcome(runtime, a_query(**given), 0.0)
     assert isinstance(found, RankedItems)
     value = replies.encoded_reply(
         replies.recommendation(runtime, "0" * 16, found), runtime.catalogue
@@ -224,7 +224,8 @@ def test_an_answer_that_fails_ends_the_worker() -> None:
 
 
 def test_every_reason_fits_a_reply() -> None:
-    reasons = [value for name, value in vars(dispatch).items() if name.isupper() and len(name) > 3]
+    constants = [value for name, value in vars(answers).items() if name.isupper()]
+    reasons = [value for value in constants if isinstance(value, str) and " " in value]
     assert len(reasons) >= 5
     for reason in reasons:
         msgspec.convert({"adjacency": reason, "epsilon": "1", "method": "m"}, Guarantee)

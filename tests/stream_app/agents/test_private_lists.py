@@ -23,7 +23,7 @@ from stream_app.serving.together.noised import NoisedSimilarities
 from stream_app.serving.together.similar_items import NOT_PUBLISHED
 from stream_app.settings import Settings
 from stream_app.wire import CatalogueEntry, Recommendation, decode_message, encode_message
-from stream_app.wire.budgets.list_debits import MILLION, ListDebit
+from stream_app.wire.messages import MILLION, ListDebit
 from tests.fixtures.similarity_tables import a_table
 from tests.stream_app.agents.lines import a_runtime
 from tests.stream_app.serving.test_private_lists import SPEC, replica_of

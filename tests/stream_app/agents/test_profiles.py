@@ -9,8 +9,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from stream_app.agents.profiles.lists import ALONE, BUSY, READING, NeighbourAnswers, guarantee_of
 from stream_app.agents.profiles.reading import OUTCOMES, ProfileIntake
+from stream_app.agents.profiles.service import ALONE, BUSY, READING, NeighbourAnswers, guarantee_of
 from stream_app.agents.queries import replies
 from stream_app.agents.runtime import Runtime
 from stream_app.deployment import profile_mechanisms_from

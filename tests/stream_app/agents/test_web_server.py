@@ -10,7 +10,7 @@ from typing import Any
 import faust
 import pytest
 
-from stream_app.agents.faust_ext.web_server import LimitedWeb
+from stream_app.agents.faust_ext.faust_app import LimitedWeb
 from stream_app.broker.local import free_ports
 from stream_app.web.connections import Limits
 from stream_app.web.refusals import Access

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_app.campaigns.features import features_of, matrix
-from stream_app.campaigns.lists.item_scores import ItemScores
-from stream_app.campaigns.lists.prior import public_shares, shares
+from stream_app.campaigns.item_scores import ItemScores, public_shares, shares
 from stream_app.campaigns.public_side import PublicSide
 from stream_app.campaigns.rated_items import RatedItems
 from stream_app.campaigns.stars.side import StarsSide

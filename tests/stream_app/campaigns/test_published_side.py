@@ -13,12 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_app.campaigns.learning import stages
-from stream_app.campaigns.public_side import PublicSide, encode_side
-from stream_app.campaigns.published_side import (
+from stream_app.campaigns.public_side import (
+    PublicSide,
     PublishedSide,
     PublishedSideError,
     decode_published,
     encode_published,
+    encode_side,
 )
 from stream_app.campaigns.together import TogetherSide
 from stream_app.wire import key

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stream_app.campaigns import triangle
 from stream_app.campaigns.grid import is_within
-from stream_app.campaigns.learning import together as learning
+from stream_app.campaigns.learning import stages as learning
 from stream_app.campaigns.rated_items import RatedItems
 from stream_app.campaigns.together import TogetherSide, contribution, links, recency_weights, size
 
@@ -99,32 +99,32 @@ def history(places) -> np.ndarray:
 
 
 def test_tastes_are_found_in_the_sum():
-    side = learning.learn(summed(world(3000)), BOUND, (4 * BOUND) ** 2)
+    side = learning.learn_directions(summed(world(3000)), BOUND, (4 * BOUND) ** 2)
     assert (side.weights > 0.8).sum() == 3
     assert taste(links(side, history([0, 3]))) == 0
 
 
 def test_the_newest_like_counts_most():
-    side = learning.learn(summed(world(3000)), BOUND, (4 * BOUND) ** 2)
+    side = learning.learn_directions(summed(world(3000)), BOUND, (4 * BOUND) ** 2)
     assert taste(links(side, history([1, 4, 7, 2, 5, 8]))) == 2
     assert taste(links(side, history([2, 5, 8, 1, 4, 7]))) == 1
 
 
 def test_few_people_leave_too_few_directions():
     noise = np.rint(np.random.default_rng(3).normal(0, 4 * BOUND, size(ITEMS))).astype(np.int64)
-    assert learning.learn(summed(world(8)) + noise, BOUND, (4 * BOUND) ** 2).is_popular
+    assert learning.learn_directions(summed(world(8)) + noise, BOUND, (4 * BOUND) ** 2).is_popular
 
 
 def test_noise_alone_has_hardly_a_direction():
     noise = np.random.default_rng(5).normal(0, 1000, size(100))
-    side = learning.learn(np.rint(noise).astype(np.int64), 10, 1000**2)
+    side = learning.learn_directions(np.rint(noise).astype(np.int64), 10, 1000**2)
     assert len(side.weights) <= 1
 
 
 def test_the_same_sum_gives_the_same_bytes():
     """Digest of one machine: another one has to give the same."""
     sums = summed(world(200)) + np.arange(size(ITEMS)) % 7
-    side = learning.learn(sums, BOUND, BOUND**2)
+    side = learning.learn_directions(sums, BOUND, BOUND**2)
     content = side.vectors.tobytes() + side.weights.tobytes()
     assert blake2b(content, digest_size=8).hexdigest() == "a0140b44c91967c3"
 

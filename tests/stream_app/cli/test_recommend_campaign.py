@@ -11,7 +11,7 @@ import pytest
 
 from murmurec import Device
 from producers.ranking.table_cache import CachedTable, TableCache
-from stream_app.campaigns.published_side import encode_published
+from stream_app.campaigns.public_side import encode_published
 from stream_app.cli import run
 from stream_app.wire import CatalogueEntry
 from stream_app.wire.public_tables import table_digest

@@ -9,7 +9,7 @@ import numpy as np
 
 from stream_app.log.list_budgets import ListBudgets, Verdict
 from stream_app.wire import Reason, encode_message
-from stream_app.wire.budgets.list_debits import ListDebit
+from stream_app.wire.messages import ListDebit
 
 USERS = ("a" * 32, "b" * 32)
 BUDGET = 10

@@ -17,7 +17,7 @@ from stream_app.models.retrieval import (
     recall,
 )
 from stream_app.models.retrieval.auto_index import everything
-from stream_app.models.retrieval.faster_index import is_clearly_faster, new_index
+from stream_app.models.retrieval.index_choice import is_clearly_faster, new_index
 
 
 class Slow:

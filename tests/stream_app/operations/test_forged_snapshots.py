@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from stream_app.checkpoints import snapshot_file
 from stream_app.checkpoints.snapshot_file import SnapshotFile
 from stream_app.errors import UserError
-from stream_app.operations.growth.migrate import migrate
+from stream_app.operations.growth import migrate
 from stream_app.state.replica import Replica
 from stream_app.wire.state_records import SmallArray, StateOrigin, ledger_root
 from tests.fixtures.replicas import ALL

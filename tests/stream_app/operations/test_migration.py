@@ -16,7 +16,7 @@ from stream_app.checkpoints.snapshot_file import SnapshotFile
 from stream_app.errors import UserError
 from stream_app.models.factorization.factory import build_durable
 from stream_app.models.factorization.learner import DurableLearner, LearnerSpec
-from stream_app.operations.growth.migrate import converted, migrate
+from stream_app.operations.growth import converted, migrate
 from stream_app.state.migration import Fate
 from stream_app.state.replica import Replica, StateSpec
 from stream_app.wire import decode_many
@@ -246,9 +246,9 @@ def test_the_counts_by_mechanism_move_to_another_allow_list(tmp_path: Path) -> N
 
 
 def test_an_older_format_is_refused(file: Path, tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    from stream_app.operations.growth import migrate as run
+    from stream_app.operations import growth
 
-    monkeypatch.setattr(run, "OLDEST_FORMAT", 5)
+    monkeypatch.setattr(growth, "OLDEST_FORMAT", 5)
     with pytest.raises(UserError, match="state format 4; this release converts formats 5 to"):
         migrate(file, tmp_path / "new.npz", SAME)
 

@@ -23,7 +23,7 @@ from stream_app.log.ledger import REJECTED
 from stream_app.replay.cut_history import CutHistory, lost_origin
 from stream_app.replay.follower import Follower
 from stream_app.replay.recompute import begin
-from stream_app.state.rejections import rejected
+from stream_app.state.outcome import rejected
 from stream_app.state.replica import Replica
 from stream_app.wire import DigestReport, Forget, Reason, Topics, decode_many
 from stream_app.wire.state_records import StateOrigin

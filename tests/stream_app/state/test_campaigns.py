@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_app.campaigns.learning import stages, together
+from stream_app.campaigns.learning import stages
 from stream_app.campaigns.public_side import decode_side, encode_side
 from stream_app.state.campaigns.part import CampaignPart
 from stream_app.state.campaigns.progress import Ignored
@@ -63,7 +63,7 @@ def test_a_released_sum_becomes_the_side_that_is_learned_from_it() -> None:
     assert side is not None
     assert side.together is not None
     assert (side.number, side.scope) == (1, PLAN.scope)
-    expected = together.learn(noisy(), BOUND, VARIANCE)
+    expected = stages.learn_directions(noisy(), BOUND, VARIANCE)
     assert np.array_equal(side.together.vectors, expected.vectors)
     assert np.array_equal(side.together.weights, expected.weights)
     assert len(expected.weights) >= 1, "the two halves of the scope stand out of the noise"
@@ -76,9 +76,11 @@ def test_the_noise_of_two_parties_counts_twice() -> None:
     side = part.standing.side
     assert side is not None
     assert side.together is not None
-    expected = together.learn(noisy(), BOUND, 2 * VARIANCE)
+    expected = stages.learn_directions(noisy(), BOUND, 2 * VARIANCE)
     assert np.array_equal(side.together.weights, expected.weights)
-    assert not np.array_equal(expected.weights, together.learn(noisy(), BOUND, VARIANCE).weights)
+    assert not np.array_equal(
+        expected.weights, stages.learn_directions(noisy(), BOUND, VARIANCE).weights
+    )
 
 
 def test_the_side_stays_public_until_a_stage_of_the_next_campaign_is_released() -> None:

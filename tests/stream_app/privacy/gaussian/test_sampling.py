@@ -11,8 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from stream_app.privacy.gaussian import KeyedSource, discrete_gaussian
-from stream_app.privacy.gaussian.distribution import cumulative
-from stream_app.privacy.gaussian.sampling import GaussianTable, gaussian_table, resolve
+from stream_app.privacy.gaussian.sampling import GaussianTable, cumulative, gaussian_table, resolve
 from stream_app.privacy.randomness import SeededSource, SystemSource
 from tests.naive import gaussian as naive
 from tests.naive.exact_samplers import Words

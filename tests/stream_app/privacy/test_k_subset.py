@@ -12,14 +12,14 @@ import pytest
 from numpy.typing import NDArray
 
 from stream_app.privacy.exact.gaussian_calibration import exponential
-from stream_app.privacy.randomness import SeededSource, SystemSource
-from stream_app.privacy.selection.k_subset import (
+from stream_app.privacy.k_subset import (
     MOST_CHOSEN,
     KSubset,
     decided,
     draw,
     symmetric_polynomials,
 )
+from stream_app.privacy.randomness import SeededSource, SystemSource
 from tests.naive import subsets
 
 CRITICAL = 90.0  # chi-square of 34 degrees of freedom is above with 0.6e-6

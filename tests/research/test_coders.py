@@ -7,9 +7,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from research.codes.anti_sparse import AntiSparseCoder
-from research.codes.exhaustive import ExhaustiveCoder
-from research.codes.methods import CODERS, coder
+from research.coders import CODERS, AntiSparseCoder, ExhaustiveCoder, coder
 from tests.fixtures.vectors import sphere
 
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from research.completion import recover
-from research.completion.nuclear_norm import shrink
+from research.completion import recover, shrink
 
 Matrix = NDArray[np.float64]
 

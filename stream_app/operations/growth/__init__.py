@@ -1,1 +1,0 @@
-"""Newer event formats and newer states."""

@@ -1,1 +1,0 @@
-"""Choosing items by scores that are themselves private: what is released is ids, no score."""

@@ -1,1 +1,0 @@
-"""What is debited from budgets that logs on the broker hold."""
