@@ -24,7 +24,7 @@ from confluent_kafka import KafkaError, Message
 
 from stream_app.errors import UserError
 from stream_app.kafka import clients
-from stream_app.kafka.answers import BUSY, answer_in, ends, entries, refusal
+from stream_app.kafka.broker_answers import BUSY, answer_in, ends, entries, refusal
 from stream_app.kafka.clients import Connection
 from stream_app.wire import (
     LIST_LENGTH,

@@ -24,7 +24,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
-from producers.device import item_table
+from producers.device import item_means as item_table
 from producers.device.rating import rate
 from producers.device.requests import ReportSettings
 from producers.identities import Identities

@@ -18,7 +18,7 @@ from pathlib import Path
 from research.privacy_proofs import proofs
 from research.score_noise import summary
 from stream_app.privacy import registry
-from stream_app.privacy.accounting.plans import largest_count
+from stream_app.privacy.accounting.budget_plans import largest_count
 from stream_app.privacy.accounting.profile_cap import profile_cost, within
 from stream_app.privacy.accounting.whole_person import report_loss, sum_cost
 from stream_app.privacy.adjacency import Adjacency
@@ -29,7 +29,7 @@ from stream_app.privacy.gaussian import largest_square, naming
 from stream_app.privacy.gaussian.sampling import gaussian_table
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.privacy_map import InputMetric, OutputMeasure
-from stream_app.privacy.profiles import registry as profiles
+from stream_app.privacy.profiles import profile_registry as profiles
 
 _LEVELS = 5
 _EPSILON = Fraction(2)

@@ -8,8 +8,8 @@ from stream_app.errors import UserError
 from stream_app.kafka.clients import Connection
 from stream_app.models.factorization.factory import LEARNERS
 from stream_app.privacy import registry
-from stream_app.privacy.profiles import registry as profiles
-from stream_app.privacy.profiles.mechanism import ProfileMechanism
+from stream_app.privacy.profiles import profile_registry as profiles
+from stream_app.privacy.profiles.profile_mechanism import ProfileMechanism
 from stream_app.settings import (
     LEARNER,
     LISTS_BY_CO_RATINGS,

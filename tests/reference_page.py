@@ -10,7 +10,7 @@ from pathlib import Path
 
 from research.privacy_page import filled
 from stream_app import wire
-from stream_app.gateway.contract.reasons import OF_THE_WIRE
+from stream_app.gateway.contract.rejection_reasons import OF_THE_WIRE
 from stream_app.monitoring.metric_table import METRICS
 from stream_app.settings import GROUPS
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Iterator
 from consumers.audit.attacks.linking import linking
 from consumers.audit.attacks.rebuilding import rebuilding
 from consumers.audit.checks.bytes import bytes_and_numbers
-from consumers.audit.checks.channels import channels
+from consumers.audit.checks.channel_check import channels
 from consumers.audit.checks.emission import emission
 from consumers.audit.checks.freshness import freshness
-from consumers.audit.checks.moments import moments
+from consumers.audit.checks.moment_check import moments
 from consumers.audit.checks.orders import orders
-from consumers.audit.checks.profiles import profile_channels
-from consumers.audit.checks.spending import spending
+from consumers.audit.checks.profile_check import profile_channels
+from consumers.audit.checks.spending_check import spending
 from consumers.audit.configuration import PublicConfiguration
 from consumers.audit.findings import Finding, Verdict, judged, untestable
 from consumers.audit.observed import Observed

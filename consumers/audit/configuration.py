@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.privacy.accounting.plans import LEAST_DELTA
+from stream_app.privacy.accounting.budget_plans import LEAST_DELTA
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.wire import PARTITIONS
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consumers.audit.sample import Sample
-from stream_app.privacy.profiles.mechanism import ProfileMechanism
+from stream_app.privacy.profiles.profile_mechanism import ProfileMechanism
 from stream_app.wire import LIST_LENGTH
 
 MOST_LENGTHS = 4096  # lengths of replies that are counted one by one

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from consumers.audit.configuration import PublicConfiguration
-from consumers.audit.kept import Kept, Seen
+from consumers.audit.observation_buffer import Kept, Seen
 from consumers.audit.observed import Observed, Oddities, Profile, Replies
 from consumers.audit.records import Record, Source
 from consumers.audit.sample import Sample
 from stream_app import wire
-from stream_app.privacy.profiles import registry as profile_registry
-from stream_app.privacy.profiles.mechanism import ProfileMechanism
+from stream_app.privacy.profiles import profile_registry
+from stream_app.privacy.profiles.profile_mechanism import ProfileMechanism
 from stream_app.wire.limits import CONTRACT
 from stream_app.wire.signatures import HEAD_BYTES, envelope_device
 

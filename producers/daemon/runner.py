@@ -25,10 +25,10 @@ from itertools import groupby
 from producers.daemon.cells import Cells
 from producers.daemon.clock import Clock
 from producers.daemon.conditions import Conditions, Notice
-from producers.daemon.contributing import Contributing
 from producers.daemon.delivery import Delivery
-from producers.daemon.kept import KeptRatings
+from producers.daemon.kept_ratings import KeptRatings
 from producers.daemon.schedule import Moment, Schedule
+from producers.daemon.scheduled_contributions import Contributing
 from producers.daemon.sources.source import Source
 from producers.device import requests as device
 from producers.device.rating import check_levels_agree

@@ -26,9 +26,9 @@ from typing import Any
 import numpy as np
 
 from producers.datasets.columns import Description, Descriptions, integers_or_text
-from producers.datasets.tables import text_column
+from producers.datasets.table_files import text_column
 from stream_app.errors import UserError
-from stream_app.wire.campaigns.features import NAME_FORM, genres_among, is_name
+from stream_app.wire.campaigns.item_features import NAME_FORM, genres_among, is_name
 from stream_app.wire.limits import MAX_YEAR
 
 FILES = ("movies.dat", "movies.csv", "u.item", "movies.npz")

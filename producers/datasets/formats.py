@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from producers.datasets.columns import KINDS, Columns, check_ids
 from producers.datasets.descriptions import descriptions_beside, descriptions_in
-from producers.datasets.tables import read_table
+from producers.datasets.table_files import read_table
 from stream_app.errors import UserError
 
 _TABLES = ("ratings.dat", "ratings.csv", "u.data")  # of a MovieLens archive

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from producers.device.item_table import ItemMeans, ItemTable
+from producers.device.item_means import ItemMeans, ItemTable
 from producers.identities import Identities
 from producers.ids import item_of
 from producers.journal import Request

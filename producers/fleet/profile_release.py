@@ -31,7 +31,7 @@ from producers.fleet.replay import commit_when_room
 from producers.journal import Enrolment, Journal, Message, Request
 from stream_app import wire
 from stream_app.privacy.profiles.codebook import words
-from stream_app.privacy.profiles.mechanism import MOST_ITEMS, ProfileMechanism, check_items
+from stream_app.privacy.profiles.profile_mechanism import MOST_ITEMS, ProfileMechanism, check_items
 
 SCOPE = "profile"
 TOGETHER = 256  # profiles that are drawn and recorded in one durable record

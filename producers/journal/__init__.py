@@ -41,9 +41,9 @@ What an account is, and what a person's budget holds: `producers.person`.
 
 from producers.journal.budget import Debit, Limits, debit
 from producers.journal.journal import OUTBOX_BYTES, Journal
-from producers.journal.progress import DatasetProgress
+from producers.journal.journal_progress import DatasetProgress
+from producers.journal.journal_replay import JournalView, read_journal, read_key
 from producers.journal.release import enrolled
-from producers.journal.replay import JournalView, read_journal, read_key
 from producers.journal.request import Message, Request
 from producers.person.account import Spent
 from producers.person.enrolment import ATTO, NANO, Enrolment, PersonBudget

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from producers.journal.budget import CLOCK_EPOCHS, Limits
-from producers.journal.progress import DatasetProgress
+from producers.journal.journal_progress import DatasetProgress
 from producers.journal.records import (
     Accounts,
     Commit,

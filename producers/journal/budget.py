@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from producers.person.enrolment import ATTO, NANO, shown
+from producers.person.remaining_reports import checked_share
 from producers.person.reports import NOTHING, Costing
-from producers.person.rounds import checked_share
 
 CLOCK_EPOCHS = 366  # largest number of days between the last release and the next one
 
@@ -61,7 +61,8 @@ def _up(amount: Fraction, unit: int, times: int) -> int:
 class Limits:
     """On how many `reports` of one item a user may ever report; `trust_clock`: accept an epoch far
     beyond the stored one; see the module. `share`: the part of a person's budget for items that
-    were reported before, the rest being for others (`producers.person.rounds`); None: no parts."""
+    were reported before, the rest being for others (`producers.person.remaining_reports`); None: no
+    parts."""
 
     reports: int = 1
     trust_clock: bool = False

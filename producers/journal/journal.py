@@ -30,17 +30,17 @@ from producers.journal.append_log import Log
 from producers.journal.budget import Limits
 from producers.journal.disk import Disk
 from producers.journal.frames import HEADER_BYTES, Kind
-from producers.journal.progress import DatasetProgress, resumed
+from producers.journal.journal_progress import DatasetProgress, resumed
+from producers.journal.journal_replay import replayed
 from producers.journal.records import Acks, column, encode
 from producers.journal.release import ReleaseSampler, commit_record, debits_of
-from producers.journal.replay import replayed
 from producers.journal.request import Message, Request
 from producers.ownership import Owner
 from producers.person.account import Spent, report_counts
 from producers.person.changes import enrolling, planning, raising, withdrawing
 from producers.person.enrolment import Enrolment, PersonBudget
+from producers.person.remaining_reports import Parts, rooms
 from producers.person.reports import Costing, room
-from producers.person.rounds import Parts, rooms
 from stream_app.errors import OutboxFull, UserError
 from stream_app.privacy.randomness import RandomSource, SystemSource
 

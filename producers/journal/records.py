@@ -26,7 +26,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from producers.journal.progress import DatasetProgress
+from producers.journal.journal_progress import DatasetProgress
 from stream_app.wire import DEVICE_BYTES
 
 

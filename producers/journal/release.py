@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from producers.journal.account_book import BudgetState
 from producers.journal.budget import Debit, Limits, debit
-from producers.journal.progress import DatasetProgress
+from producers.journal.journal_progress import DatasetProgress
 from producers.journal.records import Commit, KeyColumns, Texts, column
 from producers.journal.request import Drawing, Message, Request
 from producers.person.account import report_counts
 from producers.person.enrolment import ADAPTIVE, Enrolment, PersonBudget
+from producers.person.remaining_reports import Parts, rooms
 from producers.person.reports import Used, allows, room, sums
-from producers.person.rounds import Parts, rooms
 from stream_app.errors import BudgetExhausted, UserError
 from stream_app.privacy.randomness import RandomSource
 from stream_app.privacy.ticket import TicketIssuer

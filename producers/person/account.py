@@ -26,7 +26,7 @@ from producers.person.reports import NOTHING, Used
 from stream_app.privacy.accounting import PrivacyLoss
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.mechanism import LARGEST_EPSILON
-from stream_app.privacy.profiles.mechanism import MOST_ITEMS
+from stream_app.privacy.profiles.profile_mechanism import MOST_ITEMS
 
 Spend = tuple[int, str, str, str]  # epoch, adjacency, scope, mechanism
 _UNKNOWN = 2**32  # above every epoch

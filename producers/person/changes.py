@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from producers.person.enrolment import ADAPTIVE, SUM, Enrolment, PersonBudget
 from stream_app.errors import UserError
-from stream_app.privacy.accounting.plans import LARGEST_EPSILON, LEAST_DELTA
+from stream_app.privacy.accounting.budget_plans import LARGEST_EPSILON, LEAST_DELTA
 
 Known = Callable[[bytes], Enrolment | None]
 

@@ -7,11 +7,11 @@ from functools import lru_cache
 from producers.person.enrolment import ADAPTIVE, SUM, PersonBudget
 from producers.person.reports import Costing
 from stream_app.privacy import registry
-from stream_app.privacy.accounting.plans import pin
+from stream_app.privacy.accounting.budget_plans import pin
 from stream_app.privacy.gaussian import naming
 from stream_app.privacy.gaussian.campaign_cost import CampaignCost, is_campaign
-from stream_app.privacy.profiles import registry as profiles
-from stream_app.privacy.profiles.mechanism import MOST_ITEMS
+from stream_app.privacy.profiles import profile_registry as profiles
+from stream_app.privacy.profiles.profile_mechanism import MOST_ITEMS
 
 
 @lru_cache(maxsize=1024)

@@ -24,7 +24,7 @@ from functools import lru_cache
 from typing import Protocol
 
 from producers.person.enrolment import ADAPTIVE, ATTO, NANO, SUM, PersonBudget
-from stream_app.privacy.accounting.plans import (
+from stream_app.privacy.accounting.budget_plans import (
     LARGEST_EPSILON,
     LEAST_DELTA,
     ExactPlan,
@@ -35,7 +35,7 @@ from stream_app.privacy.accounting.plans import (
     read_plan,
 )
 from stream_app.privacy.accounting.whole_person import sum_cost
-from stream_app.privacy.profiles.mechanism import MOST_ITEMS
+from stream_app.privacy.profiles.profile_mechanism import MOST_ITEMS
 
 NOTHING = "nothing"  # the adjacency of a mechanism that claims no protection
 MOST_REPORTS = 2**62  # of a mechanism that costs nothing

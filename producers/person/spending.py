@@ -20,8 +20,8 @@ from fractions import Fraction
 from producers.person.enrolment import PersonBudget
 from producers.person.plans import checked_plan
 from stream_app.privacy import registry
-from stream_app.privacy.accounting.plans import LEAST_DELTA, fits, largest_count
-from stream_app.privacy.profiles.mechanism import MOST_ITEMS
+from stream_app.privacy.accounting.budget_plans import LEAST_DELTA, fits, largest_count
+from stream_app.privacy.profiles.profile_mechanism import MOST_ITEMS
 from stream_app.privacy.ratings.information_fraction import information_fraction
 
 GRID = tuple(Fraction(n, 4) for n in (1, 2, 4, 6, 8, 10, 12, 16, 20, 24))

@@ -35,7 +35,7 @@ from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
 from stream_app.ranking.domains.alter_ego import AlterEgo, alter_ego
-from stream_app.ranking.domains.noised import MOST_LINKS
+from stream_app.ranking.domains.noised_similarities import MOST_LINKS
 from stream_app.ranking.domains.prediction import predicted
 from stream_app.ranking.domains.similarity_table import SimilarityTable
 

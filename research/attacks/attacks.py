@@ -48,7 +48,7 @@ from research.kernels import bloom_chains, projection_chains
 from stream_app.privacy.profiles.blip import Blip
 from stream_app.privacy.profiles.codebook import positions, signs, words
 from stream_app.privacy.profiles.jlt import Jlt
-from stream_app.privacy.profiles.mechanism import ProfileMechanism
+from stream_app.privacy.profiles.profile_mechanism import ProfileMechanism
 
 ATTACKS = (
     *("popularity", "single", "single+prior"),

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.privacy.profiles.mechanism import ProfileMechanism, posterior_sizes
+from stream_app.privacy.profiles.profile_mechanism import ProfileMechanism, posterior_sizes
 
 _MOST = 0.98  # of a scaled share: nothing is certain beforehand
 

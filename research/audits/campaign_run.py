@@ -24,7 +24,7 @@ from stream_app.aggregation.collection import Record
 from stream_app.aggregation.keys import PartyKeys, Role
 from stream_app.aggregation.party import Party, Releases
 from stream_app.campaigns import sealing, stage_vectors
-from stream_app.campaigns.learning import stages
+from stream_app.campaigns.learning import stage_learning as stages
 from stream_app.campaigns.plan import Campaign
 from stream_app.campaigns.public_side import PublicSide, decode_side, encode_side
 from stream_app.campaigns.rated_items import RatedItems

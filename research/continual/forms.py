@@ -31,7 +31,7 @@ from research.continual.running_factor import Factor
 from research.continual.running_sums import RunningSum, running_sum
 from research.continual.timeline import Timeline
 from stream_app.campaigns.features import Features, columns
-from stream_app.campaigns.learning import stars as learning
+from stream_app.campaigns.learning import stars_learning as learning
 from stream_app.campaigns.plan import Campaign, Stage, Wanted
 from stream_app.campaigns.planning import LEAST, stages
 from stream_app.campaigns.rated_items import RatedItems

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.campaigns.learning.stars import UNKNOWN_BIAS
+from stream_app.campaigns.learning.stars_learning import UNKNOWN_BIAS
 from stream_app.campaigns.rated_items import RatedItems
 from stream_app.campaigns.stars.fold_in import BIAS_RIDGE, FEATURE_RIDGE, MEAN, TASTE_RIDGE
 from stream_app.campaigns.stars.side import StarsSide

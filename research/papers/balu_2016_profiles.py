@@ -22,8 +22,8 @@ from research.attacks.knowledge import Knowledge
 from research.attacks.trials import Plan, Trial, tried
 from research.papers.figure import Figure, Progress, Published, Series, StarRatings, silent
 from stream_app.evaluation.profiles import evaluate_profiles, profiles_of
-from stream_app.privacy.profiles.mechanism import ProfileMechanism
-from stream_app.privacy.profiles.registry import mechanism
+from stream_app.privacy.profiles.profile_mechanism import ProfileMechanism
+from stream_app.privacy.profiles.profile_registry import mechanism
 
 PAPER = "Balu 2016"
 TRAINED = 600 / 943

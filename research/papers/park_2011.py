@@ -41,7 +41,7 @@ from research.score_noise.printed import (
 )
 from stream_app.campaigns.noise_once import NoisePlan, exact_sums, plan_for, release, table_of
 from stream_app.evaluation.campaigns.runs import DELTA
-from stream_app.evaluation.scope import most_rated_items
+from stream_app.evaluation.scope_errors import most_rated_items
 from stream_app.privacy.randomness import SeededSource
 from stream_app.ranking.similarity import cosine, slope_one
 from stream_app.ranking.similarity.table import CoRatingTable, from_ratings

@@ -22,7 +22,7 @@ from research.papers.swapped_sets import (
     sums_of_sets,
     swaps,
 )
-from stream_app.evaluation.scope import most_rated_items
+from stream_app.evaluation.scope_errors import most_rated_items
 from stream_app.privacy.k_subset import KSubset
 from stream_app.privacy.randomness import RandomSource, SeededSource
 from stream_app.ranking.similarity import slope_one

@@ -27,7 +27,12 @@ from research.papers.figure import (
     silent,
 )
 from stream_app.evaluation.results import EvaluationData, TrueRatings, rms, split
-from stream_app.evaluation.scope import ScopeCells, ScopeDevices, evaluate_scope, most_rated_items
+from stream_app.evaluation.scope_errors import (
+    ScopeCells,
+    ScopeDevices,
+    evaluate_scope,
+    most_rated_items,
+)
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.learner import Learner, LearnerSpec

@@ -31,8 +31,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.privacy.accounting.grid import GridLoss, split
 from stream_app.privacy.accounting.loss_distribution import LossDistribution
+from stream_app.privacy.accounting.loss_grid import GridLoss, split
 
 _REACH = 13.0  # standard deviations; beyond them is less than 2^-120
 _BEYOND = 2.0**-120

@@ -26,26 +26,28 @@ from confluent_kafka.admin import AdminClient
 from stream_app.agents import clock_owner, http_views, learn
 from stream_app.agents.campaigns import owner as campaigns
 from stream_app.agents.checkpointing import assembly
-from stream_app.agents.checkpointing.service import CheckpointService
+from stream_app.agents.checkpointing.checkpoint_service import CheckpointService
 from stream_app.agents.checkpointing.state_topic_scan import StateTopicScan
 from stream_app.agents.crash_guard import crash_guard
 from stream_app.agents.faust_ext import group_membership
 from stream_app.agents.faust_ext.faust_app import SESSION_SECONDS, new_app
 from stream_app.agents.faust_ext.group_membership import Membership, lock_instance
 from stream_app.agents.log_reader import LogReader, Progress
-from stream_app.agents.private_lists import lists
+from stream_app.agents.private_lists import private_list_service as lists
 from stream_app.agents.private_lists.debit_log import DebitLog
-from stream_app.agents.private_lists.lists import PrivateLists
-from stream_app.agents.profiles import service as profile_service
-from stream_app.agents.public_tables import item_links, item_table, similarities
+from stream_app.agents.private_lists.private_list_service import PrivateLists
+from stream_app.agents.profiles import profile_service
+from stream_app.agents.public_tables import item_links
+from stream_app.agents.public_tables import item_table_writer as item_table
+from stream_app.agents.public_tables import published_similarities as similarities
 from stream_app.agents.queries.answers import Answers
 from stream_app.agents.queries.reader import QueryReader
 from stream_app.agents.ranking_service import RankingService
 from stream_app.agents.rejections import RejectionWriter, patient_producer
 from stream_app.agents.runtime import Runtime, new_runtime
-from stream_app.checkpoints import reader as checkpoint_reader
+from stream_app.checkpoints import checkpoint_reader
+from stream_app.checkpoints.checkpoint_reader import Checkpoint
 from stream_app.checkpoints.protocol.recovery import Recovery
-from stream_app.checkpoints.reader import Checkpoint
 from stream_app.deployment import Deployment
 from stream_app.errors import UserError
 from stream_app.kafka import clients, topic_checks

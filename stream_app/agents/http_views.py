@@ -5,7 +5,7 @@
 /metrics    Prometheus
 /state      cut, positions and digests, all of one cut; the current counts
 
-Queries come over Kafka; a gateway takes those over HTTP (`stream_app/gateway/lists.py`).
+Queries come over Kafka; a gateway takes those over HTTP (`stream_app/gateway/list_pages.py`).
 How many connections there may be, for how long, and under which names and tokens:
 `stream_app/web/`.
 """

@@ -34,7 +34,7 @@ from msgspec import structs
 from stream_app.agents.checkpointing.restore import Restored
 from stream_app.agents.crash_guard import ThreadService
 from stream_app.agents.runtime import Runtime
-from stream_app.checkpoints.reader import Checkpoint
+from stream_app.checkpoints.checkpoint_reader import Checkpoint
 from stream_app.errors import Unanswered, UserError
 from stream_app.kafka import clients
 from stream_app.kafka.background_thread import BackgroundThread

@@ -20,7 +20,7 @@ import numpy as np
 import structlog
 from prometheus_client import CollectorRegistry
 
-from stream_app.campaigns.learning import stages
+from stream_app.campaigns.learning import stage_learning as stages
 from stream_app.campaigns.planning import KINDS, Outline, plan
 from stream_app.campaigns.public_side import PublicSide
 from stream_app.campaigns.stars.side import StarsSide

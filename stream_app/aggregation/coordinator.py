@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from stream_app.aggregation.topics import RoundLog
+from stream_app.aggregation.round_topics import RoundLog
 from stream_app.campaigns.rounds import LARGEST_STEP, Phase, StageState
 from stream_app.errors import UserError
 from stream_app.wire.campaigns.plan import Campaign

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from stream_app.aggregation.party import Answer, Party, Read
-from stream_app.aggregation.topics import RoundLog, RoundTopic
+from stream_app.aggregation.round_topics import RoundLog, RoundTopic
 from stream_app.campaigns.rounds import Phase, StageState
 from stream_app.errors import Unanswered
 from stream_app.kafka.topic_follower import Stopped

@@ -17,7 +17,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.wire.campaigns.features import Features, features_of
+from stream_app.wire.campaigns.item_features import Features, features_of
 
 __all__ = ["Features", "columns", "features_of", "matrix"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 
-from stream_app.checkpoints import reader
+from stream_app.checkpoints import checkpoint_reader as reader
 from stream_app.checkpoints.driver import CheckpointDriver
 from stream_app.checkpoints.protocol.writer import OWNER_BYTES, Freeze, LeaseAcquired
 from stream_app.checkpoints.state_image import StateImage

@@ -14,7 +14,7 @@ reported, beside that of the items' shares of likes.
 """
 
 from stream_app.evaluation.devices import AdaptiveDevices, Devices, FixedReports
-from stream_app.evaluation.ratings import PROTOCOLS, evaluate
+from stream_app.evaluation.rating_errors import PROTOCOLS, evaluate
 from stream_app.evaluation.results import (
     EvaluationData,
     EvaluationResult,
@@ -23,7 +23,7 @@ from stream_app.evaluation.results import (
     running_item_means,
     split,
 )
-from stream_app.evaluation.scope import ScopeDevices, evaluate_scope, most_rated_items
+from stream_app.evaluation.scope_errors import ScopeDevices, evaluate_scope, most_rated_items
 
 __all__ = [
     "PROTOCOLS",

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.models.neighborhood.profile_neighbours import ProfileNeighbours
-from stream_app.privacy.profiles.mechanism import ProfileMechanism
+from stream_app.privacy.profiles.profile_mechanism import ProfileMechanism
 from stream_app.privacy.randomness import SeededSource
 
 NEAREST = 10

@@ -23,7 +23,8 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from msgspec.structs import replace
 
 from stream_app.errors import UserError
-from stream_app.kafka import answers, clients
+from stream_app.kafka import broker_answers as answers
+from stream_app.kafka import clients
 from stream_app.kafka.background_thread import BackgroundThread
 from stream_app.kafka.clients import Connection
 from stream_app.wire import Query, Recommendation, Topics, encode_message

@@ -9,8 +9,8 @@ from pathlib import Path
 from aiohttp import web
 
 from stream_app.errors import UserError
-from stream_app.gateway.metrics import GatewayMetrics
 from stream_app.gateway.readiness import Readiness
+from stream_app.gateway.request_metrics import GatewayMetrics
 from stream_app.kafka.clients import Connection
 from stream_app.privacy import registry
 from stream_app.privacy.mechanism import Mechanism

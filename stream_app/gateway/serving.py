@@ -13,8 +13,8 @@ from contextlib import asynccontextmanager
 import structlog
 
 from stream_app.errors import UserError
-from stream_app.gateway.application import build
 from stream_app.gateway.context import Gateway
+from stream_app.gateway.http_application import build
 from stream_app.web.connections import Listener
 
 log = structlog.get_logger()

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from stream_app.kernels.factorization import error_scores
 from stream_app.kernels.instrumentation import timed
 from stream_app.log.ledger import APPLIED, DUPLICATE
-from stream_app.monitoring.baselines import ItemMeanBaseline
 from stream_app.monitoring.generalization_gap import GeneralizationGap
+from stream_app.monitoring.live_baselines import ItemMeanBaseline
 from stream_app.monitoring.metrics import Metrics
 from stream_app.monitoring.prequential_error import PREDICTORS, LogLoss, PrequentialError
 from stream_app.serving.recommender import Recommender

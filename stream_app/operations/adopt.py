@@ -24,8 +24,9 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from stream_app.checkpoints import reader, snapshot_file
-from stream_app.checkpoints.reader import Checkpoint, DamagedCheckpoint
+from stream_app.checkpoints import checkpoint_reader as reader
+from stream_app.checkpoints import snapshot_file
+from stream_app.checkpoints.checkpoint_reader import Checkpoint, DamagedCheckpoint
 from stream_app.checkpoints.snapshot_file import SnapshotFile
 from stream_app.errors import UserError
 from stream_app.log.canonical_order import Start

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from stream_app.checkpoints import reader
+from stream_app.checkpoints import checkpoint_reader as reader
 from stream_app.operations.session import Session
 from stream_app.wire import WireError
 from stream_app.wire.authenticity.seal import ANY

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stream_app.checkpoints import reader, snapshot_file
+from stream_app.checkpoints import checkpoint_reader as reader
+from stream_app.checkpoints import snapshot_file
 from stream_app.checkpoints.cut_log_scan import CutLogScan
 from stream_app.checkpoints.snapshot_file import SnapshotFile
 from stream_app.deployment import Deployment
@@ -23,7 +24,7 @@ from stream_app.wire import Topics
 from stream_app.wire.state_records import Manifest, StateOrigin
 
 if TYPE_CHECKING:
-    from stream_app.checkpoints.reader import Checkpoint
+    from stream_app.checkpoints.checkpoint_reader import Checkpoint
 
 Progress = Callable[[int, int], None]
 ProgressDisplay = Callable[[str], AbstractContextManager[Progress]]

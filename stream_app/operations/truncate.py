@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stream_app.checkpoints import offline_writer, reader
+from stream_app.checkpoints import checkpoint_reader as reader
+from stream_app.checkpoints import offline_writer
 from stream_app.checkpoints.cut_log_scan import CutLogScan
 from stream_app.errors import UserError
 from stream_app.kafka import clients

@@ -29,7 +29,7 @@ from stream_app.serving.popular_items import PopularItems
 from stream_app.serving.ranked_items import RankedItems
 from stream_app.serving.served_side import POPULAR, HeadScores, ServedMethod, ServedSide
 from stream_app.serving.together.co_rated import CoRated
-from stream_app.serving.together.reasons import reasons_for
+from stream_app.serving.together.list_reasons import reasons_for
 from stream_app.state.replica import Replica
 from stream_app.wire import LIST_LENGTH, user_key
 

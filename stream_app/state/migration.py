@@ -22,7 +22,7 @@ from stream_app.kernels.stream.deduplication import LATE
 from stream_app.log.ledger import ledger_array
 from stream_app.models.cooccurrence.older_parts import complete
 from stream_app.models.factorization import transfer
-from stream_app.models.factorization.base import ITEM, USER
+from stream_app.models.factorization.factor_model import ITEM, USER
 from stream_app.models.factorization.factory import build_durable
 from stream_app.models.factorization.learner import DurableLearner, LearnerSpec
 from stream_app.models.sketches.count_min import CountMinSketch

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec.structs import force_setattr
 
-from stream_app.wire.campaigns.features import NAME_FORM, genres_among, is_name
+from stream_app.wire.campaigns.item_features import NAME_FORM, genres_among, is_name
 from stream_app.wire.campaigns.plan import decode_rational, encode_rational
 from stream_app.wire.decoding import version_reason
 from stream_app.wire.events import IntItem, TextItem

@@ -12,7 +12,7 @@ from producers.person.account import Account
 from producers.person.enrolment import PersonBudget
 from producers.person.reports import room
 from stream_app.privacy import registry
-from stream_app.privacy.accounting.plans import largest_count
+from stream_app.privacy.accounting.budget_plans import largest_count
 from stream_app.privacy.accounting.whole_person import report_loss
 from stream_app.privacy.mechanism import Mechanism
 from tests.benchmarks.figure import Figure

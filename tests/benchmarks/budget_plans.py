@@ -25,7 +25,7 @@ from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.learner import Learner, LearnerSpec
 from stream_app.privacy import registry
-from stream_app.privacy.accounting.plans import largest_count
+from stream_app.privacy.accounting.budget_plans import largest_count
 from stream_app.privacy.randomness import SeededSource
 from tests.benchmarks.figure import Figure
 from tests.fixtures.movielens import Ratings, load, skipped

@@ -18,7 +18,7 @@ import numpy as np
 
 from producers.datasets.load import Dataset, load
 from producers.fleet.scoped_ratings import ScopedRatings
-from stream_app.campaigns.learning.stars import UNKNOWN_BIAS
+from stream_app.campaigns.learning.stars_learning import UNKNOWN_BIAS
 from stream_app.campaigns.public_side import PublicSide
 from stream_app.campaigns.sealing import seal
 from stream_app.campaigns.stars.fold_in import MEAN, fold_in, predict

@@ -17,9 +17,9 @@ from contextlib import contextmanager
 import numpy as np
 
 from stream_app.broker.resolve import running as broker_running
-from stream_app.checkpoints import reader as changelog
+from stream_app.checkpoints import checkpoint_reader as changelog
 from stream_app.checkpoints.offline_writer import write_checkpoint
-from stream_app.cli.demo.worker import WorkerProcess
+from stream_app.cli.demo.demo_processes import WorkerProcess
 from stream_app.deployment import Deployment, spec_from_settings
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection

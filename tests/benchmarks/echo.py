@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from confluent_kafka import Consumer
 
 from stream_app.kafka import clients
-from stream_app.kafka.answers import ends
+from stream_app.kafka.broker_answers import ends
 from stream_app.kafka.clients import Connection
 from stream_app.kafka.topic_admin import create
 from stream_app.wire import Topics

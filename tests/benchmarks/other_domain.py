@@ -32,7 +32,7 @@ from stream_app.campaigns.noise_once import NoisedTable, NoisePlan, exact_sums, 
 from stream_app.campaigns.noise_once import table_of as released_table
 from stream_app.errors import UserError
 from stream_app.privacy.randomness import SeededSource
-from stream_app.ranking.domains.noised import Noise, Terms, similarity_table
+from stream_app.ranking.domains.noised_similarities import Noise, Terms, similarity_table
 from stream_app.ranking.domains.similarity_table import SimilarityTable
 from stream_app.ranking.domains.table_bytes import decode_table, encode_table
 from tests.benchmarks.figure import Figure

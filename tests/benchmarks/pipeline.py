@@ -28,7 +28,7 @@ from stream_app import wire
 from stream_app.agents.warmup import warm_up
 from stream_app.broker.local import free_ports
 from stream_app.broker.resolve import running as broker_running
-from stream_app.cli.demo.worker import WorkerProcess, running
+from stream_app.cli.demo.demo_processes import WorkerProcess, running
 from stream_app.deployment import Deployment, spec_from_settings
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection

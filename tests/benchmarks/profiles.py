@@ -28,8 +28,8 @@ from stream_app.models.neighborhood.profile_neighbours import ProfileNeighbours
 from stream_app.privacy.profiles.blip import Blip
 from stream_app.privacy.profiles.codebook import positions
 from stream_app.privacy.profiles.jlt import Jlt
-from stream_app.privacy.profiles.mechanism import ProfileMechanism
-from stream_app.privacy.profiles.registry import certificate_rows, mechanism
+from stream_app.privacy.profiles.profile_mechanism import ProfileMechanism
+from stream_app.privacy.profiles.profile_registry import certificate_rows, mechanism
 from stream_app.privacy.randomness import SeededSource
 from tests.benchmarks.figure import Figure
 
@@ -88,7 +88,7 @@ def _point(data: Data, made: ProfileMechanism) -> list[Figure]:
 
 
 def _recommended(users: np.ndarray, items: np.ndarray, id: str) -> list[Figure]:
-    from stream_app.privacy.profiles.registry import parse
+    from stream_app.privacy.profiles.profile_registry import parse
 
     found = evaluate_profiles(users, items, parse(id))
     return [

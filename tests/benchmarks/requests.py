@@ -19,7 +19,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from stream_app.broker.resolve import running as broker_running
-from stream_app.cli.demo.worker import WorkerProcess
+from stream_app.cli.demo.demo_processes import WorkerProcess
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
 from stream_app.kafka.topic_admin import create

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stream_app.broker.local import free_ports, leashed
-from stream_app.cli.demo.worker import WorkerProcess
+from stream_app.cli.demo.demo_processes import WorkerProcess
 from tests.fixtures.waiting import PATIENCE_SECONDS
 
 # Kubernetes kills what has not ended so long after SIGTERM; a quiet machine needs a fifth of it.

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from consumers.recommendations import Recommendations, _best
 from stream_app.errors import UserError
-from stream_app.kafka.answers import answer_in
+from stream_app.kafka.broker_answers import answer_in
 from stream_app.wire import (
     Item,
     Query,

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from consumers.recommendations import Recommendations
-from stream_app.cli.demo.worker import WorkerProcess
+from stream_app.cli.demo.demo_processes import WorkerProcess
 from stream_app.deployment import Deployment
 from stream_app.kafka import clients, topic_follower
 from stream_app.replay.follower import Follower

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from consumers.recommendations import Recommendations, RecommendedItems
-from stream_app.cli.demo.worker import WorkerProcess
+from stream_app.cli.demo.demo_processes import WorkerProcess
 from stream_app.errors import UserError
 from tests.faults.brokers import Node
 from tests.faults.conftest import Flow, Proof, another_checkpoint, apply_parts, stop

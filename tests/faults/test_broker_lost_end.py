@@ -21,7 +21,7 @@ import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from stream_app.cli.demo.worker import WorkerProcess
+from stream_app.cli.demo.demo_processes import WorkerProcess
 from stream_app.deployment import Deployment
 from stream_app.errors import Unanswered, UserError
 from stream_app.kafka import clients, topic_follower

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from stream_app.cli.demo.worker import WorkerProcess
+from stream_app.cli.demo.demo_processes import WorkerProcess
 from stream_app.errors import UserError
 from stream_app.kafka import topic_follower
 from stream_app.wire import Rejection, Topics, decode_message

@@ -14,7 +14,7 @@ from confluent_kafka.admin import ResourceType
 from consumers.recommendations import Recommendations
 from producers.daemon.last_seen import newest_seqs
 from stream_app.aggregation.coordinator import Coordinator
-from stream_app.aggregation.topics import ContributionTopic, RoundTopic
+from stream_app.aggregation.round_topics import ContributionTopic, RoundTopic
 from stream_app.errors import UserError
 from stream_app.kafka import acls as rights
 from stream_app.kafka import clients

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from confluent_kafka import Message
 
-from stream_app.cli.demo.worker import WorkerProcess
+from stream_app.cli.demo.demo_processes import WorkerProcess
 from stream_app.kafka import clients, topic_follower
 from stream_app.wire import Cut, DigestReport, Topics, encode_message
 from stream_app.wire.state_records import (

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stream_app.cli.demo.worker import WorkerProcess
+from stream_app.cli.demo.demo_processes import WorkerProcess
 from stream_app.kafka import topic_follower
 from stream_app.wire import Topics, WireError
 from stream_app.wire.state_records import ManifestKey, decode_manifest, decode_state_key

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from stream_app.broker.local import free_ports
-from stream_app.cli.demo.worker import WorkerProcess, running
+from stream_app.cli.demo.demo_processes import WorkerProcess, running
 from stream_app.deployment import Deployment, spec_from_settings
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 
-from stream_app.cli.catalogue import catalogue_from
+from stream_app.cli.catalogue_titles import catalogue_from
 from stream_app.operations.session import Progress, Session
-from stream_app.operations.similarities.publishing import publish
+from stream_app.operations.similarities.publication import publish
 from stream_app.settings import load
 
 EPSILON, DELTA = Fraction(8), Fraction(1, 10**6)

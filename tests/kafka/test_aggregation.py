@@ -15,7 +15,7 @@ from stream_app.aggregation import keys
 from stream_app.aggregation.coordinator import Coordinator
 from stream_app.aggregation.keys import PartyKeys, Role
 from stream_app.aggregation.party import RecordsGone
-from stream_app.aggregation.topics import ContributionTopic, RoundTopic
+from stream_app.aggregation.round_topics import ContributionTopic, RoundTopic
 from stream_app.campaigns.rounds import Phase, StageState
 from stream_app.campaigns.sealing import seal
 from stream_app.cli import run

@@ -11,8 +11,8 @@ import pytest
 
 from stream_app.aggregation.coordinator import Coordinator
 from stream_app.aggregation.party import Party
+from stream_app.aggregation.round_topics import ContributionTopic, RoundTopic
 from stream_app.aggregation.service import turn
-from stream_app.aggregation.topics import ContributionTopic, RoundTopic
 from stream_app.campaigns.sealing import seal
 from stream_app.cli import run
 from stream_app.kafka import clients

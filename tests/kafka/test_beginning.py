@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from stream_app.cli import run
-from stream_app.cli.demo.worker import WorkerProcess
+from stream_app.cli.demo.demo_processes import WorkerProcess
 from stream_app.kafka import clients
 from stream_app.kafka import topic_admin as topics
 from stream_app.settings import Settings

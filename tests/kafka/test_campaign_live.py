@@ -14,12 +14,12 @@ import pytest
 
 from stream_app.aggregation import keys
 from stream_app.aggregation.keys import PartyKeys, Role
-from stream_app.aggregation.topics import RoundTopic
-from stream_app.campaigns.learning.stages import learn_directions
+from stream_app.aggregation.round_topics import RoundTopic
+from stream_app.campaigns.learning.stage_learning import learn_directions
 from stream_app.campaigns.rounds import Phase
 from stream_app.campaigns.sealing import seal
 from stream_app.cli import run
-from stream_app.cli.demo.worker import WorkerProcess
+from stream_app.cli.demo.demo_processes import WorkerProcess
 from stream_app.kafka import clients
 from stream_app.privacy.randomness import SystemSource
 from stream_app.state.replica import Replica

@@ -16,11 +16,11 @@ from confluent_kafka import Producer
 
 from stream_app.aggregation.coordinator import Coordinator
 from stream_app.aggregation.keys import PartyKeys
-from stream_app.aggregation.topics import ContributionTopic, RoundTopic
+from stream_app.aggregation.round_topics import ContributionTopic, RoundTopic
 from stream_app.campaigns.rounds import Phase
 from stream_app.campaigns.sealing import seal
 from stream_app.cli import run
-from stream_app.cli.demo.worker import WorkerProcess
+from stream_app.cli.demo.demo_processes import WorkerProcess
 from stream_app.kafka import clients
 from stream_app.privacy.randomness import SystemSource
 from stream_app.state.replica import Replica

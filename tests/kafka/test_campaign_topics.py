@@ -10,7 +10,7 @@ from confluent_kafka import TopicPartition
 
 from stream_app.aggregation.coordinator import Coordinator
 from stream_app.aggregation.keys import PartyKeys, Role
-from stream_app.aggregation.topics import ContributionTopic, LogChanged, RoundTopic
+from stream_app.aggregation.round_topics import ContributionTopic, LogChanged, RoundTopic
 from stream_app.campaigns.rounds import Phase
 from stream_app.errors import UserError
 from stream_app.kafka import clients, topic_follower

@@ -12,8 +12,8 @@ import pytest
 from murmurec import Device
 from stream_app.aggregation import keys
 from stream_app.aggregation.keys import Role
-from stream_app.aggregation.topics import ContributionTopic, RoundTopic
-from stream_app.campaigns.learning import stages as learning
+from stream_app.aggregation.round_topics import ContributionTopic, RoundTopic
+from stream_app.campaigns.learning import stage_learning as learning
 from stream_app.campaigns.planning import Outline, plan
 from stream_app.campaigns.public_side import PublicSide, PublishedSide, encode_published
 from stream_app.campaigns.rounds import Phase, set_digest

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from stream_app.cli import run
-from stream_app.cli.demo.worker import WorkerProcess
+from stream_app.cli.demo.demo_processes import WorkerProcess
 from stream_app.kafka import clients
 from stream_app.kafka.topic_admin import apply, plan
 from stream_app.log.event_days import accepted_days

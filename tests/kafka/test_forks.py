@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from stream_app.broker.local import free_ports
-from stream_app.cli.demo.worker import WorkerProcess
-from stream_app.cli.demo.worker import running as started
+from stream_app.cli.demo.demo_processes import WorkerProcess
+from stream_app.cli.demo.demo_processes import running as started
 from tests.conftest import Kafka
 from tests.fixtures import forks
 from tests.fixtures.small_worker import SMALL

@@ -16,11 +16,11 @@ import pytest
 from aiohttp import web
 from msgspec.structs import replace
 
-from stream_app.gateway import lists
-from stream_app.gateway.application import add_routes
+from stream_app.gateway import list_pages as lists
 from stream_app.gateway.asker import Asker, NoAnswer, TooMany
 from stream_app.gateway.context import Gateway
-from stream_app.gateway.lists import list_query
+from stream_app.gateway.http_application import add_routes
+from stream_app.gateway.list_pages import list_query
 from stream_app.kafka import clients, topic_admin
 from stream_app.kafka.clients import Connection
 from stream_app.settings import load

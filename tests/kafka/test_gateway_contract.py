@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 
 from stream_app.gateway.contract import schemas
 from stream_app.gateway.contract.endpoints import ENDPOINTS, Endpoint
-from stream_app.gateway.contract.messages import EVENT
+from stream_app.gateway.contract.topic_messages import EVENT
 from tests.conftest import Kafka
 from tests.fixtures.gateways import JSON
 from tests.fixtures.public_gateways import deployed

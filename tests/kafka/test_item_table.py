@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from producers.device.item_table import ItemTable, read
+from producers.device.item_means import ItemTable, read
 from stream_app.wire import Event, Topics
 from tests.conftest import Kafka
 from tests.fixtures.streams import publish

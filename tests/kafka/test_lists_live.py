@@ -30,7 +30,7 @@ from producers.journal import read_key
 from producers.pseudonyms import pseudonym
 from producers.ranking import RatedItem
 from stream_app.cli import run
-from stream_app.cli.demo.worker import WorkerProcess
+from stream_app.cli.demo.demo_processes import WorkerProcess
 from stream_app.errors import UserError
 from stream_app.evaluation.ranking import (
     Mean,
@@ -42,7 +42,7 @@ from stream_app.evaluation.ranking import (
 )
 from stream_app.evaluation.ranking.gains import Gains
 from stream_app.kafka import clients
-from stream_app.kafka.answers import ends
+from stream_app.kafka.broker_answers import ends
 from stream_app.wire import EPOCH_SECONDS, LIST_LENGTH, Topics, key_of
 from tests.conftest import Kafka
 from tests.fixtures import data_sets

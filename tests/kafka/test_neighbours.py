@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from stream_app.cli import run
-from stream_app.cli.demo.worker import WorkerProcess
+from stream_app.cli.demo.demo_processes import WorkerProcess
 from stream_app.kafka import clients, topic_follower
 from stream_app.wire import (
     LIST_LENGTH,

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from consumers.recommendations import Recommendations
-from stream_app.cli.demo.worker import WorkerProcess
+from stream_app.cli.demo.demo_processes import WorkerProcess
 from stream_app.errors import UserError
 from stream_app.kafka import clients, topic_follower
 from stream_app.wire import CatalogueEntry, Query, Topics, decode_message, encode_message

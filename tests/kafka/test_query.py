@@ -17,9 +17,10 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from consumers.recommendations import Recommendations
-from stream_app.cli.demo.worker import WorkerProcess
+from stream_app.cli.demo.demo_processes import WorkerProcess
 from stream_app.errors import UserError
-from stream_app.kafka import answers, clients
+from stream_app.kafka import broker_answers as answers
+from stream_app.kafka import clients
 from stream_app.wire import (
     LIST_LENGTH,
     CatalogueEntry,

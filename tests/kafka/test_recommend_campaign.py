@@ -18,9 +18,9 @@ from producers.campaign import history
 from producers.ranking import LocalRecommender, PublicTable, campaign_side, published
 from stream_app.aggregation import keys
 from stream_app.aggregation.keys import Role
-from stream_app.aggregation.topics import RoundTopic
+from stream_app.aggregation.round_topics import RoundTopic
 from stream_app.broker.local import free_ports
-from stream_app.campaigns.learning import stages as learning
+from stream_app.campaigns.learning import stage_learning as learning
 from stream_app.campaigns.public_side import PublicSide, PublishedSide, encode_published
 from stream_app.campaigns.rounds import Phase
 from stream_app.campaigns.sealing import seal

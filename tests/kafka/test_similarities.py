@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from murmurec import DomainRecommender
-from producers.catalogue import publish as publish_catalogue
+from producers.catalogue_reader import publish as publish_catalogue
 from producers.publishing import Publisher
 from stream_app.checkpoints.offline_writer import append, remove
 from stream_app.cli import run

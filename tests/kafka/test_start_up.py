@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_app.cli.demo.worker import WorkerProcess
+from stream_app.cli.demo.demo_processes import WorkerProcess
 from tests.fixtures import forks
 from tests.fixtures.waiting import PATIENCE_SECONDS
 from tests.kafka.conftest import SMALL, Start

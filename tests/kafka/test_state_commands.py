@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 from confluent_kafka import TopicPartition
 
-from stream_app.checkpoints import reader as changelog
+from stream_app.checkpoints import checkpoint_reader as changelog
 from stream_app.checkpoints import snapshot_file
 from stream_app.checkpoints.offline_writer import write_checkpoint
 from stream_app.cli import run
 from stream_app.deployment import spec_from_settings
 from stream_app.kafka import clients
-from stream_app.operations import replay as replaying
+from stream_app.operations import log_replay as replaying
 from stream_app.replay.positions import resolve_origin
 from stream_app.replay.recompute import begin
 from stream_app.settings import Settings

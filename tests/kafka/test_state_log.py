@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import NewPartitions
 
-from stream_app.checkpoints import reader as changelog
+from stream_app.checkpoints import checkpoint_reader as changelog
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.log.canonical_order import Start

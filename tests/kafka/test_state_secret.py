@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from stream_app.checkpoints import reader
+from stream_app.checkpoints import checkpoint_reader as reader
 from stream_app.checkpoints.offline_writer import write_checkpoint
 from stream_app.errors import UserError
 from stream_app.kafka import clients

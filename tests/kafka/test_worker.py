@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from stream_app.cli import run
-from stream_app.cli.demo.worker import WorkerProcess
+from stream_app.cli.demo.demo_processes import WorkerProcess
 from stream_app.deployment import new_replica, spec_from_settings
 from stream_app.kafka import clients
 from stream_app.settings import Settings

@@ -144,7 +144,7 @@ OF_SERVERS = (
     ),
     Mutant(
         name="a private list is drawn for a debit that does not count",
-        file="stream_app/agents/private_lists/lists.py",
+        file="stream_app/agents/private_lists/private_list_service.py",
         old="if verdict is not Verdict.COUNTS:",
         new="if verdict is Verdict.SPENT:",
         seen="a query that is sent again gets a second list, and costs nothing",

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import numpy as np
 
-from producers import catalogue
+from producers import catalogue_reader as catalogue
 from producers.datasets import synthetic
 from producers.publishing import Publisher
 from stream_app.broker.local import free_ports
-from stream_app.cli.demo.worker import WorkerProcess
+from stream_app.cli.demo.demo_processes import WorkerProcess
 from stream_app.kafka import clients, topic_admin
 from stream_app.kafka.clients import Connection, TopicPartition
 from stream_app.wire import Event, Topics, encode, partitions_of

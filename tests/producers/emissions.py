@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from producers.device.item_table import ItemTable
+from producers.device.item_means import ItemTable
 from producers.device.requests import ReportSettings
 from producers.fleet.epoch_emission import EpochProgress, emit
 from producers.fleet.epoch_requests import EmissionOptions

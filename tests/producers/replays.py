@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from producers.datasets.load import Dataset
-from producers.device.item_table import ItemTable
+from producers.device.item_means import ItemTable
 from producers.device.requests import ReportSettings
 from producers.fleet.population import populate
 from producers.fleet.replay import ReplayOptions, ReplayProgress, replay

@@ -17,9 +17,9 @@ import pytest
 from producers.journal import BudgetExhausted, Enrolment, Journal, Message, PersonBudget, Request
 from producers.journal.account_book import enrolments_record
 from producers.journal.frames import Kind, scan
+from producers.journal.journal_replay import Outbox, replayed
 from producers.journal.records import encode
 from producers.journal.release import commit_record, debits_of
-from producers.journal.replay import Outbox, replayed
 from producers.person.changes import raising
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.ticket import admitted

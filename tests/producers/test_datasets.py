@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from producers.datasets import tables
+from producers.datasets import table_files as tables
 from producers.datasets.load import Dataset, load
 from producers.scale import Scale
 from stream_app.errors import UserError

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from producers.catalogue import entries
+from producers.catalogue_reader import entries
 from producers.datasets.columns import Description
 from producers.datasets.descriptions import descriptions_beside, descriptions_in
 from producers.datasets.load import load

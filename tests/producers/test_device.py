@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from producers.device import requests as device
-from producers.device.item_table import (
+from producers.device.item_means import (
     REFRESH_SECONDS,
     UNKNOWN_MEAN,
     ItemTable,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from producers.datasets.load import Dataset
-from producers.device.item_table import ItemTable
+from producers.device.item_means import ItemTable
 from producers.device.rated import Rated
 from producers.device.requests import ReportSettings
 from producers.device.scope import turn

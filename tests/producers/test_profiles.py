@@ -24,12 +24,12 @@ from producers.person.enrolment import NO_LIMIT
 from producers.person.reports import spent as spent_by_person
 from stream_app import wire
 from stream_app.privacy import registry
-from stream_app.privacy.accounting.plans import largest_count
+from stream_app.privacy.accounting.budget_plans import largest_count
 from stream_app.privacy.profiles import blip, jlt
 from stream_app.privacy.profiles.blip import Blip
 from stream_app.privacy.profiles.codebook import first_items
 from stream_app.privacy.profiles.jlt import Jlt
-from stream_app.privacy.profiles.mechanism import MOST_ITEMS, ProfileMechanism
+from stream_app.privacy.profiles.profile_mechanism import MOST_ITEMS, ProfileMechanism
 from stream_app.privacy.randomness import SeededSource
 from tests.producers.conftest import dataset
 from tests.producers.journals import at

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from producers.datasets.load import Dataset
-from producers.device.item_table import ItemTable
+from producers.device.item_means import ItemTable
 from producers.device.requests import ReportSettings
 from producers.fleet.population import populate
 from producers.fleet.replay import Pace, ReplayProgress

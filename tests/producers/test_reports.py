@@ -16,8 +16,8 @@ from producers.person.account import Account
 from producers.person.enrolment import NANO, PersonBudget
 from producers.person.reports import Used, room, spent
 from stream_app.privacy import registry
-from stream_app.privacy.accounting.plans import ExactPlan, SumPlan
-from stream_app.privacy.profiles.mechanism import MOST_ITEMS
+from stream_app.privacy.accounting.budget_plans import ExactPlan, SumPlan
+from stream_app.privacy.profiles.profile_mechanism import MOST_ITEMS
 
 RR, CELL = "rr:5:1/2", "cell:5:1"
 DEVICE = b"a" * 16

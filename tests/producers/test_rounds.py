@@ -19,8 +19,8 @@ from producers.journal import BudgetExhausted, Journal, Limits, PersonBudget
 from producers.journal.frames import HEADER_BYTES, Kind, frame, header, scan
 from producers.journal.records import decode_commit
 from producers.person.enrolment import NO_LIMIT
+from producers.person.remaining_reports import Parts, parts, rooms
 from producers.person.reports import Used, room
-from producers.person.rounds import Parts, parts, rooms
 from stream_app import wire
 from stream_app.privacy import registry
 from tests.producers.journals import ANN, ask

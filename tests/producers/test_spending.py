@@ -16,8 +16,8 @@ from producers.person.spending import (
     best_plan_by_sums,
     reports_by_sums,
 )
-from stream_app.privacy.accounting.plans import fits
-from stream_app.privacy.profiles.mechanism import MOST_ITEMS
+from stream_app.privacy.accounting.budget_plans import fits
+from stream_app.privacy.profiles.profile_mechanism import MOST_ITEMS
 from stream_app.privacy.ratings.information_fraction import information_fraction
 
 DELTA = Fraction(1, 10**6)

@@ -15,9 +15,9 @@ from research import privacy_page as page
 from research.privacy_proofs import PROOFS, Proof
 from stream_app.cli import run
 from stream_app.privacy import registry
-from stream_app.privacy.accounting.plans import fits
+from stream_app.privacy.accounting.budget_plans import fits
 from stream_app.privacy.gaussian import naming as noisy_sums
-from stream_app.privacy.profiles import registry as profiles
+from stream_app.privacy.profiles import profile_registry as profiles
 
 ROOT = Path(__file__).parents[2]
 PAGES = {

@@ -21,7 +21,7 @@ import numpy as np
 from producers.pseudonyms import pseudonym
 from producers.ranking.ranker import Ranker, Rated
 from stream_app.privacy import registry
-from stream_app.privacy.accounting.plans import largest_count
+from stream_app.privacy.accounting.budget_plans import largest_count
 from stream_app.privacy.accounting.whole_person import report_loss
 from stream_app.privacy.exact.integer_tables import TOTAL, Table
 from stream_app.ranking.compact_side import decode_side, encode_side

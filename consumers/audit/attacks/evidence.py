@@ -25,7 +25,7 @@ from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.profiles.blip import Blip
 from stream_app.privacy.profiles.jlt import Jlt
-from stream_app.privacy.profiles.mechanism import ProfileMechanism
+from stream_app.privacy.profiles.profile_mechanism import ProfileMechanism
 
 MOST_CANDIDATES = 20_000
 _CERTAIN = 700.0  # log-odds that float64 still holds

@@ -19,7 +19,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from consumers.audit import tails
+from consumers.audit import tail_check as tails
 from consumers.audit.attacks.evidence import candidates
 from consumers.audit.configuration import PublicConfiguration
 from consumers.audit.findings import Finding, statistical, untestable

@@ -22,7 +22,7 @@ import numpy as np
 
 from consumers.audit.campaigns.stated import Stated
 from consumers.audit.findings import Finding, decided, statistical, untestable
-from consumers.audit.tails import below_chi_square, divergence_tail, several
+from consumers.audit.tail_check import below_chi_square, divergence_tail, several
 from stream_app.aggregation.collection import Collected, Collection, Drop, Record, collect
 from stream_app.aggregation.keys import PartyKeys, Role
 from stream_app.aggregation.party import RecordsGone

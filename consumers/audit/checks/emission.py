@@ -26,7 +26,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from consumers.audit.checks.moments import emission_share
+from consumers.audit.checks.moment_check import emission_share
 from consumers.audit.checks.public_turns import late_starters
 from consumers.audit.configuration import PublicConfiguration
 from consumers.audit.findings import Finding, decided, untestable

@@ -19,14 +19,14 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from consumers.audit import tails
+from consumers.audit import tail_check as tails
 from consumers.audit.configuration import PublicConfiguration
 from consumers.audit.findings import Finding, statistical, untestable
 from consumers.audit.observed import Messages, Observed, Profile
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.profiles.blip import Blip
 from stream_app.privacy.profiles.jlt import Jlt
-from stream_app.privacy.profiles.mechanism import ProfileMechanism
+from stream_app.privacy.profiles.profile_mechanism import ProfileMechanism
 
 
 def freshness(observed: Observed, configuration: PublicConfiguration) -> Iterator[Finding]:

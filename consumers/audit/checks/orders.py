@@ -22,7 +22,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from consumers.audit import tails
+from consumers.audit import tail_check as tails
 from consumers.audit.configuration import PublicConfiguration
 from consumers.audit.findings import Finding, decided, statistical, untestable
 from consumers.audit.observed import Messages, Observed

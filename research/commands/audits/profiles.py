@@ -18,8 +18,8 @@ from research.attacks.trials import Plan, Trial, tried
 from stream_app.cli.output import Advance, plural, print_json, say, table
 from stream_app.errors import UsageError, UserError
 from stream_app.evaluation.profiles import profiles_of
-from stream_app.privacy.profiles import registry
-from stream_app.privacy.profiles.mechanism import ProfileMechanism
+from stream_app.privacy.profiles import profile_registry as registry
+from stream_app.privacy.profiles.profile_mechanism import ProfileMechanism
 from stream_app.wire import parse_item
 
 _LEAST_TRAINED = 2

@@ -24,7 +24,7 @@ from stream_app.agents.crash_guard import crash_guard
 from stream_app.agents.public_tables.campaign_side import publisher
 from stream_app.agents.runtime import Runtime, forgotten_devices
 from stream_app.aggregation.coordinator import Coordinator
-from stream_app.aggregation.topics import ContributionTopic, LogChanged, RoundTopic
+from stream_app.aggregation.round_topics import ContributionTopic, LogChanged, RoundTopic
 from stream_app.errors import UserError
 from stream_app.kafka.clients import Connection
 from stream_app.state.campaigns.progress import CampaignProgress

@@ -8,14 +8,14 @@ import platform
 import faust
 import structlog
 
+from stream_app.agents.checkpointing.checkpoint_service import CheckpointService
 from stream_app.agents.checkpointing.fenced_producer import FencedProducer, gap_reader
-from stream_app.agents.checkpointing.service import CheckpointService
 from stream_app.agents.checkpointing.state_topic_scan import StateTopicScan
 from stream_app.agents.faust_ext import state_table
 from stream_app.agents.faust_ext.group_membership import Membership
 from stream_app.agents.rejections import RejectionWriter, patient_producer
 from stream_app.agents.runtime import Runtime
-from stream_app.checkpoints import reader as checkpoint_reader
+from stream_app.checkpoints import checkpoint_reader
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
 

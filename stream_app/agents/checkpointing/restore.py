@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 
-from stream_app.checkpoints.reader import Checkpoint
+from stream_app.checkpoints.checkpoint_reader import Checkpoint
 from stream_app.wire.state_records import StateOrigin
 
 

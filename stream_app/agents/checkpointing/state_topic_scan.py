@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import time
 
-from stream_app.checkpoints import reader
+from stream_app.checkpoints import checkpoint_reader as reader
+from stream_app.checkpoints.checkpoint_reader import Survey
 from stream_app.checkpoints.cut_log_scan import CutLogScan
-from stream_app.checkpoints.reader import Survey
 from stream_app.kafka.clients import Connection
 from stream_app.kafka.topic_follower import TopicReader
 from stream_app.wire import Topics, WireError

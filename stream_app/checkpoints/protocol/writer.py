@@ -27,7 +27,7 @@ from collections import deque
 from collections.abc import Sequence
 from enum import Enum, auto
 
-from stream_app.checkpoints.protocol.events import (
+from stream_app.checkpoints.protocol.checkpoint_events import (
     OWNER_BYTES,
     Acked,
     Durable,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stream_app.cli.aggregator.keys import FolderOption, PartyOption, keys_folder
+from stream_app.cli.aggregator.party_keys import FolderOption, PartyOption, keys_folder
 from stream_app.cli.options import Cluster, connection_from
 from stream_app.cli.output import say
 
@@ -37,8 +37,8 @@ def _run(settings: Settings, folder: Path, name: str) -> None:
     from stream_app.aggregation import keys
     from stream_app.aggregation.party import Party
     from stream_app.aggregation.releases import ReleasesFile
+    from stream_app.aggregation.round_topics import ContributionTopic, RoundTopic
     from stream_app.aggregation.service import serve
-    from stream_app.aggregation.topics import ContributionTopic, RoundTopic
     from stream_app.kafka import acls, clients, topic_checks
     from stream_app.wire import Topics
 

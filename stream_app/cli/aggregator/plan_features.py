@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stream_app.campaigns.features import Features, features_of
-from stream_app.cli.catalogue import catalogue_from
+from stream_app.cli.catalogue_titles import catalogue_from
 from stream_app.cli.output import plural, say
 from stream_app.errors import UserError
 from stream_app.kafka.clients import Connection

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import typer
 
-from stream_app.cli.demo.options import DemoOptions
+from stream_app.cli.demo.demo_options import DemoOptions
 from stream_app.cli.device.mechanism_options import given_by_user, is_campaign
 from stream_app.cli.options import BootstrapOption, ConfigOption, KafkaOption, settings_from
 from stream_app.errors import UsageError

@@ -32,10 +32,10 @@ from stream_app import wire
 from stream_app.aggregation import keys
 from stream_app.aggregation.coordinator import Coordinator
 from stream_app.aggregation.keys import Role
-from stream_app.aggregation.topics import ContributionTopic, RoundTopic
+from stream_app.aggregation.round_topics import ContributionTopic, RoundTopic
 from stream_app.campaigns.planning import TOGETHER_ITEMS, Outline, certificate, plan
 from stream_app.campaigns.public_side import PublicSide, PublishedSide
-from stream_app.cli.demo import worker as services
+from stream_app.cli.demo import demo_processes as services
 from stream_app.cli.demo.campaign_stages import Check, StageRun, conduct, published_side
 from stream_app.cli.demo.setup import DemoSetup, prepare
 from stream_app.cli.device.publishers import contributions_publisher_for

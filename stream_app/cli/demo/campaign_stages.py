@@ -22,7 +22,7 @@ from producers.fleet.campaigning import Fleet, StageProgress, under_way
 from producers.fleet.scoped_ratings import ScopedRatings
 from producers.ranking import campaign_side
 from stream_app.aggregation.coordinator import Coordinator, Positions
-from stream_app.aggregation.topics import RoundTopic
+from stream_app.aggregation.round_topics import RoundTopic
 from stream_app.campaigns import stage_vectors
 from stream_app.campaigns.public_side import PublishedSide
 from stream_app.campaigns.rounds import Phase, StageState

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from producers.fleet.population import Population
-from stream_app.monitoring.baselines import ItemMeanBaseline
+from stream_app.monitoring.live_baselines import ItemMeanBaseline
 from stream_app.state.replica import BatchOutcome
 from stream_app.wire import Batch
 

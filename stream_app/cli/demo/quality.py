@@ -20,7 +20,7 @@ from consumers.recommendations import Recommendations
 from murmurec.ratings import item_keys, user_keys
 from producers.datasets.load import Dataset
 from producers.ranking.ranker import LIKED_STARS
-from stream_app.cli.demo.lists import PrivacyOffTwin
+from stream_app.cli.demo.sample_lists import PrivacyOffTwin
 from stream_app.cli.demo.setup import DemoSetup
 from stream_app.errors import UserError
 from stream_app.evaluation.ranking import (

@@ -21,12 +21,12 @@ from producers.fleet.replay import Pace, ReplayOptions, ReplayProgress, replay
 from producers.publishing import OutboxRelay, Publisher
 from producers.scale import Scale
 from stream_app.cli.demo import campaign_run as campaign
+from stream_app.cli.demo.demo_options import DemoOptions
 from stream_app.cli.demo.figures import Figures, live_view, show_accounts
 from stream_app.cli.demo.ground_truth import GroundTruth
-from stream_app.cli.demo.lists import DemoLists, Tastes, show_sample_answers
-from stream_app.cli.demo.options import DemoOptions
 from stream_app.cli.demo.quality import HeldBack
 from stream_app.cli.demo.query_load import QueryLoad
+from stream_app.cli.demo.sample_lists import DemoLists, Tastes, show_sample_answers
 from stream_app.cli.demo.setup import DemoSetup, prepare
 from stream_app.cli.device.mechanism_options import (
     hides_presence,

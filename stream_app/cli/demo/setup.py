@@ -10,9 +10,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from producers import catalogue
+from producers import catalogue_reader as catalogue
 from producers.datasets import load as datasets
-from producers.device.item_table import ItemMeans
+from producers.device.item_means import ItemMeans
 from producers.device.requests import ReportSettings
 from producers.fleet.population import Population, populate
 from producers.identities import Identities
@@ -22,13 +22,13 @@ from producers.publishing import Publisher
 from stream_app.agents.warmup import warm_up
 from stream_app.broker.local import free_ports
 from stream_app.broker.resolve import running as broker_running
-from stream_app.cli.demo.worker import (
+from stream_app.cli.demo.demo_processes import (
     GatewayProcess,
     WorkerProcess,
     allowed_mechanisms,
     gateway_running,
 )
-from stream_app.cli.demo.worker import running as worker_running
+from stream_app.cli.demo.demo_processes import running as worker_running
 from stream_app.cli.device.publishers import item_table_for
 from stream_app.cli.device.simulated_population import enrolled_population
 from stream_app.cli.output import say, status

@@ -43,7 +43,7 @@ def publish(
 
     Example: murmurec items publish ml-1m.zip
     """
-    from producers.catalogue import entries
+    from producers.catalogue_reader import entries
     from producers.datasets.load import load
 
     settings, named = cluster.settings(), _one_domain(domain)
@@ -91,7 +91,7 @@ def _outcome(*, known: bool, withdrawn: bool) -> str:
 
 def _one_domain(named: list[str] | None) -> str | None:
     """Return the domain that an option names; refuses two of them."""
-    from stream_app.wire.campaigns.features import NAME_FORM, is_name
+    from stream_app.wire.campaigns.item_features import NAME_FORM, is_name
 
     if not named:
         return None
@@ -113,7 +113,7 @@ def list_items(
 
     Example: murmurec items list --domain books
     """
-    from stream_app.cli.catalogue import catalogue_from
+    from stream_app.cli.catalogue_titles import catalogue_from
 
     settings, named = cluster.settings(), _one_domain(domain)
     entries = catalogue_from(connection_from(settings), settings.topic_prefix).entries.values()
@@ -164,7 +164,7 @@ def _entry(item: str, **published: Any) -> CatalogueEntry:
 
 
 def _send(settings: Settings, entries: Iterable[CatalogueEntry]) -> int:
-    from producers.catalogue import publish as send
+    from producers.catalogue_reader import publish as send
     from producers.publishing import Publisher
     from stream_app.kafka import clients
 
@@ -187,7 +187,7 @@ def _check_topic(settings: Settings) -> str:
 
 def _known(settings: Settings, entry: CatalogueEntry) -> CatalogueEntry | None:
     """Return the entry that the catalogue has for the item of `entry`, None without one."""
-    from stream_app.cli.catalogue import catalogue_from
+    from stream_app.cli.catalogue_titles import catalogue_from
     from stream_app.wire import key
 
     catalogue = catalogue_from(connection_from(settings), settings.topic_prefix)

@@ -13,10 +13,10 @@ from stream_app.errors import UsageError, UserError
 
 if TYPE_CHECKING:
     from producers.campaign import Pinned
-    from producers.device.item_table import ItemMeans
+    from producers.device.item_means import ItemMeans
     from producers.journal import Journal
     from producers.publishing import Publisher
-    from stream_app.aggregation.topics import RoundTopic
+    from stream_app.aggregation.round_topics import RoundTopic
     from stream_app.privacy.mechanism import Mechanism
     from stream_app.settings import Settings
 
@@ -68,7 +68,7 @@ def contributions_publisher_for(settings: Settings, *, per_account: bool = False
 @contextmanager
 def round_log(settings: Settings, *, newest: bool = False) -> Iterator[RoundTopic]:
     """Give the log of rounds, from its beginning or from the `newest` plan, and close it."""
-    from stream_app.aggregation.topics import RoundTopic
+    from stream_app.aggregation.round_topics import RoundTopic
     from stream_app.wire import Topics
 
     topic = Topics(settings.topic_prefix).rounds
@@ -123,7 +123,7 @@ def item_table_for(mechanism: Mechanism, settings: Settings, *, patient: bool = 
 
     `patient`: a broker that is away is no error; the table is read when it is used.
     """
-    from producers.device import item_table
+    from producers.device import item_means as item_table
     from stream_app.wire import Topics
 
     if not mechanism.masks:

@@ -77,8 +77,8 @@ def wire(
     Example: murmurec audit wire --scope items.txt
     """
     from consumers.audit import audit_observed, observe, violated
+    from consumers.audit.campaigns.campaign_topics import contributions, read_rounds
     from consumers.audit.campaigns.checks import campaign_findings
-    from consumers.audit.campaigns.topic_reading import contributions, read_rounds
     from consumers.audit.topic_reading import read_topics
     from stream_app.kafka import clients
     from stream_app.wire import Topics
@@ -264,7 +264,7 @@ def _public(
 ) -> PublicConfiguration:
     """Return the public configuration; raises UserError or UsageError for what is none."""
     from consumers.audit import PublicConfiguration
-    from consumers.audit.lists import canaries_from, items_in, pseudonyms_in
+    from consumers.audit.list_checks import canaries_from, items_in, pseudonyms_in
     from stream_app.privacy import registry
 
     try:

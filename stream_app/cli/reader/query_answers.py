@@ -220,7 +220,7 @@ def _catalogue(connection: Connection, prefix: str) -> Catalogue | None:
 
     An answer over Kafka carries no titles, and a reader of answers needs no other right.
     """
-    from stream_app.cli.catalogue import catalogue_from
+    from stream_app.cli.catalogue_titles import catalogue_from
 
     try:
         return catalogue_from(connection, prefix)

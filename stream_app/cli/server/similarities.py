@@ -11,7 +11,7 @@ from stream_app.cli.options import Cluster, JsonOption
 from stream_app.cli.output import plural, print_json, say, table
 
 if TYPE_CHECKING:
-    from stream_app.operations.similarities.publishing import Published
+    from stream_app.operations.similarities.publication import Published
 
 
 def similarities(
@@ -40,10 +40,10 @@ def similarities(
 
 
 def _publish(cluster: Cluster, epsilon: str, delta: str, as_json: bool) -> None:
-    from stream_app.cli.aggregator.planning import delta_from
-    from stream_app.cli.catalogue import catalogue_from
+    from stream_app.cli.aggregator.campaign_outline import delta_from
+    from stream_app.cli.catalogue_titles import catalogue_from
     from stream_app.cli.device.mechanism_options import positive_fraction
-    from stream_app.operations.similarities.publishing import publish as release
+    from stream_app.operations.similarities.publication import publish as release
 
     exact, beside = positive_fraction("--epsilon", epsilon), delta_from(delta)
     session = cluster.session()

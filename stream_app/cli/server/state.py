@@ -73,7 +73,7 @@ def digest(
     if begin is not None and snapshot is not None:
         raise UsageError("--from and --snapshot: a state starts from one of them")
     from stream_app.cli.server.state_output import show_values
-    from stream_app.operations.replay import recompute_from, recompute_state, summary
+    from stream_app.operations.log_replay import recompute_from, recompute_state, summary
 
     session = workers.session(snapshot)
     if begin is None:
@@ -132,7 +132,7 @@ def export(
     Example: murmurec state export model.npz
     """
     from stream_app.cli.server.state_output import show_values
-    from stream_app.operations import replay as replaying
+    from stream_app.operations import log_replay as replaying
 
     if file.exists() and not file.is_dir():
         raise UserError(f"{file}: exists; remove it or give another name")
@@ -169,7 +169,7 @@ def rebuild(
         raise UsageError("--at-newest-cut: needs --snapshot FILE")
     from stream_app.cli.server.state_output import show_values
     from stream_app.operations import rebuild as rebuilding
-    from stream_app.operations.replay import summary
+    from stream_app.operations.log_replay import summary
 
     session = workers.session(snapshot, group=group)
     if session.snapshot is not None and at_newest_cut:

@@ -9,7 +9,7 @@ discrete Gaussian noise, a full share of it from each party. The noise comes fro
 figure can be repeated.
 """
 
-from stream_app.evaluation.campaigns.lists import (
+from stream_app.evaluation.campaigns.campaign_lists import (
     LARGEST_SCOPE,
     CampaignLists,
     ListOptions,

@@ -1,7 +1,7 @@
 """The noisy sum of a stage, and a whole campaign, over people in one process.
 
 Vectors, sums and learning are those of the live system (`campaigns/stage_vectors.py`,
-`campaigns/learning/stages.py`); only sealing, the log and the parties' own noise are not here.
+`campaigns/learning/stage_learning.py`); sealing, the log and the parties' own noise are not here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from stream_app.campaigns import stage_vectors
 from stream_app.campaigns.grid import is_within
-from stream_app.campaigns.learning import stages
+from stream_app.campaigns.learning import stage_learning as stages
 from stream_app.campaigns.plan import Campaign, Stage
 from stream_app.campaigns.public_side import PublicSide
 from stream_app.campaigns.rated_items import RatedItems

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.campaigns.features import Features
-from stream_app.campaigns.learning import stars as learning
+from stream_app.campaigns.learning import stars_learning as learning
 from stream_app.campaigns.plan import MAX_INTEGERS
 from stream_app.campaigns.planning import Outline, plan
 from stream_app.campaigns.rated_items import RatedItems

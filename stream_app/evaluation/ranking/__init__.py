@@ -11,7 +11,7 @@ device its own history and what the server publishes, a baseline everybody's tru
 from stream_app.evaluation.devices import FORMS, Messages, messages_of
 from stream_app.evaluation.ranking import baselines
 from stream_app.evaluation.ranking.gains import Mean, difference, gains_by_key, user_gains
-from stream_app.evaluation.ranking.results import RankingResult, RankingRow, Way, row_of
+from stream_app.evaluation.ranking.ranking_results import RankingResult, RankingRow, Way, row_of
 from stream_app.evaluation.ranking.task import (
     SPLITS,
     NothingToTest,

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import msgspec
 
-from stream_app.gateway.contract.reasons import OF_REFUSALS
+from stream_app.gateway.contract.rejection_reasons import OF_REFUSALS
 from stream_app.wire import LIST_LENGTH, MAX_SEQ, Guarantee, Visit
 from stream_app.wire.events import IntItem, TextItem
 

@@ -9,10 +9,10 @@ import json
 from typing import Any
 
 from stream_app import __version__
-from stream_app.gateway.contract.messages import MESSAGES, OF_TOPICS, Message
 from stream_app.gateway.contract.openapi import openapi
 from stream_app.gateway.contract.page import page
 from stream_app.gateway.contract.schemas import components, schemas
+from stream_app.gateway.contract.topic_messages import MESSAGES, OF_TOPICS, Message
 from stream_app.wire import PARTITIONS, Topic, Topics
 
 _PLACE = "#/components/schemas/"

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from stream_app.gateway.contract import bodies
-from stream_app.gateway.contract.messages import BYTES, DEVICE, JSON
-from stream_app.gateway.contract.reasons import OF_EVENTS, HttpReason
+from stream_app.gateway.contract.rejection_reasons import OF_EVENTS, HttpReason
+from stream_app.gateway.contract.topic_messages import BYTES, DEVICE, JSON
 from stream_app.wire import LIST_LENGTH, Reason
 
 TEXT, HTML = "text/plain", "text/html"

@@ -17,9 +17,9 @@ from stream_app.gateway.contract.endpoints import (
     Endpoint,
     Parameter,
 )
-from stream_app.gateway.contract.messages import BYTES, CUCKOO, DEVICE, EVENT, JSON
-from stream_app.gateway.contract.reasons import meaning
+from stream_app.gateway.contract.rejection_reasons import meaning
 from stream_app.gateway.contract.schemas import DRAFT, components
+from stream_app.gateway.contract.topic_messages import BYTES, CUCKOO, DEVICE, EVENT, JSON
 from stream_app.privacy import registry
 from stream_app.wire.events import JsonAny
 

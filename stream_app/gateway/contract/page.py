@@ -12,9 +12,9 @@ from html import escape
 from typing import Any
 
 from stream_app.gateway.contract.endpoints import ENDPOINTS
-from stream_app.gateway.contract.messages import DEVICE
 from stream_app.gateway.contract.openapi import NOTES
-from stream_app.gateway.contract.reasons import OF_HTTP, OF_REFUSALS, OF_THE_WIRE
+from stream_app.gateway.contract.rejection_reasons import OF_HTTP, OF_REFUSALS, OF_THE_WIRE
+from stream_app.gateway.contract.topic_messages import DEVICE
 from stream_app.wire import Reason
 
 STYLE_PATH = "/web/docs.css"

@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from stream_app.gateway.contract import bodies
-from stream_app.gateway.contract.messages import MESSAGES
 from stream_app.gateway.contract.rules import RULES
+from stream_app.gateway.contract.topic_messages import MESSAGES
 from stream_app.wire import VERSION
 
 Schema = dict[str, Any]

@@ -29,7 +29,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from stream_app.errors import UserError
 from stream_app.gateway.reads.cached_document import Document, nothing_yet
-from stream_app.gateway.reads.catalogue import ServedCatalogue
+from stream_app.gateway.reads.catalogue_view import ServedCatalogue
 from stream_app.kafka import clients
 from stream_app.kafka.background_thread import BackgroundThread
 from stream_app.kafka.clients import Connection

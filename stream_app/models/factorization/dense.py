@@ -19,9 +19,9 @@ from stream_app.kernels.factorization.initialization import UNIT
 from stream_app.kernels.factorization.training_loops.dense_loop import dense_loop
 from stream_app.kernels.instrumentation import timed
 from stream_app.kernels.stream.hash_index import rehash
-from stream_app.models.factorization.base import USER, Factorization
 from stream_app.models.factorization.batch_columns import BatchColumns, keys_of
 from stream_app.models.factorization.channels import Channels
+from stream_app.models.factorization.factor_model import USER, Factorization
 from stream_app.models.factorization.learner import Entities, Keys, LearnerSpec, UpdateResult
 from stream_app.models.paged_arrays import (
     Arrays,

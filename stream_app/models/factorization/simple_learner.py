@@ -29,9 +29,9 @@ from stream_app.kernels.factorization.posterior import (
     update_posterior,
 )
 from stream_app.kernels.machine.scalars import hash64
-from stream_app.models.factorization.base import BatchLearner
 from stream_app.models.factorization.batch_columns import BatchColumns
 from stream_app.models.factorization.channels import Channels
+from stream_app.models.factorization.factor_model import BatchLearner
 from stream_app.models.factorization.learner import Entities, Keys, LearnerSpec, UpdateResult
 from stream_app.models.paged_arrays import FixedArrays
 from stream_app.models.seeds import derive_seed

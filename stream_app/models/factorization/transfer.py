@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from stream_app.kernels.factorization.bias_table import BIAS, slot_of, tag_of
 from stream_app.kernels.factorization.hybrid_rows import NOWHERE, prepare
 from stream_app.kernels.machine.scalars import hash64
-from stream_app.models.factorization.base import ITEM, USER
 from stream_app.models.factorization.dense import DenseLearner
+from stream_app.models.factorization.factor_model import ITEM, USER
 from stream_app.models.factorization.hybrid import HybridLearner
 from stream_app.models.factorization.learner import DurableLearner
 

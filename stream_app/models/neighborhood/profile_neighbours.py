@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from stream_app.models.neighborhood import packed_overlaps
 from stream_app.privacy.profiles.blip import Blip
-from stream_app.privacy.profiles.mechanism import (
+from stream_app.privacy.profiles.profile_mechanism import (
     MOST_ITEMS,
     ProfileMechanism,
     check_released,

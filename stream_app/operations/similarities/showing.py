@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from stream_app.errors import UserError
 from stream_app.operations.session import Session
 from stream_app.operations.similarities.debits import BUDGET_DELTA, read_account
-from stream_app.operations.similarities.publishing import newest_table
+from stream_app.operations.similarities.publication import newest_table
 from stream_app.ranking.domains.table_bytes import SimilarityTableError, decode_table
 
 

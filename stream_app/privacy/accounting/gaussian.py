@@ -28,7 +28,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from stream_app.privacy.accounting.grid import UNIT, GridLoss, round_up, split
+from stream_app.privacy.accounting.loss_grid import UNIT, GridLoss, round_up, split
 from stream_app.privacy.exact.discrete_gaussian import TOTAL, NoiseTable, uneven
 from stream_app.privacy.exact.gaussian_calibration import analytic_delta, exponential, least_steps
 

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.privacy.accounting.dominating_pair import DominatingPair, log_ratio
-from stream_app.privacy.accounting.grid import GridLoss, on_grid
+from stream_app.privacy.accounting.loss_grid import GridLoss, on_grid
 from stream_app.privacy.accounting.renyi import divergence
 from stream_app.privacy.accounting.tilted_sum import TiltedSum, tilted_sum
 

@@ -12,10 +12,10 @@ import math
 from fractions import Fraction
 from typing import Protocol
 
-from stream_app.privacy.accounting.plans import fits
+from stream_app.privacy.accounting.budget_plans import fits
 from stream_app.privacy.accounting.whole_person import report_loss
 from stream_app.privacy.profiles.jlt import JltPaper
-from stream_app.privacy.profiles.mechanism import MOST_ITEMS, ProfileMechanism
+from stream_app.privacy.profiles.profile_mechanism import MOST_ITEMS, ProfileMechanism
 
 
 class Capped(Protocol):

@@ -32,7 +32,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.privacy.accounting.grid import UNIT, GridLoss
+from stream_app.privacy.accounting.loss_grid import UNIT, GridLoss
 
 Parts = Sequence[tuple[GridLoss, int]]
 LONGEST = 2**21  # points of a transform

@@ -45,10 +45,10 @@ from stream_app.privacy.gaussian import naming
 from stream_app.privacy.gaussian.campaign_cost import CampaignCost, is_campaign
 from stream_app.privacy.gaussian.campaign_loss import CampaignLoss
 from stream_app.privacy.mechanism import Mechanism
-from stream_app.privacy.profiles import registry as profiles
+from stream_app.privacy.profiles import profile_registry as profiles
 from stream_app.privacy.profiles.blip import Blip
 from stream_app.privacy.profiles.jlt import Jlt
-from stream_app.privacy.profiles.mechanism import MOST_ITEMS, changed_items
+from stream_app.privacy.profiles.profile_mechanism import MOST_ITEMS, changed_items
 
 Neighbours = Literal["person", "replaced", "rating"]
 

@@ -18,7 +18,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from stream_app.privacy.accounting.grid import UNIT, GridLoss, round_up, split
+from stream_app.privacy.accounting.loss_grid import UNIT, GridLoss, round_up, split
 from stream_app.privacy.exact.gaussian_calibration import exponential
 from stream_app.privacy.gaussian.certificate import CampaignCertificate, proved_delta, slack
 

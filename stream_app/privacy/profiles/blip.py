@@ -47,7 +47,7 @@ from stream_app.privacy.exact.integer_tables import (
 )
 from stream_app.privacy.privacy_map import InputMetric, Loss, OutputMeasure, group
 from stream_app.privacy.profiles.codebook import addresses, first_items, positions
-from stream_app.privacy.profiles.mechanism import (
+from stream_app.privacy.profiles.profile_mechanism import (
     MOST_ITEMS,
     changed_items,
     check_epsilon,

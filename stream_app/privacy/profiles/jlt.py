@@ -55,7 +55,7 @@ from stream_app.privacy.exact.gaussian_calibration import (
 from stream_app.privacy.exact.integer_tables import exp_bounds
 from stream_app.privacy.privacy_map import InputMetric, Loss, OutputMeasure, group
 from stream_app.privacy.profiles.codebook import first_items, signs
-from stream_app.privacy.profiles.mechanism import (
+from stream_app.privacy.profiles.profile_mechanism import (
     MOST_ITEMS,
     changed_items,
     check_epsilon,

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from stream_app.campaigns.learning import stages
+from stream_app.campaigns.learning import stage_learning as stages
 from stream_app.campaigns.plan import Campaign, Stage
 from stream_app.campaigns.public_side import PublicSide
 from stream_app.wire import Aborted, CampaignEntry, CampaignPlan, Released

@@ -20,7 +20,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from stream_app.wire.campaigns.features import Features
+from stream_app.wire.campaigns.item_features import Features
 from stream_app.wire.ids import Item, key
 from stream_app.wire.limits import (
     MAX_BOUND,

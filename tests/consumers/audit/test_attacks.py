@@ -8,7 +8,7 @@ import pytest
 from consumers.audit import Observed, PublicConfiguration, observe
 from consumers.audit.attacks.linking import hit_rate, link
 from consumers.audit.attacks.rebuilding import hits, rebuild
-from stream_app.privacy.profiles import registry as profiles
+from stream_app.privacy.profiles import profile_registry as profiles
 from tests.consumers.audit.worlds import CELL, EPOCH, PUBLIC, RR, World, emit, keys, rate, rated
 
 

@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from consumers.audit import Finding, Verdict, tails
+from consumers.audit import Finding, Verdict
+from consumers.audit import tail_check as tails
 from consumers.audit.checks.hull import hull_divergence, point_divergence
 from consumers.audit.findings import judged, statistical
 from producers.fleet.epoch_emission import emission_time
@@ -141,7 +142,7 @@ def test_chi_square_tails_are_above_what_is_drawn() -> None:
 
 
 def test_the_observer_knows_the_public_moments_of_devices() -> None:
-    from consumers.audit.checks.moments import emission_share
+    from consumers.audit.checks.moment_check import emission_share
 
     for number in range(50):
         device = number.to_bytes(16, "big")

@@ -11,10 +11,10 @@ import pytest
 from numpy.typing import NDArray
 
 from consumers.audit import Finding, PublicConfiguration, Source, Verdict, observe
-from consumers.audit.lists import canaries_from
+from consumers.audit.list_checks import canaries_from
 from stream_app import wire
 from stream_app.privacy import registry
-from stream_app.privacy.profiles import registry as profiles
+from stream_app.privacy.profiles import profile_registry as profiles
 from stream_app.privacy.randomness import SeededSource
 from tests.consumers.audit.worlds import (
     BLIP,

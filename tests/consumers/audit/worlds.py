@@ -12,8 +12,8 @@ from consumers.audit import Finding, PublicConfiguration, Record, Source, Verdic
 from stream_app import wire
 from stream_app.privacy import registry
 from stream_app.privacy.mechanism import Mechanism
-from stream_app.privacy.profiles import registry as profiles
-from stream_app.privacy.profiles.mechanism import ProfileMechanism
+from stream_app.privacy.profiles import profile_registry as profiles
+from stream_app.privacy.profiles.profile_mechanism import ProfileMechanism
 from stream_app.privacy.randomness import SeededSource
 from tests.fixtures.streams import partition_of
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from producers.campaign import Pinned
-from producers.daemon.contributing import Contributing
 from producers.daemon.delivery import Delivery
+from producers.daemon.scheduled_contributions import Contributing
 from producers.journal import Journal, PersonBudget
 from producers.ranking import CleanHistory
 from producers.scale import Scale

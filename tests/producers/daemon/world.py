@@ -11,7 +11,7 @@ import numpy as np
 
 from producers.daemon.cells import Cells
 from producers.daemon.delivery import Delivery
-from producers.daemon.kept import KeptRatings
+from producers.daemon.kept_ratings import KeptRatings
 from producers.daemon.runner import Daemon, Reporting
 from producers.daemon.sources.source import Source
 from producers.device.requests import ReportSettings

@@ -14,7 +14,7 @@ from research.attacks.knowledge import Knowledge
 from research.attacks.trials import Measured, Plan, cosine, map_paper_at_k, tried
 from stream_app.privacy.profiles.blip import Blip
 from stream_app.privacy.profiles.jlt import Jlt, JltPaper
-from stream_app.privacy.profiles.mechanism import ProfileMechanism
+from stream_app.privacy.profiles.profile_mechanism import ProfileMechanism
 from stream_app.privacy.randomness import SeededSource
 
 ITEMS = 300

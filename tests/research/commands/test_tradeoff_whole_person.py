@@ -20,7 +20,7 @@ from research.commands.tradeoff.whole_person.figure import draw
 from research.commands.tradeoff.whole_person.points import person_epsilon
 from stream_app.cli import run
 from stream_app.evaluation import split
-from stream_app.privacy.accounting.plans import fits
+from stream_app.privacy.accounting.budget_plans import fits
 
 pytestmark = pytest.mark.thorough
 

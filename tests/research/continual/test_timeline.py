@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from research.continual.timeline import Timeline
-from stream_app.campaigns.learning.stars import UNKNOWN_BIAS
+from stream_app.campaigns.learning.stars_learning import UNKNOWN_BIAS
 from stream_app.campaigns.stars.fold_in import MEAN, fold_in, predict
 from stream_app.campaigns.stars.side import StarsSide
 from stream_app.evaluation import EvaluationData, TrueRatings

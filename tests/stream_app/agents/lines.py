@@ -11,11 +11,11 @@ from math import inf
 
 from prometheus_client import CollectorRegistry
 
-from stream_app.agents.checkpointing.service import CheckpointService
+from stream_app.agents.checkpointing.checkpoint_service import CheckpointService
 from stream_app.agents.runtime import Runtime
 from stream_app.agents.warmup import warm_up
+from stream_app.checkpoints.checkpoint_reader import Checkpoint, Survey
 from stream_app.checkpoints.protocol.recovery import Recovery
-from stream_app.checkpoints.reader import Checkpoint, Survey
 from stream_app.monitoring.gauges import Gauges
 from stream_app.monitoring.metrics import Metrics
 from stream_app.serving.catalogue import Catalogue

@@ -14,8 +14,8 @@ from stream_app.agents.campaigns.owner import Owner, Running
 from stream_app.agents.campaigns.steps import LEAST_ANSWER_SECONDS, Act, Follows, due
 from stream_app.aggregation.coordinator import Coordinator
 from stream_app.aggregation.party import Party
-from stream_app.aggregation.topics import LogChanged
-from stream_app.campaigns.learning import stages
+from stream_app.aggregation.round_topics import LogChanged
+from stream_app.campaigns.learning import stage_learning as stages
 from stream_app.campaigns.public_side import PublicSide, encode_side
 from stream_app.campaigns.rounds import Phase, Rounds
 from stream_app.errors import UserError

@@ -10,8 +10,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from stream_app.agents.private_lists import lists
-from stream_app.agents.private_lists.lists import PrivateLists
+from stream_app.agents.private_lists import private_list_service as lists
+from stream_app.agents.private_lists.private_list_service import PrivateLists
 from stream_app.agents.queries import replies
 from stream_app.agents.runtime import Runtime
 from stream_app.errors import UserError

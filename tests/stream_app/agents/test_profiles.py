@@ -9,8 +9,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from stream_app.agents.profiles.reading import OUTCOMES, ProfileIntake
-from stream_app.agents.profiles.service import ALONE, BUSY, READING, NeighbourAnswers, guarantee_of
+from stream_app.agents.profiles.profile_reading import OUTCOMES, ProfileIntake
+from stream_app.agents.profiles.profile_service import (
+    ALONE,
+    BUSY,
+    READING,
+    NeighbourAnswers,
+    guarantee_of,
+)
 from stream_app.agents.queries import replies
 from stream_app.agents.runtime import Runtime
 from stream_app.deployment import profile_mechanisms_from
@@ -18,7 +24,7 @@ from stream_app.errors import UserError
 from stream_app.models.neighborhood.live_profiles import LiveProfiles
 from stream_app.privacy.profiles.blip import Blip
 from stream_app.privacy.profiles.jlt import Jlt
-from stream_app.privacy.profiles.mechanism import ProfileMechanism
+from stream_app.privacy.profiles.profile_mechanism import ProfileMechanism
 from stream_app.privacy.randomness import SeededSource
 from stream_app.serving.ranked_items import RankedItems, Refused
 from stream_app.settings import Settings

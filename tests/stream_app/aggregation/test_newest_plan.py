@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_app.aggregation.topics import first_needed
+from stream_app.aggregation.round_topics import first_needed
 from stream_app.campaigns.rounds import Rounds
 from stream_app.wire.campaigns.round_log import Planned
 from tests.stream_app.wire.campaigns.plans import campaign

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from stream_app.campaigns.features import RARE, matrix
-from stream_app.wire.campaigns.features import Features, features_of
+from stream_app.wire.campaigns.item_features import Features, features_of
 
 NAMES = ("Action", "Comedy", "Drama", "War")
 

@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as arrays
 
 from stream_app.campaigns.features import features_of
 from stream_app.campaigns.grid import is_within
-from stream_app.campaigns.learning.stages import learn
+from stream_app.campaigns.learning.stage_learning import learn
 from stream_app.campaigns.planning import Outline, plan
 from stream_app.campaigns.public_side import PublicSide, decode_side, encode_side
 from stream_app.campaigns.rated_items import RatedItems

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from stream_app.campaigns.features import features_of
-from stream_app.campaigns.learning.stages import can_learn
+from stream_app.campaigns.learning.stage_learning import can_learn
 from stream_app.campaigns.plan import Campaign
 from stream_app.campaigns.planning import (
     Outline,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from stream_app.campaigns.features import features_of, matrix
-from stream_app.campaigns.learning import stages
+from stream_app.campaigns.learning import stage_learning as stages
 from stream_app.campaigns.plan import Campaign
 from stream_app.campaigns.planning import Outline, plan
 from stream_app.campaigns.public_side import PublicSide, decode_side, encode_side

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_app.campaigns.learning import stages
+from stream_app.campaigns.learning import stage_learning as stages
 from stream_app.campaigns.public_side import (
     PublicSide,
     PublishedSide,

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_app.campaigns.grid import is_within
-from stream_app.campaigns.learning import stars as learning
+from stream_app.campaigns.learning import stars_learning as learning
 from stream_app.campaigns.plan import Stage
 from stream_app.campaigns.planning import stages
 from stream_app.campaigns.rated_items import RatedItems

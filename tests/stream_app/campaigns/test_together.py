@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stream_app.campaigns import triangle
 from stream_app.campaigns.grid import is_within
-from stream_app.campaigns.learning import stages as learning
+from stream_app.campaigns.learning import stage_learning as learning
 from stream_app.campaigns.rated_items import RatedItems
 from stream_app.campaigns.together import TogetherSide, contribution, links, recency_weights, size
 

@@ -21,7 +21,7 @@ from stream_app.cli.device.budget.spending_sentences import reports_left
 from stream_app.privacy import registry
 from stream_app.privacy.profiles.blip import Blip
 from stream_app.privacy.profiles.jlt import Jlt
-from stream_app.privacy.profiles.mechanism import ProfileMechanism
+from stream_app.privacy.profiles.profile_mechanism import ProfileMechanism
 from tests.producers.journals import Enrolling, at
 
 TOPIC = "murmurec.ratings.v1"

@@ -12,7 +12,7 @@ from stream_app.cli import run
 from stream_app.cli.research import certify
 from stream_app.errors import UserError
 from stream_app.privacy import registry
-from stream_app.privacy.profiles import registry as profiles
+from stream_app.privacy.profiles import profile_registry as profiles
 
 KEYS = {
     *("mechanism", "epsilon", "adjacency", "worst_log_ratio", "slack", "outputs", "seconds"),

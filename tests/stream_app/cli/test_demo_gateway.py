@@ -7,9 +7,9 @@ import pytest
 
 from producers.datasets.synthetic import generate
 from producers.fleet.population import populate
+from stream_app.cli.demo.demo_processes import allowed_mechanisms
 from stream_app.cli.demo.figures import Figures, show_accounts
 from stream_app.cli.demo.ground_truth import GroundTruth
-from stream_app.cli.demo.worker import allowed_mechanisms
 from stream_app.privacy import registry
 
 

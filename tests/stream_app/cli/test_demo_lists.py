@@ -8,7 +8,7 @@ import numpy as np
 
 from producers.datasets.synthetic import GENRES, generate
 from producers.fleet.population import populate
-from stream_app.cli.demo.lists import PrivacyOffTwin, shared
+from stream_app.cli.demo.sample_lists import PrivacyOffTwin, shared
 
 
 def test_lists_with_privacy_off_are_of_the_genres_that_a_user_leans_to() -> None:

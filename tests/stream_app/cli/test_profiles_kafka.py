@@ -14,7 +14,7 @@ from producers.pseudonyms import pseudonym
 from stream_app import wire
 from stream_app.cli import run
 from stream_app.kafka import clients
-from stream_app.privacy.profiles import registry as profiles
+from stream_app.privacy.profiles import profile_registry as profiles
 from tests.conftest import Kafka
 from tests.fixtures.waiting import PATIENCE_SECONDS
 

@@ -12,7 +12,7 @@ from stream_app.aggregation.keys import Role
 from stream_app.campaigns.planning import check_budget, check_stages
 from stream_app.campaigns.sealing import seal
 from stream_app.cli import run
-from stream_app.cli.aggregator.planning import contribution_bytes, duration
+from stream_app.cli.aggregator.campaign_outline import contribution_bytes, duration
 from stream_app.privacy.randomness import SystemSource
 from stream_app.wire.campaigns.contribution import encode_contribution
 from stream_app.wire.campaigns.plan import Campaign, decode_plan

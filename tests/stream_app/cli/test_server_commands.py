@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from stream_app.cli import run
-from stream_app.cli.server.forget import left_behind
+from stream_app.cli.server.forget_device import left_behind
 from stream_app.kafka import clients
 from stream_app.kafka.topic_admin import create, delete
 from stream_app.operations.workers import page

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from stream_app.cli import run
-from stream_app.cli.server.topics import retention
+from stream_app.cli.server.topic_commands import retention
 from stream_app.kafka import clients
 from stream_app.kafka.topic_admin import delete, partition_counts
 from stream_app.wire import Topics

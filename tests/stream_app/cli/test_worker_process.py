@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from stream_app.cli.demo import worker as demo
-from stream_app.cli.demo.worker import WorkerProcess
+from stream_app.cli.demo import demo_processes as demo
+from stream_app.cli.demo.demo_processes import WorkerProcess
 from stream_app.errors import UserError
 
 Pages = dict[str, list[object]]

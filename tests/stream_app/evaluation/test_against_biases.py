@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from stream_app.evaluation.results import split
-from stream_app.evaluation.scope import ScopeCells, learn_cells, most_rated_items
+from stream_app.evaluation.scope_errors import ScopeCells, learn_cells, most_rated_items
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.learner import Learner, LearnerSpec

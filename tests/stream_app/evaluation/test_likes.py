@@ -15,7 +15,7 @@ from stream_app.evaluation import (
     TrueRatings,
     evaluate_scope,
 )
-from stream_app.evaluation.scope import ScopeCells, evaluate_likes, log_losses
+from stream_app.evaluation.scope_errors import ScopeCells, evaluate_likes, log_losses
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.learner import LearnerSpec

@@ -9,8 +9,8 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from stream_app.gateway.contract.bodies import ItemList
-from stream_app.gateway.lists import encoded, page, page_bytes
-from stream_app.gateway.reads.catalogue import ServedCatalogue
+from stream_app.gateway.list_pages import encoded, page, page_bytes
+from stream_app.gateway.reads.catalogue_view import ServedCatalogue
 from stream_app.monitoring.metric_table import LISTED_BY
 from stream_app.serving.catalogue import Catalogue
 from stream_app.wire import (

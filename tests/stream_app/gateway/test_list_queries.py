@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stream_app.gateway.lists import NO_ID, list_query, similar_query
+from stream_app.gateway.list_pages import NO_ID, list_query, similar_query
 from stream_app.wire import Query
 
 USER = "1" * 32

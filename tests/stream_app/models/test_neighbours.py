@@ -13,7 +13,7 @@ from stream_app.models.neighborhood import profile_neighbours as neighbours
 from stream_app.models.neighborhood.profile_neighbours import ProfileNeighbours
 from stream_app.privacy.profiles.blip import Blip
 from stream_app.privacy.profiles.jlt import Jlt
-from stream_app.privacy.profiles.mechanism import ProfileMechanism, posterior_sizes
+from stream_app.privacy.profiles.profile_mechanism import ProfileMechanism, posterior_sizes
 from stream_app.privacy.randomness import SeededSource
 
 MICRO = Fraction(1, 10**6)

@@ -12,7 +12,7 @@ import pytest
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.privacy_map import InputMetric, Loss, OutputMeasure, discrete, group
-from stream_app.privacy.profiles import registry as profiles
+from stream_app.privacy.profiles import profile_registry as profiles
 from stream_app.privacy.profiles.blip import Blip
 from tests.stream_app.privacy.checks import masks_of
 from tests.stream_app.privacy.mechanisms import EVERY_MECHANISM

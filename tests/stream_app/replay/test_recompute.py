@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient
 
-from stream_app.checkpoints import reader as changelog
+from stream_app.checkpoints import checkpoint_reader as changelog
 from stream_app.checkpoints import snapshot_file
 from stream_app.deployment import Deployment
 from stream_app.errors import UserError

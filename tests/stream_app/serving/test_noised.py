@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stream_app.agents.public_tables.similarities import NewestSimilarities
-from stream_app.ranking.domains.noised import Noise, Terms, similarity_table
+from stream_app.agents.public_tables.published_similarities import NewestSimilarities
+from stream_app.ranking.domains.noised_similarities import Noise, Terms, similarity_table
 from stream_app.ranking.domains.similarity_table import SimilarityTable
 from stream_app.ranking.domains.table_bytes import encode_table
 from stream_app.ranking.similarity import METHODS

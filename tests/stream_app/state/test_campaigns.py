@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_app.campaigns.learning import stages
+from stream_app.campaigns.learning import stage_learning as stages
 from stream_app.campaigns.public_side import decode_side, encode_side
 from stream_app.state.campaigns.part import CampaignPart
 from stream_app.state.campaigns.progress import Ignored

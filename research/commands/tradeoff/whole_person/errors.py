@@ -43,7 +43,7 @@ from stream_app.evaluation import (
     split,
 )
 from stream_app.evaluation.results import rms
-from stream_app.evaluation.scope import ScopeCells, learn_cells
+from stream_app.evaluation.scope_errors import ScopeCells, learn_cells
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.learner import Learner

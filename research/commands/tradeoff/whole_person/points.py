@@ -18,8 +18,8 @@ from fractions import Fraction
 from typing import Any
 
 from producers.datasets.descriptions import Metadata
-from stream_app.privacy.accounting.plans import ExactPlan
-from stream_app.privacy.profiles.mechanism import MOST_ITEMS
+from stream_app.privacy.accounting.budget_plans import ExactPlan
+from stream_app.privacy.profiles.profile_mechanism import MOST_ITEMS
 
 DELTA = Fraction(1, 10**6)
 ERRORS, LISTS = "errors", "lists"

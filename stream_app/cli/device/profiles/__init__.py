@@ -28,7 +28,7 @@ from stream_app.cli.options import Cluster, JsonOption
 if TYPE_CHECKING:
     from producers.journal import PersonBudget
     from producers.scale import Scale
-    from stream_app.privacy.profiles.mechanism import ProfileMechanism
+    from stream_app.privacy.profiles.profile_mechanism import ProfileMechanism
 
 app = Commands(
     help="Publish noised profiles: sets of items, not ratings. Example: murmurec profiles publish "

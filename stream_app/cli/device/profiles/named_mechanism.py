@@ -7,8 +7,8 @@ from functools import partial
 from producers.person.enrolment import LARGEST_DELTA, PersonBudget
 from stream_app.errors import UsageError
 from stream_app.privacy.accounting.profile_cap import within
-from stream_app.privacy.profiles import registry as profiles
-from stream_app.privacy.profiles.mechanism import ProfileMechanism
+from stream_app.privacy.profiles import profile_registry as profiles
+from stream_app.privacy.profiles.profile_mechanism import ProfileMechanism
 
 
 def mechanism_of(

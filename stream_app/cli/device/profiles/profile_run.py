@@ -32,7 +32,7 @@ from stream_app.privacy.accounting.profile_cap import profile_cost
 from stream_app.privacy.accounting.whole_person import sum_cost
 from stream_app.privacy.profiles.blip import Blip
 from stream_app.privacy.profiles.jlt import JltPaper
-from stream_app.privacy.profiles.mechanism import MOST_ITEMS, ProfileMechanism
+from stream_app.privacy.profiles.profile_mechanism import MOST_ITEMS, ProfileMechanism
 from stream_app.settings import Settings
 
 if TYPE_CHECKING:

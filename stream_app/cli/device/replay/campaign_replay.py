@@ -20,7 +20,7 @@ from producers.fleet.campaigning import Fleet, StageProgress, under_way
 from producers.identities import Identities
 from producers.journal import Journal
 from producers.ranking import campaign_side
-from stream_app.aggregation.topics import RoundTopic
+from stream_app.aggregation.round_topics import RoundTopic
 from stream_app.campaigns.planning import LARGEST_EPSILON
 from stream_app.campaigns.rounds import Phase, Rounds
 from stream_app.cli.device.mechanism_options import given_by_user, journal_path, today

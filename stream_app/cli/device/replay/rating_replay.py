@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from producers.daemon.kept import KeptRatings
+from producers.daemon.kept_ratings import KeptRatings
 from producers.datasets.load import Dataset, load
 from producers.device import scope
 from producers.device.pinned_scope import pin, read_scope
@@ -23,7 +23,7 @@ from producers.identities import Identities
 from producers.journal import FinishedBefore, Journal
 from producers.publishing import Publisher
 from producers.ranking.clean_history import CleanHistory
-from stream_app.cli.catalogue import recommendable
+from stream_app.cli.catalogue_titles import recommendable
 from stream_app.cli.device.mechanism_options import allowed, hides_presence, journal_path, today
 from stream_app.cli.device.publishers import item_table_for, publisher_for
 from stream_app.cli.device.replay.cost import Cost, cost

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from producers.journal import Enrolment, Journal
 from producers.person.enrolment import ADAPTIVE, SUM
+from producers.person.remaining_reports import parts
 from producers.person.reports import allows
-from producers.person.rounds import parts
 from stream_app.cli.output import notice, plural
 from stream_app.errors import UserError
 from stream_app.privacy import registry

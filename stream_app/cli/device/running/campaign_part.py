@@ -7,11 +7,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from producers.daemon.contributing import Contributing
 from producers.daemon.delivery import Delivery
+from producers.daemon.scheduled_contributions import Contributing
 from producers.journal import Journal
 from producers.ranking import campaign_side
-from stream_app.aggregation.topics import RoundTopic
+from stream_app.aggregation.round_topics import RoundTopic
 from stream_app.campaigns.rounds import Rounds
 from stream_app.cli.device.publishers import contributions_publisher_for, pinned_terms
 from stream_app.cli.options import connection_from

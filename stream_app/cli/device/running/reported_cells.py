@@ -17,7 +17,7 @@ from producers.daemon.runner import Reporting
 from producers.device.catalogue_scope import CatalogueScope, digest_of
 from producers.device.pinned_scope import check_accepted, check_pin, pin, read_scope
 from producers.journal import Journal
-from stream_app.cli.catalogue import recommendable
+from stream_app.cli.catalogue_titles import recommendable
 from stream_app.cli.device.mechanism_options import hides_presence
 from stream_app.cli.device.running.budgets import check_budgets
 from stream_app.cli.options import connection_from

@@ -19,7 +19,7 @@ from stream_app.errors import UsageError, UserError
 if TYPE_CHECKING:
     from stream_app.privacy.exact.certificates import Certificate
     from stream_app.privacy.mechanism import Mechanism
-    from stream_app.privacy.profiles.mechanism import ProfileMechanism
+    from stream_app.privacy.profiles.profile_mechanism import ProfileMechanism
 
 EPSILONS = tuple(Fraction(text) for text in ("1/10", "1/2", "1", "2", "3", "4", "8"))
 LEVELS = (5, 10)
@@ -199,7 +199,7 @@ def _measurement(mechanism: Mechanism | ProfileMechanism) -> CertificateRow:
 
 def is_profile(mechanism: Mechanism | ProfileMechanism) -> TypeGuard[ProfileMechanism]:
     """Return whether a mechanism releases whole profiles."""
-    from stream_app.privacy.profiles import registry
+    from stream_app.privacy.profiles import profile_registry as registry
 
     return mechanism.family in registry.FAMILIES
 
@@ -216,7 +216,7 @@ def _whole_person(row: CertificateRow) -> str:
 
 def _profiles(epsilon: Fraction) -> list[CertificateRow]:
     from stream_app.privacy.accounting.profile_cap import within
-    from stream_app.privacy.profiles import registry
+    from stream_app.privacy.profiles import profile_registry as registry
 
     rows = [asdict(row) for row in registry.certificate_rows([epsilon])]
     for family in ("blip", "jlt"):  # as devices release them: with the cap that a budget holds
@@ -260,7 +260,7 @@ def _holds(row: CertificateRow) -> bool:
 def _named(name: str, epsilon: str | None, levels: int | None) -> Mechanism | ProfileMechanism:
     """Return a family's mechanism or that of an id; raises UsageError for others."""
     from stream_app.privacy import registry
-    from stream_app.privacy.profiles import registry as profiles
+    from stream_app.privacy.profiles import profile_registry as profiles
 
     whole = ":" in name
     if whole and (epsilon, levels) != (None, None):

@@ -208,7 +208,7 @@ def evaluate(
         )
     elif mechanism.partition(":")[0] in _PROFILES:
         from stream_app.cli.device.profiles.named_mechanism import mechanism_of
-        from stream_app.cli.research.evaluate import profiles
+        from stream_app.cli.research.evaluate import profile_evaluation as profiles
 
         result = profiles.measured(dataset, mechanism_of(mechanism, epsilon), seed)
         profiles.show(result)

@@ -12,10 +12,10 @@ from typing import Any
 
 from stream_app.gateway.contract.documents import documents
 from stream_app.gateway.contract.endpoints import ENDPOINTS
-from stream_app.gateway.contract.messages import MESSAGES, OF_TOPICS
 from stream_app.gateway.contract.page import STYLE_PATH
-from stream_app.gateway.contract.reasons import OF_REFUSALS
+from stream_app.gateway.contract.rejection_reasons import OF_REFUSALS
 from stream_app.gateway.contract.schemas import BODIES, schemas
+from stream_app.gateway.contract.topic_messages import MESSAGES, OF_TOPICS
 from stream_app.gateway.static_files import page_files
 from tests.fixtures.gateways import running
 

@@ -17,11 +17,11 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
-from stream_app.gateway.application import build
 from stream_app.gateway.context import Gateway
 from stream_app.gateway.contract.documents import documents
 from stream_app.gateway.contract.endpoints import ENDPOINTS
-from stream_app.gateway.contract.reasons import OF_REFUSALS
+from stream_app.gateway.contract.rejection_reasons import OF_REFUSALS
+from stream_app.gateway.http_application import build
 from stream_app.settings import Settings
 from stream_app.wire import Topics
 from tests.fixtures.gateways import running

@@ -3,7 +3,12 @@
 import re
 from pathlib import Path
 
-from stream_app.gateway.contract.reasons import OF_HTTP, OF_REFUSALS, OF_THE_WIRE, HttpReason
+from stream_app.gateway.contract.rejection_reasons import (
+    OF_HTTP,
+    OF_REFUSALS,
+    OF_THE_WIRE,
+    HttpReason,
+)
 from stream_app.wire import Reason
 
 GATEWAY = Path(__file__).parents[4] / "stream_app" / "gateway"

@@ -14,8 +14,8 @@ from jsonschema import Draft202012Validator
 
 from stream_app import wire
 from stream_app.gateway.contract import schemas
-from stream_app.gateway.contract.messages import MESSAGES, OF_TOPICS
 from stream_app.gateway.contract.rules import RULES
+from stream_app.gateway.contract.topic_messages import MESSAGES, OF_TOPICS
 from stream_app.wire import Event, Reason, Topics
 from tests.stream_app.wire import test_contract as golden
 

@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 
 from stream_app.gateway.contract.bodies import Catalogue
-from stream_app.gateway.reads import catalogue
-from stream_app.gateway.reads.catalogue import ServedCatalogue
+from stream_app.gateway.reads import catalogue_view as catalogue
+from stream_app.gateway.reads.catalogue_view import ServedCatalogue
 from stream_app.ranking.item_side import ItemSide
 from stream_app.wire import CatalogueEntry, Item, encode_message, key
 from tests.fixtures.item_sides import item_side

@@ -12,7 +12,7 @@ import pytest
 
 from stream_app.cli import run
 from stream_app.gateway.contract.bodies import Mechanisms
-from stream_app.gateway.reads import mechanisms
+from stream_app.gateway.reads import mechanism_view as mechanisms
 from stream_app.privacy import registry
 from stream_app.privacy.exact.integer_tables import TOTAL, Table
 from tests.fixtures.gateways import running

@@ -12,7 +12,7 @@ from itertools import permutations
 import pytest
 
 from stream_app.privacy import registry
-from stream_app.privacy.accounting.plans import fits, pin, read_plan
+from stream_app.privacy.accounting.budget_plans import fits, pin, read_plan
 from stream_app.privacy.accounting.whole_person import report_loss
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.exact.gaussian_calibration import exponential

@@ -6,10 +6,10 @@ from fractions import Fraction
 
 import pytest
 
+from stream_app.privacy.accounting.budget_plans import pin, read_plan
 from stream_app.privacy.accounting.gaussian import gaussian_epsilon
-from stream_app.privacy.accounting.plans import pin, read_plan
 from stream_app.privacy.accounting.whole_person import report_loss
-from stream_app.privacy.profiles.mechanism import MOST_ITEMS
+from stream_app.privacy.profiles.profile_mechanism import MOST_ITEMS
 from tests.stream_app.privacy.mechanisms import EVERY_PROTECTING, name
 
 

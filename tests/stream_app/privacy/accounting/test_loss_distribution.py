@@ -11,8 +11,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from stream_app.privacy.accounting.dominating_pair import DominatingPair
-from stream_app.privacy.accounting.grid import on_grid, split
 from stream_app.privacy.accounting.loss_distribution import LossDistribution, PairLoss, compose_all
+from stream_app.privacy.accounting.loss_grid import on_grid, split
 from stream_app.privacy.accounting.whole_person import report_loss
 from stream_app.privacy.exact.gaussian_calibration import exponential
 from tests.naive.losses import within, worst_delta

@@ -6,12 +6,12 @@ from fractions import Fraction
 
 import pytest
 
+from stream_app.privacy.accounting.budget_plans import Plan, largest_count, pin, read_plan
 from stream_app.privacy.accounting.dominating_pair import DominatingPair
-from stream_app.privacy.accounting.plans import Plan, largest_count, pin, read_plan
 from stream_app.privacy.accounting.renyi import SCALE, capacity, divergence, spent_epsilon
 from stream_app.privacy.accounting.whole_person import parse, report_loss, sum_cost
 from stream_app.privacy.exact.gaussian_calibration import exponential
-from stream_app.privacy.profiles.mechanism import MOST_ITEMS
+from stream_app.privacy.profiles.profile_mechanism import MOST_ITEMS
 
 F = Fraction
 RR = "rr:5:1/2"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from stream_app.privacy import registry
-from stream_app.privacy.accounting.plans import largest_count
+from stream_app.privacy.accounting.budget_plans import largest_count
 from stream_app.privacy.accounting.whole_person import Neighbours, report_loss
 from stream_app.privacy.exact.integer_tables import TOTAL, Table
 from stream_app.privacy.profiles.blip import Blip

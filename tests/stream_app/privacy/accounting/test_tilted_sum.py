@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from stream_app.privacy.accounting.grid import GridLoss
+from stream_app.privacy.accounting.loss_grid import GridLoss
 from stream_app.privacy.accounting.tilted_sum import tilted_sum
 
 COUNT = 20_000

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from stream_app.privacy.accounting.plans import fits, largest_count
+from stream_app.privacy.accounting.budget_plans import fits, largest_count
 from stream_app.privacy.accounting.whole_person import renyi_cost, report_loss, sum_cost
 from stream_app.privacy.gaussian import naming
 from stream_app.privacy.gaussian.campaign_loss import delta_of

@@ -13,7 +13,7 @@ import pytest
 from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.exact.integer_tables import TOTAL, compile_table, compiled_ratio, exp_bounds
 from stream_app.privacy.profiles.blip import Blip
-from stream_app.privacy.profiles.mechanism import MOST_ITEMS
+from stream_app.privacy.profiles.profile_mechanism import MOST_ITEMS
 from stream_app.privacy.randomness import SeededSource, SystemSource
 from stream_app.privacy.ticket import TicketIssuer
 

@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from stream_app.privacy.accounting.plans import fits
+from stream_app.privacy.accounting.budget_plans import fits
 from stream_app.privacy.accounting.profile_cap import profile_cost, within
 from stream_app.privacy.accounting.whole_person import report_loss, sum_cost
 from stream_app.privacy.exact.discrete_gaussian import DeltaCertificate
 from stream_app.privacy.exact.integer_tables import exp_bounds
-from stream_app.privacy.profiles import registry
+from stream_app.privacy.profiles import profile_registry as registry
 from stream_app.privacy.profiles.blip import Blip
 from stream_app.privacy.profiles.codebook import first_items
 from stream_app.privacy.profiles.jlt import Jlt, JltPaper
-from stream_app.privacy.profiles.mechanism import MOST_ITEMS
+from stream_app.privacy.profiles.profile_mechanism import MOST_ITEMS
 from stream_app.privacy.randomness import SeededSource
 
 MICRO = Fraction(1, 10**6)

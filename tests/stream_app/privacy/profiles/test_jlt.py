@@ -13,7 +13,7 @@ from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.exact.discrete_gaussian import DeltaCertificate, NoiseTable
 from stream_app.privacy.exact.gaussian_calibration import analytic_variance
 from stream_app.privacy.profiles.jlt import Jlt, JltPaper
-from stream_app.privacy.profiles.mechanism import MOST_ITEMS, posterior_sizes
+from stream_app.privacy.profiles.profile_mechanism import MOST_ITEMS, posterior_sizes
 from stream_app.privacy.randomness import SeededSource, SystemSource
 from stream_app.privacy.ticket import TicketIssuer
 

@@ -10,8 +10,8 @@ import pytest
 
 from stream_app.privacy.profiles.blip import Blip
 from stream_app.privacy.profiles.jlt import Jlt, JltPaper
-from stream_app.privacy.profiles.mechanism import ProfileMechanism
-from stream_app.privacy.profiles.registry import (
+from stream_app.privacy.profiles.profile_mechanism import ProfileMechanism
+from stream_app.privacy.profiles.profile_registry import (
     DEVICE_HASHES,
     FAMILIES,
     certificate_rows,

@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stream_app.ranking.domains.noised import RIDGE, Noise, Terms, similarity_table, smoothed
+from stream_app.ranking.domains.noised_similarities import (
+    RIDGE,
+    Noise,
+    Terms,
+    similarity_table,
+    smoothed,
+)
 from stream_app.ranking.domains.table_bytes import decode_table, encode_table
 from stream_app.ranking.similarity.table import CoRatingTable
 from tests.fixtures.similarity_tables import by_taste

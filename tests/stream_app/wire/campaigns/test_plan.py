@@ -7,7 +7,7 @@ from fractions import Fraction
 import msgspec
 import pytest
 
-from stream_app.wire.campaigns.features import features_of
+from stream_app.wire.campaigns.item_features import features_of
 from stream_app.wire.campaigns.plan import decode_plan, encode_plan
 from stream_app.wire.limits import MAX_BATCH_BYTES, MAX_INTEGERS
 from tests.stream_app.wire.campaigns.plans import KEYS, campaign, stage

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_app.wire import Reason, WireError
-from stream_app.wire.campaigns.features import features_of
+from stream_app.wire.campaigns.item_features import features_of
 from stream_app.wire.campaigns.plan import encode_rational
 from stream_app.wire.campaigns.round_log import (
     Abort,

@@ -20,7 +20,7 @@ from typing import Any
 
 from stream_app.privacy import registry
 from stream_app.privacy.adjacency import Adjacency
-from stream_app.privacy.profiles import registry as profiles
+from stream_app.privacy.profiles import profile_registry as profiles
 
 TABLE = Path(__file__).with_name("dp_accounting.json")
 SUMS_TABLE = Path(__file__).with_name("noisy_sums.json")

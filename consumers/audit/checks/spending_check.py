@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from consumers.audit.configuration import PublicConfiguration
 from consumers.audit.findings import Finding, decided, untestable
 from consumers.audit.observed import Observed
-from stream_app.privacy.accounting.plans import ExactPlan
+from stream_app.privacy.accounting.budget_plans import ExactPlan
 from stream_app.privacy.adjacency import Adjacency
-from stream_app.privacy.profiles.mechanism import MOST_ITEMS
+from stream_app.privacy.profiles.profile_mechanism import MOST_ITEMS
 
 WINDOW = 365  # epochs in which a budget holds
 MOST_COUNTS = 256  # different counts that are composed, those with the greatest sums

@@ -32,9 +32,9 @@ from stream_app.gateway.asker import MOST, SECONDS, Asker, NoAnswer, TooMany
 from stream_app.gateway.buckets import Buckets, client
 from stream_app.gateway.contract.bodies import ItemList, ListedItem
 from stream_app.gateway.contract.endpoints import BY_NAME
-from stream_app.gateway.reads.catalogue import ServedCatalogue
+from stream_app.gateway.reads.catalogue_view import ServedCatalogue
 from stream_app.gateway.reads.tables import TITLES
-from stream_app.kafka.answers import BUSY, entries, refusal
+from stream_app.kafka.broker_answers import BUSY, entries, refusal
 from stream_app.web.refusals import refused
 from stream_app.wire import (
     LIST_LENGTH,

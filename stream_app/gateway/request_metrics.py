@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry
 
-from stream_app.gateway.contract.reasons import OF_EVENTS, HttpReason
+from stream_app.gateway.contract.rejection_reasons import OF_EVENTS, HttpReason
 from stream_app.monitoring.collectors import Collectors
 from stream_app.monitoring.metric_table import Label, Metric, Source
 

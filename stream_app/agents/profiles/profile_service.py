@@ -34,7 +34,7 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, Message, TopicPartitio
 from numpy.typing import NDArray
 
 from stream_app.agents.crash_guard import ThreadService, crash_guard
-from stream_app.agents.profiles.reading import OUTCOMES, REJECTED, ProfileIntake
+from stream_app.agents.profiles.profile_reading import OUTCOMES, REJECTED, ProfileIntake
 from stream_app.agents.runtime import Runtime
 from stream_app.deployment import profile_mechanisms_from
 from stream_app.errors import UserError
@@ -43,7 +43,7 @@ from stream_app.kafka.clients import Connection
 from stream_app.kafka.topic_follower import TopicFollower
 from stream_app.models.neighborhood.live_profiles import LiveProfiles
 from stream_app.monitoring.metrics import Metrics
-from stream_app.privacy.profiles.mechanism import ProfileMechanism
+from stream_app.privacy.profiles.profile_mechanism import ProfileMechanism
 from stream_app.replay.unreadable import is_unreadable, readable_from
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.ranked_items import RankedItems, Refused

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from consumers.audit import tails
+from consumers.audit import tail_check as tails
 from consumers.audit.checks.hull import hull_divergence, point_divergence
 from consumers.audit.configuration import NO_RATING, PublicConfiguration
 from consumers.audit.findings import Finding, statistical, untestable

@@ -38,7 +38,7 @@ from stream_app.privacy.accounting.whole_person import (
 from stream_app.privacy.gaussian import naming
 from stream_app.privacy.gaussian.campaign_cost import is_campaign
 from stream_app.privacy.gaussian.campaign_loss import delta_of
-from stream_app.privacy.profiles.mechanism import MOST_ITEMS
+from stream_app.privacy.profiles.profile_mechanism import MOST_ITEMS
 
 Counts = Mapping[str, int]
 _PART = re.compile(r"([a-z]{1,16}(?::[0-9a-z/]{1,32}){1,4})(?:\*([0-9]{1,12}))?", re.ASCII)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stream_app.cli.aggregator.planning import plan as plan_command
+from stream_app.cli.aggregator.campaign_outline import plan as plan_command
 from stream_app.cli.commands import Commands
 from stream_app.cli.options import Cluster, JsonOption, campaign_keys, connection_from
 from stream_app.cli.output import notice, print_json, say, table
@@ -165,7 +165,7 @@ def _short(keys: tuple[str, ...]) -> str:
 @contextmanager
 def _coordinator(settings: Settings) -> Iterator[Coordinator]:
     from stream_app.aggregation.coordinator import Coordinator
-    from stream_app.aggregation.topics import ContributionTopic, RoundTopic
+    from stream_app.aggregation.round_topics import ContributionTopic, RoundTopic
     from stream_app.kafka import clients, topic_checks
     from stream_app.wire import Topics
 

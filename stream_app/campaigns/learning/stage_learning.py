@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.campaigns import triangle
-from stream_app.campaigns.learning import stars
-from stream_app.campaigns.learning.stars import NoisyStage
+from stream_app.campaigns.learning import stars_learning as stars
+from stream_app.campaigns.learning.stars_learning import NoisyStage
 from stream_app.campaigns.plan import Campaign
 from stream_app.campaigns.planning import check_stages
 from stream_app.campaigns.public_side import PublicSide

@@ -10,7 +10,7 @@
 C_jk, n_j = C_jj: noisy weights of co-raters and raters. A single pair is mostly noise where a
 direction of many pairs is not: the spectrum of the noise ends at the edge, and t is what is left
 of an eigenvalue and of the cosine of its vector (Benaych-Georges and Nadakuditi 2011, section 3.1;
-as `campaigns/learning/stages.py`). Where no direction clears the edge the table has no links.
+as `campaigns/learning/stage_learning.py`). If no direction clears the edge the table has no links.
 The order of equal links is that of `links.strongest`. LAPACK's and numpy's sums differ by
 machine in the last digits; the table is made once and published as bytes.
 """

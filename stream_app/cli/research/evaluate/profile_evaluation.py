@@ -9,7 +9,7 @@ from producers.device import requests as device
 from stream_app.cli import output
 from stream_app.errors import UserError
 from stream_app.evaluation.profiles import ProfileResult, evaluate_profiles
-from stream_app.privacy.profiles.mechanism import ProfileMechanism
+from stream_app.privacy.profiles.profile_mechanism import ProfileMechanism
 from stream_app.wire import parse_item
 
 _PARTS = 4

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from consumers.audit.campaigns.checks import Read
 from consumers.audit.campaigns.stated import Stated, stated
-from stream_app.aggregation.topics import ContributionTopic
+from stream_app.aggregation.round_topics import ContributionTopic
 from stream_app.kafka import topic_follower
 from stream_app.kafka.clients import Connection
 from stream_app.wire import Topics

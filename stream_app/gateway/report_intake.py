@@ -24,7 +24,7 @@ from aiohttp import web
 
 from stream_app.gateway.buckets import Buckets, client
 from stream_app.gateway.contract.bodies import Accepted
-from stream_app.gateway.contract.reasons import OF_HTTP, OF_THE_WIRE, HttpReason
+from stream_app.gateway.contract.rejection_reasons import OF_HTTP, OF_THE_WIRE, HttpReason
 from stream_app.gateway.event_writer import WRITER, BrokerUnavailable, SeqReused, flush, writing
 from stream_app.web.refusals import refused
 from stream_app.wire import MAX_EVENT_BYTES, Event, Reason, WireError, encode, encode_json

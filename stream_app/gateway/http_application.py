@@ -14,13 +14,16 @@ from collections.abc import Awaitable, Callable
 import structlog
 from aiohttp import web
 
-from stream_app.gateway import lists, reports, static_files
+from stream_app.gateway import list_pages as lists
+from stream_app.gateway import report_intake as reports
+from stream_app.gateway import static_files
 from stream_app.gateway.context import Gateway, Views
 from stream_app.gateway.contract.endpoints import BY_NAME
-from stream_app.gateway.contract.reasons import OF_HTTP, HttpReason
+from stream_app.gateway.contract.rejection_reasons import OF_HTTP, HttpReason
 from stream_app.gateway.event_writer import WRITER
 from stream_app.gateway.readiness import watching
-from stream_app.gateway.reads import mechanisms, stream, tables
+from stream_app.gateway.reads import mechanism_view as mechanisms
+from stream_app.gateway.reads import stream, tables
 from stream_app.gateway.reads.cached_document import parameters_refused
 from stream_app.monitoring.collectors import CONTENT_TYPE
 from stream_app.web.refusals import SECURITY, Access, refused

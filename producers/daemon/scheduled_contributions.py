@@ -20,7 +20,7 @@ from producers.campaign.stage_requests import StageRequests
 from producers.campaign.terms import Pinned
 from producers.daemon.conditions import Conditions
 from producers.daemon.delivery import Delivery
-from producers.daemon.kept import KeptRatings
+from producers.daemon.kept_ratings import KeptRatings
 from producers.daemon.schedule import Schedule
 from producers.journal import Enrolment, Journal, Request, Unwritable
 from stream_app.campaigns import stage_vectors

@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 from consumers.recommendations import Recommendations
 from producers.fleet.population import Population
 from producers.ranking.ranker import LIKED_STARS, Ranker, Rated
+from stream_app.cli.demo.demo_processes import SIDE_NAME
 from stream_app.cli.demo.figures import Figures, UserLists
 from stream_app.cli.demo.setup import DemoSetup
-from stream_app.cli.demo.worker import SIDE_NAME
 from stream_app.cli.output import described, say, table
 from stream_app.errors import UserError
 from stream_app.kafka import durable_file

@@ -97,7 +97,7 @@ def _show(
     """Print the outcome and, after a rebuild, the digest of the log without the device."""
     from stream_app.cli.server.state_output import show_values
     from stream_app.operations.forget import recompute_without
-    from stream_app.operations.replay import summary
+    from stream_app.operations.log_replay import summary
 
     values: dict[str, object] = {"device": pseudonym, "rebuild": rebuild}
     if origin is not None:

@@ -27,7 +27,7 @@ from stream_app.kafka import clients
 from stream_app.kafka.acknowledged_writer import AcknowledgedWriter
 from stream_app.kafka.topic_checks import check_debits
 from stream_app.kafka.topic_follower import exists, records
-from stream_app.operations.replay import recompute_state
+from stream_app.operations.log_replay import recompute_state
 from stream_app.operations.session import Session
 from stream_app.operations.similarities.debits import (
     BUDGET_DELTA,
@@ -39,7 +39,7 @@ from stream_app.operations.similarities.debits import (
 from stream_app.operations.similarities.lists import PublicItems, check_state, lists_of
 from stream_app.operations.similarities.pending import PendingFile, PendingTable
 from stream_app.privacy.randomness import RandomSource, SystemSource
-from stream_app.ranking.domains.noised import Noise, Terms, similarity_table
+from stream_app.ranking.domains.noised_similarities import Noise, Terms, similarity_table
 from stream_app.ranking.domains.table_bytes import decode_table, encode_table
 from stream_app.state.replica import Replica
 from stream_app.wire import CatalogueEntry

@@ -24,7 +24,7 @@ from stream_app.privacy.exact.discrete_gaussian import DeltaCertificate
 from stream_app.privacy.parsing import Number, parse_fraction, shorten
 from stream_app.privacy.profiles.blip import Blip
 from stream_app.privacy.profiles.jlt import Jlt, JltPaper
-from stream_app.privacy.profiles.mechanism import MOST_ITEMS, ProfileMechanism
+from stream_app.privacy.profiles.profile_mechanism import MOST_ITEMS, ProfileMechanism
 
 FAMILIES = ("blip", "jlt", "jltpaper")
 DEFAULT_HASHES = 20
