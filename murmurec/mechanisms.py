@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.mechanism import Mechanism
+from stream_app.privacy.privacy_map import Adjacency
 from stream_app.privacy.ratings.identity import Identity
 from stream_app.privacy.ratings.like import Like
 from stream_app.privacy.ratings.modified_laplace import ModifiedLaplace

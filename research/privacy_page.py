@@ -21,14 +21,13 @@ from stream_app.privacy import registry
 from stream_app.privacy.accounting.budget_plans import largest_count
 from stream_app.privacy.accounting.profile_cap import profile_cost, within
 from stream_app.privacy.accounting.whole_person import report_loss, sum_cost
-from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.exact.discrete_gaussian import DeltaCertificate
 from stream_app.privacy.exact.gaussian_calibration import analytic_variance, lemma_variance
 from stream_app.privacy.exact.report_information import report_information_nats
 from stream_app.privacy.gaussian import largest_square, naming
 from stream_app.privacy.gaussian.sampling import gaussian_table
 from stream_app.privacy.mechanism import Mechanism
-from stream_app.privacy.privacy_map import InputMetric, OutputMeasure
+from stream_app.privacy.privacy_map import Adjacency, InputMetric, OutputMeasure
 from stream_app.privacy.profiles import profile_registry as profiles
 
 _LEVELS = 5

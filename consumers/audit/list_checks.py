@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from consumers.audit.configuration import NO_RATING
 from stream_app import wire
 from stream_app.errors import UserError
-from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.mechanism import Mechanism
+from stream_app.privacy.privacy_map import Adjacency
 
 _LONGEST = 100_000_000  # bytes
 _PSEUDONYM = re.compile("[0-9a-f]{32}", re.ASCII)

@@ -33,7 +33,7 @@ from stream_app.campaigns.sealing import seal
 from stream_app.errors import UserError
 from stream_app.privacy.exact.certificates import Certificate
 from stream_app.privacy.gaussian import naming
-from stream_app.privacy.gaussian.campaign_cost import CampaignCost
+from stream_app.privacy.gaussian.campaign_loss import CampaignCost
 from stream_app.privacy.randomness import RandomSource
 from stream_app.privacy.ticket import admitted
 from stream_app.wire.campaigns.contribution import Contribution, encode_contribution

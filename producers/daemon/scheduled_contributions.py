@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from producers.campaign import account_plan, history, terms
-from producers.campaign.scope_index import ScopeIndex
 from producers.campaign.stage_requests import StageRequests
 from producers.campaign.terms import Pinned
 from producers.daemon.conditions import Conditions
@@ -23,6 +22,7 @@ from producers.daemon.delivery import Delivery
 from producers.daemon.kept_ratings import KeptRatings
 from producers.daemon.schedule import Schedule
 from producers.journal import Enrolment, Journal, Request, Unwritable
+from producers.ranking.in_scope import ScopeIndex
 from stream_app.campaigns import stage_vectors
 from stream_app.campaigns.public_side import PublicSide, PublishedSide
 from stream_app.campaigns.rounds import Phase, Rounds, StageState

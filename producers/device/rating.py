@@ -13,8 +13,8 @@ from producers.identities import Identities
 from producers.journal import Journal, Message, enrolled
 from producers.scale import Scale
 from stream_app import wire
-from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.mechanism import Mechanism
+from stream_app.privacy.privacy_map import Adjacency
 
 
 def rate(

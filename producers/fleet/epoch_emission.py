@@ -35,8 +35,8 @@ from producers.fleet.epoch_requests import EmissionOptions, EpochRequests
 from producers.fleet.population import Population, PopulationRatings
 from producers.fleet.replay import Pace, commit_when_room
 from producers.journal import Journal, Message, PersonBudget, Request
-from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.mechanism import Mechanism
+from stream_app.privacy.privacy_map import Adjacency
 from stream_app.privacy.ratings.item_sampling import ItemSample
 
 _PERSON = b"murmurec epoch"  # separates this hash from every other use of blake2b

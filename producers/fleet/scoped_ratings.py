@@ -10,9 +10,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from producers.campaign.scope_index import ScopeIndex, stars_of
 from producers.fleet.population import Population, runs
-from producers.ranking.in_scope import LIKED_STARS
+from producers.ranking.in_scope import LIKED_STARS, ScopeIndex, stars_of
 from stream_app.campaigns.rated_items import RatedItems
 from stream_app.wire.campaigns.plan import Campaign
 

@@ -9,7 +9,7 @@ from producers.person.reports import Costing
 from stream_app.privacy import registry
 from stream_app.privacy.accounting.budget_plans import pin
 from stream_app.privacy.gaussian import naming
-from stream_app.privacy.gaussian.campaign_cost import CampaignCost, is_campaign
+from stream_app.privacy.gaussian.campaign_loss import CampaignCost, is_campaign
 from stream_app.privacy.profiles import profile_registry as profiles
 from stream_app.privacy.profiles.profile_mechanism import MOST_ITEMS
 

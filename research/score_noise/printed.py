@@ -28,7 +28,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.privacy.adjacency import Adjacency
+from stream_app.privacy.privacy_map import Adjacency
 from stream_app.ranking.similarity.slope_one import RANGE
 
 LEAST_RATERS = 10  # phi_m of the paper's experiment

@@ -24,9 +24,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from research.noise_shares import PolyaShares
 from research.xmap.replacement import check_selection
-from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.gaussian.certificate import NoisySum, largest_square, least_variance
 from stream_app.privacy.gaussian.sampling import LARGEST_VARIANCE, discrete_gaussian
+from stream_app.privacy.privacy_map import Adjacency
 from stream_app.privacy.randomness import RandomSource
 
 _FINEST = Fraction(1, 10_000)  # epsilon of a unit that noise can be drawn for

@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from research.gumbel_top_k import GumbelTopK
 from research.xmap.replacement import as_rows, check_selection
-from stream_app.privacy.adjacency import Adjacency
+from stream_app.privacy.privacy_map import Adjacency
 from stream_app.privacy.randomness import RandomSource
 
 

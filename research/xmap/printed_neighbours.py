@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from research.xmap.replacement import PAPER, WIDEST, check_selection
-from stream_app.privacy.adjacency import Adjacency
+from stream_app.privacy.privacy_map import Adjacency
 
 LEAST = 1e-6  # in place of a sensitivity of 0 or less, which the formula divides by
 

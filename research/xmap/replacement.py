@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from research.gumbel_top_k import GumbelTopK, below, level_weights
-from stream_app.privacy.adjacency import Adjacency
+from stream_app.privacy.privacy_map import Adjacency
 from stream_app.privacy.randomness import RandomSource
 
 WIDEST = 2.0  # the range of a similarity, -1 .. 1

@@ -31,10 +31,9 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.exact.certificates import Certificate
 from stream_app.privacy.exact.integer_tables import Table
-from stream_app.privacy.privacy_map import InputMetric, Loss, OutputMeasure
+from stream_app.privacy.privacy_map import Adjacency, InputMetric, Loss, OutputMeasure
 from stream_app.privacy.randomness import RandomSource
 
 

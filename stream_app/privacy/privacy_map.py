@@ -17,6 +17,8 @@ and outputs by
     no measure                           nothing is claimed
 
 What a person loses over many releases is not in a map: it is the ledger's (`accounting/`).
+
+Adjacency: the pairs of inputs whose reports epsilon makes hard to distinguish.
 """
 
 from __future__ import annotations
@@ -84,3 +86,13 @@ def group(epsilon: Fraction | None, delta: Fraction, distance: int) -> Loss:
         if delta * total >= 1:  # delta 1 says nothing, and more is no probability
             return Loss(distance * epsilon, Fraction(1))
     return Loss(distance * epsilon, delta * total)
+
+
+class Adjacency(StrEnum):
+    """The difference between two neighbouring inputs; epsilons of different kinds do not add."""
+
+    CELL = "cell"  # one (user, item) cell, missing <-> present included
+    VALUE = "value"  # the value of one rating whose presence is public
+    EVENT = "event"  # one rating event, added or replaced by nothing
+    USER = "user"  # one user's whole record
+    NOTHING = "nothing"  # no neighbours: nothing is protected

@@ -25,10 +25,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.exact.table_mechanism import PresenceMechanism
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.parsing import Number, parse_fraction, shorten
+from stream_app.privacy.privacy_map import Adjacency
 from stream_app.privacy.ratings.identity import Identity
 from stream_app.privacy.ratings.like import Like
 from stream_app.privacy.ratings.modified_laplace import ModifiedLaplace

@@ -9,6 +9,11 @@ Without a history the score is that of popularity. Where fewer items than wanted
 items follow, ordered by popularity x predicted rating. Without an item side, as long as there is
 none, everybody gets popular items; where no pairs are counted, candidates come from the index over
 the learner's vectors, ranked by predicted rating.
+
+The rated item behind each entry of a list, where the server knows what was rated.
+
+Where presence is protected the reports of a device do not say what it has rated: most positive ones
+are fakes. A list has no reasons then, nor has one of popular items.
 """
 
 from __future__ import annotations
@@ -22,6 +27,7 @@ from stream_app.models import retrieval
 from stream_app.models.retrieval import RowFilter
 from stream_app.ranking.histories import History
 from stream_app.ranking.item_side import ItemSide
+from stream_app.ranking.reasons import reasons_of
 from stream_app.ranking.scores import basis_of, fallback, score, top_slots
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.factor_index import FactorIndex, Rows
@@ -29,7 +35,6 @@ from stream_app.serving.popular_items import PopularItems
 from stream_app.serving.ranked_items import RankedItems
 from stream_app.serving.served_side import POPULAR, HeadScores, ServedMethod, ServedSide
 from stream_app.serving.together.co_rated import CoRated
-from stream_app.serving.together.list_reasons import reasons_for
 from stream_app.state.replica import Replica
 from stream_app.wire import LIST_LENGTH, user_key
 
@@ -262,3 +267,15 @@ class Recommender:
         counts = self.replica.items.reports[rows]
         scores = fallback(counts.astype(np.float32), ratings.astype(np.float32))
         return rows[np.argsort(-scores, kind="stable")]
+
+
+def reasons_for(
+    served: ServedSide, found: HeadScores, listed: NDArray[np.intp], *, now: bool
+) -> tuple[int | None, ...]:
+    """Return for each slot of a list (t,) the key of the rated item that contributes most, None
+    where none does; empty where none is known."""
+    if served.channel is not None or not len(found.history.slots):
+        return ()
+    first = reasons_of(served.side, found.history, listed, now=now).first()
+    keys = served.side.keys
+    return tuple(int(keys[slot]) if slot >= 0 else None for slot in first)

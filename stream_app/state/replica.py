@@ -57,7 +57,7 @@ from stream_app.models.paged_arrays import DirtyMap, StatePart, check_arrays
 from stream_app.models.sketches.ams import AmsSketch
 from stream_app.models.sketches.bloom import SeenFilter
 from stream_app.models.sketches.count_min import CountMinSketch
-from stream_app.privacy.adjacency import Adjacency
+from stream_app.privacy.privacy_map import Adjacency
 from stream_app.ranking.pair_counts import PairCounts
 from stream_app.ranking.similarity.table import CoRatingTable
 from stream_app.ranking.visit_events import VisitSample

@@ -21,7 +21,7 @@ from research.xmap.printed_neighbours import (
     similarity_based_sensitivity,
 )
 from research.xmap.replacement import PAPER, PrintedReplacement, PrivateReplacement
-from stream_app.privacy.adjacency import Adjacency
+from stream_app.privacy.privacy_map import Adjacency
 
 pytestmark = pytest.mark.claims
 

@@ -173,7 +173,7 @@ def test_every_package_but_research_is_imported_without_it(wheel: Path, tmp_path
         "        assert run([*command.split(), '--help']) == 0, command\n"
         "    assert 'Usage: murmurec' in shown.getvalue(), command\n"
         "with redirect_stderr(sys.stdout):\n"
-        "    print(run(['papers']))\n",
+        "    print(run(['reproduce', '--papers']))\n",
         tmp_path,
     )
     sentence = "murmurec: this needs research: pip install 'murmurec[research]'"

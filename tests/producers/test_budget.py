@@ -15,7 +15,7 @@ from producers.person.enrolment import ATTO, NANO, NO_LIMIT, Enrolment, PersonBu
 from producers.person.reports import Used, room
 from stream_app.errors import UserError
 from stream_app.privacy import registry
-from stream_app.privacy.adjacency import Adjacency
+from stream_app.privacy.privacy_map import Adjacency
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from producers.journal.journal_replay import Outbox, replayed
 from producers.journal.records import encode
 from producers.journal.release import commit_record, debits_of
 from producers.person.changes import raising
-from stream_app.privacy.adjacency import Adjacency
+from stream_app.privacy.privacy_map import Adjacency
 from stream_app.privacy.ticket import admitted
 from tests.producers.crashes import CrashingDisk, Found, Life, ViolationError, explore
 

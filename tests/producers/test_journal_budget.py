@@ -12,8 +12,8 @@ from producers.journal import BudgetExhausted, Journal, Limits, PersonBudget, Sp
 from producers.person.enrolment import ADAPTIVE
 from stream_app.errors import UserError
 from stream_app.privacy.accounting import PrivacyLoss
-from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.mechanism import Mechanism
+from stream_app.privacy.privacy_map import Adjacency
 from tests.producers.journals import ANN, BOB, CELL, HALF, OPEN, RR, ask, at, release
 
 DEE = b"d" * 16

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from consumers.audit.configuration import PublicConfiguration
 from consumers.audit.observed import Observed, Profile
-from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.mechanism import Mechanism
+from stream_app.privacy.privacy_map import Adjacency
 from stream_app.privacy.profiles.blip import Blip
 from stream_app.privacy.profiles.jlt import Jlt
 from stream_app.privacy.profiles.profile_mechanism import ProfileMechanism

@@ -24,7 +24,7 @@ from consumers.audit.attacks.evidence import candidates
 from consumers.audit.configuration import PublicConfiguration
 from consumers.audit.findings import Finding, statistical, untestable
 from consumers.audit.observed import Observed
-from stream_app.privacy.adjacency import Adjacency
+from stream_app.privacy.privacy_map import Adjacency
 
 FEWEST, MOST = 20, 1500  # pseudonyms of a group
 CHANCE = 0.6

@@ -30,7 +30,7 @@ from consumers.audit.attacks.evidence import (
 from consumers.audit.configuration import PublicConfiguration
 from consumers.audit.findings import Finding, Verdict, untestable
 from consumers.audit.observed import Observed
-from stream_app.privacy.adjacency import Adjacency
+from stream_app.privacy.privacy_map import Adjacency
 
 MOST_DEVICES = 400  # devices with the most profiles and reports
 

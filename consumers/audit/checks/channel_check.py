@@ -21,8 +21,8 @@ from consumers.audit.checks.hull import hull_divergence, point_divergence
 from consumers.audit.configuration import NO_RATING, PublicConfiguration
 from consumers.audit.findings import Finding, statistical, untestable
 from consumers.audit.observed import Messages, Observed
-from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.mechanism import Mechanism
+from stream_app.privacy.privacy_map import Adjacency
 
 FEWEST = 40  # reports of an item or a device that is looked at by itself
 MOST_GROUPS = 4000  # items and devices that are: those with the most reports

@@ -31,7 +31,7 @@ from consumers.audit.checks.public_turns import late_starters
 from consumers.audit.configuration import PublicConfiguration
 from consumers.audit.findings import Finding, decided, untestable
 from consumers.audit.observed import Messages, Observed
-from stream_app.privacy.adjacency import Adjacency
+from stream_app.privacy.privacy_map import Adjacency
 from stream_app.wire import MAX_RATINGS
 
 AWAY = 0.05  # share of turns that may be missed and made up for

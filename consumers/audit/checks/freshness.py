@@ -23,7 +23,7 @@ from consumers.audit import tail_check as tails
 from consumers.audit.configuration import PublicConfiguration
 from consumers.audit.findings import Finding, statistical, untestable
 from consumers.audit.observed import Messages, Observed, Profile
-from stream_app.privacy.adjacency import Adjacency
+from stream_app.privacy.privacy_map import Adjacency
 from stream_app.privacy.profiles.blip import Blip
 from stream_app.privacy.profiles.jlt import Jlt
 from stream_app.privacy.profiles.profile_mechanism import ProfileMechanism

@@ -23,8 +23,8 @@ from consumers.audit import tail_check as tails
 from consumers.audit.configuration import PublicConfiguration
 from consumers.audit.findings import Finding, decided, statistical, untestable
 from consumers.audit.observed import Messages, Observed
-from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.mechanism import Mechanism
+from stream_app.privacy.privacy_map import Adjacency
 
 FEWEST = 20  # devices of an epoch whose order is looked at
 LATE = 0.05  # share of devices that may be out of place

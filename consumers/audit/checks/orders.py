@@ -26,7 +26,7 @@ from consumers.audit import tail_check as tails
 from consumers.audit.configuration import PublicConfiguration
 from consumers.audit.findings import Finding, decided, statistical, untestable
 from consumers.audit.observed import Messages, Observed
-from stream_app.privacy.adjacency import Adjacency
+from stream_app.privacy.privacy_map import Adjacency
 from stream_app.wire import MAX_RATINGS
 
 LEAST = 8

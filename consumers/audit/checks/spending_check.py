@@ -21,7 +21,7 @@ from consumers.audit.configuration import PublicConfiguration
 from consumers.audit.findings import Finding, decided, untestable
 from consumers.audit.observed import Observed
 from stream_app.privacy.accounting.budget_plans import ExactPlan
-from stream_app.privacy.adjacency import Adjacency
+from stream_app.privacy.privacy_map import Adjacency
 from stream_app.privacy.profiles.profile_mechanism import MOST_ITEMS
 
 WINDOW = 365  # epochs in which a budget holds

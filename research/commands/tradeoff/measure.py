@@ -29,9 +29,9 @@ from stream_app.models.factorization.factory import LEARNERS, build
 from stream_app.models.factorization.learner import Learner, LearnerSpec
 from stream_app.models.factorization.presence_rates import PresenceRates
 from stream_app.privacy import registry
-from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.exact.gaussian_calibration import analytic_variance, lemma_variance
 from stream_app.privacy.mechanism import Mechanism
+from stream_app.privacy.privacy_map import Adjacency
 from stream_app.privacy.randomness import SeededSource
 from stream_app.privacy.ratings.identity import Identity
 

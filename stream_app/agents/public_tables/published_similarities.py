@@ -23,7 +23,7 @@ from stream_app.kafka import topic_follower
 from stream_app.kafka.clients import Connection
 from stream_app.ranking.domains.table_bytes import decode_table
 from stream_app.ranking.similarity import COSINE
-from stream_app.serving.together.noised import NoisedSimilarities
+from stream_app.serving.together.co_rated import NoisedSimilarities
 from stream_app.wire.public_tables import TableVersion
 
 log = structlog.get_logger()

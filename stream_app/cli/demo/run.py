@@ -39,8 +39,8 @@ from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.monitoring.metric_table import LISTED_BY
 from stream_app.privacy import registry
-from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.mechanism import Mechanism
+from stream_app.privacy.privacy_map import Adjacency
 from stream_app.replay.recompute import Replay
 from stream_app.settings import Settings
 from stream_app.wire import EPOCH_SECONDS

@@ -243,7 +243,7 @@ def is_epoch_emission(emission: str) -> bool:
 
 def hides_presence(mechanism: Mechanism) -> bool:
     """Return whether the mechanism protects that a rating exists."""
-    from stream_app.privacy.adjacency import Adjacency
+    from stream_app.privacy.privacy_map import Adjacency
 
     return mechanism.adjacency is Adjacency.CELL
 

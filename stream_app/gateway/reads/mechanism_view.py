@@ -16,9 +16,9 @@ from aiohttp import web
 
 from stream_app.gateway.contract.bodies import AllowedMechanism, Mechanisms
 from stream_app.gateway.reads.cached_document import Document
-from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.exact.certificates import digest
 from stream_app.privacy.mechanism import Mechanism
+from stream_app.privacy.privacy_map import Adjacency
 from stream_app.privacy.ratings.randomized_response import RandomizedResponse
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ the machine, too. Whenever the catalogue has doubled, from 1,024 items on, both 
     1  recall       some items are queries; the shortlist doubles until half of the loss that the
                     service level allows is left for the users. Where it would hold half of the
                     items, the search stays exact.
-    2  comparison   which a caller with a clock gives (`faster_index.py`); without one the scan is
+    2  comparison   which a caller with a clock gives (`index_choice.py`); without one the scan is
                     preferred from 8,192 items on
 
 The scan that is preferred stays until a longer shortlist is needed, by these queries or by the

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.exact.integer_tables import exp_bounds
+from stream_app.privacy.privacy_map import Adjacency
 
 Neighbours = Literal["replace", "empty"]
 

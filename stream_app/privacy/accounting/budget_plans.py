@@ -36,8 +36,7 @@ from stream_app.privacy.accounting.whole_person import (
     sum_cost,
 )
 from stream_app.privacy.gaussian import naming
-from stream_app.privacy.gaussian.campaign_cost import is_campaign
-from stream_app.privacy.gaussian.campaign_loss import delta_of
+from stream_app.privacy.gaussian.campaign_loss import delta_of, is_campaign
 from stream_app.privacy.profiles.profile_mechanism import MOST_ITEMS
 
 Counts = Mapping[str, int]

@@ -40,11 +40,10 @@ from stream_app.privacy.accounting.dominating_pair import (
 from stream_app.privacy.accounting.gaussian import ProjectionLoss
 from stream_app.privacy.accounting.loss_distribution import LossDistribution, PairLoss
 from stream_app.privacy.accounting.renyi import SCALE
-from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.gaussian import naming
-from stream_app.privacy.gaussian.campaign_cost import CampaignCost, is_campaign
-from stream_app.privacy.gaussian.campaign_loss import CampaignLoss
+from stream_app.privacy.gaussian.campaign_loss import CampaignCost, CampaignLoss, is_campaign
 from stream_app.privacy.mechanism import Mechanism
+from stream_app.privacy.privacy_map import Adjacency
 from stream_app.privacy.profiles import profile_registry as profiles
 from stream_app.privacy.profiles.blip import Blip
 from stream_app.privacy.profiles.jlt import Jlt

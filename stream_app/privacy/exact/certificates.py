@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import blake2b
 
-from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.exact.integer_tables import Table, exp_bounds
+from stream_app.privacy.privacy_map import Adjacency
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.exact.certificates import Certificate, certify
 from stream_app.privacy.exact.debiasing import spread, unbiased
 from stream_app.privacy.exact.integer_tables import Table, compile_table
@@ -44,7 +43,7 @@ from stream_app.privacy.mechanism import (
     short,
     without_masks,
 )
-from stream_app.privacy.privacy_map import InputMetric, Loss, OutputMeasure, discrete
+from stream_app.privacy.privacy_map import Adjacency, InputMetric, Loss, OutputMeasure, discrete
 from stream_app.privacy.randomness import RandomSource
 from stream_app.privacy.ticket import admitted
 

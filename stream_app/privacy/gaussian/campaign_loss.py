@@ -7,6 +7,8 @@ so L + n N (a + b) with masses e^(nNa) bounds every set of outcomes of the integ
 composed with them. On a grid, Z is cut into blocks of 2^-15: each counts with its largest loss and
 its largest density; |Z| > 13, less likely than 2^-120, counts as an infinite loss. Campaigns alone
 need no grid: `delta_of` is their curve.
+
+A campaign of noisy sums as a ledger of a person sees it: an id, and a claim that it gives.
 """
 
 from __future__ import annotations
@@ -15,12 +17,15 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
 from stream_app.privacy.accounting.loss_grid import UNIT, GridLoss, round_up, split
 from stream_app.privacy.exact.gaussian_calibration import exponential
+from stream_app.privacy.gaussian import naming
 from stream_app.privacy.gaussian.certificate import CampaignCertificate, proved_delta, slack
+from stream_app.privacy.privacy_map import Adjacency
 
 _REACH = 13
 _WIDTH = 2.0**-15
@@ -74,3 +79,42 @@ def delta_of(counts: Iterable[tuple[CampaignCertificate, int]], epsilon: Fractio
     found = list(counts)
     square = sum((count * each.square for each, count in found), Fraction(0))
     return proved_delta(square, sum(count * each.size for each, count in found), epsilon)
+
+
+STATED_DELTA = Fraction(1, 10**7)
+
+
+def is_campaign(id: str) -> bool:
+    """Return whether an id names a campaign, to whose stages a person contributes."""
+    return id.partition(":")[0] == naming.FAMILY
+
+
+@dataclass(frozen=True)
+class CampaignCost:
+    """What all stages of the campaign `id` together cost a person who is in every one.
+
+    The curve of the id is exact; (`epsilon`, `delta`) is a point of it, for sums of claims.
+    """
+
+    id: str
+
+    @property
+    def adjacency(self) -> str:
+        """The whole record of a person."""
+        return Adjacency.USER
+
+    @property
+    def epsilon(self) -> Fraction:
+        """The proved epsilon at `delta`; ValueError for an id of no campaign."""
+        return _epsilon(self.id, self.delta)
+
+    @property
+    def delta(self) -> Fraction:
+        """The delta at which the epsilon is stated."""
+        return STATED_DELTA
+
+
+@lru_cache(maxsize=256)
+def _epsilon(id: str, delta: Fraction) -> Fraction:
+    """Return the proved epsilon: a third of a second, and asked for with every account."""
+    return naming.parse(id).epsilon(delta)

@@ -36,7 +36,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.exact.certificates import Certificate, digest
 from stream_app.privacy.exact.integer_tables import (
     TOTAL,
@@ -45,7 +44,7 @@ from stream_app.privacy.exact.integer_tables import (
     compiled_ratio,
     exp_bounds,
 )
-from stream_app.privacy.privacy_map import InputMetric, Loss, OutputMeasure, group
+from stream_app.privacy.privacy_map import Adjacency, InputMetric, Loss, OutputMeasure, group
 from stream_app.privacy.profiles.codebook import addresses, first_items, positions
 from stream_app.privacy.profiles.profile_mechanism import (
     MOST_ITEMS,

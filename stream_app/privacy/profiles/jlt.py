@@ -36,7 +36,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.exact.certificates import Certificate
 from stream_app.privacy.exact.discrete_gaussian import (
     LARGEST_VARIANCE,
@@ -53,7 +52,7 @@ from stream_app.privacy.exact.gaussian_calibration import (
     lemma_variance,
 )
 from stream_app.privacy.exact.integer_tables import exp_bounds
-from stream_app.privacy.privacy_map import InputMetric, Loss, OutputMeasure, group
+from stream_app.privacy.privacy_map import Adjacency, InputMetric, Loss, OutputMeasure, group
 from stream_app.privacy.profiles.codebook import first_items, signs
 from stream_app.privacy.profiles.profile_mechanism import (
     MOST_ITEMS,

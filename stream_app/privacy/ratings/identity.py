@@ -14,10 +14,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.exact.certificates import Certificate
 from stream_app.privacy.mechanism import check_inputs, without_masks
-from stream_app.privacy.privacy_map import InputMetric, Loss, OutputMeasure, discrete
+from stream_app.privacy.privacy_map import Adjacency, InputMetric, Loss, OutputMeasure, discrete
 from stream_app.privacy.randomness import RandomSource
 from stream_app.privacy.ticket import admitted
 

@@ -30,12 +30,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.exact.debiasing import unbiased
 from stream_app.privacy.exact.integer_tables import compiled_ratio
 from stream_app.privacy.exact.table_mechanism import TableMechanism, Weights
 from stream_app.privacy.mechanism import Mechanism, check_levels, short
-from stream_app.privacy.privacy_map import InputMetric
+from stream_app.privacy.privacy_map import Adjacency, InputMetric
 
 LIKED, NOT_LIKED = 0, 1  # the two reports
 

@@ -27,7 +27,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.exact.certificates import Certificate, certify
 from stream_app.privacy.exact.integer_tables import Table
 from stream_app.privacy.mechanism import (
@@ -37,7 +36,7 @@ from stream_app.privacy.mechanism import (
     check_inputs,
     check_levels,
 )
-from stream_app.privacy.privacy_map import InputMetric, Loss, OutputMeasure, discrete
+from stream_app.privacy.privacy_map import Adjacency, InputMetric, Loss, OutputMeasure, discrete
 from stream_app.privacy.randomness import RandomSource
 from stream_app.privacy.ratings.randomized_response import RandomizedResponse
 from stream_app.privacy.ticket import admitted

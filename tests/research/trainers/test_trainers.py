@@ -27,8 +27,8 @@ from research.trainers.trainer import BOUND
 from stream_app.evaluation import EvaluationData, TrueRatings
 from stream_app.models.factorization.learner import LearnerSpec
 from stream_app.privacy.accounting.gaussian import gaussian_epsilon
-from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.gaussian import discrete_gaussian
+from stream_app.privacy.privacy_map import Adjacency
 from stream_app.privacy.randomness import SeededSource
 from tests.naive.trainers import vector
 from tests.research.trainers.generate_sampled import TABLE

@@ -16,7 +16,7 @@ from research.xmap.neighbour_noise import (
 from research.xmap.neighbours import PrivateNeighbours
 from research.xmap.printed_neighbours import PrintedNeighbours
 from research.xmap.replacement import PrintedReplacement, PrivateReplacement
-from stream_app.privacy.adjacency import Adjacency
+from stream_app.privacy.privacy_map import Adjacency
 from stream_app.privacy.randomness import SeededSource
 
 EPSILONS = (0.1, 1.0, 4.0, 16.0)

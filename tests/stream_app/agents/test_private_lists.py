@@ -19,7 +19,7 @@ from stream_app.log.list_budgets import ListBudgets, Verdict
 from stream_app.privacy.randomness import SeededSource
 from stream_app.serving.ranked_items import RankedItems, Refused
 from stream_app.serving.together import published_lists
-from stream_app.serving.together.noised import NoisedSimilarities
+from stream_app.serving.together.co_rated import NoisedSimilarities
 from stream_app.serving.together.similar_items import NOT_PUBLISHED
 from stream_app.settings import Settings
 from stream_app.wire import CatalogueEntry, Recommendation, decode_message, encode_message

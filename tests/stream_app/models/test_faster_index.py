@@ -13,7 +13,7 @@ from stream_app.models.retrieval import (
     Index,
     PCAIndex,
     ServiceLevel,
-    faster_index,
+    index_choice,
     recall,
 )
 from stream_app.models.retrieval.auto_index import everything
@@ -38,7 +38,7 @@ CLOCK = itertools.count()
     ("first", "second", "wanted"), [(100, 70, True), (100, 90, False), (5, 50, False)]
 )
 def test_the_clearly_faster_one_is_preferred(monkeypatch, first, second, wanted):
-    monkeypatch.setattr(faster_index.time, "perf_counter", lambda: float(next(CLOCK)))
+    monkeypatch.setattr(index_choice.time, "perf_counter", lambda: float(next(CLOCK)))
     queries = np.zeros((4, 3), np.float32)
     assert is_clearly_faster(Slow(first), Slow(second), queries) is wanted  # type: ignore[arg-type]
 

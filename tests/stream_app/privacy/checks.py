@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.privacy.accounting import PrivacyLoss
-from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.exact.certificates import certify
 from stream_app.privacy.exact.integer_tables import TOTAL, Table, exp_bounds
 from stream_app.privacy.mechanism import Mechanism
+from stream_app.privacy.privacy_map import Adjacency
 from stream_app.privacy.randomness import SystemSource
 from stream_app.privacy.ratings.item_sampling import ItemSample
 from stream_app.privacy.ratings.randomized_response_missing import RandomizedResponseWithMissing

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from stream_app.privacy import registry
-from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.mechanism import Mechanism
+from stream_app.privacy.privacy_map import Adjacency
 from stream_app.privacy.randomness import SeededSource
 from tests.stream_app.privacy.checks import check_certificate, check_intervals, check_loss, masks_of
 from tests.stream_app.privacy.mechanisms import EVERY_MECHANISM, EVERY_PROTECTING, name

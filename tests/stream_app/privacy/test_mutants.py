@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from stream_app.privacy.accounting import PrivacyLoss
-from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.exact.certificates import Certificate
 from stream_app.privacy.exact.integer_tables import Table, compile_table
 from stream_app.privacy.mechanism import Mechanism
+from stream_app.privacy.privacy_map import Adjacency
 from stream_app.privacy.randomness import RandomSource, SystemSource
 from stream_app.privacy.ratings.item_sampling import ItemSample
 from stream_app.privacy.ratings.like import Like

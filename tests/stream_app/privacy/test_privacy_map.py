@@ -9,9 +9,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.mechanism import Mechanism
-from stream_app.privacy.privacy_map import InputMetric, Loss, OutputMeasure, discrete, group
+from stream_app.privacy.privacy_map import (
+    Adjacency,
+    InputMetric,
+    Loss,
+    OutputMeasure,
+    discrete,
+    group,
+)
 from stream_app.privacy.profiles import profile_registry as profiles
 from stream_app.privacy.profiles.blip import Blip
 from tests.stream_app.privacy.checks import masks_of

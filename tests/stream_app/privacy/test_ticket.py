@@ -17,8 +17,8 @@ import pytest
 
 from producers.device import requests as device
 from stream_app.privacy import registry
-from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.exact.certificates import Certificate
+from stream_app.privacy.privacy_map import Adjacency
 from stream_app.privacy.randomness import SeededSource, SystemSource
 from stream_app.privacy.ratings.randomized_response import RandomizedResponse
 from stream_app.privacy.ticket import Ticket, TicketIssuer, admitted

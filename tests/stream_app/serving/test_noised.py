@@ -14,7 +14,7 @@ from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.ranked_items import RankedItems, Refused
 from stream_app.serving.recommender import Recommender
 from stream_app.serving.served_side import Ingredients
-from stream_app.serving.together.noised import NoisedSimilarities
+from stream_app.serving.together.co_rated import NoisedSimilarities
 from stream_app.serving.together.similar_items import (
     NOT_IN_TABLE,
     NOT_PUBLISHED,

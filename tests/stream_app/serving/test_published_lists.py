@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 
 from stream_app.serving.together import published_lists
-from stream_app.serving.together.noised import NoisedSimilarities
+from stream_app.serving.together.co_rated import NoisedSimilarities
 from stream_app.wire import Guarantee
 from tests.fixtures.similarity_tables import a_table
 from tests.stream_app.serving.test_private_lists import LENGTH, replica_of

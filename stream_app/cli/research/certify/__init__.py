@@ -128,8 +128,8 @@ def every(allowed: Sequence[str] = ()) -> Iterator[CertificateRow]:
 
 def _claims(allowed: Sequence[str]) -> Iterator[tuple[str, Callable[[], list[CertificateRow]]]]:
     from stream_app.privacy import registry
-    from stream_app.privacy.adjacency import Adjacency
     from stream_app.privacy.exact.table_mechanism import PresenceMechanism
+    from stream_app.privacy.privacy_map import Adjacency
     from stream_app.privacy.ratings.item_sampling import ItemSample
 
     yield from ((id, partial(_proved, id)) for id in allowed)

@@ -9,11 +9,10 @@ from fractions import Fraction
 from typing import Any
 
 from stream_app.cli.output import plural
-from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.gaussian import CampaignCertificate, naming
 from stream_app.privacy.gaussian.sampling import gaussian_table
 from stream_app.privacy.parsing import parse_fraction, shorten
-from stream_app.privacy.privacy_map import InputMetric, OutputMeasure
+from stream_app.privacy.privacy_map import Adjacency, InputMetric, OutputMeasure
 
 FAMILY = naming.FAMILY
 LARGEST_EPSILON = 64

@@ -14,8 +14,8 @@ import pytest
 from stream_app.privacy import registry
 from stream_app.privacy.accounting.budget_plans import fits, pin, read_plan
 from stream_app.privacy.accounting.whole_person import report_loss
-from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.exact.gaussian_calibration import exponential
+from stream_app.privacy.privacy_map import Adjacency
 from tests.naive.losses import within, worst_delta
 
 MECHANISMS = ("rr:2:1/2", "rr:2:1", "rr:2:2")

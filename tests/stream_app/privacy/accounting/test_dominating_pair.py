@@ -17,8 +17,8 @@ from stream_app.privacy.accounting.dominating_pair import (
     presence_pairs,
     value_pairs,
 )
-from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.exact.integer_tables import TOTAL, exp_bounds
+from stream_app.privacy.privacy_map import Adjacency
 from tests.stream_app.privacy.mechanisms import EVERY_PROTECTING, name
 
 SMALL = 24

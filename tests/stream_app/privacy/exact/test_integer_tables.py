@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.exact.certificates import certify
 from stream_app.privacy.exact.integer_tables import TOTAL, Table, compile_table, exp_bounds
+from stream_app.privacy.privacy_map import Adjacency
 from stream_app.privacy.randomness import SeededSource
 from tests.naive.tables import sample
 

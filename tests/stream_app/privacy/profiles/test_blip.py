@@ -10,8 +10,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.exact.integer_tables import TOTAL, compile_table, compiled_ratio, exp_bounds
+from stream_app.privacy.privacy_map import Adjacency
 from stream_app.privacy.profiles.blip import Blip
 from stream_app.privacy.profiles.profile_mechanism import MOST_ITEMS
 from stream_app.privacy.randomness import SeededSource, SystemSource

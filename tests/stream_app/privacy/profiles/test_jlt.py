@@ -9,9 +9,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.exact.discrete_gaussian import DeltaCertificate, NoiseTable
 from stream_app.privacy.exact.gaussian_calibration import analytic_variance
+from stream_app.privacy.privacy_map import Adjacency
 from stream_app.privacy.profiles.jlt import Jlt, JltPaper
 from stream_app.privacy.profiles.profile_mechanism import MOST_ITEMS, posterior_sizes
 from stream_app.privacy.randomness import SeededSource, SystemSource

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from stream_app.privacy.accounting import PrivacyLoss
-from stream_app.privacy.adjacency import Adjacency
+from stream_app.privacy.privacy_map import Adjacency
 from stream_app.privacy.ratings.item_sampling import ItemSample, Scope
 from tests.stream_app.privacy.checks import allowed, check_budget
 

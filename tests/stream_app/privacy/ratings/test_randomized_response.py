@@ -9,8 +9,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from stream_app.privacy.adjacency import Adjacency
 from stream_app.privacy.exact.integer_tables import exp_bounds
+from stream_app.privacy.privacy_map import Adjacency
 from stream_app.privacy.ratings.randomized_response import RandomizedResponse
 from tests.stream_app.privacy.mechanisms import EPSILONS, EVERY_RANDOMIZED_RESPONSE, LEVELS, name
 

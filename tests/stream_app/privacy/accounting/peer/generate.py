@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from stream_app.privacy import registry
-from stream_app.privacy.adjacency import Adjacency
+from stream_app.privacy.privacy_map import Adjacency
 from stream_app.privacy.profiles import profile_registry as profiles
 
 TABLE = Path(__file__).with_name("dp_accounting.json")
