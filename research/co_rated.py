@@ -6,7 +6,7 @@
 
 `stream_app.ranking.similarity` has the formulas, and computes the same from the table of a whole
 file. A rating teaches its pairs with all that its user rated before, so a stream of ratings leaves
-that table. A noised rating counts with its posterior mean (`channel_posterior.py`).
+that table. A noised rating counts with its posterior mean (`posterior.py`).
 
 They are for evaluation only: a prediction is no inner product of vectors of a fixed length, the
 profiles are unbounded, and nothing is forgotten. What a worker keeps of co-ratings is bounded and

@@ -16,7 +16,7 @@ Anti-sparse codes: the signs of the representation of least magnitude (Balu 2016
     min max_j |a_j|  where  Wa = x,   b = sign(a)
 
 All but d - 1 components of `a` are at the magnitude itself, so that signs tell more of it than of
-W'x. The linear program is solved exactly (`kernels/retrieval/least_magnitude.py`).
+W'x. The linear program is solved exactly (`research/kernels/least_magnitude.py`).
 """
 
 from __future__ import annotations

@@ -181,6 +181,15 @@ def test_every_path_that_is_named_exists(page: str) -> None:
         assert "NAME" in path or (ROOT / path).exists(), path
 
 
+def test_every_module_that_a_docstring_names_exists() -> None:
+    tops = ("stream_app", "producers", "consumers", "murmurec", "research", "deploy", "tests")
+    sources = [path for top in tops for path in sorted((ROOT / top).rglob("*.py"))]
+    known = ["/" + path.relative_to(ROOT).as_posix() for path in sources]
+    for path in sources:
+        for name in re.findall(r"`([a-z][a-z0-9_/]*\.py)`", path.read_text(encoding="utf-8")):
+            assert any(module.endswith("/" + name) for module in known), f"{path.name}: {name}"
+
+
 def test_every_package_and_file_of_the_architecture_exists() -> None:
     layers, papers = section(ARCHITECTURE, "Layers"), section(PAPERS, "The papers")
     life = section(ARCHITECTURE, "The life of a rating")

@@ -2,7 +2,7 @@
 
 A redelivery (the same device, number and bytes) costs no epsilon and says nothing new: it is
 counted and left out. The same number with other bytes stays, and is counted as reused. What is
-counted over all records and what is kept of a sample of accounts: `kept.py`.
+counted over all records and what is kept of a sample of accounts: `observation_buffer.py`.
 """
 
 from __future__ import annotations

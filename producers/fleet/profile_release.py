@@ -12,7 +12,7 @@ would show the change in the clear. A second release in an epoch is rejected.
 A profile has at most `most` items. Where the public scope has more, a device keeps to `most` items
 of the scope that its own key picks, independently of its profile: adding an item then changes at
 most one item of the release. A mechanism with a cap drops items of a profile that is too large, so
-that one item can push out another; its noise accounts for that (`profiles/mechanism.py`).
+that one item can push out another; its noise accounts for that (`profiles/profile_mechanism.py`).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
     x_i     (.2 + .8 exp(-age / 5)) (1 + .4 (stars - 4.5)) for a like, its age in likes;  0 else
     B       the links of *together* (`together.py`);  0 for items that it is not over, and where
             fewer than three directions of taste are above the noise
-    P       the share of the person by popularity, genres and years (`prior.py`)
+    P       the share of the person by popularity, genres and years (`shares`)
 
 Both terms are in likes, and nothing is standardised for a person or a list. The prior counts as m
 likes: it decides where little is liked, and the links as they grow with the history. Where few

@@ -11,8 +11,6 @@ Items are listed by their rows, `PAGE_ITEMS` to a page, one record a page in a c
 page is written again when a code or an item in it has changed. The table is a function of
 released reports, so it costs no epsilon; and a device that reads a false table sends less useful
 reports, never less protected ones, because every choice it can make has the same epsilon.
-
-Pure functions and one small memory, without I/O.
 """
 
 from __future__ import annotations

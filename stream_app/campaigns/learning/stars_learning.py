@@ -14,7 +14,7 @@ version 1 of a plan: with others a replay would compute another state, and devic
 workers do not expect. They were chosen on validation splits of ML-1M at epsilon 2. Bias and factors
 are Newton steps whose curvature is known up to the noise: what is rarely rated moves little.
 
-Symmetric matrices in one order of operations, over the kernels.
+Symmetric matrices go through the kernels, in one order of operations.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
     refine   on rated items  w omega_i e_i (1, p W / sqrt d),  e the clipped residuals after own
              fold-in, w = 1 / norm
 
-`recipe.py` has their order and shares of the budget, `learning/stars.py` the other side.
+`recipe.py` has their order and shares of the budget, `learning/stars_learning.py` the other side.
 Without ratings a person sends zeros of the same length.
 """
 

@@ -3,7 +3,7 @@
     rhat = mu + b_u + b_i + p.q                          the prediction, reported clipped to 1 .. 5
     T    = vbu + vbi + vu |q|^2 + vi |p|^2 + kappa d vu vi        its variance
     S    = noise + T,   V = V0 + cT T                    of a rating, and of the prior over levels
-    e, rho   from the posterior (`channel_posterior.py`)         a clean report: e = r - t, rho = 1
+    e, rho   from the posterior (`posterior.py`)         a clean report: e = r - t, rho = 1
     mu  += k e,  vmu -= k vmu rho,                       k = vmu / (S + vmu)
     b   += (vb / S)(e - lamb rho b),                     vb += c vb0 - vb^2 rho / S
     p   += (gu / S)(e q - lam rho p),                    vu -= kappa vu^2 |q|^2 rho / S

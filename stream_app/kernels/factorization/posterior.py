@@ -111,7 +111,7 @@ def update_posterior(rhat, V, row, likelihood, table, facts, c, priors, n):
     """Return (e, rho, P(z)) of the report at `row`, prior of mean rhat and spread V.
 
     likelihood: (R, 1 + >= levels) float64, first P(z | nothing), 0 where presence is public, and
-    then g = priors[n] is not read; V >= 0.1. table: the tabulated priors (`level_priors.py`);
+    then g = priors[n] is not read; V >= 0.1. table: the tabulated priors;
     c: the channel, a row of `facts`. (The index of g is passed and not its value: the caller's
     loop would otherwise spill registers.)
     """

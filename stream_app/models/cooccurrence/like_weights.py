@@ -6,7 +6,7 @@
     like        = the lowest level of the upper three tenths of the scale: 4 and 5 of 1 .. 5
 
 z is the report, through its exact channel; t the predicted rating, rounded to a fifth of a star;
-c is such that the prior has the mean t, as in `channel_posterior.py` of the kernels. RATED = .2 of
+c is such that the prior has the mean t, as in `posterior.py` of the kernels. RATED = .2 of
 a weight is for the rating itself: what a device has rated says something about its taste, however
 it has rated it; noised reports tell likes from others less well than true ratings.
 

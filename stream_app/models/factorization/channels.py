@@ -61,7 +61,7 @@ def stars_of(levels: int) -> NDArray[np.float64]:
 
 @cache
 def level_priors(levels: int) -> NDArray[np.float64]:
-    """Return the tabulated priors over so many levels (`level_priors.py` of the kernels)."""
+    """Return the tabulated priors over so many levels (`posterior.py` of the kernels)."""
     table: NDArray[np.float64] = tabulate(levels)
     return table
 

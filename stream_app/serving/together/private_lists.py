@@ -5,7 +5,7 @@
     p            the newest T items in the asker's list, as far as the server knows of them
     f_j          sum over k in p, k != j, of  min(s_jk, tau) / tau
     s_jk         c_jk / sqrt((n_j + beta) (n_k + beta))
-    P(S)         proportional to  e^(epsilon f(S) / (2 k Delta))      (`selection/k_subset.py`)
+    P(S)         proportional to  e^(epsilon f(S) / (2 k Delta))      (`privacy/k_subset.py`)
 
 with c co-raters and n raters, of presence alone: no rating enters. An item without ratings has 0.
 The reply has no scores, and its items come in the order of their keys. The cap makes each item of

@@ -1,6 +1,6 @@
 """A list that is drawn by the published table of noised similarities (`similar_from = published`).
 
-    f_j          sum over k in p of  min(s_kj, tau) / tau,     s_kj of the table (`noised.py`)
+    f_j          sum over k in p of  min(s_kj, tau) / tau,     s_kj of the table (`co_rated.py`)
 
 p, the candidates and the draw are those of `private_lists.py`. The table is public, so a list is
 made of it and of the asker's history alone: what other devices, and the asker, have in the table
