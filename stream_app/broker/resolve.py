@@ -16,7 +16,6 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Literal
 
 from confluent_kafka import KafkaException
 
@@ -27,15 +26,12 @@ from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
 
-Prefer = Literal["auto", "local", "container"]
-
 
 @contextmanager
 def running(
     data_dir: Path | None,
     cache_dir: Path,
-    port: int | None = None,
-    prefer: Prefer = "auto",
+    *,
     configured: Connection | None = None,
     notify: Notify = to_stderr,
 ) -> Iterator[Broker]:
@@ -50,29 +46,20 @@ def running(
         return
     with ExitStack() as stack:
         # Entered before the yield, so that a UserError raised in the block is not caught.
-        broker = _first(stack, data_dir, cache_dir, port, prefer, notify)
+        broker = _first(stack, data_dir, cache_dir, notify)
         yield broker
 
 
-def _first(
-    stack: ExitStack,
-    data_dir: Path | None,
-    cache_dir: Path,
-    port: int | None,
-    prefer: Prefer,
-    notify: Notify,
-) -> Broker:
+def _first(stack: ExitStack, data_dir: Path | None, cache_dir: Path, notify: Notify) -> Broker:
     missing: list[str] = []
-    if prefer in ("auto", "local"):
-        try:
-            return stack.enter_context(local.run(data_dir, cache_dir, port, notify=notify))
-        except UserError as refusal:
-            missing.append(f"a local Kafka ({refusal})")
-    if prefer in ("auto", "container"):
-        try:
-            return stack.enter_context(run_container(port, notify=notify))
-        except UserError as refusal:
-            missing.append(f"a container ({refusal})")
+    try:
+        return stack.enter_context(local.run(data_dir, cache_dir, None, notify=notify))
+    except UserError as refusal:
+        missing.append(f"a local Kafka ({refusal})")
+    try:
+        return stack.enter_context(run_container(notify))
+    except UserError as refusal:
+        missing.append(f"a container ({refusal})")
     raise UserError(
         "no Kafka is available: tried the configured servers (MURMUREC_BOOTSTRAP_SERVERS is "
         f"not set), then {', then '.join(missing)}"
@@ -111,14 +98,14 @@ def environment(port: int, cluster: str) -> Mapping[str, str]:
 
 
 @contextmanager
-def run_container(port: int | None = None, notify: Notify = to_stderr) -> Iterator[Broker]:
+def run_container(notify: Notify = to_stderr) -> Iterator[Broker]:
     """Run a broker in a container for the duration of the block; its data is deleted afterwards."""
     try:
         from docker.errors import DockerException
         from testcontainers.core.container import DockerContainer
     except ImportError:
         raise UserError("testcontainers is not installed: pip install testcontainers") from None
-    place = port or free_ports(1)[0]
+    place = free_ports(1)[0]
     notify(f"Starting {IMAGE} in a container (the image is fetched once) ...")
     try:
         container = DockerContainer(IMAGE).with_bind_ports(_INSIDE, place)

@@ -34,11 +34,6 @@ def test_where_there_is_no_kafka_the_sentence_names_all_three_ways(bare):
     assert "\n" not in sentence
 
 
-def test_one_way_can_be_asked_for_alone(bare):
-    assert "container" not in refused(None, bare / "cache", prefer="local")
-    assert "java" not in refused(None, bare / "cache", prefer="container")
-
-
 def test_a_configured_broker_that_does_not_answer_is_not_replaced_by_another(bare):
     assert refused(None, bare / "cache", configured=Connection("127.0.0.1:1")).startswith(
         "nothing listens at"

@@ -246,8 +246,8 @@ def test_what_is_shown_as_json_can_be_read_by_a_program(environment, capsys):
     environment(MURMUREC_KAFKA="sasl.password=hunter2")
     assert run(["config", "show", "--json", "-X", "linger.ms=5", "--prefix", "mine"]) == 0
     shown = json.loads(capsys.readouterr().out)
-    assert shown["kafka"] == {"linger.ms": "5", "sasl.password": "********"}
-    assert (shown["topic_prefix"], shown["clip"]) == ("mine", "inf")
+    assert shown["broker"]["kafka"] == {"linger.ms": "5", "sasl.password": "********"}
+    assert (shown["topics"]["prefix"], shown["tuning"]["clip"]) == ("mine", "inf")
 
 
 def test_what_is_shown_as_a_table_masks_secrets_too(environment, capsys):
@@ -255,6 +255,7 @@ def test_what_is_shown_as_a_table_masks_secrets_too(environment, capsys):
     assert run(["config", "show"]) == 0
     out = capsys.readouterr().out
     assert "hunter2" not in out
+    assert "[topics] partitions" in out
     assert "fixed for life" in out
 
 
