@@ -7,8 +7,8 @@ The public names; everything else may change between versions.
     evaluate         how well a model predicts ratings that were sanitized with a mechanism
     evaluate_ranking how good its lists are, beside popularity and other baselines
     mechanisms       the mechanisms for ratings, by id or by class
-    LocalRecommender ranks on the device, from the public item side and a clean history
-    DomainRecommender the same for a domain that the user has not rated, from ratings in others
+    LocalRecommender ranks on the device, from a public table and a clean history; with `to` a
+                     domain that the user has not rated, from ratings in others
     Recommendations  asks a running deployment for recommendations over Kafka
     Connection       address of a Kafka cluster with properties for TLS and passwords
 
@@ -34,13 +34,12 @@ if TYPE_CHECKING:
     from murmurec.evaluation import evaluate
     from murmurec.ranking import evaluate_ranking
     from murmurec.recommender import Recommender
-    from producers.ranking import DomainRecommender, LocalRecommender
+    from producers.ranking import LocalRecommender
     from stream_app.kafka.clients import Connection
 
 __all__ = [
     "Connection",
     "Device",
-    "DomainRecommender",
     "LocalRecommender",
     "Recommendations",
     "Recommender",
@@ -54,7 +53,6 @@ __all__ = [
 _HOMES = {
     "Connection": "stream_app.kafka.clients",
     "Device": "murmurec.device",
-    "DomainRecommender": "producers.ranking",
     "LocalRecommender": "producers.ranking",
     "Recommendations": "consumers.recommendations",
     "Recommender": "murmurec.recommender",

@@ -34,7 +34,6 @@ from producers.person.plans import checked_plan
 from producers.publishing import OutboxRelay, Publisher
 from producers.ranking import (
     CleanHistory,
-    DomainRecommender,
     LocalList,
     LocalRecommender,
     RatedItem,
@@ -205,7 +204,7 @@ class Device:
 
     def recommend(
         self,
-        table: LocalRecommender | DomainRecommender | str | Connection,
+        table: LocalRecommender | str | Connection,
         k: int = 10,
         *,
         because: bool = False,
@@ -216,22 +215,16 @@ class Device:
         """Return the best `k` items that this user has not rated, ranked on this device; no query
         is sent.
 
-        `table`: a public item side, or the cluster to read it from; `by`: which side is read there,
-        that of released reports ("links") or of noisy sums over people ("campaign"); None takes the
-        first where there are both. `to`: a domain of the catalogue, whose items are then ranked
-        from the ratings in others by the table of noised similarities, for the next visit. `for_`:
-        what is liked at the "next" visit or "now", in this one; "auto" takes this one for half an
-        hour after a rating, by the device's clock. The list says which.
+        `table`: a public table, or the cluster to read it from; `by`: which is read there, that of
+        released reports ("links") or of noisy sums over people ("campaign"); None takes the first
+        where there are both. `to`: a domain of the catalogue, whose items are then ranked from the
+        ratings in others by the table of noised similarities, for the next visit. `for_`: what is
+        liked at the "next" visit or "now", in this one; "auto" takes this one for half an hour
+        after a rating, by the device's clock. The list says which.
         """
         if isinstance(table, str | Connection):
-            prefix = self._topics.prefix
-            if to is None:
-                table = LocalRecommender.from_kafka(table, prefix, by=by)
-            else:
-                table = DomainRecommender.from_kafka(table, prefix, to=to)
+            table = LocalRecommender.from_kafka(table, self._topics.prefix, by=by, to=to)
         rated = self.rated
-        if isinstance(table, DomainRecommender):
-            return table.recommend(rated, k, because=because)
         visit = visit_of(rated, time.time()) if for_ == "auto" else for_
         return table.recommend(rated, k, because=because, for_=visit)
 

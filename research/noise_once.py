@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.campaigns.noise_once import (
+    Listed,
     NoisedTable,
     NoisePlan,
     exact_sums,
@@ -28,7 +29,6 @@ from stream_app.campaigns.noise_once import (
     release,
     table_of,
 )
-from stream_app.campaigns.noise_once.releasing import Listed
 from stream_app.campaigns.together import recency_weights
 from stream_app.evaluation.campaigns.runs import DELTA
 from stream_app.evaluation.ranking import RankingRow, RankingTask, Way, baselines, lists_of, row_of

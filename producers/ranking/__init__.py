@@ -2,7 +2,7 @@
 
 ranker             scores and lists of the item side of released reports, for any history
 campaign_ranker    the same of the side of a campaign
-domain_recommender the same for a domain that the user need not have rated
+domain_ranker      the same for a domain that the user need not have rated
 local_recommender  the library call: the newest table, items with titles, and the reasons
 published, kinds   a public table from its topic or from the cache, and which one is taken
 clean_history      the file of clean ratings beside the journal
@@ -10,7 +10,6 @@ rated_file         a file of ratings that the user gives
 """
 
 from producers.ranking.clean_history import CleanHistory, RatedItem, visit_of
-from producers.ranking.domain_recommender import DomainRecommender
 from producers.ranking.kinds import campaign_side
 from producers.ranking.local_recommender import (
     CampaignTerms,
@@ -26,7 +25,6 @@ from producers.ranking.rated_file import rated_in
 __all__ = [
     "CampaignTerms",
     "CleanHistory",
-    "DomainRecommender",
     "LocalItem",
     "LocalList",
     "LocalRecommender",

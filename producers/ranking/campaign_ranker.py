@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from producers.ranking.clean_history import RatedItem
 from producers.ranking.in_scope import in_scope
-from producers.ranking.ranker import Ranked
+from producers.ranking.ranker import Ranked, Ranking
 from stream_app import wire
 from stream_app.campaigns.features import features_of
 from stream_app.campaigns.item_scores import ItemScores
@@ -50,9 +50,21 @@ class CampaignRanker:
         described = [(each.genres, each.year) if each else ((), None) for each in known]
         self._scores = ItemScores(side, features_of(described))
 
-    def method(self, rated: Sequence[RatedItem]) -> Literal["together", "metadata", "popular"]:
-        """Return what a list for this history is made by."""
+    def ranking(
+        self,
+        rated: Sequence[RatedItem],
+        k: int,
+        *,
+        now: bool = False,  # noqa: ARG002 (a campaign knows no visits)
+        because: bool = False,
+        excluded: NDArray[np.uint64] | None = None,
+    ) -> Ranking:
+        """Return the list of a clean history, oldest first, each item once, as `rank` makes it."""
         own = in_scope(self.side.scope, rated)
+        rows = self.rank(rated, k, because=because, excluded=excluded)
+        return Ranking(rows, self._method(own), len(own))
+
+    def _method(self, own: RatedItems) -> Literal["together", "metadata", "popular"]:
         likes = own.places[own.liked]
         found = self._scores.together
         if found is not None and (likes < len(found.vectors)).any():

@@ -16,13 +16,15 @@ import numpy as np
 
 from producers.ranking.campaign_ranker import CampaignRanker
 from producers.ranking.clean_history import RatedItem, newest_of_each
-from producers.ranking.kinds import By, chosen
+from producers.ranking.domain_ranker import DomainRanker
+from producers.ranking.kinds import SIMILARITIES, By, chosen
 from producers.ranking.published import PublicTable, Source
-from producers.ranking.ranker import Ranked, Ranker, rated_of
+from producers.ranking.ranker import Ranked, Ranker
 from stream_app import wire
 from stream_app.campaigns.public_side import PublishedSide
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
+from stream_app.ranking.domains.similarity_table import SimilarityTable
 from stream_app.ranking.item_side import ItemSide
 
 MOST = 100  # items in the longest list
@@ -91,19 +93,27 @@ class LocalRecommender:
     """
 
     def __init__(
-        self, table: PublicTable[ItemSide] | PublicTable[PublishedSide], reason: str = ""
+        self,
+        table: PublicTable[ItemSide] | PublicTable[PublishedSide] | PublicTable[SimilarityTable],
+        reason: str = "",
+        *,
+        to: str | None = None,
     ) -> None:
         self.table = table
         self.reason = reason
         keys = table.side.keys.tolist()
-        self._head = frozenset(keys)
         self._withdrawn = np.array([k for k in keys if table.is_withdrawn(k)], np.uint64)
+        self._items: dict[int, wire.Item] = {}
         side = table.side
-        if isinstance(side, PublishedSide):
-            self._ranker: Ranker | CampaignRanker = CampaignRanker(side.side, table.entries)
-            self._items: dict[int, wire.Item] = dict(zip(keys, side.side.scope, strict=True))
+        if isinstance(side, SimilarityTable):
+            if to is None:
+                raise ValueError("a table of similarities ranks one domain: give to=")
+            self._ranker: Ranker | CampaignRanker | DomainRanker = DomainRanker(side, to)
+        elif isinstance(side, PublishedSide):
+            self._ranker = CampaignRanker(side.side, table.entries)
+            self._items = dict(zip(keys, side.side.scope, strict=True))
         else:
-            self._ranker, self._items = Ranker(side), {}
+            self._ranker = Ranker(side)
 
     @classmethod
     def from_kafka(
@@ -114,19 +124,24 @@ class LocalRecommender:
         cache_dir: Path | str | None = None,
         offline: bool = False,
         by: By | None = None,
+        to: str | None = None,
         privacy_mode: str = "local",
     ) -> Self:
-        """Return a recommender with the newest item side of a deployment.
+        """Return a recommender with the newest public table of a deployment.
 
         `cache_dir`: a folder that keeps it for times without the broker; with `offline` it is used
         without a look at the broker. `by`: "links" (from released reports) or "campaign" (from
         noisy sums over people); None takes that of the deployment's `privacy_mode`, or the only
-        one. Raises UserError where there is none.
+        one. `to`: a domain of the catalogue, whose items are ranked from the ratings in others by
+        the table of noised similarities. Raises UserError if there is no such table, and for a
+        domain that the table lacks or that no item of another domain is linked to.
         """
         if by not in (None, "links", "campaign"):
             raise ValueError(f"by {by!r}: give links or campaign")
         connection = clients.connection(bootstrap_servers)
         source = Source.of_deployment(connection, prefix, cache_dir, offline=offline)
+        if to is not None:
+            return cls(source.read(SIMILARITIES), to=to)
         found = chosen(source, by, privacy_mode)
         return cls(found.table, found.reason)
 
@@ -142,36 +157,34 @@ class LocalRecommender:
 
         `rated`: what the user has rated, oldest first, as (item, stars on 1 .. 5); None for an item
         without stars, which counts as liked. `because`: name the items of the history behind each
-        recommendation. `for_`: what is liked at the "next" visit, or "now", in this one. Raises
-        ValueError for an invalid item, stars outside 1 .. 5, k outside 1 .. 100, another visit.
+        recommendation. `for_`: what is liked at the "next" visit, or "now", in this one, if the
+        table knows visits.
+
+        Raises:
+            ValueError: an invalid item, stars outside 1 .. 5, k outside 1 .. 100, another visit.
+            UserError: with `to`, no rated item of another domain has a link into this one.
         """
         if not 1 <= k <= MOST:
             raise ValueError(f"k {k}: give 1 to {MOST}")
-        items = newest_of_each([checked(row) for row in rated])
-        known = sum(row.key in self._head for row in items)
-        found, method = self._ranked(items, k, because, now=wire.is_now(for_))
+        items, now = newest_of_each([checked(row) for row in rated]), wire.is_now(for_)
+        found = self._ranker.ranking(items, k, now=now, because=because, excluded=self._withdrawn)
         names = {row.key: row.item for row in items}
-        rows = tuple(self._row(row, names) for row in found)
         side = self.table.side
-        if isinstance(side, PublishedSide):
-            cut, terms = None, _terms(side)
-        else:
-            cut, terms = side.version, None
-        return LocalList(rows, method, len(items), known, cut, terms, self.reason, for_=for_)
+        return LocalList(
+            tuple(self._row(row, names) for row in found.rows),
+            found.method,
+            len(items),
+            found.known,
+            None if isinstance(side, PublishedSide) else side.version,
+            campaign=_campaign(side) if isinstance(side, PublishedSide) else None,
+            reason=found.reason or self.reason,
+            similarities=_similarities(side) if isinstance(side, SimilarityTable) else None,
+            for_="next" if isinstance(side, SimilarityTable) else for_,
+        )
 
     def item(self, item_key: int) -> wire.Item:
         """Return the id of an item of the table."""
         return self._items[item_key] if item_key in self._items else self.table.item(item_key)
-
-    def _ranked(
-        self, items: list[RatedItem], k: int, because: bool, *, now: bool
-    ) -> tuple[list[Ranked], str]:
-        if isinstance(self._ranker, CampaignRanker):
-            found = self._ranker.rank(items, k, because=because, excluded=self._withdrawn)
-            return found, self._ranker.method(items)
-        rated = rated_of(items)
-        found = self._ranker.rank(rated, k, now=now, because=because, excluded=self._withdrawn)
-        return found, self._ranker.basis(rated, now=now)
 
     def _row(self, row: Ranked, names: dict[int, wire.Item]) -> LocalItem:
         because = tuple(names[key] for key in row.because)
@@ -179,10 +192,14 @@ class LocalRecommender:
         return LocalItem(self.item(row.item), title, row.score, because, row.stars)
 
 
-def _terms(side: PublishedSide) -> CampaignTerms:
+def _campaign(side: PublishedSide) -> CampaignTerms:
     return CampaignTerms(
         side.side.number, side.epsilon, side.delta, side.parties, side.released, side.stages
     )
+
+
+def _similarities(table: SimilarityTable) -> SimilarityTerms:
+    return SimilarityTerms(table.release, table.epsilon, table.delta, table.spent)
 
 
 def checked(row: RatedItem | tuple[wire.Item, float | None]) -> RatedItem:

@@ -36,6 +36,16 @@ class Ranked(NamedTuple):
     stars: float | None = None
 
 
+class Ranking(NamedTuple):
+    """Items of a list, best first, and what made it; `known` of the items of the history are in the
+    table. `reason`: a sentence on it, or empty."""
+
+    rows: list[Ranked]
+    method: str
+    known: int
+    reason: str = ""
+
+
 class Rated(NamedTuple):
     """What a user has rated, oldest first, (m,) each: item keys, likes, and times: the day and,
     within it, the place; equal places were rated at one time, and a day of -1 is not known."""
@@ -105,6 +115,21 @@ class Ranker:
             Ranked(int(keys[slot]), float(found[slot]), tuple(int(keys[n]) for n in reason))
             for slot, reason in zip(slots, reasons, strict=True)
         ]
+
+    def ranking(
+        self,
+        rated: Sequence[RatedItem],
+        k: int,
+        *,
+        now: bool = False,
+        because: bool = False,
+        excluded: NDArray[np.uint64] | None = None,
+    ) -> Ranking:
+        """Return the list of a clean history, oldest first, each item once, as `rank` makes it."""
+        own = rated_of(rated)
+        rows = self.rank(own, k, now=now, because=because, excluded=excluded)
+        known = int(np.isin(own.items, self._keys).sum())
+        return Ranking(rows, self.basis(own, now=now), known)
 
     def basis(self, rated: Rated, *, now: bool = False) -> str:
         """Return what a list for this history is made from."""

@@ -124,7 +124,7 @@ PAPERS: tuple[Paper, ...] = (
                 "research/score_noise/damped.py",
                 EVALUATED,
             ),
-            System("co-ratings noised once", "stream_app/campaigns/noise_once/", SERVED),
+            System("co-ratings noised once", "stream_app/campaigns/noise_once.py", SERVED),
             System(
                 "linear adversary",
                 "research/audits/linear.py",

@@ -20,7 +20,7 @@ from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.learner import LearnerSpec
 from stream_app.privacy.ratings.identity import Identity
-from stream_app.ranking.domains.prediction import offset_of
+from stream_app.ranking.domains.alter_ego import offset_of
 
 PASSES = 12
 FACTORS = 16

@@ -37,9 +37,8 @@ from research.xmap.paths import SENSITIVITY, x_sim
 from research.xmap.replacement import PrivateReplacement
 from research.xmap.task import Cold, ColdTask
 from stream_app.privacy.randomness import RandomSource, SeededSource
-from stream_app.ranking.domains.alter_ego import AlterEgo, Middles, alter_ego
+from stream_app.ranking.domains.alter_ego import AlterEgo, Middles, alter_ego, predicted
 from stream_app.ranking.domains.links import strongest
-from stream_app.ranking.domains.prediction import predicted
 
 DELTA = 1e-6  # of one neighbourhood
 SPREAD = 5  # 1 instead: MAE .7314 instead of .7266, books to movies of the Amazon subset

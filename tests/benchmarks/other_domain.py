@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from producers.datasets.load import load
-from producers.ranking import DomainRecommender, PublicTable
+from producers.ranking import LocalRecommender, PublicTable
 from research.noise_once import RECENT
 from research.xmap.task import RELEVANT, Cold, ColdTask, cold_task, two_domains
 from research.xmap.two_domains import DomainRatings, of_two_files
@@ -127,7 +127,7 @@ def evaluate(task: ColdTask, table: SimilarityTable) -> Found:
     rates = table.rates[task.data.sources :]
     popular = np.argsort(-rates, kind="stable")[:K]
     try:
-        device = DomainRecommender(PublicTable(table, {}), DOMAINS[1])
+        device = LocalRecommender(PublicTable(table, {}), to=DOMAINS[1])
     except UserError:
         device = None
     found = []
@@ -139,7 +139,7 @@ def evaluate(task: ColdTask, table: SimilarityTable) -> Found:
 
 
 def listed(
-    device: DomainRecommender, task: ColdTask, cold: Cold, otherwise: NDArray[np.int64]
+    device: LocalRecommender, task: ColdTask, cold: Cold, otherwise: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Return the list of a device (K,) as numbers of target items."""
     rated = [(int(item) + 1, float(s)) for item, s in zip(cold.items, cold.stars, strict=True)]

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from confluent_kafka import TopicPartition
 
-from murmurec import DomainRecommender
+from murmurec import LocalRecommender
 from producers.catalogue_reader import publish as publish_catalogue
 from producers.publishing import Publisher
 from stream_app.checkpoints.offline_writer import append, remove
@@ -161,7 +161,7 @@ def test_a_device_goes_from_books_to_films_and_nothing_is_sent(
         assert all(set(row["because"]) <= set(rated) for row in found["items"])
         assert (found["method"], found["similarities"]["release"]) == ("alter-ego", 1)
         assert answer(capsys, *ask, "--offline", "--because")["items"] == found["items"]
-    local = DomainRecommender.from_kafka(kafka.connection, topics, to="films")
+    local = LocalRecommender.from_kafka(kafka.connection, topics, to="films")
     assert {row.item for row in local.recommend([(100, 5.0)], 20).items} == set(FILMS)
     assert "domain 'music' is not in the table; it has books, films, games" in refusal(
         capsys, *ask[:5], "music"

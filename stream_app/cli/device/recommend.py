@@ -25,7 +25,6 @@ from stream_app.errors import UsageError
 if TYPE_CHECKING:
     from producers.ranking import (
         CampaignTerms,
-        DomainRecommender,
         LocalList,
         LocalRecommender,
         RatedItem,
@@ -160,48 +159,36 @@ def _history(
 
 def _ranked(
     settings: Settings, history: list[RatedItem], options: ListOptions
-) -> tuple[LocalRecommender | DomainRecommender, LocalList]:
+) -> tuple[LocalRecommender, LocalList]:
     """Return the recommender and the list that it gives for a history."""
-    from producers.ranking import DomainRecommender, visit_of
+    from producers.ranking import visit_of
 
     recommender = _recommender(settings, options)
     table = recommender.table
     if table.problem and not options.offline:
         notice(f"{table.problem}; ranked with the table that was read {_ago(table.fetched)}")
-    if isinstance(recommender, DomainRecommender):
-        return recommender, recommender.recommend(history, options.k, because=options.because)
     visit = options.for_.value if options.for_ else visit_of(history, time.time())
     return recommender, recommender.recommend(
         history, options.k, because=options.because, for_=visit
     )
 
 
-def _recommender(settings: Settings, options: ListOptions) -> LocalRecommender | DomainRecommender:
+def _recommender(settings: Settings, options: ListOptions) -> LocalRecommender:
     """Return what ranks, with the newest table that the options ask for."""
-    from producers.ranking import DomainRecommender, LocalRecommender
+    from producers.ranking import LocalRecommender
 
-    connection, prefix = connection_from(settings), settings.topic_prefix
-    if options.to is not None:
-        return DomainRecommender.from_kafka(
-            connection,
-            prefix,
-            to=options.to,
-            cache_dir=settings.cache_dir,
-            offline=options.offline,
-        )
     return LocalRecommender.from_kafka(
-        connection,
-        prefix,
+        connection_from(settings),
+        settings.topic_prefix,
         cache_dir=settings.cache_dir,
         offline=options.offline,
         by=None if options.by is None else options.by.value,
+        to=options.to,
         privacy_mode=settings.privacy_mode,
     )
 
 
-def _sentences(
-    recommender: LocalRecommender | DomainRecommender, found: LocalList
-) -> Iterator[str]:
+def _sentences(recommender: LocalRecommender, found: LocalList) -> Iterator[str]:
     """Yield the items, the reasons for them, and what the list is made from."""
     from stream_app.wire import key
 
@@ -252,7 +239,7 @@ def _terms(campaign: CampaignTerms) -> str:
 
 
 def _features(
-    recommender: LocalRecommender | DomainRecommender, item: int | str
+    recommender: LocalRecommender, item: int | str
 ) -> tuple[tuple[str, ...], int | None, str | None]:
     """Return genres, year and domain of an item of a list."""
     from stream_app.wire import key
@@ -278,7 +265,7 @@ def _why_popular(found: LocalList) -> str:
     )
 
 
-def _row(recommender: LocalRecommender | DomainRecommender, found: LocalList) -> dict[str, Any]:
+def _row(recommender: LocalRecommender, found: LocalList) -> dict[str, Any]:
     row, table = asdict(found), recommender.table
     for item in row["items"]:
         item["genres"], item["year"], item["domain"] = _features(recommender, item["item"])

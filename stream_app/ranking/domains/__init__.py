@@ -2,8 +2,6 @@
 books made from rated films; numpy alone, so that a device makes its own.
 
 similarity_table  the public table, made of noisy sums (noised) and kept as bytes (table_bytes)
-alter_ego         a profile in another domain, from the links of that table
-prediction        ratings and scores from such a profile
+alter_ego         a profile in another domain from the links of that table, and its predictions
 links             the strongest links from items to items
-adjusted_cosine   the paper's similarity, plain and damped; layers and paths: X-SIM over meta paths
 """

@@ -10,6 +10,16 @@ similarities. Items without a link have no replacement and are left out.
 Made on the device from a public table, an AlterEgo reveals nothing: it needs no noise. Where
 it leaves the device, the replacements are drawn instead (`research/xmap/replacement.py`) and
 given as `replacements`.
+
+Ratings in the target domain are predicted from the profile by links within the domain:
+
+    predicted  r(t) = middle_t + offset + sum_j s_jt (d_j - offset) / (sum_j |s_jt| + shrink)
+               d_j  = r_j - middle_j,   offset = sum_j d_j / (c + prior)
+
+j runs over the c items of the profile. The item-based prediction of Guerraoui et al. 2017 (section
+4.4) has offset 0 and shrink 0; a profile that is itself a guess says more about how a person rates
+than about single items, so deviations are drawn to the person's own offset. Where the rated items
+are at hand, `offset_of` is that of all of them, which is the better one.
 """
 
 from __future__ import annotations
@@ -22,6 +32,8 @@ from numpy.typing import ArrayLike, NDArray
 from stream_app.ranking.domains.links import DomainLinks
 
 LOWEST, HIGHEST = 1.0, 5.0  # stars
+PRIOR = 3.0
+SHRINK = 1.0
 
 
 class AlterEgo(NamedTuple):
@@ -133,3 +145,49 @@ def _joined(
         strongest[group[at]] = at
     once = np.sort(first)
     return AlterEgo(links.targets[places[once]], places[once], mean, total, keys[strongest])
+
+
+def predicted(
+    ego: AlterEgo,
+    similarities: NDArray[np.floating],
+    middles: NDArray[np.floating],
+    shrink: float = SHRINK,
+    prior: float = PRIOR,
+    offset: float | None = None,
+) -> NDArray[np.float64]:
+    """Return (m,) the rating to expect of every target item, in stars, 1 .. 5.
+
+    similarities (c, m): of each item of the profile to every target, such as
+    `DomainLinks.dense(links.rows(ego.items))` of links within the target domain. middles (m,):
+    public mean ratings. An empty profile, and an item without a link, is predicted by its mean and
+    the person's offset; never NaN. offset: in stars, instead of that of the profile.
+    """
+    _check(ego, similarities, middles)
+    deviations = ego.ratings - middles[ego.places]
+    if offset is None:
+        offset = offset_of(ego.ratings, middles[ego.places], prior)
+    kept = np.array(similarities, np.float64)
+    kept[np.arange(len(kept)), ego.places] = 0  # an item says of itself what the offset says
+    total = (deviations - offset) @ kept
+    weight = np.abs(kept).sum(axis=0) + shrink
+    personal = np.divide(total, weight, out=np.zeros(len(total)), where=weight > 0)
+    return np.asarray((middles + offset + personal).clip(LOWEST, HIGHEST))
+
+
+def offset_of(
+    ratings: NDArray[np.floating], middles: NDArray[np.floating], prior: float = PRIOR
+) -> float:
+    """Return how far ratings (c,) are from the means of their items (c,), drawn to 0, in stars."""
+    if not len(ratings):
+        return 0.0
+    return float((ratings - middles).sum() / (len(ratings) + prior))
+
+
+def _check(
+    ego: AlterEgo, similarities: NDArray[np.floating], middles: NDArray[np.floating]
+) -> None:
+    if similarities.shape != (len(ego.items), len(middles)):
+        raise ValueError(
+            f"similarities {similarities.shape}: must be ({len(ego.items)}, {len(middles)}), "
+            "profile by targets"
+        )

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stream_app.ranking.domains.alter_ego import Middles, alter_ego
+from stream_app.ranking.domains.alter_ego import Middles, alter_ego, predicted
 from stream_app.ranking.domains.links import DomainLinks, places_of, strongest
-from stream_app.ranking.domains.prediction import predicted, scores
 
 FILMS = np.array([30, 10, 20], np.uint64)
 BOOKS = np.array([5, 6, 7, 8], np.uint64)
@@ -109,7 +108,6 @@ def test_a_domain_with_no_bridge_gives_an_empty_profile_and_means():
     assert not len(ego.items)
     means = np.array([3.0, 4, 2, 5])
     assert predicted(ego, np.zeros((0, 4)), means).tolist() == means.tolist()
-    assert np.argsort(-scores(ego, np.zeros((0, 4)), means)).tolist() == [3, 1, 0, 2]
     assert not len(alter_ego([], [], links()).items)
 
 
@@ -140,13 +138,6 @@ def test_predictions_are_the_formula_and_never_a_number_that_is_none():
     assert predicted(ego, dense, means, offset=-1.0)[3] == 4
     with pytest.raises(ValueError, match="profile by targets"):
         predicted(ego, dense[:, :2], means)
-
-
-def test_scores_put_linked_items_first_and_the_rest_by_their_means():
-    within = strongest(BOOKS, BOOKS, np.array([[0, 0.0, 0.25, 0]] * 4), 3)
-    ego = alter_ego([30], [5], links(1))
-    found = scores(ego, within.dense(within.rows(ego.items)), np.array([3.0, 4, 1, 5]))
-    assert np.argsort(-found).tolist() == [2, 3, 1, 0]
 
 
 def test_places_of_nothing_are_none():
