@@ -280,7 +280,7 @@ PROOFS: tuple[Proof, ...] = (
             Step(
                 "A vector is rounded to integers and then clipped, so its L2 norm is at most the "
                 "bound, in integers; a person has one vector in each stage.",
-                "stream_app/campaigns/test_grid.py::test_no_vector_is_longer_than_its_bound",
+                "stream_app/campaigns/test_contribution_vectors.py::test_no_vector_is_longer_than_its_bound",
             ),
             Step(
                 "The noise of a coordinate is a discrete Gaussian of variance V (Canonne, Kamath "

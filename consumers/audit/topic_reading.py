@@ -7,12 +7,16 @@ but its fetches. What outsiders write is fetched in small pieces, as a worker do
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 from confluent_kafka import OFFSET_BEGINNING, Message, TopicPartition
 
+from consumers.audit.campaigns.checks import Read
+from consumers.audit.campaigns.stated import Stated, stated
 from consumers.audit.records import Record, Source
+from stream_app.aggregation.round_topics import ContributionTopic
 from stream_app.errors import UserError
-from stream_app.kafka import clients
+from stream_app.kafka import clients, topic_follower
 from stream_app.kafka.clients import Connection
 from stream_app.kafka.topic_follower import Progress, TopicFollower
 from stream_app.wire import Topics
@@ -53,3 +57,20 @@ def _record(message: Message, source: Source) -> Record:
     partition, offset = message.partition() or 0, message.offset() or 0
     headers = len(message.headers() or ())
     return Record(source, partition, offset, milliseconds, message.key(), message.value(), headers)
+
+
+def read_rounds(connection: Connection, topics: Topics) -> Stated:
+    """Return what the log of rounds states; nothing where there is none."""
+    if not topic_follower.exists(connection, topics.rounds):
+        return Stated()
+    return stated(message.value() for message in topic_follower.records(connection, topics.rounds))
+
+
+@contextmanager
+def contributions(connection: Connection, topics: Topics) -> Iterator[Read]:
+    """Give a function that reads the records of a closed stage."""
+    topic = ContributionTopic(connection, topics.contributions)
+    try:
+        yield topic.read
+    finally:
+        topic.close()

@@ -6,15 +6,15 @@ the released table cost nothing more.
 
 For a device with the items J, |J| = m, of values r, z = clip(r, 1, 5) - 3:
 
-    counts       1 for every j, and sqrt 2 for every pair j < k     (`triangle.py`)      norm m
+    counts       1 for every j, and sqrt 2 for every pair j < k     norm    m
     differences  z_j - z_k for every pair j < k                     norm^2  m sum z^2 - (sum z)^2
     values       z_j for every j                                    norm^2  sum z^2
 
 Without differences, values alone are a part or none: beside counts they add little to the norm.
 The vector is divided by its L2 norm, one weight w for all of its entries (McSherry and Mironov
 2009, section 4.2: a user of many ratings weighs less on each), so that sums of differences over
-sums of counts stay weighted means. Then it is rounded to the grid of `grid.py`, where its norm in
-integers is at most the bound, whatever the list holds. A device whose list is empty adds nothing.
+sums of counts stay weighted means. Then it is rounded to the integer grid, where its norm is at
+most the bound, whatever the list holds. A device whose list is empty adds nothing.
 
     released = sum of contributions + x,  x discrete Gaussians of variance V, one a coordinate
 
@@ -36,8 +36,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.campaigns import triangle
-from stream_app.campaigns.grid import MAX_BOUND, to_grid
+from stream_app.campaigns.contribution_vectors import (
+    MAX_BOUND,
+    ROOT_2,
+    pair_places,
+    symmetric_matrix,
+    to_grid,
+    triangle_length,
+)
 from stream_app.privacy.gaussian.certificate import (
     CampaignCertificate,
     NoisySum,
@@ -71,7 +77,7 @@ class Contribution(NamedTuple):
 
 def place_count(items: int, *, differences: bool, means: bool = False) -> int:
     """Return the number of coordinates of the sums over `items`."""
-    counts = triangle.length(items)
+    counts = triangle_length(items)
     if differences:
         return 2 * counts  # pairs and one value an item: as many again
     return counts + (items if means else 0)
@@ -95,11 +101,11 @@ def contribution(
     """
     at, stars = _checked(slots, values, items)
     first, second = np.triu_indices(len(at), 1)
-    pairs = triangle.pair_places(at, items)
+    pairs = pair_places(at, items)
     places = [at, pairs]
-    parts = [np.ones(len(at)), np.full(len(pairs), triangle.ROOT_2)]
+    parts = [np.ones(len(at)), np.full(len(pairs), ROOT_2)]
     z = np.clip(stars, MIDDLE - REACH, MIDDLE + REACH) - MIDDLE
-    start = triangle.length(items)
+    start = triangle_length(items)
     if differences or means:
         places.append(start + at)
         parts.append(z)
@@ -175,7 +181,7 @@ class NoisedTable:
     @property
     def deviation(self) -> float:
         """Standard deviation of the noise of a count of two items, in the table's units."""
-        return self.plan.deviation / triangle.ROOT_2
+        return self.plan.deviation / ROOT_2
 
     @property
     def damping(self) -> float:
@@ -250,8 +256,8 @@ def table_of(
 ) -> CoRatingTable:
     """Return the table of noisy sums (plan.size,), which are public by then."""
     units = noisy / float(plan.bound)
-    half = triangle.length(plan.items)
-    counts = triangle.matrix(units[:half])
+    half = triangle_length(plan.items)
+    counts = symmetric_matrix(units[:half])
     raters = np.maximum(counts.diagonal(), 0.0)
     np.fill_diagonal(counts, raters)
     differences = np.zeros((plan.items, plan.items))

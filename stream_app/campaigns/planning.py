@@ -19,9 +19,9 @@ from typing import Literal
 
 import msgspec
 
-from stream_app.campaigns import together, triangle
+from stream_app.campaigns import together
+from stream_app.campaigns.contribution_vectors import MAX_BOUND, triangle_items
 from stream_app.campaigns.features import Features
-from stream_app.campaigns.grid import MAX_BOUND
 from stream_app.campaigns.plan import MAX_INTEGERS, Campaign, Item, Stage, Wanted
 from stream_app.campaigns.stars import shape
 from stream_app.campaigns.stars.recipe import recipe
@@ -235,7 +235,7 @@ def check_stages(campaign: Campaign) -> None:
             raise ValueError(f"{name} is of no kind that is learned from; choose {known}")
         if stage.bound > MAX_BOUND:
             raise ValueError(f"{name} has the bound {stage.bound}; give {MAX_BOUND} at most")
-        if stage.kind == "together" and not 2 <= triangle.items_of(stage.size) <= items:
+        if stage.kind == "together" and not 2 <= triangle_items(stage.size) <= items:
             raise ValueError(
                 f"{name} has {stage.size} integers; s items of the {items} of the scope, 2 or "
                 "more, give s (s + 1) / 2"

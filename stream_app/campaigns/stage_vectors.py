@@ -13,7 +13,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.campaigns import together, triangle
+from stream_app.campaigns import together
+from stream_app.campaigns.contribution_vectors import triangle_items
 from stream_app.campaigns.features import columns
 from stream_app.campaigns.plan import Campaign
 from stream_app.campaigns.public_side import PublicSide
@@ -37,7 +38,7 @@ def contribution(
     stage = campaign.stages[index]
     if stage.kind in shape.KINDS:
         return stars.contribution(stage, stars_before(campaign, index, side), rated)
-    return together.contribution(rated, triangle.items_of(stage.size), stage.bound)
+    return together.contribution(rated, triangle_items(stage.size), stage.bound)
 
 
 def stars_before(campaign: Campaign, index: int, side: PublicSide | None) -> StarsSide:

@@ -1,7 +1,7 @@
 """*Together*: what is liked together, from one noisy sum. The device's side of the stage.
 
     x    (n,) 0/1, the liked items among the first n of the scope
-    sent x x' / |x|^2 as the vector of `triangle.py`: Frobenius norm 1, whatever was liked
+    sent x x' / |x|^2 as its triangle (`contribution_vectors.py`): Frobenius norm 1 for any likes
 
 The sum over people has in its eigenvectors v_a the directions of taste, and in its eigenvalues
 their strengths; learned from it, `TogetherSide` is public. For a history x, which does not leave
@@ -19,8 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.campaigns import triangle
-from stream_app.campaigns.grid import to_grid
+from stream_app.campaigns.contribution_vectors import ROOT_2, pair_places, to_grid, triangle_length
 from stream_app.campaigns.rated_items import RatedItems
 
 FEWEST_DIRECTIONS = 3
@@ -46,17 +45,17 @@ class TogetherSide:
 
 def size(items: int) -> int:
     """Return the integers of one contribution over `items`."""
-    return triangle.length(items)
+    return triangle_length(items)
 
 
 def contribution(rated: RatedItems, items: int, bound: int) -> NDArray[np.int32]:
     """Return what a device sends, (size(items),), of integer norm at most `bound`; zeros where
     nothing of the first `items` of the scope is liked."""
-    vector = np.zeros(triangle.length(items))
+    vector = np.zeros(triangle_length(items))
     liked = np.sort(rated.places[rated.liked & (rated.places < items)])
     if len(liked):
         vector[liked] = 1 / len(liked)
-        vector[triangle.pair_places(liked, items)] = triangle.ROOT_2 / len(liked)
+        vector[pair_places(liked, items)] = ROOT_2 / len(liked)
     return to_grid(vector, bound)
 
 

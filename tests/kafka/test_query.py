@@ -13,7 +13,7 @@ from contextlib import closing
 import msgspec
 import numpy as np
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import Message, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from consumers.recommendations import Recommendations
@@ -308,9 +308,19 @@ def test_a_record_that_cannot_be_decompressed_does_not_stop_the_queries(
     bomb = clients.producer(
         kafka.connection, compression_type="zstd", message_max_bytes=100_000_000
     )
-    for partition in range(len(bomb.list_topics(name, timeout=10).topics[name].partitions)):
-        bomb.produce(name, value=bytes(90_000_000), partition=partition)
-    assert bomb.flush(PATIENCE_SECONDS) == 0
+    awaited = set(bomb.list_topics(name, timeout=PATIENCE_SECONDS).topics[name].partitions)
+
+    def delivered(error: object, message: Message) -> None:
+        if error is None:
+            awaited.discard(message.partition())
+
+    def everywhere() -> bool:  # once the broker has taken up the settings
+        for partition in awaited:
+            bomb.produce(name, value=bytes(90_000_000), partition=partition, on_delivery=delivered)
+        assert bomb.flush(PATIENCE_SECONDS) == 0
+        return not awaited
+
+    until(everywhere, "a batch of 90 MB on every partition")
     with Recommendations(kafka.bootstrap, topics) as ask:
         for _ in range(20):  # on every partition
             assert ask.best("0" * 32, 5, 10).method == "popular"

@@ -16,7 +16,7 @@ from producers.journal import Journal, Limits, PersonBudget
 from producers.ranking import RatedItem
 from stream_app import wire
 from stream_app.aggregation.keys import PartyKeys
-from stream_app.campaigns.grid import is_within
+from stream_app.campaigns.contribution_vectors import is_within
 from stream_app.campaigns.learning import stage_learning as learning
 from stream_app.campaigns.planning import Outline, plan
 from stream_app.campaigns.public_side import PublicSide

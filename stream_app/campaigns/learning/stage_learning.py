@@ -23,7 +23,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.campaigns import triangle
+from stream_app.campaigns.contribution_vectors import symmetric_matrix, triangle_items
 from stream_app.campaigns.learning import stars_learning as stars
 from stream_app.campaigns.learning.stars_learning import NoisyStage
 from stream_app.campaigns.plan import Campaign
@@ -86,8 +86,8 @@ def learn_directions(noisy: NDArray[np.int64], bound: int, variance: int) -> Tog
 
     `variance`: of all noise in an entry, in squared grid units; with two parties twice that of one.
     """
-    items = triangle.items_of(len(noisy))
-    matrix = triangle.matrix(noisy / float(bound))
+    items = triangle_items(len(noisy))
+    matrix = symmetric_matrix(noisy / float(bound))
     values, rows = np.zeros(items), np.zeros((items, items))
     if not symmetric_eigen(matrix, values, rows):
         raise ArithmeticError(f"eigenvalues of {items} items did not converge")

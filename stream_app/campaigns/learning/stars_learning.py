@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.campaigns import triangle
+from stream_app.campaigns.contribution_vectors import symmetric_matrix
 from stream_app.campaigns.stars.contributions import MOMENT_REACH, PRESENCE
 from stream_app.campaigns.stars.side import StarsSide
 from stream_app.kernels import linear_algebra
@@ -138,7 +138,7 @@ def head(side: StarsSide, found: NoisyStage) -> StarsSide:
 def moment(side: StarsSide, found: NoisyStage) -> StarsSide:
     """Return the side with the whitening of tastes."""
     factors = side.vectors.shape[1]
-    matrix = triangle.matrix(found.values) * (MOMENT_REACH * factors / max(found.people, 1))
+    matrix = symmetric_matrix(found.values) * (MOMENT_REACH * factors / max(found.people, 1))
     values, rows = decomposition(matrix)
     roots = np.sqrt(np.maximum(values, LEAST_MOMENT))
     whitening = product(np.ascontiguousarray(rows.T) / roots, rows)

@@ -18,8 +18,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.campaigns import triangle
-from stream_app.campaigns.grid import to_grid
+from stream_app.campaigns.contribution_vectors import ROOT_2, to_grid
 from stream_app.campaigns.plan import Stage
 from stream_app.campaigns.rated_items import RatedItems
 from stream_app.campaigns.stars.fold_in import MEAN, fold_in
@@ -87,7 +86,7 @@ def moment(side: StarsSide, rated: RatedItems) -> Floats:
     square = np.outer(taste, taste)
     square /= max(float(np.square(taste).sum()), MOMENT_REACH * len(taste))
     upper = square[np.triu_indices(len(taste), 1)]
-    return np.concatenate([np.diag(square), triangle.ROOT_2 * upper])
+    return np.concatenate([np.diag(square), ROOT_2 * upper])
 
 
 def refine(side: StarsSide, rated: RatedItems) -> Floats:

@@ -15,7 +15,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from stream_app.campaigns import triangle
+from stream_app.campaigns.contribution_vectors import triangle_length
 from stream_app.campaigns.plan import Stage
 
 BEFORE = ("bias", "bias", "head")
@@ -34,7 +34,7 @@ class Shape(NamedTuple):
     def size(self, kind: str) -> int:
         """Return the integers of a contribution to a stage of this kind."""
         sizes = {"bias": 2 * self.items, "head": self.head * (self.head - 1) // 2}
-        sizes |= {"moment": triangle.length(self.factors), "refine": self._of_pass}
+        sizes |= {"moment": triangle_length(self.factors), "refine": self._of_pass}
         return sizes[kind]
 
     @property

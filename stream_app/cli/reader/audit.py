@@ -77,9 +77,8 @@ def wire(
     Example: murmurec audit wire --scope items.txt
     """
     from consumers.audit import audit_observed, observe, violated
-    from consumers.audit.campaigns.campaign_topics import contributions, read_rounds
     from consumers.audit.campaigns.checks import campaign_findings
-    from consumers.audit.topic_reading import read_topics
+    from consumers.audit.topic_reading import contributions, read_rounds, read_topics
     from stream_app.kafka import clients
     from stream_app.wire import Topics
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.campaigns import stage_vectors
-from stream_app.campaigns.grid import is_within
+from stream_app.campaigns.contribution_vectors import is_within
 from stream_app.campaigns.learning import stage_learning as stages
 from stream_app.campaigns.plan import Campaign, Stage
 from stream_app.campaigns.public_side import PublicSide

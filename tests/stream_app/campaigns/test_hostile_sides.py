@@ -11,8 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from stream_app.campaigns.contribution_vectors import is_within
 from stream_app.campaigns.features import features_of
-from stream_app.campaigns.grid import is_within
 from stream_app.campaigns.learning.stage_learning import learn
 from stream_app.campaigns.planning import Outline, plan
 from stream_app.campaigns.public_side import PublicSide, decode_side, encode_side

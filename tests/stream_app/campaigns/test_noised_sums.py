@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from stream_app.campaigns.grid import is_within
+from stream_app.campaigns.contribution_vectors import is_within
 from stream_app.campaigns.noise_once import contribution, place_count, plan_for, release
 from stream_app.privacy.randomness import SeededSource, SystemSource
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_app.campaigns.grid import is_within
+from stream_app.campaigns.contribution_vectors import is_within
 from stream_app.campaigns.learning import stars_learning as learning
 from stream_app.campaigns.plan import Stage
 from stream_app.campaigns.planning import stages

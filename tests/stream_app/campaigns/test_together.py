@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_app.campaigns import triangle
-from stream_app.campaigns.grid import is_within
+from stream_app.campaigns.contribution_vectors import is_within, symmetric_matrix, triangle_items
 from stream_app.campaigns.learning import stage_learning as learning
 from stream_app.campaigns.rated_items import RatedItems
 from stream_app.campaigns.together import TogetherSide, contribution, links, recency_weights, size
@@ -57,7 +56,7 @@ def test_what_is_sent_is_the_product_of_the_history_with_itself(places):
     x[list(places)] = 1
     sent = contribution(likes(sorted(places)), ITEMS, BOUND)
     expected = np.outer(x, x) / len(places)
-    assert np.abs(triangle.matrix(sent / BOUND) - expected).max() <= 1 / BOUND
+    assert np.abs(symmetric_matrix(sent / BOUND) - expected).max() <= 1 / BOUND
 
 
 @pytest.mark.parametrize("rated", [RatedItems.none(), likes([ITEMS, ITEMS + 5])])
@@ -80,15 +79,15 @@ def test_the_order_of_the_history_is_not_sent():
 
 def test_a_vector_has_the_norm_of_its_matrix():
     vector = np.random.default_rng(1).normal(size=size(5))
-    found = triangle.matrix(vector)
+    found = symmetric_matrix(vector)
     assert np.array_equal(found, found.T)
     assert np.linalg.norm(found) == pytest.approx(np.linalg.norm(vector))
 
 
 def test_a_length_of_no_triangle_is_refused():
-    assert triangle.items_of(size(300)) == 300
+    assert triangle_items(size(300)) == 300
     with pytest.raises(ValueError, match="7 integers"):
-        triangle.items_of(7)
+        triangle_items(7)
 
 
 def history(places) -> np.ndarray:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from stream_app.campaigns.grid import MAX_BOUND, is_within, to_grid
+from stream_app.campaigns.contribution_vectors import MAX_BOUND, is_within, to_grid
 
 FLOATS = st.floats(-1e300, 1e300) | st.floats(-2, 2) | st.sampled_from([0.5, -0.5, 1e-300, 5e-324])
 

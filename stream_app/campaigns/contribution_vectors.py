@@ -1,4 +1,13 @@
-"""A vector on the integer grid, with a norm that is exactly within its bound.
+"""Contributions as vectors: a symmetric matrix as one of the same norm, and a vector on the grid.
+
+The triangle is the diagonal of a matrix A, then sqrt 2 times each pair:
+
+    |vector|^2 = sum_i A_ii^2 + sum_{i<j} 2 A_ij^2 = |A|_F^2
+
+Noise of one size on the vector is then, on the matrix, a Gaussian orthogonal ensemble: variance s^2
+off the diagonal and 2 s^2 on it, whose spectrum ends at 2 s sqrt n (Wigner 1958).
+
+On the integer grid a vector has a norm that is exactly within its bound:
 
     z = round(bound x),  sum z_i^2 <= bound^2 in integers
 
@@ -9,9 +18,12 @@ it.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
+ROOT_2 = math.sqrt(2.0)
 MAX_BOUND = 2**15  # squares of 2^32 such integers add up without overflow
 
 
@@ -47,3 +59,33 @@ def is_within(integers: NDArray[np.integer], bound: int) -> bool:
     if int(np.abs(wide).max(initial=0)) > bound:
         return False
     return int(np.square(wide).sum()) <= bound * bound
+
+
+def triangle_length(items: int) -> int:
+    """Return the length of the vector of an items x items matrix."""
+    return items * (items + 1) // 2
+
+
+def triangle_items(size: int) -> int:
+    """Return the number of items of a vector; ValueError for a length of none."""
+    items = (math.isqrt(8 * size + 1) - 1) // 2
+    if size < 1 or triangle_length(items) != size:
+        raise ValueError(f"{size} integers: no triangle has as many")
+    return items
+
+
+def pair_places(places: NDArray[np.intp], items: int) -> NDArray[np.intp]:
+    """Return where in the vector each pair of `places` (k,), rising, stands: k (k - 1) / 2."""
+    first, second = np.triu_indices(len(places), 1)
+    i, j = places[first], places[second]
+    return np.asarray(items + i * (2 * items - i - 1) // 2 + (j - i - 1))
+
+
+def symmetric_matrix(vector: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the symmetric matrix of a vector."""
+    items = triangle_items(len(vector))
+    found = np.zeros((items, items))
+    found[np.triu_indices(items, 1)] = vector[items:] / ROOT_2
+    found += found.T
+    found[np.diag_indices(items)] = vector[:items]
+    return found
