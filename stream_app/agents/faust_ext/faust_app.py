@@ -15,10 +15,10 @@ from typing import Any
 import faust
 from faust.web.drivers.aiohttp import Web
 
+from stream_app.agents.faust_ext import tls
 from stream_app.agents.faust_ext.group_membership import member_identity
 from stream_app.agents.faust_ext.table_manager import PatientTableManager
 from stream_app.errors import UserError
-from stream_app.kafka import tls
 from stream_app.kafka.clients import Connection
 from stream_app.settings import Settings
 from stream_app.web.connections import Connections, Limits, Listener

@@ -17,12 +17,12 @@ from math import inf
 
 import structlog
 
-from stream_app.agents.public_tables.versions import Versions, published
 from stream_app.campaigns.public_side import PublicSide, PublishedSide, encode_published
 from stream_app.kafka.acknowledged_writer import AcknowledgedWriter
 from stream_app.kafka.clients import Connection
+from stream_app.kafka.table_versions import Versions, published, write
 from stream_app.state.campaigns.progress import CampaignProgress
-from stream_app.wire.public_tables import TableRecord, encode_table_record
+from stream_app.wire.public_tables import TableRecord
 
 log = structlog.get_logger()
 
@@ -75,10 +75,6 @@ class SidePublisher:
 def publisher(connection: Connection, topic: str) -> SidePublisher:
     """Return a publisher to a topic."""
     writer = AcknowledgedWriter.connect(connection, topic, "the side of a campaign")
-
-    def write(records: list[TableRecord]) -> None:
-        for record in records:
-            writer.send_patiently(key=record.key, value=encode_table_record(record))
-        writer.wait()
-
-    return SidePublisher(Versions(lambda: published(connection, topic)), write)
+    return SidePublisher(
+        Versions(lambda: published(connection, topic)), lambda version: write(writer, version)
+    )

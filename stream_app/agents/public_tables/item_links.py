@@ -17,11 +17,11 @@ import structlog
 from confluent_kafka import Producer
 
 from stream_app.agents.crash_guard import crash_guard
-from stream_app.agents.public_tables.versions import Versions, published
 from stream_app.agents.runtime import Runtime
 from stream_app.errors import UserError
 from stream_app.kafka.acknowledged_writer import AcknowledgedWriter
 from stream_app.kafka.clients import Connection
+from stream_app.kafka.table_versions import Versions, published
 from stream_app.ranking.compact_side import encode_side
 from stream_app.ranking.item_side import ItemSide
 from stream_app.wire.public_tables import encode_table_record

@@ -16,11 +16,11 @@ import faust
 import structlog
 
 from stream_app.agents.crash_guard import crash_guard
-from stream_app.agents.public_tables.versions import published
 from stream_app.agents.runtime import Runtime
 from stream_app.errors import UserError
 from stream_app.kafka import topic_follower
 from stream_app.kafka.clients import Connection
+from stream_app.kafka.table_versions import published
 from stream_app.ranking.domains.table_bytes import decode_table
 from stream_app.ranking.similarity import COSINE
 from stream_app.serving.together.co_rated import NoisedSimilarities

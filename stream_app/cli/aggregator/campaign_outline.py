@@ -232,12 +232,6 @@ def _items(path: Path) -> list[Item]:
     return items
 
 
-def _features(settings: Settings, items: Sequence[Item]) -> Features:
-    from stream_app.cli.aggregator.plan_features import catalogue_features
-
-    return catalogue_features(connection_from(settings), settings.topic_prefix, items)
-
-
 def _parties(keys: int) -> Literal[1, 2]:
     if keys > 2:
         raise UsageError(f"--keys: {keys} keys; a campaign has one party (central) or two (a, b)")
@@ -263,3 +257,28 @@ def _check_mode(settings: Settings, keys: Sequence[str]) -> None:
             f"--keys: {plural(len(keys), 'key')}, and privacy_mode {settings.privacy_mode} has "
             f"{parties}: the workers would withdraw the campaign"
         )
+
+
+def _features(settings: Settings, items: Sequence[Item]) -> Features:
+    """Return genres and years of the items of a scope, as they stand in the catalogue now.
+
+    They go into the plan: a later change of the catalogue changes no campaign.
+    """
+    from stream_app.campaigns.features import features_of
+    from stream_app.cli.catalogue_titles import catalogue_from
+    from stream_app.wire.ids import key
+
+    catalogue = catalogue_from(connection_from(settings), settings.topic_prefix)
+    entries = [catalogue.entry(key(item)) for item in items]
+    known = sum(bool(entry.genres or entry.year) for entry in entries)
+    if not known:
+        raise UserError(
+            "--meta: the catalogue has no genres and years of the items of the scope; publish them "
+            "with murmurec items publish, or leave --meta out"
+        )
+    found = features_of([(entry.genres, entry.year) for entry in entries])
+    say(
+        f"features of {known:,} of {plural(len(items), 'item')}: "
+        f"{plural(len(found.genres), 'genre')} and the year"
+    )
+    return found

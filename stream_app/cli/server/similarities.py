@@ -57,7 +57,7 @@ def _publish(cluster: Cluster, epsilon: str, delta: str, as_json: bool) -> None:
 
 def _show(cluster: Cluster, as_json: bool) -> None:
     """Print the newest table by domain, and what all tables so far cost a device."""
-    from stream_app.operations.similarities.showing import shown
+    from stream_app.operations.similarities.publication import shown
 
     found = shown(cluster.session())
     if as_json:

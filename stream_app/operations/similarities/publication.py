@@ -25,8 +25,9 @@ from stream_app.checkpoints import offline_writer
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.acknowledged_writer import AcknowledgedWriter
+from stream_app.kafka.table_versions import Versions, published, write
 from stream_app.kafka.topic_checks import check_debits
-from stream_app.kafka.topic_follower import exists, records
+from stream_app.kafka.topic_follower import exists
 from stream_app.operations.log_replay import recompute_state
 from stream_app.operations.session import Session
 from stream_app.operations.similarities.debits import (
@@ -40,18 +41,10 @@ from stream_app.operations.similarities.lists import PublicItems, check_state, l
 from stream_app.operations.similarities.pending import PendingFile, PendingTable
 from stream_app.privacy.randomness import RandomSource, SystemSource
 from stream_app.ranking.domains.noised_similarities import Noise, Terms, similarity_table
-from stream_app.ranking.domains.table_bytes import decode_table, encode_table
+from stream_app.ranking.domains.table_bytes import SimilarityTableError, decode_table, encode_table
 from stream_app.state.replica import Replica
 from stream_app.wire import CatalogueEntry
-from stream_app.wire.public_tables import (
-    NEWEST_RECORDS,
-    SLOTS,
-    TableReader,
-    TableVersion,
-    encode_table_record,
-    table_digest,
-    table_records,
-)
+from stream_app.wire.public_tables import table_digest
 from stream_app.wire.topics import absent
 
 
@@ -107,14 +100,6 @@ def publish(
     _send(session, drawn)
     waiting.remove()
     return _published(drawn)
-
-
-def newest_table(session: Session) -> TableVersion | None:
-    """Return the newest whole version in the topic, None where there is none."""
-    reader = TableReader()
-    for message in records(session.connection, session.names.similarities, newest=NEWEST_RECORDS):
-        reader.learn(message.key(), message.value())
-    return reader.newest()
 
 
 def _check_topics(session: Session) -> None:
@@ -181,7 +166,7 @@ def _debited(session: Session, debit: Debit) -> tuple[int, Fraction]:
 
 
 def _check_history(session: Session, account: Account) -> None:
-    newest = newest_table(session)
+    newest = published(session.connection, session.names.similarities)
     if newest is not None and decode_table(newest.table).release > len(account.counted):
         raise UserError(
             f"topic {session.names.similarity_releases} has fewer debits "
@@ -204,7 +189,7 @@ def _exhausted(account: Account, debit: Debit) -> UserError:
 
 
 def _resumed(session: Session, waiting: PendingFile, found: PendingTable) -> Published:
-    newest = newest_table(session)
+    newest = published(session.connection, session.names.similarities)
     if newest is None or decode_table(newest.table).release < found.release:
         _send(session, found)
     waiting.remove()
@@ -213,17 +198,13 @@ def _resumed(session: Session, waiting: PendingFile, found: PendingTable) -> Pub
 
 def _send(session: Session, drawn: PendingTable) -> None:
     """Write a version to the slot that does not hold the newest, and look whether it is whole."""
-    topic = session.names.similarities
-    newest = newest_table(session)
-    slot = 0 if newest is None else (newest.slot + 1) % SLOTS
-    writer = AcknowledgedWriter.connect(session.connection, topic, "a page of the table")
-    found = list(table_records(drawn.table, drawn.cut, slot))
+    connection, topic = session.connection, session.names.similarities
+    writer = AcknowledgedWriter.connect(connection, topic, "a page of the table")
+    found = Versions(lambda: published(connection, topic)).due(drawn.table, drawn.cut)
     with session.display("sending the table") as progress:
-        for number, record in enumerate(found):
-            progress(number, len(found))
-            writer.send_patiently(key=record.key, value=encode_table_record(record))
-        writer.wait()
-    newest = newest_table(session)
+        progress(0, len(found))
+        write(writer, found)
+    newest = published(connection, topic)
     if newest is None or table_digest(newest.table) != table_digest(drawn.table):
         raise UserError(
             f"{topic} does not hold release {drawn.release} whole: another writer was at work; run "
@@ -248,3 +229,65 @@ def _above(value: Fraction) -> float:
     """Return the least float that is not below a rational."""
     found = float(value)
     return found if Fraction(found) >= value else math.nextafter(found, math.inf)
+
+
+@dataclass(frozen=True)
+class ShownDomain:
+    """A domain of the table: its items, and their links within it and to items of others."""
+
+    name: str
+    items: int
+    links_within: int
+    links_beyond: int
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The newest table (release 0: there is none), and the account of the log of releases.
+
+    counted: debits that count; of those without a table the noise was drawn and lost, or never
+    drawn. spent: what they cost a device at `BUDGET_DELTA`; budget: the setting.
+    """
+
+    release: int
+    cut: int
+    epsilon: float
+    delta: float
+    bytes: int
+    domains: tuple[ShownDomain, ...]
+    counted: int
+    spent: float
+    budget: float
+
+
+def shown(session: Session) -> Shown:
+    """Read the topic and the log; UserError for a table of another version."""
+    account = read_account(session.connection, session.names.similarity_releases)
+    spent = float(account.spent(BUDGET_DELTA))
+    budget = session.settings.similarity_budget
+    newest = published(session.connection, session.names.similarities)
+    if newest is None:
+        return Shown(0, 0, 0.0, 0.0, 0, (), len(account.counted), spent, budget)
+    try:
+        table = decode_table(newest.table)
+    except SimilarityTableError as error:
+        raise UserError(
+            f"{session.names.similarities}: {error}; install the version that published it"
+        ) from None
+    domains = []
+    for place, name in enumerate(table.domains):
+        linked = table.targets[:, table.domain == place] >= 0
+        within = int(linked[place].sum())
+        items = int((table.domain == place).sum())
+        domains.append(ShownDomain(name, items, within, int(linked.sum()) - within))
+    return Shown(
+        table.release,
+        table.version,
+        table.epsilon,
+        table.delta,
+        len(newest.table),
+        tuple(domains),
+        len(account.counted),
+        spent,
+        budget,
+    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from stream_app.kafka.acknowledged_writer import AcknowledgedWriter
 from stream_app.kafka.clients import Connection
 from stream_app.kafka.topic_follower import records
 from stream_app.wire.public_tables import (
@@ -17,6 +18,7 @@ from stream_app.wire.public_tables import (
     TableReader,
     TableRecord,
     TableVersion,
+    encode_table_record,
     table_digest,
     table_records,
 )
@@ -63,3 +65,10 @@ def published(connection: Connection, topic: str) -> TableVersion | None:
     for message in records(connection, topic, newest=NEWEST_RECORDS):
         reader.learn(message.key(), message.value())
     return reader.newest()
+
+
+def write(writer: AcknowledgedWriter, version: list[TableRecord]) -> None:
+    """Send the records of a version; returns when they are durable."""
+    for record in version:
+        writer.send_patiently(key=record.key, value=encode_table_record(record))
+    writer.wait()

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from stream_app.agents.faust_ext.tls import context
 from stream_app.errors import UserError
-from stream_app.kafka.tls import context
 from tests.faults.brokers import PASSWORD, certificates
 
 
