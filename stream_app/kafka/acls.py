@@ -36,7 +36,7 @@ from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
 from stream_app.wire import Topics
-from stream_app.wire.topics import absent
+from stream_app.wire.topics import absent, hidden
 
 _SECONDS = 30.0
 _READ, _WRITE = AclOperation.READ, AclOperation.WRITE
@@ -122,10 +122,7 @@ def _granted(topic: str, described: Future[Any], process: str) -> set[AclOperati
     except KafkaException as error:
         reason: KafkaError = error.args[0]
     if reason.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-        raise UserError(
-            f"topic {topic} cannot be seen: this user has no right to it; grant READ or WRITE on "
-            f"it to the {process}'s user"
-        )
+        raise UserError(hidden(topic, f"the {process}'s user"))
     if reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
         raise UserError(absent(topic))
     raise UserError(f"topic {topic} cannot be described: {reason.str()}")

@@ -12,10 +12,8 @@ from collections.abc import Collection
 
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.wire import Item, Recommendation, WireError, decode_message, key_of
-from stream_app.wire.topics import absent
 
 BUSY = "the worker is busy: ask again in a moment, or run another worker"
 _LIST_SECONDS = 5.0
@@ -25,7 +23,7 @@ def ends(consumer: Consumer, topic: str) -> list[TopicPartition]:
     """Return the partitions of the topic of answers at their current ends; UserError without it."""
     found = clients.listed(consumer, _LIST_SECONDS).get(topic)
     if found is None:
-        raise UserError(absent(topic))
+        raise clients.unlisted(consumer, topic, _LIST_SECONDS)
     places = [TopicPartition(topic, partition) for partition in found.partitions]
     for place in places:
         place.offset = clients.offsets(consumer, place, _LIST_SECONDS)[1]

@@ -3,7 +3,7 @@
 librdkafka's defaults do not fit: its partitioner places keys differently from the Java client, its
 producer may write a record twice, its consumer commits automatically and waits a second when its
 queue is full, and its errors go to stderr. A device install contains this module, so it imports
-only confluent_kafka, the errors, `diagnosis`, `passing` and the limits of the wire contract.
+only confluent_kafka, the errors, `diagnosis`, `passing`, and limits and topics of the contract.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from confluent_kafka.admin import AdminClient, ClusterMetadata, TopicMetadata
 from stream_app.errors import UserError
 from stream_app.kafka import diagnosis, passing
 from stream_app.wire.limits import MAX_BATCH_BYTES
+from stream_app.wire.topics import absent, hidden
 
 # The same on every device: a client id per device would identify the device to the broker.
 CLIENT_ID = "murmurec"
@@ -221,6 +222,17 @@ def offsets(consumer: Consumer, place: TopicPartition, seconds: float = 30.0) ->
     if reason.code() in _NOT_KNOWN_YET:
         listed(consumer, min(seconds, _LIST_SECONDS))  # raises where nobody answers that
     raise UserError(f"{what}: {reason.str()}")
+
+
+def unlisted(consumer: Consumer, topic: str, seconds: float) -> UserError:
+    """Return the error for a topic that the broker does not list to this user: absent, or hidden
+    from a user who has no right to it."""
+    asked = passing.answered(
+        lambda left: consumer.list_topics(topic, timeout=left), seconds, f"topic {topic}"
+    )
+    error = asked.topics[topic].error
+    refused = error is not None and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    return UserError(hidden(topic) if refused else absent(topic))
 
 
 def listed(client: Consumer | AdminClient, seconds: float = 30.0) -> dict[str, TopicMetadata]:

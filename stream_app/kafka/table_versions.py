@@ -67,8 +67,13 @@ def published(connection: Connection, topic: str) -> TableVersion | None:
     return reader.newest()
 
 
-def write(writer: AcknowledgedWriter, version: list[TableRecord]) -> None:
+def write(
+    writer: AcknowledgedWriter,
+    version: list[TableRecord],
+    progress: Callable[[int, int], None] = lambda _done, _total: None,
+) -> None:
     """Send the records of a version; returns when they are durable."""
-    for record in version:
+    for number, record in enumerate(version):
+        progress(number, len(version))
         writer.send_patiently(key=record.key, value=encode_table_record(record))
     writer.wait()

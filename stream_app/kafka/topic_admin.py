@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -27,6 +27,7 @@ from confluent_kafka.admin import (
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.wire import Topic
+from stream_app.wire.topics import absent, hidden
 
 SECONDS = 30.0
 _PAUSE_SECONDS = 0.05
@@ -86,6 +87,12 @@ class TopicPlanStep:
         return "alter" if self.configs else "ok"
 
     @property
+    def is_grown(self) -> bool:
+        """Whether the topic has more partitions than the number by which devices choose theirs."""
+        found, topic = self.found_partitions, self.topic
+        return topic.counted_by == "partitions" and found is not None and found > topic.partitions
+
+    @property
     def deletes(self) -> bool:
         """Whether the wanted configuration would delete records that Kafka keeps now."""
         return any(
@@ -124,6 +131,15 @@ class TopicPlanStep:
 def partitions_in_words(count: int | None) -> str:
     """Return a number of partitions in words."""
     return "1 partition" if count == 1 else f"{count} partitions"
+
+
+def grown(topic: str, found: int | None, wanted: int) -> str:
+    """Return the sentence for a rating topic to which partitions were added."""
+    return (
+        f"topic {topic} has {partitions_in_words(found)}, not {wanted}: the number is fixed for "
+        "the life of a deployment, since a device's partition depends on it; ask the deployment's "
+        "operator for its number, and where partitions were added start a new deployment (--prefix)"
+    )
 
 
 def longer(found: str, want: str) -> bool:
@@ -176,6 +192,8 @@ def apply(admin: AdminClient, steps: Sequence[TopicPlanStep], delete_records: bo
                 f"topic {step.topic.name}: {step.difference}; setting it deletes records that "
                 "Kafka keeps now: add --delete-records to allow it"
             )
+        if step.is_grown:
+            raise UserError(grown(step.topic.name, step.found_partitions, step.topic.partitions))
         if step.action == "refuse":
             raise UserError(
                 f"topic {step.topic.name} has {partitions_in_words(step.found_partitions)}, not "
@@ -253,6 +271,20 @@ def partition_counts(admin: AdminClient, names: Sequence[str]) -> dict[str, int 
     """Return the number of partitions of each topic; None for one that does not exist."""
     listed = _listed(admin)
     return {name: len(listed[name]) if name in listed else None for name in names}
+
+
+def missing(admin: AdminClient, topic: str) -> UserError:
+    """Return the error for a topic that the broker does not list: absent, or hidden from a user who
+    has no right to it."""
+    described = admin.describe_topics(TopicCollection([topic]), request_timeout=SECONDS)[topic]
+    try:
+        described.result(timeout=SECONDS)
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            return UserError(hidden(topic))
+    except TimeoutError:
+        pass
+    return UserError(absent(topic))
 
 
 def _listed(admin: AdminClient) -> dict[str, dict[int, PartitionMetadata]]:

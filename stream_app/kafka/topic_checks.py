@@ -17,24 +17,33 @@ from stream_app.kafka.clients import Connection
 from stream_app.kafka.topic_admin import (
     SECONDS,
     configurations,
+    grown,
     longer,
+    missing,
     partition_counts,
     partitions_in_words,
 )
-from stream_app.wire import Topics
-from stream_app.wire.topics import PLAIN, STAMPED, absent
+from stream_app.kafka.topic_follower import records
+from stream_app.wire import Cut, Topics, WireError, decode_entry
+from stream_app.wire.topics import PLAIN, STAMPED
 
 _APPLY = "run murmurec topics apply, which sets it"
 # librdkafka's largest batch of records: the broker checks max.message.bytes against a whole batch.
 _BATCH_BYTES = 1_000_000
 
 
-def check_intake(admin: AdminClient, topic: str, partitions: int) -> dict[str, str]:
+def check_intake(
+    admin: AdminClient, topic: str, partitions: int, *, device: bool = False
+) -> dict[str, str]:
     """Return the configuration of a rating topic; refuses one that a publisher cannot use: absent,
-    with another number of partitions, or compacted."""
-    _check_partitions(admin, topic, partitions, "set partitions to {found}")
-    configs = configurations(admin, [topic])[topic]
-    _check_policy(topic, configs, "delete", "compaction drops ratings")
+    with another number of partitions, or compacted.
+
+    A `device` need not have the right to see configurations, which workers check too: it gets none.
+    """
+    _check_rating_partitions(admin, topic, partitions)
+    configs = configurations(admin, [topic], allowed=_refused(device)).get(topic, {})
+    if configs:
+        _check_policy(topic, configs, "delete", "compaction drops ratings")
     return configs
 
 
@@ -60,10 +69,11 @@ def check_ratings(
 def check_cut_log(admin: AdminClient, topic: str, *, dated: bool = False) -> None:
     """Refuse a cut log that is absent, has several partitions, or loses records, and one whose cuts
     say which days are accepted (`dated`) if it takes records of any day."""
-    _check_partitions(admin, topic, 1, "delete it and apply the topics")
+    _check_one_partition(admin, topic)
     configs = configurations(admin, [topic])[topic]
     _check_policy(topic, configs, "delete", "compaction drops cuts")
     _check_kept(topic, configs, "cuts, which define the log's order, would be deleted")
+    _check_as_is(topic, configs)
     for name, want in STAMPED.items() if dated else ():
         found = configs.get(name, "unset")
         if found != want and (want.isalpha() or longer(found, want)):
@@ -76,16 +86,17 @@ def check_cut_log(admin: AdminClient, topic: str, *, dated: bool = False) -> Non
 def check_debits(admin: AdminClient, topic: str) -> None:
     """Refuse a log of debits that is absent, has several partitions, or loses records: what was
     spent would be spent again."""
-    _check_partitions(admin, topic, 1, "delete it and apply the topics")
+    _check_one_partition(admin, topic)
     configs = configurations(admin, [topic])[topic]
     _check_policy(topic, configs, "delete", "compaction drops debits")
     _check_kept(topic, configs, "what was spent would be forgotten")
+    _check_as_is(topic, configs)
 
 
 def check_state_topic(admin: AdminClient, topic: str) -> None:
     """Refuse a topic that cannot hold checkpoints: absent, with several partitions, not compacted,
     or with a record size limit below a batch of pages."""
-    _check_partitions(admin, topic, 1, "delete it and apply the topics")
+    _check_one_partition(admin, topic)
     configs = configurations(admin, [topic])[topic]
     _check_policy(
         topic, configs, "compact", "old pages would never be removed, or current ones would"
@@ -97,14 +108,34 @@ def check_state_topic(admin: AdminClient, topic: str) -> None:
         )
 
 
-def _check_partitions(admin: AdminClient, topic: str, wanted: int, fix: str) -> None:
+def _refused(device: bool) -> tuple[int, ...]:
+    """Return the answers to a question about configurations that are no error."""
+    return (KafkaError.TOPIC_AUTHORIZATION_FAILED,) if device else ()
+
+
+def _check_rating_partitions(admin: AdminClient, topic: str, wanted: int) -> None:
     found = partition_counts(admin, [topic])[topic]
     if found is None:
-        raise UserError(absent(topic))
-    if found != wanted:
+        raise missing(admin, topic)
+    if found > wanted:
+        # Added partitions look like a wrong setting. With their number as the setting, the records
+        # of each device that would have another partition are rejected.
+        raise UserError(grown(topic, found, wanted))
+    if found < wanted:
         raise UserError(
-            f"topic {topic} has {partitions_in_words(found)}, not {wanted}: "
-            f"{fix.format(found=found)}, or start a new deployment (--prefix)"
+            f"topic {topic} has {partitions_in_words(found)}, not {wanted}: set partitions to "
+            f"{found}, or start a new deployment (--prefix)"
+        )
+
+
+def _check_one_partition(admin: AdminClient, topic: str) -> None:
+    found = partition_counts(admin, [topic])[topic]
+    if found is None:
+        raise missing(admin, topic)
+    if found != 1:
+        raise UserError(
+            f"topic {topic} has {partitions_in_words(found)}, not 1: its records are in order in "
+            "one alone, and no partition can be removed; start a new deployment (--prefix)"
         )
 
 
@@ -125,7 +156,7 @@ def _check_kept(topic: str, configs: Mapping[str, str], loss: str) -> None:
 def _check_exist(admin: AdminClient, topics: Sequence[str]) -> None:
     for name, found in partition_counts(admin, topics).items():
         if found is None:
-            raise UserError(absent(name))
+            raise missing(admin, name)
 
 
 def check_deployment(
@@ -136,11 +167,39 @@ def check_deployment(
 ) -> None:
     """Refuse a deployment with absent topics, or whose configuration would lose the state."""
     admin = clients.admin(connection)
+    _check_stated_partitions(connection, topics, partitions)
     check_ratings(admin, topics.ratings, partitions, retention_seconds)
     check_cut_log(admin, topics.cuts, dated=retention_seconds is not None)
     check_state_topic(admin, topics.state)
     others = [topics.items, topics.queries, topics.recommendations, topics.rejected]
     _check_exist(admin, others)
+
+
+def _check_stated_partitions(connection: Connection, topics: Topics, wanted: int) -> None:
+    """Refuse a number of partitions that is not the one of the first cut: the log was learned with
+    that one, and with another most of its records would be rejected."""
+    counts = partition_counts(clients.admin(connection), [topics.cuts, topics.ratings])
+    stated = _stated_partitions(connection, topics.cuts) if counts[topics.cuts] else None
+    if stated in (None, wanted):
+        return
+    if counts[topics.ratings] == stated:
+        raise UserError(
+            f"topic {topics.cuts} has cuts of {stated} partitions, and partitions is {wanted}: set "
+            f"partitions to {stated}"
+        )
+    raise UserError(grown(topics.ratings, counts[topics.ratings], stated or 0))
+
+
+def _stated_partitions(connection: Connection, cuts: str) -> int | None:
+    """Return of how many partitions the first cut is, None without one."""
+    for message in records(connection, cuts):
+        try:
+            entry = decode_entry(message.value())
+        except WireError:
+            continue
+        if isinstance(entry, Cut):
+            return len(entry.end_offsets)
+    return None
 
 
 def check_outsiders(connection: Connection, topics: Sequence[str]) -> None:
@@ -194,6 +253,11 @@ def _expands(topic: str, configs: Mapping[str, str]) -> str:
     )
 
 
+def _check_as_is(topic: str, configs: Mapping[str, str]) -> None:
+    if fault := _expands(topic, configs):
+        raise UserError(fault)
+
+
 def check_campaigns(connection: Connection, topics: Topics, *, device: bool = False) -> None:
     """Refuse topics of campaigns that would lose a round, or contributions that are not summed
     yet, or whose records cost an aggregator more than they are worth.
@@ -201,9 +265,8 @@ def check_campaigns(connection: Connection, topics: Topics, *, device: bool = Fa
     A `device` need not have the right to see configurations: workers and parties check them too.
     """
     admin = clients.admin(connection)
-    _check_partitions(admin, topics.rounds, 1, "delete it and apply the topics")
-    refused = (KafkaError.TOPIC_AUTHORIZATION_FAILED,) if device else ()
-    found = configurations(admin, [topics.rounds, topics.contributions], allowed=refused)
+    _check_one_partition(admin, topics.rounds)
+    found = configurations(admin, [topics.rounds, topics.contributions], allowed=_refused(device))
     if len(found) < 2:
         return
     rounds, contributions = found[topics.rounds], found[topics.contributions]

@@ -29,7 +29,6 @@ from stream_app.errors import Unanswered, UserError
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
 from stream_app.kafka.passing import passes
-from stream_app.wire.topics import absent
 
 BATCH = 255
 STALL_SECONDS = 30.0
@@ -107,7 +106,8 @@ class TopicFollower:
             error = message.error()
             is_end = error is not None and error.code() == KafkaError._PARTITION_EOF
             if error is not None and not is_end:
-                if not passes(error):
+                # It joins no group, so that it has no right to one is no error.
+                if not passes(error) and error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
                     self._refuse(message, error)
             elif place in self.positions:  # else of an earlier assignment
                 reached = offset if is_end else offset + 1
@@ -182,7 +182,7 @@ def partitions_of_topic(consumer: Consumer, topic: str) -> int:
     """Return how many partitions a topic has; UserError for one that does not exist."""
     found = clients.listed(consumer, TOPIC_SECONDS).get(topic)
     if found is None or found.error is not None:
-        raise UserError(absent(topic))
+        raise clients.unlisted(consumer, topic, TOPIC_SECONDS)
     return len(found.partitions)
 
 
@@ -237,7 +237,7 @@ class TopicReader(TopicFollower):
         self._place = topic, 0
         try:
             if topic not in clients.listed(self.consumer, TOPIC_SECONDS):
-                raise UserError(absent(topic))
+                raise clients.unlisted(self.consumer, topic, TOPIC_SECONDS)
             self.low, self.end = clients.offsets(self.consumer, TopicPartition(*self._place))
         except BaseException:
             self.close()

@@ -2,7 +2,8 @@
 
     --from-snapshot FILE   the state in a file, placed at the newest cut (a new deployment, or an
                            earlier model); ratings before that cut are skipped
-    --rebuild              the log alone
+    --rebuild              the log alone; with --accept-gap also where the settings reject records
+                           that the state holds
     --accept-gap           if records are missing: the records that the log still holds, from a
                            position on, over the newest checkpoint if there is one; the state is
                            permanently marked as truncated
@@ -169,9 +170,10 @@ def reseal(session: Session) -> None:
     )
 
 
-def from_the_log(session: Session) -> None:
-    """Recompute the state from the log, regardless of the checkpoints."""
-    rebuild(session)
+def from_the_log(session: Session, *, drop: bool = False) -> None:
+    """Recompute the state from the log, regardless of the checkpoints; `drop`: without the records
+    that the settings reject, though a checkpoint has applied them."""
+    rebuild(session, drop=drop)
 
 
 def _kept(session: Session, found: Checkpoint) -> SnapshotFile:

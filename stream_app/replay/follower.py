@@ -408,7 +408,8 @@ class Follower:
                 f"({error.str()}); the state cannot continue; "
                 f"{WAYS_OUT if topic == self.topics.ratings else RESTORE}"
             )
-        elif topic in (self.topics.ratings, self.topics.items) and is_unreadable(error):
+        elif topic is not None and is_unreadable(error):
+            # In the cut log it is no entry, as every record that cannot be decoded.
             self._pass_over(TopicPartition(topic, partition, offset))
         elif not passes(error):
             # An error of the broker connection has no topic.

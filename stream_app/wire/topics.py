@@ -16,6 +16,9 @@ PLAIN: dict[str, str] = {
     "compression.type": "uncompressed",
     "max.message.bytes": str(MAX_BATCH_BYTES),
 }
+# Of a topic that this project's processes alone write: one of them, taken over, must not end the
+# others by a record that expands. The state topic is compressed: its pages are large and sealed.
+_AS_IS: dict[str, str] = {"compression.type": "uncompressed"}
 # How long contributions are kept, in milliseconds: a week.
 CONTRIBUTIONS_KEPT = "604800000"
 # Of the cut log where cuts say which days are accepted (`log/event_days.py`): the broker refuses an
@@ -144,11 +147,15 @@ class Topics:
     ) -> tuple[Topic, ...]:
         queries = query_partitions or partitions
         of_queries = "query_partitions"
-        forever = _CLEAN | {
-            "cleanup.policy": "delete",
-            "retention.ms": "-1",
-            "retention.bytes": "-1",
-        }
+        forever = (
+            _AS_IS
+            | _CLEAN
+            | {
+                "cleanup.policy": "delete",
+                "retention.ms": "-1",
+                "retention.bytes": "-1",
+            }
+        )
         kept, cuts = forever | PLAIN, forever
         if ratings_retention_seconds is not None:
             cuts = forever | STAMPED
@@ -158,10 +165,11 @@ class Topics:
                     "more than 0 seconds"
                 )
             kept["retention.ms"] = str(int(ratings_retention_seconds * 1000))
-        an_hour = _CLEAN | {"cleanup.policy": "delete", "retention.ms": "3600000"}
-        newest = _CLEAN | {"cleanup.policy": "compact"}
+        an_hour = _AS_IS | _CLEAN | {"cleanup.policy": "delete", "retention.ms": "3600000"}
+        newest = _AS_IS | _CLEAN | {"cleanup.policy": "compact"}
         # Pages are rewritten often: eager compaction keeps the topic small and a start short.
-        pages = newest | {
+        pages = _CLEAN | {
+            "cleanup.policy": "compact",
             "segment.bytes": "67108864",
             "min.cleanable.dirty.ratio": "0.1",
             "max.message.bytes": "4194304",
@@ -218,3 +226,11 @@ def absent(topic: str) -> str:
     feature = _feature(topic)
     where = f" under the setting {FEATURES[feature]}" if feature else ""
     return f"topic {topic} does not exist: create it with murmurec topics apply{where}"
+
+
+def hidden(topic: str, whom: str = "this user") -> str:
+    """Return the sentence for a topic that a user may not see."""
+    return (
+        f"topic {topic} cannot be seen: this user has no right to it; grant READ or WRITE on it to "
+        f"{whom}"
+    )

@@ -262,3 +262,37 @@ def test_a_worker_does_not_start_on_a_topic_that_takes_what_expands(
         refusal = sentence(start(ready=False))
     assert "compression.type producer" in refusal
     assert "murmurec topics apply" in refusal
+
+
+def test_a_batch_in_the_cut_log_that_expands_ends_no_worker_and_no_command(
+    start: Start,
+    send: Send,
+    bomb: Bomb,
+    loosened: Callable[..., contextmanager[None]],
+    names: Topics,
+    proof: Proof,
+    command: Command,
+    rng: np.random.Generator,
+) -> None:
+    """It is no entry, as every record there that cannot be decoded; afterwards none is taken."""
+    records = [publish(event) for event in events(rng, 300)]
+    worker = start()
+    send(records[:150])
+    worker.wait_for(ends_of(records[:150]))
+    with loosened(names.cuts):
+        assert bomb(0, 30 * _MB, topic=names.cuts) == set()
+    assert bomb(0, 30 * _MB, topic=names.cuts) == {"MSG_SIZE_TOO_LARGE"}
+    send(records[150:])
+    proof(worker.wait_for(ends_of(records)))
+    stop(worker)
+    proof(start().wait_for(ends_of(records)))
+    assert command("state", "digest")[0] == 0
+
+
+def test_a_worker_does_not_start_on_a_cut_log_that_takes_what_expands(
+    start: Start, loosened: Callable[..., contextmanager[None]], names: Topics
+) -> None:
+    with loosened(names.cuts):
+        refusal = sentence(start(ready=False))
+    assert "compression.type producer" in refusal
+    assert "murmurec topics apply" in refusal

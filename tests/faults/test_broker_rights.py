@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from consumers.recommendations import Recommendations
 from producers.daemon.last_seen import newest_seqs
 from stream_app.aggregation.coordinator import Coordinator
 from stream_app.aggregation.round_topics import ContributionTopic, RoundTopic
+from stream_app.cli import run
 from stream_app.errors import UserError
 from stream_app.kafka import acls as rights
 from stream_app.kafka import clients
@@ -325,3 +327,42 @@ def test_a_device_that_may_write_ratings_and_not_read_them_is_not_compared_and_g
     own.allow(ResourceType.TOPIC, name, "READ")
     own.allow(ResourceType.GROUP, f"{topics}*", "READ")
     assert newest_seqs(as_device, name, [device], Signatures(name, False)) == {device: 7}
+
+
+def test_publish_and_ask_need_the_rights_that_are_stated_and_name_one_that_is_missing(
+    own: Node,
+    start: Start,
+    names: Topics,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A device: WRITE on the ratings. A reader: WRITE on the queries, READ on the replies."""
+    start()
+    monkeypatch.setenv("MURMUREC_KAFKA", json.dumps(password()))
+    monkeypatch.setenv("MURMUREC_DATA_DIR", str(tmp_path))
+    where = ["--bootstrap", own.guarded, "--prefix", names.prefix]
+
+    def said(*arguments: str) -> tuple[int, str]:
+        capsys.readouterr()
+        code = run([*arguments, *where])
+        captured = capsys.readouterr()
+        return code, captured.out + captured.err
+
+    publish = ("publish", "--user", "ann", "--item", "7", "--rating", "4")
+    assert run(["device", "enrol", "--user", "ann"]) == 0
+    code, output = said(*publish)
+    assert (code, f"topic {names.ratings} cannot be seen: this user has no right" in output) == (
+        1,
+        True,
+    )
+    own.allow(ResourceType.TOPIC, names.ratings, "WRITE")
+    code, output = said(*publish)
+    assert code == 0, output
+    ask = ("ask", "--user", "ann", "--timeout", "30")
+    code, output = said(*ask)
+    assert (code, "no right" in output) == (1, True), output
+    own.allow(ResourceType.TOPIC, names.queries, "WRITE")
+    own.allow(ResourceType.TOPIC, names.recommendations, "READ")
+    code, output = said(*ask)
+    assert code == 0, output

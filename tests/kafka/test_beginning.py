@@ -223,8 +223,10 @@ def test_a_snapshot_does_not_bring_back_who_was_forgotten(
 def test_two_ways_at_once_and_a_place_without_a_gap_are_refused(
     settings: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["worker", "--rebuild", "--accept-gap"]) == 2
+    assert run(["worker", "--rebuild", "--reseal"]) == 2
     assert "give only one of them" in capsys.readouterr().err
+    assert run(["worker", "--rebuild", "--accept-gap", "--from", "latest"]) == 2
+    assert "from its beginning" in capsys.readouterr().err
     assert run(["worker", "--from", "latest"]) == 2
     assert "--accept-gap" in capsys.readouterr().err
 

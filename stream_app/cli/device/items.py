@@ -176,12 +176,12 @@ def _send(settings: Settings, entries: Iterable[CatalogueEntry]) -> int:
 def _check_topic(settings: Settings) -> str:
     """Return the name of the catalogue's topic; refuses one that does not exist."""
     from stream_app.kafka import clients
+    from stream_app.kafka.topic_admin import missing
     from stream_app.wire import Topics
-    from stream_app.wire.topics import absent
 
-    topic = Topics(settings.topic_prefix).items
-    if topic not in clients.describe_cluster(connection_from(settings)).topics:
-        raise UserError(absent(topic))
+    connection, topic = connection_from(settings), Topics(settings.topic_prefix).items
+    if topic not in clients.describe_cluster(connection).topics:
+        raise missing(clients.admin(connection), topic)
     return topic
 
 

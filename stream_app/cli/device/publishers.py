@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from stream_app.cli.device.mechanism_options import positive_fraction
 from stream_app.cli.options import campaign_keys, campaign_scope, connection_from
-from stream_app.errors import UsageError, UserError
+from stream_app.errors import UsageError
 
 if TYPE_CHECKING:
     from producers.campaign import Pinned
@@ -25,7 +25,7 @@ def publisher_for(settings: Settings, *, per_account: bool = False) -> Publisher
     """Return a publisher to the rating topic; `per_account`: each account has its own producer.
 
     Refuses a broker that does not answer, and a topic that would lose a report, since its epsilon
-    would be spent for nothing. The server checks retention.
+    would be spent for nothing. Workers check retention.
     """
     from stream_app.kafka import clients
     from stream_app.kafka import topic_checks as topics
@@ -34,7 +34,7 @@ def publisher_for(settings: Settings, *, per_account: bool = False) -> Publisher
     connection = connection_from(settings)
     name = Topics(settings.topic_prefix).ratings
     clients.describe_cluster(connection)
-    topics.check_intake(clients.admin(connection), name, settings.partitions)
+    topics.check_intake(clients.admin(connection), name, settings.partitions, device=True)
     return _publisher(settings, name, per_account=per_account)
 
 
@@ -43,13 +43,12 @@ def profile_publisher_for(settings: Settings) -> Publisher:
     from stream_app.kafka import clients
     from stream_app.kafka import topic_admin as topics
     from stream_app.wire import Topics
-    from stream_app.wire.topics import absent
 
     connection = connection_from(settings)
     name = Topics(settings.topic_prefix).profiles
     clients.describe_cluster(connection)
     if topics.partition_counts(clients.admin(connection), [name])[name] is None:
-        raise UserError(absent(name))
+        raise topics.missing(clients.admin(connection), name)
     return _publisher(settings, name)
 
 

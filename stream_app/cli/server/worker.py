@@ -27,7 +27,8 @@ _MMAP_THRESHOLD = -3  # M_MMAP_THRESHOLD of malloc.h
 
 @dataclass(frozen=True)
 class StartOptions:
-    """The start of the state if not the newest checkpoint; at most one of the four options."""
+    """The start of the state if not the newest checkpoint; at most one of the four options, or
+    `rebuild` that accepts a gap."""
 
     snapshot: Path | None
     rebuild: bool
@@ -36,10 +37,14 @@ class StartOptions:
     reseal: bool
 
     def __post_init__(self) -> None:
-        if sum(map(bool, (self.snapshot, self.rebuild, self.accept_gap, self.reseal))) > 1:
+        given = sum(map(bool, (self.snapshot, self.rebuild, self.accept_gap, self.reseal)))
+        if given > 1 and not (given == 2 and self.rebuild and self.accept_gap):
             raise UsageError(
-                "--from-snapshot, --rebuild, --accept-gap and --reseal: give only one of them"
+                "--from-snapshot, --rebuild, --accept-gap and --reseal: give only one of them, or "
+                "--rebuild --accept-gap"
             )
+        if self.position and self.rebuild:
+            raise UsageError(f"--from {self.position}: --rebuild reads the log from its beginning")
         if self.position and not self.accept_gap:
             raise UsageError(
                 f"--from {self.position}: discards the records before it; confirm with --accept-gap"
@@ -56,7 +61,7 @@ class StartOptions:
         if self.snapshot:
             adopt.from_snapshot(session, self.snapshot)
         elif self.rebuild:
-            adopt.from_the_log(session)
+            adopt.from_the_log(session, drop=self.accept_gap)
         elif self.reseal:
             adopt.reseal(session)
         else:
@@ -108,7 +113,7 @@ def worker(
         typer.Option(
             "--accept-gap",
             help="Start although records are missing; the state is permanently marked as "
-            "incomplete.",
+            "incomplete. With --rebuild: drop records that the settings reject.",
         ),
     ] = False,
     position: Annotated[

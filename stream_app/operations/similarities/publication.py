@@ -202,8 +202,7 @@ def _send(session: Session, drawn: PendingTable) -> None:
     writer = AcknowledgedWriter.connect(connection, topic, "a page of the table")
     found = Versions(lambda: published(connection, topic)).due(drawn.table, drawn.cut)
     with session.display("sending the table") as progress:
-        progress(0, len(found))
-        write(writer, found)
+        write(writer, found, progress)
     newest = published(connection, topic)
     if newest is None or table_digest(newest.table) != table_digest(drawn.table):
         raise UserError(

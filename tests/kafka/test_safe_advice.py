@@ -1,0 +1,102 @@
+"""What a refusal tells an operator to do, obeyed: no advice loses a record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from confluent_kafka.admin import NewPartitions
+
+from stream_app.checkpoints.offline_writer import write_checkpoint
+from stream_app.cli.device.publishers import publisher_for
+from stream_app.errors import UserError
+from stream_app.kafka import clients, topic_follower
+from stream_app.kafka.topic_admin import apply, plan
+from stream_app.operations import rebuild as rebuilding
+from stream_app.operations.session import Session
+from stream_app.settings import Settings
+from tests.fixtures.streams import events, publish
+from tests.fixtures.waiting import PATIENCE_SECONDS
+from tests.kafka.conftest import Send
+from tests.kafka.state_log import Log
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def log(settings: Settings, send: Send, rng: np.random.Generator, tmp_path: Path) -> Log:
+    """Give a log of four rounds, of two mechanisms, and a checkpoint of the third."""
+    made = Log(settings.model_copy(update={"data_dir": tmp_path}), send)
+    made.rounds([publish(event) for event in events(rng, 120)], 4)
+    state = made.replayed(3)
+    write_checkpoint(made.deployment, state.replica, state.cut_offset, "test")
+    return made
+
+
+def session(log: Log, **changed: object) -> Session:
+    """Return the deployment under other settings."""
+    return Session.from_settings(log.settings.model_copy(update=changed))
+
+
+def rejections(log: Log) -> int:
+    """Return how many rejections there are."""
+    return sum(1 for _ in topic_follower.records(log.connection, log.names.rejected))
+
+
+def grow(log: Log, count: int) -> None:
+    """Add partitions to the rating topic, as Kafka's own tool does."""
+    admin = clients.admin(log.connection)
+    for future in admin.create_partitions([NewPartitions(log.names.ratings, count)]).values():
+        future.result(timeout=PATIENCE_SECONDS)
+
+
+@pytest.mark.parametrize("partitions", [4, 6])
+def test_added_partitions_are_refused_and_no_setting_is_advised(log: Log, partitions: int) -> None:
+    """Also under the number that the topic has now: the log was learned with another."""
+    grow(log, 6)
+    with pytest.raises(UserError, match=r"6 partitions, not 4: .*--prefix") as refused:
+        session(log, partitions=partitions)
+    assert "set partitions" not in str(refused.value)
+    assert "--rebuild" not in str(refused.value)
+
+
+def test_a_device_is_not_told_to_follow_added_partitions(log: Log) -> None:
+    grow(log, 6)
+    admin = clients.admin(log.connection)
+    with pytest.raises(UserError, match=r"6 partitions, not 4: .*operator.*--prefix") as refused:
+        publisher_for(log.settings)
+    assert "set partitions" not in str(refused.value)
+    with pytest.raises(UserError, match=r"6 partitions, not 4: .*--prefix") as refused:
+        apply(admin, plan(admin, log.names.table(4)))
+    assert "set partitions" not in str(refused.value)
+
+
+def test_a_wrong_number_of_partitions_is_set_right_by_the_advice(log: Log) -> None:
+    for wrong in (2, 8):
+        with pytest.raises(UserError, match="set partitions to 4"):
+            session(log, partitions=wrong)
+    assert session(log, partitions=4).deployment.partitions == 4
+
+
+def test_a_rebuild_names_the_records_that_the_settings_would_drop_and_writes_nothing(
+    log: Log,
+) -> None:
+    whole, before = session(log), session(log).manifest()
+    assert before is not None
+    narrowed = session(log, mechanisms=("rr:5:2",))
+    with pytest.raises(UserError, match=r"mechanism_not_allowed.*--accept-gap") as refused:
+        rebuilding.rebuild(narrowed)
+    assert rejections(log) == 0
+    assert session(log).manifest() == before
+    kept = rebuilding.rebuild(whole).replica.ledger
+    dropped = rebuilding.rebuild(narrowed, drop=True).replica.ledger
+    lost = kept.counts()["applied"] - dropped.counts()["applied"]
+    assert lost == rejections(log) > 0
+    assert int(str(refused.value).split()[0]) <= lost  # those before the checkpoint
+
+
+def test_a_rebuild_that_drops_nothing_needs_no_consent(log: Log) -> None:
+    rebuilt = rebuilding.rebuild(session(log, factors=16)).replica
+    assert rebuilt.cut == 4
+    assert rebuilt.ledger.counts() == log.replayed().replica.ledger.counts()
