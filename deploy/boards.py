@@ -223,8 +223,8 @@ _ROWS: dict[str, tuple[Callable[[str], Panel], ...]] = {
     ),
     "The state": (
         _panel("Ready", "none",
-            "1: queries are answered from a state that is caught up.",
-            "{{instance}} | @ready", kind="stat"),
+            "1: queries are answered from a state that is caught up; one worker owns the clock.",
+            "{{instance}} | @ready", "clock, {{instance}} | @clock_owner", kind="stat"),
         _panel("Cut", "none",
             "At the same cut all workers hold the same state.",
             "{{instance}} | @cut_number", "checkpoint | max(@checkpoint_cut_number)", kind="stat"),

@@ -149,6 +149,7 @@ def _attach_timers(
             runtime.ranking.at_cut()
         rejections.serve()
         metrics.ready(not runtime.ready_reason())
+        metrics.clock_owner(status.clock_owned)
         if status.broker_unreachable:
             metrics.lag(nan, nan)
 

@@ -223,6 +223,8 @@ METRICS: tuple[Metric, ...] = (
            "Age of the oldest record not yet applied."),
     Metric("ready", "gauge", PROCESS, (),
            "1 while queries are answered from a state that is caught up.", initial=0),
+    Metric("clock_owner", "gauge", PROCESS, (),
+           "1 while this worker appends cuts; more than one in all are two clocks.", initial=0),
     Metric("build_info", "info", PROCESS, (),
            "Versions of this build."),
     Metric("model_memory_bytes", "gauge", PROCESS, (PART,),

@@ -240,6 +240,10 @@ class Metrics(Collectors):
         """Publish whether queries are answered from a state that is caught up."""
         self._gauges["ready"].set(1 if ready else 0)
 
+    def clock_owner(self, owned: bool) -> None:
+        """Publish whether this worker appends cuts."""
+        self._gauges["clock_owner"].set(1 if owned else 0)
+
     def build(self, labels: Mapping[str, str] | None = None) -> None:
         """Publish the versions of the program and of Python, and the given labels of this build."""
         versions = {"version": stream_app.__version__, "python": platform.python_version()}

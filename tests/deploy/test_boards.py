@@ -88,17 +88,12 @@ def test_every_alert_reads_a_published_metric_and_is_on_the_board() -> None:
     text = (folder / "alerts.yml").read_text(encoding="utf-8")
     rules = [rule for group in yaml.safe_load(text)["groups"] for rule in group["rules"]]
     read = set().union(*(names_in(rule["expr"]) for rule in rules))
-    assert read == {
-        *("murmurec_seq_reused_records", "murmurec_replicas_differ_total"),
-        *("murmurec_gateway_ready", "murmurec_gateway_reports_total"),
-    }
     assert read <= set(registered())
     assert read <= drawn(OVERVIEW.panels)
     configured = yaml.safe_load((folder / "prometheus.yml").read_text(encoding="utf-8"))
     jobs = {job["job_name"] for job in configured["scrape_configs"]}
     scraped = {job for rule in rules for job in re.findall(r'job="([^"]*)"', rule["expr"])}
-    assert scraped == {"murmurec-gateway"}
-    assert scraped <= jobs
+    assert scraped == {"murmurec", "murmurec-gateway"} < jobs
     assert configured["rule_files"] == ["alerts.yml"]
     compose = (folder / "compose.yaml").read_text(encoding="utf-8")
     assert "./alerts.yml:/etc/prometheus/alerts.yml:ro" in compose

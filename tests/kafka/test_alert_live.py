@@ -1,0 +1,65 @@
+"""An alert that rings: Prometheus under the deployment's own rules, and a worker that is killed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.deploy.test_alert_rules import ALERTS, promtool
+from tests.deploy.test_prometheus import free_port
+from tests.fixtures.waiting import until
+from tests.kafka.conftest import Start
+
+
+def ringing(address: str) -> set[str]:
+    """Return the alerts that fire."""
+    with urllib.request.urlopen(f"http://{address}/api/v1/alerts", timeout=5) as reply:
+        found = json.load(reply)["data"]["alerts"]
+    return {each["labels"]["alertname"] for each in found if each["state"] == "firing"}
+
+
+@pytest.mark.kafka
+@pytest.mark.thorough
+def test_a_worker_that_is_killed_rings_within_a_minute(start: Start, tmp_path: Path) -> None:
+    promtool()
+    worker = start()
+    configuration = yaml.safe_load((ALERTS.parent / "prometheus.yml").read_text("utf-8"))
+    configuration["rule_files"] = [str(ALERTS)]
+    job = configuration["scrape_configs"][0]
+    job["static_configs"] = [{"targets": [worker.url.removeprefix("http://")]}]
+    configuration["scrape_configs"] = [job]
+    (tmp_path / "prometheus.yml").write_text(json.dumps(configuration), encoding="utf-8")
+    address = f"127.0.0.1:{free_port()}"
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [
+                "prometheus",
+                f"--config.file={tmp_path / 'prometheus.yml'}",
+                f"--storage.tsdb.path={tmp_path / 'data'}",
+                f"--web.listen-address={address}",
+            ],
+            stdout=log,
+            stderr=log,
+        )
+
+    def scraped() -> bool:
+        url = f"http://{address}/api/v1/query?query=murmurec_ready"
+        with urllib.request.urlopen(url, timeout=5) as reply:
+            return bool(json.load(reply)["data"]["result"])
+
+    try:
+        until(scraped, "the worker is scraped")
+        assert "MurmurecWorkerDown" not in ringing(address)
+        worker.process.kill()
+        began = time.monotonic()
+        until(lambda: "MurmurecWorkerDown" in ringing(address), "the alert fires", pause=0.5)
+        assert time.monotonic() - began < 60
+    finally:
+        process.terminate()
+        process.wait(30)
