@@ -19,7 +19,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Protocol
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 
 from producers.journal import Journal, Message
 from producers.ownership import Owner
@@ -86,8 +86,8 @@ class Publisher:
         `accepted` is called once, within a later call of this object, with the record's position.
         """
         self._check()
-        report = partial(self._delivered, accepted=accepted)
         name = self.topic if topic is None else topic
+        report = partial(self._delivered, name, accepted=accepted)
 
         def queued() -> bool:
             try:
@@ -145,7 +145,11 @@ class Publisher:
         self.close(DEADLINE_SECONDS if error is None else 3.0)
 
     def _delivered(
-        self, error: Any, record: Any, accepted: Callable[[RecordPosition], object] | None
+        self,
+        topic: str,
+        error: Any,
+        record: Any,
+        accepted: Callable[[RecordPosition], object] | None,
     ) -> None:
         if error is None and accepted is not None:
             accepted(RecordPosition(record.partition(), record.offset()))
@@ -153,7 +157,7 @@ class Publisher:
             return  # `close` has counted it as failed
         if error is not None:
             self.failed += 1
-            self.first_error = self.first_error or str(error.str())
+            self.first_error = self.first_error or refusal(error, topic)
         else:
             self.accepted += 1
             self.last = RecordPosition(record.partition(), record.offset())
@@ -162,6 +166,13 @@ class Publisher:
         if self._closed:
             raise RuntimeError("publisher: it is closed; open another one")
         self._owner.check()
+
+
+def refusal(error: Any, topic: str) -> str:
+    """Why the broker did not accept a record: one sentence; a missing right is named."""
+    if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+        return f"this user has no right to write topic {topic}; grant WRITE on it"
+    return str(error.str())
 
 
 @dataclass

@@ -19,7 +19,7 @@ from typing import Any
 from confluent_kafka import KafkaException
 
 from producers.journal import Journal, Message
-from producers.publishing import Producer
+from producers.publishing import Producer, refusal
 from stream_app.errors import OlderJournal, ScopeChanged, UserError
 
 RETRY_SECONDS = 30.0
@@ -117,7 +117,7 @@ class Delivery:
                 self._journal.acknowledge(message.number)
                 self.accepted += 1
             elif producer is self._producer:
-                self._failure = str(error.str())
+                self._failure = refusal(error, message.topic)
 
         producer.produce(message.topic, key=message.key, value=message.value, on_delivery=reported)
 

@@ -41,6 +41,7 @@ COMMANDS: dict[str, tuple[tuple[str, str | None], ...]] = {
     ),
     "Server": (
         ("broker", "server.broker"),
+        ("acl", "server.acl"),
         ("state", "server.state"),
         ("similarities", "server.similarities"),
         ("config", "server.config"),

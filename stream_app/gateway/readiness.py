@@ -65,7 +65,7 @@ def _watch(gateway: Gateway, thread: BackgroundThread) -> None:
 def _lacking(gateway: Gateway) -> str | None:
     """Return the topic that is absent or the right that the gateway's user lacks, in a sentence."""
     try:
-        acls.check(gateway.connection, acls.of_a_gateway(gateway.topics), "gateway")
+        acls.check(gateway.connection, acls.of_role("gateway", gateway.topics), "gateway")
     except UserError as error:
         return str(error)
     return None

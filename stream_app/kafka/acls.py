@@ -1,36 +1,25 @@
-"""Checks the operations that a process needs on its topics: a worker or an aggregator before it
-starts, a gateway before it is ready.
+"""The rights of each role at Kafka: one table, from which they are printed, granted and checked.
 
-    worker       READ     ratings  cuts  state  items  item links  queries
-                 WRITE             cuts  state  item table  item links  recommendations  rejected
-    with similar_from = published
-                 READ     similarities
-    with private lists
-                 READ     list debits
-                 WRITE    list debits
-    with campaigns
-                 READ     contributions  rounds  item side
-                 WRITE                   rounds  item side
-    with profiles
-                 READ     profiles
-    aggregator   READ     contributions  rounds
-                 WRITE                   rounds
-    gateway      READ     items  item links  recommendations
-                 WRITE    ratings  queries
-
-Without this check a missing right appears late or as another error: a topic that the user may not
+Without the check a missing right appears late or as another error: a topic that the user may not
 describe looks absent, and a write is refused only at the first record, perhaps hours later. A
 broker without access control grants every operation; one that reports none passes the check.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import Future
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AclOperation, AdminClient
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from stream_app.errors import UserError
 from stream_app.kafka import clients
@@ -40,56 +29,125 @@ from stream_app.wire.topics import absent, hidden
 
 _SECONDS = 30.0
 _READ, _WRITE = AclOperation.READ, AclOperation.WRITE
+# How a topic is kept: a server refuses one that loses records or takes what expands.
+_SEE = AclOperation.DESCRIBE_CONFIGS
 Operations = tuple[AclOperation, ...]
+Rows = Mapping[str, Operations]
 
-
-def of_a_worker(
-    topics: Topics,
-    *,
-    campaigns: bool = False,
-    similarities: bool = False,
-    profiles: bool = False,
-    private_lists: bool = False,
-) -> dict[str, Operations]:
-    """Return the operations that a worker needs on each topic, with campaigns, the public table of
-    similarities, profiles and private lists, or without."""
-    of_campaigns = of_an_aggregator(topics) | {topics.item_side: (_READ, _WRITE)}
-    public = {topics.similarities: (_READ,)} if similarities else {}
-    of_profiles = {topics.profiles: (_READ,)} if profiles else {}
-    of_lists = {topics.list_debits: (_READ, _WRITE)} if private_lists else {}
-    return (
-        (of_campaigns if campaigns else {})
-        | public
-        | of_profiles
-        | of_lists
-        | {
-            topics.ratings: (_READ,),
-            topics.cuts: (_READ, _WRITE),
-            topics.state: (_READ, _WRITE),
-            topics.items: (_READ,),
-            topics.item_table: (_WRITE,),
-            topics.item_links: (_READ, _WRITE),
-            topics.queries: (_READ,),
-            topics.recommendations: (_WRITE,),
-            topics.rejected: (_WRITE,),
+# Role -> feature ("": always) -> topic, as an attribute of `Topics` -> operations.
+_WORKER: Mapping[str, Rows] = {
+    "": {
+        "ratings": (_READ, _SEE),
+        "cuts": (_READ, _WRITE, _SEE),
+        "state": (_READ, _WRITE, _SEE),
+        "items": (_READ, _SEE),
+        "item_table": (_WRITE,),
+        "item_links": (_READ, _WRITE),
+        "queries": (_READ, _SEE),
+        "recommendations": (_WRITE,),
+        "rejected": (_WRITE,),
+    },
+    "campaigns": {
+        "contributions": (_READ, _SEE),
+        "rounds": (_READ, _WRITE, _SEE),
+        "item_side": (_READ, _WRITE),
+    },
+    "profiles": {"profiles": (_READ, _SEE)},
+    "private lists": {"list_debits": (_READ, _WRITE, _SEE)},
+    "similarities": {"similarities": (_READ,)},
+}
+_TOPIC_ADMIN = (
+    AclOperation.CREATE,
+    AclOperation.DELETE,
+    AclOperation.DESCRIBE,
+    AclOperation.ALTER_CONFIGS,
+    _SEE,
+)
+ROLES: Mapping[str, Mapping[str, Rows]] = {
+    "device": {
+        "": {
+            "ratings": (_WRITE,),
+            "item_table": (_READ,),
+            "items": (_READ,),
+            "item_links": (_READ,),
+        },
+        "campaigns": {"contributions": (_WRITE,), "rounds": (_READ,), "item_side": (_READ,)},
+        "profiles": {"profiles": (_WRITE,)},
+        "similarities": {"similarities": (_READ,)},
+    },
+    "reader": {"": {"queries": (_WRITE,), "recommendations": (_READ,)}},
+    "editor": {"": {"items": (_WRITE,)}},
+    "gateway": {
+        "": {
+            "ratings": (_WRITE,),
+            "queries": (_WRITE,),
+            "recommendations": (_READ,),
+            "items": (_READ,),
+            "item_links": (_READ,),
         }
-    )
+    },
+    "worker": _WORKER,
+    "aggregator": {"campaigns": {"contributions": (_READ, _SEE), "rounds": (_READ, _WRITE, _SEE)}},
+    "operator": {
+        **_WORKER,
+        "profiles": {"profiles": (_READ, _WRITE, _SEE)},
+        "similarities": {
+            "similarities": (_READ, _WRITE, _SEE),
+            "similarity_releases": (_READ, _WRITE, _SEE),
+        },
+    },
+}
+_IN_GROUPS = ("worker", "aggregator", "operator")
 
 
-def of_an_aggregator(topics: Topics) -> dict[str, Operations]:
-    """Return the operations that a party of a campaign needs on each topic."""
-    return {topics.contributions: (_READ,), topics.rounds: (_READ, _WRITE)}
-
-
-def of_a_gateway(topics: Topics) -> dict[str, Operations]:
-    """Return the operations that a gateway needs on each topic: it reads no ratings."""
+def of_role(role: str, topics: Topics, features: Collection[str] = ()) -> dict[str, Operations]:
+    """Return the operations that a role needs on each topic, by its name."""
     return {
-        topics.ratings: (_WRITE,),
-        topics.queries: (_WRITE,),
-        topics.recommendations: (_READ,),
-        topics.items: (_READ,),
-        topics.item_links: (_READ,),
+        getattr(topics, topic): operations
+        for feature, rows in ROLES[role].items()
+        if not feature or feature in features
+        for topic, operations in rows.items()
     }
+
+
+def bindings(
+    role: str, user: str, topics: Topics, features: Collection[str], group: str
+) -> list[AclBinding]:
+    """Return the rights of a role for a user, in the form of Kafka; `group`: how the names of its
+    consumer groups begin. A device, a reader, an editor and a gateway join none."""
+
+    def allow(
+        kind: ResourceType, name: str, operation: AclOperation, *, prefixed: bool = False
+    ) -> AclBinding:
+        pattern = ResourcePatternType.PREFIXED if prefixed else ResourcePatternType.LITERAL
+        permitted = AclPermissionType.ALLOW
+        return AclBinding(kind, name, pattern, f"User:{user}", "*", operation, permitted)
+
+    found = [
+        allow(ResourceType.TOPIC, topic, operation)
+        for topic, operations in of_role(role, topics, features).items()
+        for operation in operations
+    ]
+    if role in _IN_GROUPS:
+        found.append(allow(ResourceType.GROUP, group, _READ, prefixed=True))
+    if role == "operator":
+        name = f"{topics.prefix}."
+        found += [
+            allow(ResourceType.TOPIC, name, operation, prefixed=True) for operation in _TOPIC_ADMIN
+        ]
+    return found
+
+
+def grant(connection: Connection, wanted: list[AclBinding]) -> None:
+    """Give rights; raises UserError where Kafka refuses, as one without an authorizer does."""
+    admin = clients.admin(connection)
+    for future in admin.create_acls(wanted, request_timeout=_SECONDS).values():
+        try:
+            future.result(timeout=_SECONDS)
+        except KafkaException as error:
+            raise UserError(f"Kafka grants no rights: {error.args[0].str()}") from None
+        except TimeoutError:
+            raise UserError(f"Kafka did not answer within {_SECONDS:.0f} s; try again") from None
 
 
 def check(

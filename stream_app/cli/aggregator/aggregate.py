@@ -46,7 +46,7 @@ def _run(settings: Settings, folder: Path, name: str) -> None:
     releases = ReleasesFile(folder / f"{name}.released")
     connection, names = connection_from(settings), Topics(settings.topic_prefix)
     clients.describe_cluster(connection)
-    acls.check(connection, acls.of_an_aggregator(names), "aggregator")
+    acls.check(connection, acls.of_role("aggregator", names, ("campaigns",)), "aggregator")
     topic_checks.check_campaigns(connection, names)
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -223,13 +223,8 @@ def _serve(settings: Settings, start: StartOptions) -> None:
     clients.describe_cluster(connection)
     campaigns = settings.privacy_mode != "local"
     profiles = bool(settings.profile_mechanisms)
-    wanted = acls.of_a_worker(
-        names,
-        campaigns=campaigns,
-        similarities=settings.similar_from == "published",
-        profiles=profiles,
-        private_lists=settings.list_budget > 0,
-    )
+    on = settings.features - ({"similarities"} if settings.similar_from != "published" else set())
+    wanted = acls.of_role("worker", names, on)
     acls.check(connection, wanted)
     if campaigns:
         topics.check_campaigns(connection, names)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from confluent_kafka import KafkaError
 
 from producers.daemon.cells import Cells
 from producers.daemon.delivery import Delivery
@@ -105,6 +106,9 @@ class _Error:
 
     def str(self) -> str:
         return self.text
+
+    def code(self) -> int:
+        return KafkaError._MSG_TIMED_OUT
 
 
 def event(key: bytes | None, value: bytes) -> wire.Event:

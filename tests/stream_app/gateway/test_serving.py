@@ -56,7 +56,7 @@ def test_a_gateway_that_lacks_a_right_is_not_ready_and_names_it(monkeypatch):
                 await asyncio.sleep(0)
             status, shown, _ = await at.get("/readyz")
             assert (status, b"no right to write it" in shown) == (503, True)
-            assert asked[0] == (set(acls.of_a_gateway(at.gateway.topics)), "gateway")
+            assert asked[0] == (set(acls.of_role("gateway", at.gateway.topics)), "gateway")
 
     asyncio.run(run())
 
