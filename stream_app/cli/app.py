@@ -42,6 +42,7 @@ COMMANDS: dict[str, tuple[tuple[str, str | None], ...]] = {
     "Server": (
         ("broker", "server.broker"),
         ("acl", "server.acl"),
+        ("doctor", "server.doctor"),
         ("state", "server.state"),
         ("similarities", "server.similarities"),
         ("config", "server.config"),

@@ -413,6 +413,11 @@ def test_a_worker_and_an_operator_run_under_the_rights_that_are_granted_by_role(
     monkeypatch.delenv("MURMUREC_KAFKA")
     assert run(["acl", "apply", "--role", "operator", "--user", USER, *at_home]) == 0
     monkeypatch.setenv("MURMUREC_KAFKA", json.dumps(password()))
-    for step in (("topics", "apply"), ("state", "show"), ("acl", "check", "--role", "operator")):
+    for step in (
+        ("topics", "apply"),
+        ("state", "show"),
+        ("acl", "check", "--role", "operator"),
+        ("doctor",),
+    ):
         code, output = said(*step)
         assert code == 0, output

@@ -210,9 +210,9 @@ def _serve(settings: Settings, start: StartOptions) -> None:
 
     from stream_app.broker.local import free_ports
     from stream_app.kafka import acls, clients
-    from stream_app.kafka import topic_checks as topics
     from stream_app.kafka.background_thread import BackgroundThread
     from stream_app.monitoring.log_setup import configure
+    from stream_app.operations.examination import check_topics
     from stream_app.wire import Topics
 
     connection, names = connection_from(settings), Topics(settings.topic_prefix)
@@ -221,19 +221,9 @@ def _serve(settings: Settings, start: StartOptions) -> None:
     importing = BackgroundThread("imports", lambda: import_module("stream_app.agents.application"))
     importing.start()
     clients.describe_cluster(connection)
-    campaigns = settings.privacy_mode != "local"
-    profiles = bool(settings.profile_mechanisms)
     on = settings.features - ({"similarities"} if settings.similar_from != "published" else set())
-    wanted = acls.of_role("worker", names, on)
-    acls.check(connection, wanted)
-    if campaigns:
-        topics.check_campaigns(connection, names)
-    topics.check_deployment(
-        connection, names, settings.partitions, settings.ratings_retention_seconds
-    )
-    if settings.list_budget > 0:
-        topics.check_debits(clients.admin(connection), names.list_debits)
-    topics.check_outsiders(connection, names.read_from_outsiders(profiles=profiles))
+    acls.check(connection, acls.of_role("worker", names, on))
+    check_topics(connection, settings)
     # Before anything else imports numba: two threads that import it at once may each meet it half
     # initialized.
     importing.join()

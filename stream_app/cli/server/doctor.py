@@ -1,0 +1,51 @@
+"""`murmurec doctor`: what is wrong with a deployment, and how each fault is fixed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stream_app.cli.options import Cluster, JsonOption, connection_from
+from stream_app.cli.output import plural, print_json, say, status, table
+
+if TYPE_CHECKING:
+    from stream_app.operations.examination import Finding
+
+
+def doctor(
+    cluster: Cluster,
+    worker: Annotated[
+        list[str] | None,
+        typer.Option("--worker", metavar="URL", help="Ask a running worker; repeatable."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Look for faults of a deployment: broker, rights, topics, cut log and workers.
+
+    Run it with an operator's user and the workers' settings. Each fault comes with its fix, and
+    the exit code is then 1. Nothing is changed.
+
+    Example: murmurec doctor --worker http://127.0.0.1:8470
+    """
+    from stream_app.operations.examination import examine
+
+    settings = cluster.settings()
+    with status("looking at broker, topics and workers"):
+        found = list(examine(settings, connection_from(settings), tuple(worker or ())))
+    if as_json:
+        print_json([each._asdict() for each in found], indent=2)
+    else:
+        _print(found)
+    if not all(each.well for each in found):
+        raise typer.Exit(1)
+
+
+def _print(found: list[Finding]) -> None:
+    """Print a row for each part, then how many have a fault."""
+    marks = ["ok" if each.well else "FAULT" for each in found]
+    table(
+        ["", "part", "found"],
+        [[mark, each.part, each.sentence] for mark, each in zip(marks, found, strict=True)],
+    )
+    say(f"{plural(marks.count('FAULT'), 'fault')} in {plural(len(found), 'part')}")
