@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -45,8 +45,15 @@ from stream_app.agents.queries.reader import QueryReader
 from stream_app.agents.ranking_service import RankingService
 from stream_app.agents.rejections import RejectionWriter, patient_producer
 from stream_app.agents.runtime import Runtime, new_runtime
-from stream_app.checkpoints import checkpoint_reader
+from stream_app.checkpoints import checkpoint_reader, design_line
 from stream_app.checkpoints.checkpoint_reader import Checkpoint
+from stream_app.checkpoints.design_in_force import (
+    differences,
+    policies_of,
+    settings_in_force,
+    with_design,
+)
+from stream_app.checkpoints.design_line import DesignLine
 from stream_app.checkpoints.protocol.recovery import Recovery
 from stream_app.deployment import Deployment
 from stream_app.errors import UserError
@@ -57,6 +64,7 @@ from stream_app.log.cut_clock import Clock
 from stream_app.replay.cut_history import check_origin, history
 from stream_app.replay.follower import Follower
 from stream_app.settings import Settings
+from stream_app.state.design import entry_of
 from stream_app.wire.messages import MILLION
 from stream_app.wire.state_records import StateOrigin
 
@@ -79,9 +87,17 @@ class WorkerParts:
 def build(
     settings: Settings, connection: Connection, admin_port: int, data_dir: Path
 ) -> WorkerParts:
-    """Return a worker with every stage attached; call it inside a running event loop."""
+    """Return a worker with every stage attached; call it inside a running event loop.
+
+    Its settings are those of the log where the log decides them (`state/design.py`).
+    """
+    own = Deployment.from_settings(settings)
+    spec = with_design(own).spec
+    if differ := differences(spec, replace(own.spec, policies=policies_of(settings))):
+        log.warning("settings.differ", differ=differ, fix="murmurec config plan, then apply")
+    settings = settings_in_force(settings, spec)
     lists.check(settings)
-    runtime = new_runtime(settings)
+    runtime = new_runtime(settings, spec)
     topics, status = runtime.topics, runtime.status
     membership = Membership(settings.instance, SESSION_SECONDS, status.fail_from_thread)
     app = new_app(settings, connection, admin_port, data_dir)
@@ -99,6 +115,7 @@ def build(
         settings.round_records,
         checkpoint_seconds=settings.checkpoint_seconds,
         retention_seconds=settings.ratings_retention_seconds,
+        opening=entry_of(None, replace(spec, policies=policies_of(settings))).sealed(runtime.seal),
     )
     scan = StateTopicScan(connection, topics, runtime.seal)
     reader = _reader(app, runtime, connection, clock, scan)
@@ -188,8 +205,17 @@ def _reader(
         runtime.status.await_kernels()  # nothing is applied before the kernels are compiled
         return found
 
-    def follow(start: Start) -> Follower:
-        return Follower(deployment, start, settings.round_records, runtime.catalogue)
+    def follow(start: Start, line: DesignLine) -> Follower:
+        return Follower(
+            replace(deployment, spec=line.base),
+            start,
+            settings.round_records,
+            runtime.catalogue,
+            contained=line.contained,
+        )
+
+    def line_of(origin_cut: int) -> DesignLine:
+        return design_line.line_of(deployment, origin_cut)
 
     def first_origin() -> StateOrigin:
         check_origin(deployment)
@@ -200,7 +226,7 @@ def _reader(
     cuts = clients.producer(deployment.connection, linger_ms=0)
     channel = learn.attach(app, runtime)
     check = _topic_check(runtime, clients.admin(deployment.connection))
-    return LogReader(runtime, recover, first_origin, follow, clock, cuts, channel, check)
+    return LogReader(runtime, recover, first_origin, follow, line_of, clock, cuts, channel, check)
 
 
 def _topic_check(runtime: Runtime, admin: AdminClient) -> Callable[[], None]:

@@ -72,6 +72,8 @@ def attach(app: faust.App, runtime: Runtime) -> Any:
                     runtime.replica.set_contract(piece.contract.version)
                 if piece.campaign is not None:
                     runtime.follow(piece.campaign)
+                if piece.design is not None:
+                    await runtime.redesign(piece.design, takes_over=piece.takes_over)
                 if piece.forget is not None:
                     runtime.forget(piece.forget)
                 if piece.digest_report is not None:

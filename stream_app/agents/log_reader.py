@@ -35,6 +35,7 @@ from stream_app.agents.checkpointing.restore import Restored
 from stream_app.agents.crash_guard import ThreadService
 from stream_app.agents.runtime import Runtime
 from stream_app.checkpoints.checkpoint_reader import Checkpoint
+from stream_app.checkpoints.design_line import DesignLine
 from stream_app.errors import Unanswered, UserError
 from stream_app.kafka import clients
 from stream_app.kafka.background_thread import BackgroundThread
@@ -64,7 +65,8 @@ class LogReader(ThreadService):
         runtime: Runtime,
         recover: Callable[[Progress], Checkpoint | None],
         first_origin: Callable[[], StateOrigin],
-        follow: Callable[[Start], Follower],
+        follow: Callable[[Start, DesignLine], Follower],
+        line_of: Callable[[int], DesignLine],
         clock: Clock,
         producer: Producer,
         channel: Any,
@@ -75,6 +77,7 @@ class LogReader(ThreadService):
         self._recover = recover
         self._first_origin = first_origin
         self._follow = follow
+        self._line_of = line_of
         self._clock = clock
         self._producer = producer
         self._channel = channel
@@ -130,15 +133,16 @@ class LogReader(ThreadService):
             found = self._recover(self._progress)
         if found is not None:
             origin = found.manifest.origin
-            start = Start.after(found.manifest)
+            start, line = Start.after(found.manifest), DesignLine(found.replica.spec)
             runtime.metrics.recovered(time.monotonic() - began)
         else:
             origin = origin or self._first_origin()
             start = Start(origin.cut, origin.end_offsets, 0, origin.contract)
-        follower = self._follow(start)
+            line = self._line_of(origin.cut)
+        follower = self._follow(start, line)
         try:
             end_offsets, _ = follower.log_end_offsets()
-            restored = Restored(origin, found)
+            restored = Restored(origin, found, line.base)
             self._hand_over(restored)
             while not (restored.done.wait(0.1) or self.thread.ended):
                 pass
@@ -149,10 +153,12 @@ class LogReader(ThreadService):
             follower.close()
             raise
         self._clock.begin_again()
+        self._clock.design = line.base.digest
         return follower
 
     def _reaches_back(self, origin: StateOrigin) -> bool:
-        follower = self._follow(Start(origin.cut, origin.end_offsets, 0, origin.contract))
+        start = Start(origin.cut, origin.end_offsets, 0, origin.contract)
+        follower = self._follow(start, DesignLine(self._runtime.replica.spec))
         try:
             follower.log_end_offsets()
         except Unanswered:
@@ -180,10 +186,20 @@ class LogReader(ThreadService):
             piece, most = (LARGE, _LARGE_PIECES) if quiet else (SMALL, _PIECES)
             try:
                 for pieces in _chunks(follower.poll(patience, piece), most):
+                    self._await_kernels(pieces)
                     self._hand_over(pieces)
             except Unanswered as reason:
                 log.warning("broker.unanswered", reason=str(reason))
             self._beat(follower)
+
+    def _await_kernels(self, pieces: list[Decoded]) -> None:
+        """Compile what a new design calls before it is applied; queries are answered meanwhile."""
+        for piece in pieces:
+            if piece.design is not None:
+                kernels, runtime = self._runtime.status.kernels, self._runtime
+                kernels.start(piece.design, runtime.settings.index)
+                kernels.wait(serving=True)
+                self._clock.design = piece.design.digest
 
     def _hand_over(self, pieces: list[Decoded] | Restored) -> None:
         """Put the pieces on the channel; waits while the learner is behind."""
@@ -212,6 +228,7 @@ class LogReader(ThreadService):
             checkpoint_wanted=checkpoints is not None and checkpoints.wanted,
             entry_waits=rounds.entry_waits,
             contract=rounds.newest_contract,
+            designed=rounds.designed,
         )
         if self._runtime.status.stopping:
             self._clock.rest()
@@ -269,7 +286,7 @@ class LogReader(ThreadService):
                 log.warning(
                     "design.differs",
                     differs=difference or f"{other}, not {follower.design}",
-                    fix="give every worker of a deployment the same settings",
+                    fix="a worker of another release, or without the state_secret: update it",
                 )
 
     def append(self, entry: bytes, explained: bool = False) -> None:

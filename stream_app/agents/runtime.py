@@ -30,23 +30,26 @@ from stream_app.agents.stages import (
     Ranking,
 )
 from stream_app.agents.worker_status import ASKING_FOR_ENDS, Lag, WorkerStatus
+from stream_app.checkpoints.design_in_force import settings_in_force
 from stream_app.deployment import (
     listed_by,
     new_replica,
     seal_from_settings,
-    spec_from_settings,
 )
 from stream_app.kernels.instrumentation import seconds_in_kernels
 from stream_app.monitoring.gauges import Gauges
 from stream_app.monitoring.metrics import Metrics
 from stream_app.privacy.exact.report_information import report_information_nats
+from stream_app.replay.recompute import redesign
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.ranked_items import RankedItems, Refused
 from stream_app.serving.recommender import Recommender
 from stream_app.serving.together.similar_items import similar_items
 from stream_app.settings import Settings
+from stream_app.state.design import changes
 from stream_app.state.outcome import rejected
 from stream_app.state.replica import Replica
+from stream_app.state.spec import StateSpec
 from stream_app.wire import (
     LIST_LENGTH,
     Batch,
@@ -186,6 +189,38 @@ class Runtime:
         elif self.replica.campaigns is not None:
             log.info("campaign.followed", entry=kind, cut=self.replica.cut)
 
+    async def redesign(self, spec: StateSpec, *, takes_over: bool) -> None:
+        """Take up another design from this cut on; one that takes over has a state of its own,
+        which replaces this one while queries are answered from it."""
+        if takes_over:
+            self.replacement.take_over()
+            return
+        if self.checkpoints is not None:
+            await self.checkpoints.idle()
+        before, items = self.replica.spec, self.replica.items
+        redesign(self.replica, spec)
+        self.mid_round = True  # the entry belongs to the round that begins with it
+        if self.replica.spec == before:
+            return
+        if self.replica.items is not items or bool(before.head_items) != bool(spec.head_items):
+            self._restart_derived()
+        self._designed()
+        if self.checkpoints is not None:
+            self.checkpoints.restart(None)
+        changed = "; ".join(f"{c.setting} {c.before} -> {c.after}" for c in changes(before, spec))
+        log.info("design.in_force", cut=self.replica.cut, changes=changed)
+
+    def _designed(self) -> None:
+        """Follow the spec of the replica, which is another one."""
+        spec = self.replica.spec
+        self.settings = settings_in_force(self.settings, spec)
+        self.gauges.follow_design()
+        self.replacement.comparison.follow(spec.digest)
+        self.metrics.clip_threshold(spec.clip)
+        for mechanism in spec.allowed:
+            self.metrics.epsilon_claimed(mechanism.id, str(mechanism.adjacency), mechanism.epsilon)
+            self.metrics.report_information(mechanism.id, report_information_nats(mechanism))
+
     def compare(self, report: DigestReport) -> None:
         """Compare the digests of another replica with our own; reports of this worker are
         skipped, and those of a cut that no replica can have reached."""
@@ -202,20 +237,28 @@ class Runtime:
             self.replica.take(restored.found.replica)
             manifest = restored.found.manifest
             self.cut_offset, self.tails = manifest.cut_offset, manifest.tails
-        elif self.replica.cut or self.mid_round or self.replica.origin != restored.origin:
-            self.replica.restart(restored.origin)
+        elif (
+            self.replica.cut
+            or self.mid_round
+            or (self.replica.origin, self.replica.spec) != (restored.origin, restored.spec)
+        ):
+            self.replica.restart(restored.origin, restored.spec)
             self.cut_offset, self.tails = 0, ()
+        self._designed()
         self.mid_round = False
         self.status.step = ASKING_FOR_ENDS
         self.replacement.restart()
-        self.recommender.restart()
-        self.gauges.restart()
-        if self.ranking is not None:
-            self.ranking.restart()
+        self._restart_derived()
         if self.checkpoints is not None:
             self.checkpoints.restart(restored.found.manifest if restored.found else None)
         self._forget_profiles()
         log.info("state.restored", cut=self.replica.cut, checkpoint=restored.found is not None)
+
+    def _restart_derived(self) -> None:
+        self.recommender.restart()
+        self.gauges.restart()
+        if self.ranking is not None:
+            self.ranking.restart()
 
     # --- requests -------------------------------------------------------------------------
 
@@ -288,9 +331,8 @@ def forgotten_devices(replica: Replica) -> tuple[bytes, ...]:
     return tuple(dict.fromkeys([*excluded, *erased]))
 
 
-def new_runtime(settings: Settings) -> Runtime:
+def new_runtime(settings: Settings, spec: StateSpec) -> Runtime:
     """Return the replica with its gauges and index, and start compiling the kernels."""
-    spec = spec_from_settings(settings)
     replica, catalogue = new_replica(spec), Catalogue()
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
@@ -318,9 +360,6 @@ def new_runtime(settings: Settings) -> Runtime:
     )
     runtime.status.lag = Lag(settings.ready_lag_seconds)
     metrics.privacy_mode(replica.privacy, spec.privacy_mode)
-    metrics.clip_threshold(settings.clip)
-    for mechanism in spec.mechanisms:
-        metrics.epsilon_claimed(mechanism.id, str(mechanism.adjacency), mechanism.epsilon)
-        metrics.report_information(mechanism.id, report_information_nats(mechanism))
+    runtime._designed()
     runtime.status.kernels.start(spec, settings.index)
     return runtime

@@ -69,11 +69,12 @@ class KernelWarmUp:
         self._result = pool.submit(self._run, spec, index)
         pool.shutdown(wait=False)
 
-    def wait(self) -> None:
-        """Return when the warm-up is over; raises its failure."""
+    def wait(self, *, serving: bool = False) -> None:
+        """Return when the warm-up is over; raises its failure. `serving`: queries are answered
+        meanwhile, by kernels that are compiled already."""
         if self._result is None:
             return
-        self.awaited = True
+        self.awaited = not serving
         try:
             self._result.result()
         finally:
@@ -103,6 +104,7 @@ class KernelWarmUp:
 
 def warm_up(spec: StateSpec, index: str = "auto") -> None:
     """Run every kernel that a worker of this spec calls, on invented events."""
+    spec = replace(spec, withdrawn=())
     small = {"sketch_bytes": 1 << 16, "scalars_bytes": 1 << 14, "seen_bytes": 1 << 14}
     head = min(spec.head_items, 256)  # fewer than the items, so that slots change hands
     rows = min(spec.items_most, 2048)

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from confluent_kafka import (
     KafkaError,
@@ -24,6 +24,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 
 from stream_app.checkpoints.cut_log_scan import CutLogScan
+from stream_app.checkpoints.design_in_force import in_force
 from stream_app.checkpoints.protocol.recovery import (
     WAYS_OUT,
     CheckpointRefused,
@@ -39,7 +40,9 @@ from stream_app.errors import UserError
 from stream_app.kafka import clients, passing, topic_follower
 from stream_app.kafka.clients import Connection
 from stream_app.kafka.topic_follower import Progress, TopicReader
+from stream_app.state.design import recorded_spec
 from stream_app.state.replica import Replica
+from stream_app.state.spec import StateSpec
 from stream_app.wire import Topics, WireError
 from stream_app.wire.authenticity.seal import OPEN, Seal
 from stream_app.wire.state_records import Manifest, decode_manifest, decode_page, page_digest
@@ -83,13 +86,17 @@ def read_checkpoint(
     (records read, records in the topic), `report` with the recovery, which counts skipped records.
     `seal` takes the place of the deployment's.
 
-    Raises `UserError` for a checkpoint of another spec, rating topic or partition count or of a
-    newer format, and `DamagedCheckpoint` for a damaged one that no older checkpoint can replace.
+    The replica has the design in force, whatever that of the deployment is. Raises `UserError` for
+    a checkpoint whose design cannot be taken from it, of another rating topic or partition count or
+    of a newer format, and `DamagedCheckpoint` for a damaged one that no older checkpoint can
+    replace.
     """
-    recovery, store = _recovery(deployment, seal), ReplicaPages(deployment.spec)
+    deployment, others = _designed(deployment)
+    recovery = _recovery(deployment, others, seal)
+    store = ReplicaPages(deployment.spec)
     streamed = StreamedRecovery(recovery, store)
     with _reading(deployment, recovery, report) as (topic, pool):
-        found = _streamed(streamed, topic, pool, progress)
+        found = _streamed(streamed, topic, pool, progress, others)
         if found is None:
             return None
         survey = Survey(recovery, streamed.position)
@@ -99,23 +106,51 @@ def read_checkpoint(
 def read_manifest(deployment: Deployment, progress: Progress | None = None) -> Manifest | None:
     """Return the manifest of the checkpoint that `read_checkpoint` would return; raises as it
     does."""
-    recovery = _recovery(deployment)
+    deployment, others = _designed(deployment)
+    recovery = _recovery(deployment, others)
     with _reading(deployment, recovery) as (topic, pool):
         for batch, digests in _hashed(topic.batches(topic.low, progress), pool):
             for message, digest in zip(batch, digests, strict=True):
+                others.note(message)
                 recovery.read(*_record(message), digest)
         found = recovery.newest()
         return found.manifest if found else None
 
 
-def _recovery(deployment: Deployment, seal: Seal | None = None) -> Recovery:
+class _OtherDesigns:
+    """The designs of manifests that are not in force: those whose headers prove another one."""
+
+    def __init__(self, spec: StateSpec) -> None:
+        self._spec = spec
+        self._known: set[str] = set()
+
+    def note(self, message: Message) -> None:
+        """Note the design of a manifest."""
+        key = message.key()
+        if key is not None and key[:1] == b"M":
+            spec = recorded_spec(message.headers(), self._spec.seed)
+            if spec is not None and spec != self._spec:
+                self._known.add(spec.digest)
+
+    def __contains__(self, design: str) -> bool:
+        return design in self._known
+
+
+def _designed(deployment: Deployment) -> tuple[Deployment, _OtherDesigns]:
+    """Return the deployment with the design of the checkpoint that is in force."""
+    spec = in_force(deployment).first
+    return replace(deployment, spec=spec), _OtherDesigns(spec)
+
+
+def _recovery(deployment: Deployment, others: _OtherDesigns, seal: Seal | None = None) -> Recovery:
+    superseded = CutLogScan(deployment.connection, deployment.topics.cuts).superseded
     rating_topic = topic_id(clients.admin(deployment.connection), deployment.topics.ratings)
     return Recovery(
         deployment.spec.digest,
         rating_topic,
         deployment.partitions,
         seal or deployment.seal,
-        CutLogScan(deployment.connection, deployment.topics.cuts).superseded,
+        lambda manifest: manifest.design in others or superseded(manifest),
     )
 
 
@@ -151,11 +186,12 @@ def _streamed(
     topic: TopicReader,
     pool: ThreadPoolExecutor,
     progress: Progress | None,
+    others: _OtherDesigns,
 ) -> Found | None:
     """Read the topic until a checkpoint is in place; pages are hashed by the pool."""
     for newest in _HINTS:
         near_end = topic.batches(topic.before_end(newest))
-        if streamed.hint(_record(m) for batch in near_end for m in batch):
+        if streamed.hint(_noted(m, others) for batch in near_end for m in batch):
             break
         if topic.before_end(newest) == topic.low:
             break
@@ -163,7 +199,7 @@ def _streamed(
     while True:
         for batch, digests in _hashed(topic.batches(start, progress), pool):
             for message, digest in zip(batch, digests, strict=True):
-                streamed.read(*_record(message), digest)
+                streamed.read(*_noted(message, others), digest)
         found = streamed.decide()
         if not isinstance(found, int):
             return found
@@ -200,6 +236,11 @@ def _digest(key: bytes | None, value: bytes | None) -> bytes | None:
 
 def _record(message: Message) -> tuple[int, bytes | None, bytes | None]:
     return message.offset(), message.key(), message.value()  # type: ignore[return-value]
+
+
+def _noted(message: Message, others: _OtherDesigns) -> tuple[int, bytes | None, bytes | None]:
+    others.note(message)
+    return _record(message)
 
 
 def live_keys(connection: Connection, topics: Topics) -> list[bytes]:

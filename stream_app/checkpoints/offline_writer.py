@@ -10,6 +10,7 @@ import secrets
 from collections.abc import Callable
 
 from stream_app.checkpoints import checkpoint_reader as reader
+from stream_app.checkpoints.design_in_force import BESIDE
 from stream_app.checkpoints.driver import CheckpointDriver
 from stream_app.checkpoints.protocol.writer import OWNER_BYTES, Freeze, LeaseAcquired
 from stream_app.checkpoints.state_image import StateImage
@@ -30,10 +31,13 @@ def write_checkpoint(
     worker: str,
     progress: Callable[[int], None] | None = None,
     tails: tuple[Tail | None, ...] = (),
+    *,
+    beside: bool = False,
 ) -> Manifest:
     """Write the complete state of a replica at a cut as a new generation; return its durable
     manifest. `progress` is called with the number of acknowledged bytes; `tails` are the last
-    records before the cut, as far as known."""
+    records before the cut, as far as known. A state that was built `beside` counts once its design
+    has taken over."""
     connection, topics = deployment.connection, deployment.topics
     image = StateImage(replica)
     image.freeze(write=True, full=True)
@@ -41,7 +45,8 @@ def write_checkpoint(
     rating_topic = reader.topic_id(clients.admin(connection), topics.ratings)
     frozen = image.frozen(rating_topic, cut_offset, tails)
     obsolete_keys = reader.live_keys(connection, topics)
-    driver = _driver(deployment, progress or (lambda _: None))
+    headers = [*replica.spec.headers, *([(BESIDE, b"1")] if beside else [])]
+    driver = _driver(deployment, headers, progress or (lambda _: None))
     driver.drive(LeaseAcquired(secrets.token_bytes(OWNER_BYTES), worker, obsolete_keys))
     manifest = driver.drive(Freeze(frozen))
     image.release(durable=manifest is not None).close()
@@ -80,7 +85,11 @@ class OfflineRejectionWriter:
         self._writer.wait()
 
 
-def _driver(deployment: Deployment, progress: Callable[[int], None]) -> CheckpointDriver:
+def _driver(
+    deployment: Deployment,
+    manifest_headers: list[tuple[str, bytes]],
+    progress: Callable[[int], None],
+) -> CheckpointDriver:
     """Return a driver that raises if a record is refused or no acknowledgement arrives."""
     writer = AcknowledgedWriter.connect(
         deployment.connection,
@@ -92,7 +101,7 @@ def _driver(deployment: Deployment, progress: Callable[[int], None]) -> Checkpoi
     )
 
     def produce(key: bytes, value: bytes | None, on_acknowledged: OnAcknowledged) -> None:
-        headers = deployment.spec.headers if is_manifest(key) else None
+        headers = manifest_headers if is_manifest(key) else None
         writer.send(
             key=key, value=value, partition=0, headers=headers, on_acknowledged=on_acknowledged
         )

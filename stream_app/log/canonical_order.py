@@ -9,8 +9,8 @@ A broker may deliver the partitions and the cut log in any interleaving, may del
 after a reconnect, and may hold cuts of a late, frozen or second clock. `Rounds` turns every such
 delivery into the same sequence of steps; the rules of `Chain` decide which cuts count. A forget (F)
 takes effect at the beginning of the round that the next counting cut ends, so the state at a cut is
-the same for every reader at any time; so does a version of the event format, and an entry of a
-campaign. A digest report changes no state and is returned after the round before it. The idea
+the same for every reader at any time; so does a version of the event format, a design, and an entry
+of a campaign. A digest report changes no state and is returned after the round before it. The idea
 comes from deterministic databases (Calvin, Thomson et al. 2012) and the offset log of Spark
 Structured Streaming.
 
@@ -32,6 +32,7 @@ from stream_app.wire import (
     CampaignPlan,
     Contract,
     Cut,
+    DesignEntry,
     DigestReport,
     Entry,
     Forget,
@@ -82,9 +83,9 @@ class Start:
 @dataclass(frozen=True, eq=False)
 class LogStep:
     """The next piece of the canonical order: a run of records, the cut that ends their round, a
-    device to forget, a version of the event format or an entry of a campaign before the next run,
-    or a digest report; `cut_offset` is the offset after the entry. `tails` of a cut: the last
-    record of each partition, then that of the cut itself (`wire.authenticity.tails`)."""
+    device to forget, a version of the event format, a design or an entry of a campaign before the
+    next run, or a digest report; `cut_offset` is the offset after the entry. `tails` of a cut: the
+    last record of each partition, then that of the cut itself (`wire.authenticity.tails`)."""
 
     run: RecordRun | None = None
     cut: Cut | None = None
@@ -94,6 +95,7 @@ class LogStep:
     contract: Contract | None = None
     campaign: CampaignEntry | None = None
     tails: tuple[Tail | None, ...] = ()
+    design: DesignEntry | None = None
 
 
 class Rounds:
@@ -164,13 +166,19 @@ class Rounds:
         return max(self.start.contract, self._chain.contract)
 
     @property
+    def designed(self) -> bool:
+        """Whether the entry of a design was read."""
+        return self._chain.designed
+
+    @property
     def found_start(self) -> bool:
         """Whether the cut log was read up to the cut after which it is taken up."""
         return self._chain.number >= self.start.cut
 
     @property
     def entry_waits(self) -> bool:
-        """Whether a forget or an entry of a campaign was read, and no cut that counts since."""
+        """Whether a forget, a design or an entry of a campaign was read, and no cut that counts
+        since."""
         return self._chain.entry_waits and self._chain.number >= self.start.cut
 
     def buffered(self, partition: int) -> int:
@@ -215,6 +223,10 @@ class Rounds:
     def set_contract(self, contract: Contract, offset: int | None = None) -> bool:
         """Take the entry of a version of the event format; False where it came before."""
         return self._entry(contract, offset)
+
+    def redesign(self, entry: DesignEntry, offset: int | None = None) -> bool:
+        """Take the entry of a design; False where it came before."""
+        return self._entry(entry, offset)
 
     def campaign(self, entry: CampaignEntry, offset: int | None = None) -> bool:
         """Take an entry of a campaign; False where it came before."""
@@ -332,6 +344,8 @@ def _step_of(entry: Entry, offset: int) -> LogStep:
             return LogStep(forget=entry, cut_offset=offset)
         case Contract():
             return LogStep(contract=entry, cut_offset=offset)
+        case DesignEntry():
+            return LogStep(design=entry, cut_offset=offset)
         case CampaignPlan() | Released() | Aborted():
             return LogStep(campaign=entry, cut_offset=offset)
         case DigestReport():

@@ -26,6 +26,7 @@ from stream_app.wire import (
     CampaignPlan,
     Contract,
     Cut,
+    DesignEntry,
     DigestReport,
     Entry,
     Forget,
@@ -89,7 +90,7 @@ class Chain:
 
     A cut counts if its number is the next one that is not superseded, if it names every partition
     and moves none back, and if it advances at least one partition or an entry waits for it: a
-    forget, or one of a campaign.
+    forget, a design, or one of a campaign.
     """
 
     def __init__(
@@ -102,6 +103,7 @@ class Chain:
         self.truncations = truncations
         self.entry_waits = False
         self.contract = 1
+        self.designed = False
 
     @property
     def last_used(self) -> int:
@@ -110,8 +112,9 @@ class Chain:
 
     def take(self, entry: Entry) -> bool:
         """Take the next entry and return whether it counts."""
+        self.designed |= isinstance(entry, DesignEntry)
         match entry:
-            case Forget() | CampaignPlan() | Released() | Aborted():
+            case Forget() | DesignEntry() | CampaignPlan() | Released() | Aborted():
                 self.entry_waits = True
                 return True
             case DigestReport():

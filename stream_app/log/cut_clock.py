@@ -4,7 +4,8 @@ One worker owns the clock. It appends a cut when records have arrived and either
 passed since the last cut or a partition has a full round waiting. A cut advances each partition by
 at most `round_records`.
 
-A log without a cut gets an entry with the newest version of the event format before its first one.
+A log without a cut gets two entries before its first one: the newest version of the event format,
+and the design, which is that of the first owner (`opening`).
 
 A cut is marked if the caller wants a checkpoint, and about every `checkpoint_seconds` where that is
 set. At a marked cut every replica takes its digest, and the owner writes its state.
@@ -29,7 +30,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stream_app.log.event_days import accepted_days
-from stream_app.wire import Contract, Cut
+from stream_app.wire import Contract, Cut, DesignEntry
 from stream_app.wire.limits import CONTRACT
 
 Newest = tuple[int, tuple[int, ...]]
@@ -47,6 +48,7 @@ class Clock:
     patience_seconds: float = 5.0
     checkpoint_seconds: float | None = None
     retention_seconds: float | None = None
+    opening: DesignEntry | None = None
 
     def __post_init__(self) -> None:
         if not self.seconds > 0:
@@ -67,6 +69,7 @@ class Clock:
         self._last_time = float("-inf")
         self._marked_time = float("-inf")
         self._opened_time = float("-inf")
+        self._opened_by: Contract | DesignEntry | None = None
 
     def acquire(self) -> None:
         """Become the owner; no cut is written until the cut log has been read to its end."""
@@ -105,10 +108,12 @@ class Clock:
         checkpoint_wanted: bool = False,
         entry_waits: bool = False,
         contract: int = CONTRACT,
-    ) -> Cut | Contract | None:
+        designed: bool = True,
+    ) -> Cut | Contract | DesignEntry | None:
         """Return the entry to append now, or None; `now` in seconds of any steady clock.
 
-        `contract` is the newest version of the event format that was read. While an entry waits
+        `contract` is the newest version of the event format that was read, `designed` whether the
+        entry of a design was. While an entry waits
         for a cut to take effect, a cut may advance no partition.
         """
         if not (self.owned and self._read_to_end):
@@ -123,7 +128,9 @@ class Clock:
         if now - self._last_time < self.seconds and max(waiting) < self.round_records:
             return None
         if number == 0 and contract < CONTRACT:
-            return self._opening(now)
+            return self._opened(now, Contract(CONTRACT))
+        if number == 0 and self.opening is not None and not designed:
+            return self._opened(now, self.opening)
         moved = (e + min(w, self.round_records) for e, w in zip(end_offsets, waiting, strict=True))
         marked = checkpoint_wanted or (
             self.checkpoint_seconds is not None
@@ -138,12 +145,12 @@ class Clock:
             self._marked_time = now
         return cut
 
-    def _opening(self, now: float) -> Contract | None:
-        """Return the first entry of a new log; it is read back before the first cut is due."""
-        if now - self._opened_time < self.patience_seconds:
+    def _opened(self, now: float, entry: Contract | DesignEntry) -> Contract | DesignEntry | None:
+        """Return an entry that opens a log, again where it is not read back in time."""
+        if entry == self._opened_by and now - self._opened_time < self.patience_seconds:
             return None
-        self._opened_time = now
-        return Contract(CONTRACT)
+        self._opened_by, self._opened_time = entry, now
+        return entry
 
     def _latest(self, now: float, newest_cut: Newest) -> Newest:
         """Return the cut to continue: the last outstanding cut, else the newest cut read."""

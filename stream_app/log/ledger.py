@@ -87,6 +87,12 @@ class Ledger:
         """Add the reports of applied records (n,), each with its place on the allow-list."""
         np.add.at(self.mechanisms, mechanisms, counts)
 
+    def allow(self, mechanisms: int) -> None:
+        """Count the reports of so many mechanisms, the first of which are the former ones."""
+        counts = np.zeros(mechanisms + 1, np.int64)
+        counts[: len(self.mechanisms) - 1], counts[-1] = self.mechanisms[:-1], self.mechanisms[-1]
+        self.mechanisms = counts
+
     def forget(self, device: NDArray[np.uint64]) -> None:
         """Add a forgotten device (2,)."""
         self.forgotten = np.concatenate((self.forgotten, device.reshape(1, 2)))

@@ -38,11 +38,16 @@ class Gauges:
         self.lag_records = 0
         self._recommender = recommender
         self._scratch = np.empty((6, 1024))
-        self._weighed = bool(replica.channels.presence.any())
-        self._undecided = not replica.channels.inverted[replica.channels.alphabets > 0].all()
+        self.follow_design()
         self._recalls: list[float] = []
         self._kl = nan
         self._caught_up_time = time.time()
+
+    def follow_design(self) -> None:
+        """Follow the channels of the replica, which are others."""
+        channels = self._replica.channels
+        self._weighed = bool(channels.presence.any())
+        self._undecided = not channels.inverted[channels.alphabets > 0].all()
 
     def restart(self) -> None:
         """Start the measurements over: the state of the replica was replaced as a whole."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from stream_app.checkpoints import checkpoint_reader as reader
 from stream_app.checkpoints import snapshot_file
 from stream_app.checkpoints.cut_log_scan import CutLogScan
+from stream_app.checkpoints.design_in_force import settings_in_force, with_design
 from stream_app.checkpoints.snapshot_file import SnapshotFile
 from stream_app.deployment import Deployment
 from stream_app.kafka import clients, topic_checks, topic_follower
@@ -53,17 +54,17 @@ class Session:
         snapshot: Path | None = None,
         display: ProgressDisplay = no_progress,
     ) -> Session:
-        """Return the deployment; refuses an absent broker and topics that differ from the table."""
-        deployment = Deployment.from_settings(settings)
+        """Return the deployment with the design in force; refuses an absent broker, and topics that
+        differ from the table."""
+        own = Deployment.from_settings(settings)
         loaded = snapshot_file.read(snapshot) if snapshot else None
-        clients.describe_cluster(deployment.connection)
+        clients.describe_cluster(own.connection)
         topic_checks.check_deployment(
-            deployment.connection,
-            deployment.topics,
-            deployment.partitions,
-            settings.ratings_retention_seconds,
+            own.connection, own.topics, own.partitions, settings.ratings_retention_seconds
         )
-        return cls(settings, deployment, loaded, display)
+        deployment = with_design(own)
+        in_force = settings_in_force(settings, deployment.spec)
+        return cls(in_force, deployment, loaded, display)
 
     @property
     def connection(self) -> Connection:

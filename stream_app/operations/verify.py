@@ -100,7 +100,7 @@ def _recompute(
             "the checkpoint is lost, and the state computed here is another one"
         )
     with session.replay() as replay:
-        digest_reports = _DigestReports(session.spec.digest, logged.digest_reports, findings)
+        digest_reports = _DigestReports(logged.digest_reports, findings)
         replay.each_cut = digest_reports.compare
         state = replay.from_origin(origin, manifest.cut if manifest else None)
         if manifest is not None:
@@ -175,8 +175,8 @@ class _DigestReports:
     """Compares the state at each cut with the digest reports of that cut and the same origin; each
     report once, even if the replay restarts."""
 
-    def __init__(self, design: str, reports: Iterable[DigestReport], findings: Findings) -> None:
-        self._design, self._findings = design, findings
+    def __init__(self, reports: Iterable[DigestReport], findings: Findings) -> None:
+        self._findings = findings
         self._at: dict[int, list[tuple[int, DigestReport]]] = {}
         for number, digest_report in enumerate(reports):
             self._at.setdefault(digest_report.cut, []).append((number, digest_report))
@@ -198,7 +198,7 @@ class _DigestReports:
         """Compare the state at a cut."""
         reports = self._at.get(replica.cut, [])
         self._reached.update(number for number, _ in reports)
-        kind = self._design, replica.origin.digest
+        kind = replica.spec.digest, replica.origin.digest
         new = {n: r for n, r in reports if n not in self._compared and (r.design, r.origin) == kind}
         if not new:
             return

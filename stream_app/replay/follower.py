@@ -13,10 +13,13 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import NamedTuple
 
+import msgspec
 from confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
@@ -37,6 +40,8 @@ from stream_app.replay.lost_tail import LeaderCheck, epoch_of, lost, tail_of, wa
 from stream_app.replay.signature_check import SignatureCheck
 from stream_app.replay.unreadable import MOST_RECORDS, is_unreadable, readable_from
 from stream_app.serving.catalogue import Catalogue
+from stream_app.state.design import followed, spec_of
+from stream_app.state.spec import StateSpec
 from stream_app.wire import (
     UNREADABLE,
     Aborted,
@@ -45,6 +50,7 @@ from stream_app.wire import (
     CampaignPlan,
     Contract,
     Cut,
+    DesignEntry,
     DigestReport,
     Forget,
     Released,
@@ -83,8 +89,9 @@ LARGE, SMALL = Piece(4096, 1 << 19), Piece(1024, 1 << 17)
 @dataclass(frozen=True, eq=False)
 class Decoded:
     """The next piece of the log: a decoded run, the cut that ends its round, a device to forget, a
-    version of the event format or an entry of a campaign before the next run, or a digest report;
-    `cut_offset` is the offset after the entry in the cut log."""
+    version of the event format, a design or an entry of a campaign before the next run, or a digest
+    report; `cut_offset` is the offset after the entry in the cut log. The state of a design with
+    `takes_over` was built beside."""
 
     batch: Batch | None
     cut: Cut | None
@@ -94,10 +101,14 @@ class Decoded:
     contract: Contract | None = None
     campaign: CampaignEntry | None = None
     tails: tuple[Tail | None, ...] = ()
+    design: StateSpec | None = None
+    takes_over: bool = False
 
 
 class Follower:
-    """Reads the log of one deployment after `start`, or from its beginning."""
+    """Reads the log of one deployment after `start`, or from its beginning. The deployment's spec
+    is the design at the start; `contained` are the entries behind it (the offsets after them) that
+    this design contains already, with the mechanisms that were withdrawn from there on."""
 
     def __init__(
         self,
@@ -106,15 +117,18 @@ class Follower:
         round_records: int = 2000,
         catalogue: Catalogue | None = None,
         newest_contract: int = CONTRACT,
+        contained: Mapping[int, tuple[str, ...]] = MappingProxyType({}),
     ) -> None:
         self._deployment = deployment
+        self._contained = contained
+        self._expected: deque[str] = deque(maxlen=8)  # designs that cuts may name beside `design`
         self.topics = topics = deployment.topics
         self._check = SignatureCheck()
         self.intake = deployment.intake_with(self._check)
         self._newest_contract = newest_contract
         self._set_contract(start.contract if start else 1)
         self.rounds = Rounds(deployment.partitions, start)
-        self.cuts_ignored = self.unsealed = 0
+        self.cuts_ignored = self.unsealed = self.designs_ignored = 0
         self._seal = deployment.seal
         self.cuts_at_end = False
         self.design = deployment.spec.digest
@@ -224,6 +238,7 @@ class Follower:
                 step.contract,
                 step.campaign,
                 step.tails,
+                *((None, False) if step.design is None else self._redesign(step)),
             )
         self._pause_and_resume()
 
@@ -235,6 +250,27 @@ class Follower:
                 f"of murmurec knows versions up to {self._newest_contract}: install a newer one"
             )
         self.intake = replace(self.intake, contract=version)
+
+    def _redesign(self, step: LogStep) -> tuple[StateSpec | None, bool]:
+        """Take up the design of an entry, and return it and whether it takes over; (None, False)
+        for an entry without effect. Of entries that the first design contains, only the withdrawal
+        of mechanisms takes effect."""
+        entry, spec = step.design, self._deployment.spec
+        assert entry is not None
+        if step.cut_offset in self._contained:
+            found: StateSpec | None = replace(spec, withdrawn=self._contained[step.cut_offset])
+            entry = msgspec.structs.replace(entry, built_to=None)
+        else:
+            found = followed(entry, spec, opening=self.rounds.number == 0)
+        if found is None:
+            self.designs_ignored += 1
+            return None, False
+        self._deployment = replace(self._deployment, spec=found)
+        intake = self._deployment.intake_with(self._check)
+        self.intake = replace(intake, contract=self.intake.contract)
+        self._expected.append(self.design)
+        self.design = found.digest
+        return found, entry.built_to is not None
 
     def _assign(self) -> None:
         """Learn the truncations, and assign the consumer: late, since a request waits behind a
@@ -351,6 +387,13 @@ class Follower:
                 self.rounds.forget(entry, offset)
             case Contract():
                 self.rounds.set_contract(entry, offset)
+            case DesignEntry() if not entry.is_genuine(self._seal):
+                self.unsealed += 1
+            case DesignEntry():
+                with suppress(ValueError):
+                    after = spec_of(entry.settings, self._deployment.spec.seed)
+                    self._expected.append(after.digest)
+                self.rounds.redesign(entry, offset)
             case CampaignPlan() | Released() | Aborted():
                 self.unsealed += not entry.is_genuine(self._seal)
                 self.rounds.campaign(entry, offset)
@@ -375,7 +418,7 @@ class Follower:
             self.cuts_ignored += 1
         elif self._live and cut.design:
             # Old cuts may carry an earlier design of this deployment; new cuts should not.
-            same = cut.design == self.design
+            same = cut.design == self.design or cut.design in self._expected
             self.other_design = "" if same else cut.design
             if cut.checkpoint and not same:
                 self.difference = self._deployment.spec.difference(message.headers())

@@ -1,6 +1,6 @@
 """Recomputes the state from the topics: the reference against which a worker is checked.
 
-    state at cut r = f(design, origin, log after the origin up to r)
+    state at cut r = f(first design, origin, log after the origin up to r)
 
 It applies the same log in the same order to the same replica as a worker does, from the same origin
 (`wire.state_records.StateOrigin`): an empty state or an adopted snapshot, without the devices that
@@ -11,17 +11,20 @@ as a worker does.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from stream_app.checkpoints.design_line import DesignLine, line_of
 from stream_app.deployment import Deployment
 from stream_app.errors import UserError
 from stream_app.log.canonical_order import Start
 from stream_app.replay.follower import Decoded, Follower
 from stream_app.replay.lost_tail import LogLostItsEnd
+from stream_app.state.design import Way, changes
 from stream_app.state.replica import BatchOutcome, Replica, StateSpec
 from stream_app.wire import Batch, Tail
 from stream_app.wire.state_records import StateOrigin
@@ -63,12 +66,14 @@ class Replayed:
 
 @dataclass(eq=False)
 class Replay:
-    """Replays one deployment; `each_cut` is called with the replica at every cut, `each_batch` with
-    every batch and its outcome, also for those that a restart of the replay repeats."""
+    """Replays one deployment, by the designs of its log or by `line`; `each_cut` is called with the
+    replica at every cut, `each_batch` with every batch and its outcome, also for those that a
+    restart of the replay repeats."""
 
     deployment: Deployment
     progress: Progress | None = None
     snapshot: SnapshotFile | None = None
+    line: DesignLine | None = None
     each_cut: Callable[[Replica], None] = field(default=lambda _: None)
     each_batch: Callable[[Batch, BatchOutcome], None] = field(default=lambda _batch, _outcome: None)
 
@@ -77,14 +82,22 @@ class Replay:
         origin = origin or StateOrigin(0, (0,) * self.deployment.partitions)
         if at_cut is not None and at_cut < origin.cut:
             raise UserError(f"cut {at_cut}: the state begins at cut {origin.cut}; give a later one")
-        begun = Replayed(begin(self.deployment.spec, origin, self.snapshot), 0)
-        return self.go_on(
-            begun, Start(origin.cut, origin.end_offsets, contract=origin.contract), at_cut
-        )
+        line = self.line or line_of(self.deployment, origin.cut, at_cut)
+        begun = Replayed(begin(line.base, origin, self.snapshot), 0)
+        start = Start(origin.cut, origin.end_offsets, contract=origin.contract)
+        return self.go_on(begun, start, at_cut, line.contained)
 
-    def go_on(self, begun: Replayed, start: Start, at_cut: int | None = None) -> Replayed:
-        """Return the state at a cut, following the log from `start`, the position of `begun`."""
-        follower = Follower(self.deployment, start)
+    def go_on(
+        self,
+        begun: Replayed,
+        start: Start,
+        at_cut: int | None = None,
+        contained: Mapping[int, tuple[str, ...]] = MappingProxyType({}),
+    ) -> Replayed:
+        """Return the state at a cut, following the log from `start`, the position of `begun`;
+        `contained`: see `Follower`."""
+        deployment = replace(self.deployment, spec=begun.replica.spec)
+        follower = Follower(deployment, start, contained=contained)
         try:
             devices = self._follow(follower, begun, at_cut)
         finally:
@@ -99,6 +112,8 @@ class Replay:
         first, total = sum(replica.end_offsets), sum(follower.log_end_offsets()[0])
         while at_cut is None or replica.cut < at_cut:
             for piece in follower.poll(0.05):
+                if piece.takes_over:
+                    raise UserError("another design took over during the replay: run it again")
                 if piece.forget is not None and piece.forget.rebuild:
                     ahead = [piece.forget, *follower.rounds.forgets_ahead(at_cut)]
                     devices = {forget.device for forget in ahead if forget.rebuild}
@@ -163,10 +178,23 @@ def take(replica: Replica, piece: Decoded) -> BatchOutcome | None:
         replica.set_contract(piece.contract.version)
     if piece.campaign is not None:
         replica.follow(piece.campaign)
+    if piece.design is not None:
+        redesign(replica, piece.design)
     # With a rebuild, the origin excludes the device, as if it had never reported.
     if piece.forget is not None and not piece.forget.rebuild:
         replica.forget(bytes.fromhex(piece.forget.device))
     return outcome
+
+
+def redesign(replica: Replica, spec: StateSpec) -> None:
+    """Take up a design; another layout is taken up before the first cut alone, when nothing is in
+    the state."""
+    if any(change.way is Way.BESIDE for change in changes(replica.spec, spec)):
+        contract = replica.contract
+        replica.restart(replica.origin, spec)
+        replica.set_contract(contract)
+    elif spec != replica.spec:
+        replica.redesign(spec)
 
 
 def excluding(origin: StateOrigin, devices: Iterable[str]) -> StateOrigin:

@@ -92,6 +92,19 @@ class PairFeeds:
             self.reported = ItemPairs(channels, weights, size, size, one=1, in_order=False)
             self.scope = KnownItems(spec.items_most, spec.seed)
 
+    def following(self, spec: StateSpec, channels: Channels) -> PairFeeds:
+        """Return the feeds of another design that continue these (`state/design.py`): a feed that
+        is new begins empty, one that is gone is dropped; these must not be used again."""
+        new = PairFeeds(spec, channels)
+        if new.rated is not None and self.rated is not None:
+            new.rated.take(self.rated)
+        if new.reported is not None and self.reported is not None:
+            new.reported.take(self.reported)
+            new.scope = self.scope
+        if new.co_ratings is not None and self.co_ratings is not None:
+            new.co_ratings.take(self.co_ratings)
+        return new
+
     @property
     def reported_mechanism(self) -> int:
         """The mechanism that protects presence and is counted, by its place in the allow-list; -1

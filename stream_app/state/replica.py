@@ -86,9 +86,8 @@ class Replica:
     """
 
     def __init__(self, spec: StateSpec, origin: StateOrigin | None = None) -> None:
-        self.spec = spec
         self.origin = origin or StateOrigin(0, (0,) * spec.partitions)
-        self.channels = Channels.from_mechanisms(spec.mechanisms)
+        self._follow_spec(spec, Channels.from_mechanisms(spec.mechanisms))
         self.learner: DurableLearner = build_durable(
             spec.model,
             self.channels,
@@ -116,8 +115,11 @@ class Replica:
         self.ledger = self._fresh_ledger(self.origin)
         self.forgotten = ErasedDevices(self.origin, self.ledger)
         self.cut, self.end_offsets = self.origin.cut, self.origin.end_offsets
-        self._threshold = np.uint64(min(int(spec.held_out * 2.0**64), 2**64 - 1))
         self._item_counts = np.zeros(1024, np.int32)  # scratch, zero between two batches
+
+    def _follow_spec(self, spec: StateSpec, channels: Channels) -> None:
+        self.spec, self.channels = spec, channels
+        self._threshold = np.uint64(min(int(spec.held_out * 2.0**64), 2**64 - 1))
         self._salt = np.uint64(spec.seed + 0x4E1D)
 
     def apply(self, batch: Batch) -> BatchOutcome:
@@ -259,6 +261,20 @@ class Replica:
     def set_contract(self, version: int) -> None:
         """Record the version of the event format by which the next batches were decoded."""
         self.ledger.contract[0] = version
+
+    def redesign(self, spec: StateSpec) -> None:
+        """Continue under another design, which changes this one in place (`state/design.py`). Call
+        it at a cut, while nothing of the state is frozen."""
+        channels = Channels.from_mechanisms(spec.mechanisms)
+        self.learner.follow(channels, Parameters(clip=spec.clip))
+        if self.presence is not None:
+            self.presence.follow(channels)
+        elif report_information(channels).any():
+            self.presence = PresenceRates(channels, spec.presence_bytes, seed=spec.seed)
+        self.pairs = self.pairs.following(spec, channels)
+        self.pairs.extend(self.items, self.marks)
+        self.ledger.allow(len(spec.mechanisms))
+        self._follow_spec(spec, channels)
 
     def follow(self, entry: CampaignEntry) -> Ignored | None:
         """Apply an entry of a campaign; return why it has no effect, if it has none. Without
@@ -454,12 +470,11 @@ class Replica:
         self.forgotten = ErasedDevices(origin, self.ledger)
 
     def take(self, other: Replica) -> None:
-        """Take over the whole state of a replica of the same spec, which must not be used again.
+        """Take over the whole state and the spec of a replica, which must not be used again.
 
         Nothing is copied: the former state is released, and the parts are those of `other`.
         """
-        if other.spec != self.spec:
-            raise ValueError("a replica of another spec: make it from the same settings")
+        self._follow_spec(other.spec, other.channels)
         self.learner, self.presence, self.seen = other.learner, other.presence, other.seen
         self.frequencies, self.second_moment = other.frequencies, other.second_moment
         self.marks, self.items, self.pairs = other.marks, other.items, other.pairs
@@ -467,9 +482,9 @@ class Replica:
         self.ledger, self.forgotten = other.ledger, other.forgotten
         self.origin, self.cut, self.end_offsets = other.origin, other.cut, other.end_offsets
 
-    def restart(self, origin: StateOrigin) -> None:
-        """Start over from an untrained state."""
-        self.take(Replica(self.spec, origin))
+    def restart(self, origin: StateOrigin, spec: StateSpec | None = None) -> None:
+        """Start over from an untrained state, of another spec if given."""
+        self.take(Replica(spec or self.spec, origin))
 
     def adopt(
         self,

@@ -3,14 +3,15 @@
 Two replicas are comparable only where their specifications are equal: the allow-list, the sizes,
 the learner and its constants, and the format of the state. Records carry the fingerprint; beside
 it, in a header that earlier releases do not read, manifests and the cuts of checkpoints carry the
-settings as text, so that a refusal names the setting that differs. The header explains and proves
-nothing, and it leaves out the seed, which devices must not know.
+settings as text, so that a refusal names the setting that differs, and so that a reader with the
+same seed can take the specification from them: their digest proves it. The seed is left out, since
+devices must not know it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 from stream_app.models.cooccurrence.co_ratings import check_co_ratings
@@ -26,7 +27,7 @@ from stream_app.wire.signatures import Signatures
 # Raised with every change of the state that a log produces, or of its layout.
 STATE_FORMAT = 10
 DEVICES = "open", "signed"
-UNNAMED = {"co_ratings": "False"}
+UNNAMED = {"co_ratings": "False", "withdrawn": "", "policies": ""}
 """Settings with the value that a digest does not name: a state without them is that of before."""
 _HEADER, _SEED = "settings", "seed"
 Header = tuple[str, bytes | str | None]
@@ -37,7 +38,12 @@ PARTIES = {"local": 0, "central": 1, "split": 2}
 
 @dataclass(frozen=True)
 class StateSpec:
-    """All that decides the state besides the log; replicas agree only with equal specifications."""
+    """All that decides the state besides the log; replicas agree only with equal specifications.
+
+    `mechanisms` has an order, which numbers them in the state. The `withdrawn` ones (ids) keep
+    their number and what was learned from them, and their later reports are rejected. `policies`
+    are settings of the deployment that the log decides (`state/design.py`) and no array depends on.
+    """
 
     mechanisms: tuple[Mechanism, ...]
     partitions: int = 4
@@ -58,6 +64,8 @@ class StateSpec:
     seed: int = 1
     devices: str = "open"
     privacy_mode: str = "local"
+    withdrawn: tuple[str, ...] = ()
+    policies: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         check_model(self.model)
@@ -66,6 +74,8 @@ class StateSpec:
         if len({m.id for m in self.mechanisms}) != len(self.mechanisms):
             raise ValueError("mechanisms: the allow-list names a mechanism twice")
         check_one_question(self.mechanisms)
+        if not self.allowed:
+            raise ValueError("mechanisms: all are withdrawn; allow at least one, e.g. rr:5:2")
         if not 0 <= self.held_out <= 0.5:
             raise ValueError(f"held_out {self.held_out}: the held-out fraction must be 0 .. 0.5")
         check_pairs(self.head_items, self.recent_items)
@@ -81,6 +91,11 @@ class StateSpec:
             )
 
     @property
+    def allowed(self) -> tuple[Mechanism, ...]:
+        """The mechanisms whose reports are accepted, in their order."""
+        return tuple(each for each in self.mechanisms if each.id not in self.withdrawn)
+
+    @property
     def signed(self) -> bool:
         """Whether every event must be signed by its device."""
         return self.devices == "signed"
@@ -94,7 +109,10 @@ class StateSpec:
     def intake(self) -> Intake:
         """The conditions under which a record is accepted."""
         signatures = Signatures(required=self.signed)
-        return Intake.of_mechanisms(self.mechanisms, self.partitions, self.accept_tests, signatures)
+        rules = Intake.of_mechanisms(
+            self.mechanisms, self.partitions, self.accept_tests, signatures
+        )
+        return replace(rules, withdrawn=frozenset(self.withdrawn)) if self.withdrawn else rules
 
     @property
     def digest(self) -> str:
@@ -105,6 +123,8 @@ class StateSpec:
     def settings(self) -> dict[str, str]:
         """All that the digest covers, as text, so that two specs can be compared by setting."""
         fields = {name: str(value) for name, value in vars(self).items() if name != "mechanisms"}
+        fields["withdrawn"] = ", ".join(self.withdrawn)
+        fields["policies"] = "; ".join(f"{name} = {value}" for name, value in self.policies)
         for name, value in UNNAMED.items():
             if fields[name] == value:
                 del fields[name]
@@ -123,15 +143,19 @@ class StateSpec:
     def difference(self, headers: Headers) -> str:
         """Return the settings that differ from those of a record's headers, with both values; the
         seed where all others agree; empty where the headers do not say."""
-        text = dict(headers or ()).get(_HEADER) or b""
-        lines = (text if isinstance(text, str) else text.decode(errors="replace")).split("\n")
-        recorded = {
-            name: value for name, equals, value in (line.partition("=") for line in lines) if equals
-        }
+        recorded = recorded_settings(headers)
         if not recorded:
             return ""
         own = {name: value for name, value in self.settings.items() if name != _SEED}
         return differing(recorded, own) or "hash_seed is another there"
+
+
+def recorded_settings(headers: Headers) -> dict[str, str]:
+    """Return the settings in a record's headers, without the seed; empty where it has none."""
+    text = dict(headers or ()).get(_HEADER) or b""
+    lines = (text if isinstance(text, str) else text.decode(errors="replace")).split("\n")
+    parts = (line.partition("=") for line in lines)
+    return {name: value for name, equals, value in parts if equals}
 
 
 def differing(recorded: Mapping[str, str], own: Mapping[str, str]) -> str:

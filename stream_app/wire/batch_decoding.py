@@ -224,9 +224,10 @@ def _scanned(
 
 def _scan_rules(intake: Intake) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
     """Return names, their ends and alphabets for `scan`; a name that JSON might write in more than
-    one way, or that reports with masks, is empty there."""
+    one way, that reports with masks or was withdrawn, is empty there."""
+    read = intake.index.keys() - intake.masked.keys()
     names = [
-        name if name not in intake.masked and len(name) <= 64 and _is_plain(name) else ""
+        name if name in read and len(name) <= 64 and _is_plain(name) else ""
         for name in intake.mechanisms
     ]
     return (

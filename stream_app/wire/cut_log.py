@@ -4,6 +4,7 @@
     forget    later records of this device are rejected, and the device's own state is cleared
     contract  later rounds are decoded by this version of the event format
     report    the digests of a durable checkpoint at an earlier cut, for other replicas to compare
+    design    the settings of the deployment from here on (`state/design.py`)
     truncate  the cuts after an earlier one are superseded, because the log lost their records
     campaign, released, aborted
               the plan of a campaign, the noisy sum of a stage, the end of one without a sum
@@ -27,7 +28,7 @@ from stream_app.wire.events import Epoch
 from stream_app.wire.limits import MAX_ENTRY_BYTES, MAX_EVENT_BYTES, MAX_SEQ, VERSION
 from stream_app.wire.reasons import Reason, WireError
 
-_SEALED_REPORT = b"witness"
+_SEALED_REPORT, _SEALED_DESIGN = b"witness", b"design"
 _Number = Annotated[int, msgspec.Meta(ge=0, le=MAX_SEQ)]
 _Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
 _Fingerprint = Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{16})?$")]
@@ -128,6 +129,39 @@ class DigestReport(
         return not seal.keyed or self == self.sealed(seal)
 
 
+class DesignEntry(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="design"
+):
+    """From the round that the next cut ends on, the deployment has these settings (as text).
+
+    An entry takes effect only if `replaces` is the fingerprint of the design in force before it, so
+    of two writers at once one wins, and a repeated entry does nothing; "" opens a log that has no
+    cut. `before` are the settings that it replaces, for a replay from the beginning. With
+    `built_to` the state of the new design was built beside, up to that cut, and takes over. `seal`
+    (hex) if the deployment has a secret; an entry without it has no effect then.
+    """
+
+    replaces: Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{32})?$")]
+    before: dict[str, str]
+    settings: dict[str, str]
+    built_to: _Number | None = None
+    v: int = VERSION
+    seal: _Digest | msgspec.UnsetType = msgspec.UNSET
+
+    def sealed(self, seal: Seal) -> DesignEntry:
+        """Return this entry with a seal, or without one if `seal` has no secret."""
+        bare = msgspec.structs.replace(self, seal=msgspec.UNSET)
+        if not seal.keyed:
+            return bare
+        # The order of the settings is not part of what is sealed.
+        tag = seal.tag(_SEALED_DESIGN, msgspec.json.encode(bare, order="sorted"))
+        return msgspec.structs.replace(bare, seal=tag.hex())
+
+    def is_genuine(self, seal: Seal) -> bool:
+        """Return whether a holder of the secret made this entry; always, without a secret."""
+        return not seal.keyed or self == self.sealed(seal)
+
+
 class Truncate(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="truncate"
 ):
@@ -143,7 +177,8 @@ class Truncate(
     v: int = VERSION
 
 
-Entry = Cut | Forget | Contract | DigestReport | Truncate | CampaignPlan | Released | Aborted
+Change = Forget | Contract | DesignEntry | Truncate
+Entry = Cut | DigestReport | Change | CampaignPlan | Released | Aborted
 
 _decoder = msgspec.json.Decoder(Entry, dec_hook=decode_rational)
 _bare = msgspec.json.Decoder(dict[str, msgspec.Raw])

@@ -59,7 +59,8 @@ class Intake:
     `masked` maps each mechanism whose events carry a mask beside every report to its number of
     levels. A mask has `levels - 1` bits, one for each place where a group of levels may end; at
     least one is set. The report is the number of a group. `signatures`: of which topic signatures
-    are checked, and whether every event needs one.
+    are checked, and whether every event needs one. A mechanism in `withdrawn` keeps its place in
+    the order and its number, and its events are rejected.
     """
 
     mechanisms: Mapping[str, int]
@@ -68,6 +69,7 @@ class Intake:
     masked: Mapping[str, int] = field(default_factory=dict)
     contract: int = 1
     signatures: Signatures = field(default_factory=Signatures)
+    withdrawn: frozenset[str] = frozenset()
     index: Mapping[str, int] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -77,7 +79,8 @@ class Intake:
         for name, levels in self.masked.items():
             if name not in self.mechanisms or not 2 <= levels <= 17:
                 raise ValueError(f"mechanism {name}: masks are for 2 to 17 levels, not {levels}")
-        object.__setattr__(self, "index", {name: i for i, name in enumerate(self.mechanisms)})
+        numbered = {name: i for i, name in enumerate(self.mechanisms) if name not in self.withdrawn}
+        object.__setattr__(self, "index", numbered)
 
     @classmethod
     def of_mechanisms(
@@ -154,9 +157,9 @@ def _columns(value: bytes | None, contract: int) -> _Columns:
 def _allowed(columns: _Columns, intake: Intake) -> Event:
     """Return the event of the columns, if the rules of the server allow it."""
     device, fields, items, reports, masks = columns
-    alphabet = intake.mechanisms.get(fields.mechanism)
-    if alphabet is None:
+    if fields.mechanism not in intake.index:
         raise WireError(Reason.MECHANISM_NOT_ALLOWED)
+    alphabet = intake.mechanisms[fields.mechanism]
     if len(items) != len(reports):
         raise WireError(Reason.LENGTH_MISMATCH)
     if int(reports.max()) >= alphabet:

@@ -1,7 +1,9 @@
 """The limits of the wire contract."""
 
 VERSION = 1
-CONTRACT = 2  # the newest version of the event format that this release knows
+# The newest version of the log that this release knows: 2 has extension blocks of events, 3 entries
+# that change the design.
+CONTRACT = 3
 MAX_EXTENSION_BYTES = 512
 MAX_EVENT_BYTES = 128 * 1024
 # Of a batch of records on a topic that outsiders write: a largest event with its framing fits, and

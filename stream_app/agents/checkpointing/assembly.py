@@ -54,7 +54,7 @@ def attach(
         gap_reader(connection, topics.state),
         lambda: membership.lease_valid,
         runtime.seal,
-        runtime.replica.spec.headers,
+        lambda: runtime.replica.spec.headers,
     )
     service = CheckpointService(
         runtime,

@@ -49,6 +49,12 @@ class DigestComparison:
         self._agreed_cut = -1
         self.other_origin = ""
 
+    def follow(self, design: str) -> None:
+        """Compare reports of this design from now on."""
+        if design != self._design:
+            self._design = design
+            self.clear()
+
     def add_own(self, digests: Digests) -> None:
         """Add the digests of this replica at a cut."""
         self._own[digests.cut] = digests

@@ -44,7 +44,7 @@ class FencedProducer:
 
     `fail` ends the process with a reason. `on_later_claim` receives the generation of a later claim
     than ours. `read_between(first, beyond)` reads offsets, keys and values. `lease_valid` is called
-    before every record. Manifests are written with `manifest_headers`.
+    before every record. Manifests are written with what `manifest_headers` returns.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class FencedProducer:
         read_between: Callable[[int, int], Records],
         lease_valid: Callable[[], bool] = lambda: True,
         seal: Seal = OPEN,
-        manifest_headers: Headers | None = None,
+        manifest_headers: Callable[[], Headers] = list,
     ) -> None:
         self.topic = topic
         self.position: int | None = None  # all earlier records were read, or written by us
@@ -96,13 +96,14 @@ class FencedProducer:
                 self._written(key, offset)
             on_acknowledged(offset)
 
+        headers = self._headers() if is_manifest(key) else []
         self._writer.send(
             key=key,
             value=value,
             partition=0,
             on_acknowledged=acknowledged,
             on_refused=on_refused,
-            **({"headers": self._headers} if self._headers and is_manifest(key) else {}),
+            **({"headers": headers} if headers else {}),
         )
 
     @property

@@ -79,6 +79,11 @@ class ReplacementPolicy:
         if self.reload is None:
             self.reload = Reload("the log was truncated to an earlier cut")
 
+    def take_over(self) -> None:
+        """Request the state of a design that was built beside this one."""
+        if self.reload is None:
+            self.reload = Reload("another design takes over")
+
     def rebuild_without(self, entry: Forget) -> None:
         """Request a state without the device, unless the current state excludes the device already.
 

@@ -10,6 +10,7 @@ import threading
 from dataclasses import dataclass, field
 
 from stream_app.checkpoints.checkpoint_reader import Checkpoint
+from stream_app.state.spec import StateSpec
 from stream_app.wire.state_records import StateOrigin
 
 
@@ -22,6 +23,8 @@ class Restored:
 
     origin: StateOrigin
     found: Checkpoint | None
+    spec: StateSpec | None = None
+    """The first design of a replay from the origin; None: the present one."""
     done: threading.Event = field(default_factory=threading.Event)
 
 

@@ -1,16 +1,26 @@
-"""`murmurec config`: show the settings, with secrets masked."""
+"""`murmurec config`: show the settings, with secrets masked; compare them with the design in force
+on a deployment, and put them into force."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from stream_app.cli.commands import Commands
 from stream_app.cli.options import Cluster, JsonOption
-from stream_app.cli.output import print_json, table
+from stream_app.cli.output import print_json, progress, say, table
+from stream_app.errors import UsageError
 from stream_app.settings import place
 
-app = Commands(help="Show the settings. Example: murmurec config show")
+if TYPE_CHECKING:
+    from stream_app.operations.redesign import Plan
+
+app = Commands(
+    help="Show the settings, and put changed ones into force on a running deployment. Example: "
+    "murmurec config plan"
+)
 
 
 @app.command()
@@ -42,3 +52,68 @@ def show(
         for name, value in shown.items()
     ]
     table(("setting", "value", "meaning"), rows)
+
+
+@app.command()
+def plan(cluster: Cluster, as_json: JsonOption = False) -> None:
+    """Show what putting these settings into force changes on the running deployment; changes
+    nothing.
+
+    Example: murmurec config plan
+    """
+    from stream_app.operations import redesign
+
+    planned = redesign.plan(cluster.settings())
+    if as_json:
+        rows = [
+            {"setting": c.setting, "in_force": c.before, "planned": c.after, "way": str(c.way)}
+            for c in planned.changes
+        ]
+        memory = {"memory_bytes": planned.memory, "memory_bytes_after": planned.memory_after}
+        print_json({"changes": rows, "next_cut": planned.next_cut, **memory}, indent=2)
+        return
+    _show(planned)
+
+
+@app.command()
+def apply(
+    cluster: Cluster,
+    rebuild: Annotated[
+        str,
+        typer.Option(
+            "--rebuild",
+            metavar="beside",
+            help="beside: compute a second state from the log while workers serve, for changes "
+            "that need one.",
+        ),
+    ] = "",
+) -> None:
+    """Put these settings into force on the running deployment, from a cut on; no worker stops.
+
+    Example: murmurec config apply
+    """
+    from stream_app.operations import redesign
+
+    if rebuild not in ("", "beside"):
+        raise UsageError(f"--rebuild {rebuild}: beside is the only way; or leave the option out")
+    planned = redesign.plan(cluster.settings())
+    _show(planned)
+    if not planned.changes:
+        return
+    redesign.apply(planned, beside=bool(rebuild), display=progress)
+    say("in force from the next cut on; give devices and gateways the same mechanisms")
+
+
+def _show(planned: Plan) -> None:
+    if not planned.changes:
+        say("nothing differs from the design in force")
+        return
+    rows = [(c.setting, c.before, c.after, f"{c.way}: {c.why}" if c.why else str(c.way))
+            for c in planned.changes]  # fmt: skip
+    table(("setting", "in force", "planned", "change"), rows)
+    mib = [round(each / 2**20, 1) for each in (planned.memory, planned.memory_after)]
+    say(f"from cut {planned.next_cut} at the earliest; fixed memory {mib[0]} -> {mib[1]} MiB")
+    if planned.beside:
+        say("beside: while a worker loads the second state, it holds both")
+    if planned.raises_contract:
+        say("workers of a release without designs in the log end at that cut: update them first")

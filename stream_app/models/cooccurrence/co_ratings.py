@@ -44,16 +44,16 @@ class CoRatingLists(RecentItems):
 
     def __init__(self, most: int, size: int, rows: int) -> None:
         super().__init__(most, np.uint32, ROW_BITS)
-        self._size, self._rows = size, rows
+        self.size, self.rows = size, rows
 
     def check(self, arrays: Arrays) -> None:
         """Raise ValueError where a list is none, or an entry names no slot or no report."""
         super().check(arrays)
         entries = arrays["blocks"][arrays["blocks"] > 0]
         rows = entries & np.uint32((1 << ROW_BITS) - 1)
-        if (entries >> ROW_BITS >= self._size).any() or ((rows < 1) | (rows > self._rows)).any():
+        if (entries >> ROW_BITS >= self.size).any() or ((rows < 1) | (rows > self.rows)).any():
             raise ValueError(
-                f"entries of lists: there are {self._size} slots and {self._rows} different "
+                f"entries of lists: there are {self.size} slots and {self.rows} different "
                 "reports, and an entry names another"
             )
 
@@ -83,6 +83,20 @@ class CoRatings:
         self._starts, self._alphabets = channels.starts, channels.alphabets
         self.most_devices = most_devices
         self._window = np.empty((4, BLOCK * most), np.int64)
+
+    def take(self, old: CoRatings) -> None:
+        """Continue co-ratings with as many slots and entries or fewer, whose reports are the first
+        of these and have the same values; `old` must not be used again."""
+        lists, fresh = old.lists, self.lists
+        lists.most, lists.size, lists.rows = fresh.most, fresh.size, fresh.rows
+        self.lists = lists
+        if len(self._sums.moments) == len(old._sums.moments):
+            self._sums = old._sums
+            return
+        pages, held = self._sums.dirty_pages(), old._sums.arrays()
+        for name, own in self._sums.arrays().items():
+            mark_dirty(pages[name], 0, held[name].nbytes)
+            own[: len(held[name])] = held[name]
 
     def parts(self) -> dict[str, StatePart]:
         """Return the parts of the state by name."""

@@ -77,6 +77,13 @@ class ItemHead(GrowingArrays):
         self.used = 0
         self.derive()
 
+    def take(self, smaller: ItemHead) -> None:
+        """Continue a head of fewer slots, whose items keep theirs; the others are free."""
+        held = smaller.arrays()
+        rows = np.full(len(self.rows), -1, np.int64)
+        rows[: len(held["rows"])] = held["rows"]
+        self.load({**held, "rows": rows})
+
     def derive(self) -> None:
         """Find the slot of each item again."""
         self.slots = np.full(len(self.room("counts")), -1, np.int16)

@@ -106,6 +106,22 @@ class ItemPairs:
             ),
         )
 
+    def take(self, old: ItemPairs) -> None:
+        """Continue the state of a feed with as many slots and entries or fewer, whose channels are
+        the first of these; `old` must not be used again."""
+        old._add_waiting()
+        old.lists.most = self.lists.most
+        if self.visits is not None and old.visits is not None:
+            old.visits.channels = self.visits.channels
+            self.visits = old.visits
+        self.lists = old.lists
+        if len(self.head.rows) == len(old.head.rows):
+            self.head, self._moments = old.head, old._moments
+            self._moments.complete = self._add_waiting
+        else:
+            self.head.take(old.head)
+            self._moments.take(old._moments)
+
     def parts(self) -> dict[str, StatePart]:
         """Return the parts of the state by name."""
         return {"head": self.head, "lists": self.lists, "moments": self._moments}

@@ -28,7 +28,7 @@ class Moments(FixedArrays):
         self, size: int, *, in_order: bool, complete: Callable[[], None] = lambda: None
     ) -> None:
         super().__init__()
-        self._complete = complete
+        self.complete = complete
         self.moments = self.keep("moments", np.zeros((size, 3), np.int64))
         self.numbers = self.keep("numbers", np.zeros(3, np.int64))
         self.pairs = self._halves("pairs", size)
@@ -44,12 +44,12 @@ class Moments(FixedArrays):
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the state itself, not a copy; it is whole until ratings are counted."""
-        self._complete()
+        self.complete()
         return super().arrays()
 
     def dirty_pages(self) -> dict[str, DirtyMap]:
         """Return the dirty-page map of each array, with the marks of what waited."""
-        self._complete()
+        self.complete()
         return super().dirty_pages()
 
     def own_maps(self) -> dict[str, DirtyMap]:
@@ -59,8 +59,16 @@ class Moments(FixedArrays):
     def load(self, arrays: Arrays) -> None:
         """Replace the state by what `arrays()` returned; raises ValueError where it does not
         fit."""
-        self._complete()
+        self.complete()
         super().load(arrays)
+
+    def take(self, smaller: Moments) -> None:
+        """Continue the sums of a head of fewer slots, which are the first ones."""
+        arrays, pages, held = super().arrays(), super().dirty_pages(), smaller.arrays()
+        for name, own in arrays.items():
+            rows = held[name]
+            mark_dirty(pages[name], 0, own[: len(rows)].nbytes)
+            own[tuple(slice(length) for length in rows.shape)] = rows
 
     def clear(self, slots: NDArray[np.int64]) -> None:
         """Clear all that is known of slots."""

@@ -57,7 +57,7 @@ class VisitLists(RecentItems):
 
     def __init__(self, most: int, channels: int) -> None:
         super().__init__(most)
-        self._channels = channels
+        self.channels = channels
         self.keep_growing("visits", np.int32, FIELDS)
         self.keep_growing("likes", np.uint64)
 
@@ -149,8 +149,8 @@ class VisitLists(RecentItems):
         longer = (present + before > ends[:, ENTRIES]).any() or (singles > present).any()
         longer |= (visits[:, SINGLES_BEFORE] > before).any()
         channel = visits[:, CHANNEL]
-        if negative or longer or ((channel < -1) | (channel >= self._channels)).any():
+        if negative or longer or ((channel < -1) | (channel >= self.channels)).any():
             raise ValueError(
                 f"visits of {len(ends)} devices: one is longer than its list, or of none of "
-                f"{self._channels} channels"
+                f"{self.channels} channels"
             )

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from stream_app.kernels.factorization.kalman_update import MEAN, MEAN_VARIANCE
 from stream_app.models.factorization.batch_columns import BatchColumns, batch_columns
 from stream_app.models.factorization.channels import NO_CHANNEL, Channels
+from stream_app.models.factorization.hyperparameters import Parameters
 from stream_app.models.factorization.learner import Entities, Keys, LearnerSpec, UpdateResult
 from stream_app.models.paged_arrays import DirtyMap, mark_dirty
 from stream_app.models.seeds import ITEMS, USERS, derive_seed
@@ -33,8 +34,16 @@ class BatchLearner(ABC):
 
     def __init__(self, channels: Channels, spec: LearnerSpec) -> None:
         self.factors = spec.factors
+        self._decode_by(channels)
+
+    def _decode_by(self, channels: Channels) -> None:
         self._tables = channels.tables
         self._protects = bool(channels.presence.any())
+
+    @abstractmethod
+    def follow(self, channels: Channels, parameters: Parameters) -> None:
+        """Decode by these channels, the first of which are the former ones, and learn by these
+        parameters from now on; the state is untouched."""
 
     def learn_many(
         self,
@@ -90,6 +99,11 @@ class Factorization(BatchLearner):
         self._constants = spec.parameters.constants
         self._overall = np.array([3.0, spec.parameters.mean_variance])
         self._seeds = np.array([derive_seed(spec.seed, side) for side in (USERS, ITEMS)], np.uint64)
+
+    def follow(self, channels: Channels, parameters: Parameters) -> None:
+        """Take up other channels and parameters; see `BatchLearner.follow`."""
+        self._decode_by(channels)
+        self._constants = parameters.constants
 
     def start_mean(self, mean: float, variance: float) -> None:
         """Take an estimate of the mean rating, on 1 .. 5, where it is surer than the own one."""

@@ -21,6 +21,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.hyperparameters import Parameters
 from stream_app.models.paged_arrays import Arrays, DirtyMap
 
@@ -135,6 +136,10 @@ class DurableLearner(Learner, Protocol):
 
     def index(self) -> None:
         """Derive everything else from arrays that were filled in place (`paged_arrays.py`)."""
+
+    def follow(self, channels: Channels, parameters: Parameters) -> None:
+        """Decode by these channels, the first of which are the former ones, and learn by these
+        parameters from now on; the state is untouched."""
 
     def forget(self, user: np.uint64) -> None:
         """Clear the user's own data, so that the user is treated as unknown.

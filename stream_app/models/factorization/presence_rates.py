@@ -56,6 +56,10 @@ class PresenceRates(FixedArrays):
         self.starts: list[Start] = []
         self._pages = self.maps()
         self._seeds = np.array([derive_seed(seed, USERS), derive_seed(seed, ITEMS)], np.uint64)
+        self.follow(channels)
+
+    def follow(self, channels: Channels) -> None:
+        """Count by these channels, the first of which are the former ones, from now on."""
         self._starts, self._weight = channels.starts, channels.weight
         self._value = np.nan_to_num(channels.value)  # NaN belongs to channels that are not counted
         self._information = report_information(channels)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,7 @@ from stream_app.kernels.machine.scalars import hash64
 from stream_app.models.factorization.batch_columns import BatchColumns
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.factor_model import BatchLearner
+from stream_app.models.factorization.hyperparameters import Parameters
 from stream_app.models.factorization.learner import Entities, Keys, LearnerSpec, UpdateResult
 from stream_app.models.paged_arrays import FixedArrays
 from stream_app.models.seeds import derive_seed
@@ -53,6 +55,11 @@ class SimpleLearner(FixedArrays, BatchLearner):
         self.zero = np.zeros(spec.factors, np.float32)
         self.spec = spec
         self._overall = self.keep("overall", np.array([(LOWEST + HIGHEST) / 2, 0.0]))
+
+    def follow(self, channels: Channels, parameters: Parameters) -> None:
+        """Take up other channels and parameters; see `BatchLearner.follow`."""
+        self._decode_by(channels)
+        self.spec = replace(self.spec, parameters=parameters)
 
     @abstractmethod
     def user(self, key: int) -> Entity:

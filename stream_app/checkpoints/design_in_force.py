@@ -1,0 +1,133 @@
+"""The design in force: that of the newest checkpoint, and of the entries of the cut log behind it.
+
+    newest manifest --its headers, proved by its digest--> design at its cut --entries--> now
+    no manifest     --the whole cut log--> the design that opened it, or own settings
+
+The manifest of a state that was built beside counts only once its design has taken over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import structlog
+from confluent_kafka import Message
+
+from stream_app.checkpoints.cut_log_scan import CutLogScan
+from stream_app.checkpoints.design_line import entries_after, followed_by, line_of
+from stream_app.deployment import Deployment
+from stream_app.kafka.topic_follower import TopicReader
+from stream_app.settings import Settings
+from stream_app.state.design import POLICIES, changes, merged, recorded_spec, refuse_fixed
+from stream_app.state.spec import Headers, StateSpec
+from stream_app.wire import WireError
+from stream_app.wire.state_records import Manifest, decode_manifest
+
+log = structlog.get_logger()
+BESIDE = "beside"
+"""A header of the manifest of a state that was built beside."""
+_HINTS = (64, 512, 4096)
+"""How many records before the end the newest manifest is looked for, in turn."""
+
+
+@dataclass(frozen=True)
+class InForce:
+    """The design of the state from which a worker starts, and the newest one, which that state
+    reaches."""
+
+    first: StateSpec
+    newest: StateSpec
+
+
+def in_force(deployment: Deployment) -> InForce:
+    """Return the design in force; own settings decide where neither log nor checkpoint does."""
+    found = _newest_manifest(deployment)
+    if found is None:
+        line = line_of(deployment)
+        return InForce(line.base, line.later[-1].spec if line.later else line.base)
+    manifest, headers = found
+    spec = recorded_spec(headers, deployment.spec.seed)
+    if spec is None or spec.digest != manifest.design:
+        # Equal settings, or a refusal that names what differs.
+        return InForce(deployment.spec, deployment.spec)
+    steps = followed_by(spec, entries_after(deployment, manifest.cut_offset))
+    first = next((step.spec for step in reversed(steps) if step.beside), spec)
+    return InForce(first, steps[-1].spec if steps else spec)
+
+
+def with_design(deployment: Deployment) -> Deployment:
+    """Return the deployment with the newest design in force; refuses own settings that differ from
+    it in what cannot change."""
+    newest = in_force(deployment).newest
+    refuse_fixed(newest, deployment.spec, deployment.topics.cuts)
+    return replace(deployment, spec=newest)
+
+
+def settings_in_force(settings: Settings, spec: StateSpec) -> Settings:
+    """Return the settings with those that the log decides, and log which of them differ."""
+    policies = dict(spec.policies)
+    decided: dict[str, object] = {
+        "mechanisms": tuple(each.id for each in spec.allowed),
+        "clip": spec.clip,
+        "held_out": spec.held_out,
+        "co_ratings": spec.co_ratings,
+        "head_items": spec.head_items,
+        "recent_items": spec.recent_items,
+        **{name: float(policies[name]) for name in POLICIES[:2] if name in policies},
+    }
+    if "profile_mechanisms" in policies:
+        named = policies["profile_mechanisms"]
+        decided["profile_mechanisms"] = tuple(part for part in named.split(",") if part)
+    return settings.model_copy(update=decided)
+
+
+def policies_of(settings: Settings) -> tuple[tuple[str, str], ...]:
+    """Return the policies of a deployment as text (`StateSpec.policies`)."""
+    return (
+        ("list_budget", str(settings.list_budget)),
+        ("similarity_budget", str(settings.similarity_budget)),
+        ("profile_mechanisms", ",".join(settings.profile_mechanisms)),
+    )
+
+
+def differences(in_force: StateSpec, own: StateSpec) -> str:
+    """Return a clause for each own setting that differs from the design in force."""
+    found = changes(in_force, merged(in_force, own))
+    return "; ".join(f"{c.setting} is {c.before} in force and {c.after} here" for c in found)
+
+
+def is_beside(headers: Headers) -> bool:
+    """Return whether the headers of a manifest say that its state was built beside."""
+    return BESIDE in dict(headers or ())
+
+
+def _newest_manifest(deployment: Deployment) -> tuple[Manifest, Headers] | None:
+    """Return the newest readable manifest of a state that was not built beside, and its headers."""
+    scan = CutLogScan(deployment.connection, deployment.topics.cuts)
+    with TopicReader(deployment.connection, deployment.topics.state) as topic:
+        for start in (*map(topic.before_end, _HINTS), topic.low):
+            batches = topic.batches(start)
+            every = (each for batch in batches for each in _manifests(deployment, batch))
+            counting = (each for each in every if not scan.superseded(each[0]))
+            found = max(counting, key=_age, default=None)
+            if found is not None or start == topic.low:
+                return found
+    return None
+
+
+def _manifests(
+    deployment: Deployment, batch: Iterable[Message]
+) -> Iterable[tuple[Manifest, Headers]]:
+    for message in batch:
+        key, headers = message.key(), message.headers()
+        if key is None or key[:1] != b"M" or is_beside(headers):
+            continue
+        try:
+            yield decode_manifest(message.value() or b"", deployment.seal), headers
+        except WireError:
+            continue
+
+
+def _age(found: tuple[Manifest, Headers]) -> tuple[int, int]:
+    return found[0].generation, found[0].number

@@ -1,0 +1,159 @@
+"""Puts the settings of this process into force on a running deployment, by an entry of its cut log.
+
+    plan      what differs from the design in force, how it changes, from which cut, in what memory
+    apply     in place: one entry, from the next cut on
+              beside:   a second state is computed here from the log while the workers serve, and
+                        written as a checkpoint; then the entry, at which workers load it
+
+Whoever comes second loses: an entry names the design that it replaces. Nothing is lost when this
+process ends in between: a checkpoint without its entry counts for nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from stream_app.checkpoints import offline_writer
+from stream_app.checkpoints.design_in_force import in_force, policies_of
+from stream_app.checkpoints.design_line import DesignLine, line_of
+from stream_app.deployment import Deployment, new_replica
+from stream_app.errors import UserError
+from stream_app.log.canonical_order import Start
+from stream_app.operations.session import ProgressDisplay, no_progress
+from stream_app.replay.cut_history import history
+from stream_app.replay.recompute import Replay, Replayed
+from stream_app.settings import Settings
+from stream_app.state.design import Change, Way, changes, entry_of, merged
+from stream_app.state.spec import StateSpec
+from stream_app.wire import Contract, DesignEntry, encode_message
+from stream_app.wire.limits import CONTRACT
+
+_PASSES = 3  # over what the log gained meanwhile
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What putting own settings into force changes.
+
+    `next_cut` is the first cut of which it holds, at the earliest; `memory` and `memory_after` are
+    the bytes of the fixed parts of the state; `raises_contract`: older workers end.
+    """
+
+    deployment: Deployment
+    before: StateSpec
+    target: StateSpec
+    changes: tuple[Change, ...]
+    next_cut: int
+    memory: int
+    memory_after: int
+    raises_contract: bool
+
+    @property
+    def beside(self) -> bool:
+        """Whether a second state is needed."""
+        return any(change.way is Way.BESIDE for change in self.changes)
+
+    @property
+    def fixed(self) -> tuple[Change, ...]:
+        """The changes that are impossible."""
+        return tuple(change for change in self.changes if change.way is Way.FIXED)
+
+
+def plan(settings: Settings) -> Plan:
+    """Compare the settings with the design in force; refuses a log without a cut: it has none."""
+    deployment = Deployment.from_settings(settings)
+    logged = history(deployment)
+    if not logged.cuts:
+        raise UserError(
+            f"{deployment.topics.cuts} has no cut: no design is in force yet; the first worker "
+            "that starts puts its settings into force"
+        )
+    before = in_force(deployment).newest
+    wanted = replace(deployment.spec, policies=policies_of(settings))
+    target = merged(before, wanted)
+    found = tuple(changes(before, target))
+    sizes = [sum(new_replica(each).memory().values()) for each in (before, target)]
+    raises = logged.contract(logged.next_number) < CONTRACT
+    return Plan(deployment, before, target, found, logged.next_number, *sizes, raises)
+
+
+def apply(planned: Plan, *, beside: bool, display: ProgressDisplay = no_progress) -> None:
+    """Put the target of a plan into force; refuses fixed settings, and a second state that was not
+    asked for. Returns when the broker has acknowledged the entry and no other one came first."""
+    _refuse(planned, beside)
+    deployment, current, target = planned.deployment, planned.before, planned.target
+    if planned.raises_contract:
+        _append(deployment, Contract(CONTRACT))
+    if not planned.beside:
+        _replace(deployment, current, target)
+        return
+    # A withdrawal is of the log, not of the state, so it does not wait for one.
+    if target.withdrawn != current.withdrawn:
+        known = replace(current, withdrawn=target.withdrawn)
+        _replace(deployment, current, known)
+        current = known
+    built = _build(deployment, current, target, display)
+    with display("writing the checkpoint") as progress:
+        total = sum(array.nbytes for array in built.replica.model_arrays().values())
+        offline_writer.write_checkpoint(
+            replace(deployment, spec=target), built.replica, built.cut_offset,
+            "murmurec config apply", lambda done: progress(done, max(done, total)), built.tails,
+            beside=True,
+        )  # fmt: skip
+    _replace(deployment, current, target, built.replica.cut)
+
+
+def _refuse(planned: Plan, beside: bool) -> None:
+    if planned.fixed:
+        clauses = "; ".join(f"{c.setting} {c.before} -> {c.after}: {c.why}" for c in planned.fixed)
+        raise UserError(
+            f"these settings are fixed for the life of a deployment ({clauses}): set them back, or "
+            "start a new deployment (--prefix)"
+        )
+    if planned.beside and not beside:
+        named = ", ".join(c.setting for c in planned.changes if c.way is Way.BESIDE)
+        raise UserError(
+            f"{named}: the state has another layout with it, so a second one must be computed from "
+            "the log while workers serve: murmurec config apply --rebuild beside"
+        )
+
+
+def _replace(
+    deployment: Deployment, before: StateSpec, after: StateSpec, built_to: int | None = None
+) -> None:
+    """Append the entry; refuses if another one came first."""
+    entry = entry_of(before, after, built_to).sealed(deployment.seal)
+    _append(deployment, entry)
+    if in_force(deployment).newest != after:
+        raise UserError(
+            f"another change of the settings came first in {deployment.topics.cuts}, so this one "
+            "has no effect: murmurec config plan shows what is in force now"
+        )
+
+
+def _append(deployment: Deployment, entry: DesignEntry | Contract) -> None:
+    value = encode_message(entry)
+    offline_writer.append(deployment.connection, deployment.topics.cuts, value)
+
+
+def _build(
+    deployment: Deployment, current: StateSpec, target: StateSpec, display: ProgressDisplay
+) -> Replayed:
+    """Compute the state of the target from the log, up to a cut that is nearly the newest one."""
+    line = line_of(deployment)
+    contained = dict(line.contained) | {step.offset: step.spec.withdrawn for step in line.later}
+    begun = replace(target, withdrawn=())
+    own = replace(deployment, spec=begun)
+    with display("computing the state") as progress:
+        replay = Replay(own, progress, line=DesignLine(begun, contained))
+        state = replay.from_origin()
+    for _ in range(_PASSES):
+        replica = state.replica
+        start = Start(replica.cut, replica.end_offsets, state.cut_offset, replica.contract)
+        state = Replay(replace(own, spec=replica.spec)).go_on(state, start)
+    if state.replica.spec != target or in_force(deployment).newest != current:
+        raise UserError(
+            "the design in force changed while the state was computed, and nothing was written: "
+            "run murmurec config plan, then apply it again"
+        )
+    return state

@@ -1,0 +1,224 @@
+"""Settings change on a running deployment, by `murmurec config apply`: no worker stops, no record
+is lost, and the log alone leads to the same state."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stream_app.checkpoints import checkpoint_reader as reader
+from stream_app.checkpoints.design_in_force import in_force
+from stream_app.checkpoints.design_line import DesignLine
+from stream_app.checkpoints.offline_writer import write_checkpoint
+from stream_app.cli import run
+from stream_app.cli.demo.demo_processes import WorkerProcess
+from stream_app.log.canonical_order import Start as Position
+from stream_app.operations.session import Session
+from stream_app.operations.verify import verify
+from stream_app.replay.recompute import Replay, Replayed
+from stream_app.settings import Settings
+from stream_app.state.design import POLICIES, entry_of
+from stream_app.state.replica import Replica
+from stream_app.wire.authenticity.seal import Seal
+from tests.fixtures.streams import Published, events, publish
+from tests.fixtures.waiting import until
+from tests.kafka.conftest import Send, Start
+from tests.kafka.state_log import Log
+
+pytestmark = pytest.mark.kafka
+Apply = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def records(rng: np.random.Generator) -> list[Published]:
+    return [publish(event) for event in events(rng, 240, mechanism="rr:5:2")]
+
+
+@pytest.fixture
+def log(settings: Settings, send: Send, records: list[Published], tmp_path: Path) -> Log:
+    """Give a log of three rounds and a checkpoint of the second."""
+    made = Log(settings.model_copy(update={"data_dir": tmp_path}), send)
+    made.rounds(records[:120], 3)
+    state = made.replayed(2)
+    write_checkpoint(made.deployment, state.replica, state.cut_offset, "test", tails=state.tails)
+    return made
+
+
+@pytest.fixture
+def config(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Apply:
+    """Give a function that runs `murmurec config` under changed settings; returns exit code and
+    output."""
+
+    def ran(*words: str, **changed: str) -> tuple[int, str]:
+        with monkeypatch.context() as environment:
+            for name, value in changed.items():
+                environment.setenv(f"MURMUREC_{name.upper()}", value)
+            where = ["--bootstrap", str(settings.bootstrap_servers)]
+            code = run(["config", *words, *where, "--prefix", settings.topic_prefix])
+        captured = capsys.readouterr()
+        assert "Traceback" not in captured.err
+        return code, captured.out + captured.err
+
+    return ran
+
+
+def digests(replica: Replica) -> tuple[str, str]:
+    return replica.model_digest(), replica.ledger_digest()
+
+
+def found(log: Log) -> reader.Checkpoint:
+    checkpoint = reader.read_checkpoint(log.deployment)
+    assert checkpoint is not None
+    return checkpoint
+
+
+def test_a_plan_shows_what_changes_how_and_what_cannot(log: Log, config: Apply) -> None:
+    code, shown = config(
+        "plan", "--json", mechanisms="rr:5:1,rr:5:2", tuning_clip="3", tuning_factors="16",
+        devices="signed",
+    )  # fmt: skip
+    assert code == 0, shown
+    ways = {row["setting"]: row["way"] for row in json.loads(shown)["changes"]}
+    assert ways == {
+        "clip": "in place", "factors": "beside", "devices": "fixed", "mechanisms": "in place",
+        **dict.fromkeys(POLICIES, "at each worker's next start"),
+    }  # fmt: skip
+    code, shown = config("apply", devices="signed")
+    assert code == 1
+    assert "fixed for the life of a deployment (devices open -> signed" in " ".join(shown.split())
+    code, shown = config("apply", tuning_factors="16")
+    assert code == 1
+    assert "murmurec config apply --rebuild beside" in " ".join(shown.split())
+    assert in_force(log.deployment).newest.factors == 8  # nothing was half applied
+
+
+def test_a_log_without_a_cut_has_no_design(config: Apply) -> None:
+    code, shown = config("plan")
+    assert code == 1
+    assert "no design is in force yet" in " ".join(shown.split())
+
+
+def test_a_change_in_place_is_part_of_the_log(
+    log: Log, records: list[Published], config: Apply
+) -> None:
+    changed = {"tuning_clip": "1.5", "tuning_head_items": "4000", "mechanisms": "rr:5:2,rr:5:1"}
+    code, shown = config("apply", **changed)
+    assert code == 0, shown
+    log.rounds(records[120:], 3)
+    replayed = log.replayed().replica
+    assert (replayed.spec.clip, replayed.spec.head_items) == (1.5, 4000)
+    assert [m.id for m in replayed.spec.mechanisms][-1] == "rr:5:1"
+    # From the checkpoint before the entry the same state follows, and at an old cut the old one is.
+    session = Session.from_settings(log.settings)
+    assert session.spec == replayed.spec
+    assert log.replayed(3).replica.spec.clip == float("inf")
+    checkpoint = found(log)
+    assert checkpoint.replica.spec.clip == float("inf")
+    with session.replay() as replay:
+        begun = Replayed(checkpoint.replica, checkpoint.manifest.cut_offset)
+        on = replay.go_on(begun, Position.after(checkpoint.manifest)).replica
+    assert digests(on) == digests(replayed)
+    write_checkpoint(log.deployment, on, log_offset(log), "test")
+    assert found(log).replica.spec == replayed.spec
+    assert not verify(Session.from_settings(log.settings)).differences
+    code, shown = config("apply", **changed)
+    assert (code, "nothing differs" in shown) == (0, True)
+
+
+def log_offset(log: Log) -> int:
+    return log.replayed().cut_offset
+
+
+def test_a_withdrawn_mechanism_is_rejected_from_the_entry_on(
+    log: Log, rng: np.random.Generator, config: Apply
+) -> None:
+    assert config("apply", mechanisms="rr:5:1")[0] == 0
+    log.round([publish(event) for event in events(rng, 40, mechanism="rr:5:2")])
+    ledger = log.replayed().replica.ledger
+    assert ledger.rejected() == {"mechanism_not_allowed": 40}
+    assert ledger.counts()["applied"] == 120
+
+
+def test_a_state_built_beside_takes_over_with_its_entry_and_not_before(
+    log: Log, records: list[Published], config: Apply
+) -> None:
+    before = in_force(log.deployment).newest
+    target = replace(before, factors=16)
+    own = replace(log.deployment, spec=target)
+    state = Replay(own, line=DesignLine(target)).from_origin()
+    write_checkpoint(own, state.replica, state.cut_offset, "test", beside=True)
+    assert found(log).replica.spec.factors == 8  # its entry is missing
+    code, shown = config("apply", "--rebuild", "beside", tuning_factors="16")
+    assert code == 0, shown
+    assert found(log).replica.spec.factors == 16
+    assert found(log).manifest.cut == 3
+    log.rounds(records[120:], 2)
+    replayed = log.replayed().replica
+    assert replayed.spec.factors == 16
+    assert log.replayed(3).replica.spec.factors == 8
+    with Session.from_settings(log.settings).replay() as replay:
+        checkpoint = found(log)
+        begun = Replayed(checkpoint.replica, checkpoint.manifest.cut_offset)
+        on = replay.go_on(begun, Position.after(checkpoint.manifest)).replica
+    assert digests(on) == digests(replayed)
+    assert on.ledger.counts()["applied"] == len(records)
+
+
+def test_an_entry_without_the_seal_two_at_once_and_a_repeated_one_do_nothing(log: Log) -> None:
+    sealed = replace(log.deployment, seal=Seal("s" * 32, log.names.prefix))
+    before = in_force(log.deployment).newest
+    first = entry_of(before, replace(before, clip=2.0))
+    log.entry(first)
+    log.entry(entry_of(before, replace(before, clip=3.0)))  # over the same design
+    log.entry(first)
+    assert in_force(log.deployment).newest.clip == 2.0
+    assert Replay(sealed).from_origin(None, 3).replica.spec.clip == float("inf")
+    assert in_force(sealed).newest.clip == float("inf")
+
+
+@pytest.mark.parametrize("session_seconds", [1.5])
+def test_workers_take_up_a_change_under_way_and_serve_on(
+    start: Start, send: Send, records: list[Published], settings: Settings, config: Apply
+) -> None:
+    workers = [start(), start()]
+    send(records[:120])
+    caught_up(workers, 120)
+    code, shown = config(
+        "apply", tuning_clip="2.5", mechanisms=",".join((*settings.mechanisms, "rr:5:1/2"))
+    )
+    assert code == 0, shown
+    send(records[120:180])
+    caught_up(workers, 180)
+    until(lambda: len({w.state()["design_digest"] for w in workers}) == 1, "one design")
+    code, shown = config(
+        "apply", "--rebuild", "beside", tuning_clip="2.5", tuning_factors="16",
+        mechanisms=",".join((*settings.mechanisms, "rr:5:1/2")),
+    )  # fmt: skip
+    assert code == 0, shown
+    send(records[180:])
+    caught_up(workers, 240)
+    deployment = Session.from_settings(settings).deployment
+    assert deployment.spec.factors == 16
+    until(
+        lambda: {w.state()["design_digest"] for w in workers} == {deployment.spec.digest},
+        "both workers follow the second state",
+    )
+    caught_up(workers, 240)
+    urls = tuple(w.url for w in workers)
+    assert not verify(Session.from_settings(settings), urls).differences
+    late = start()  # under the old settings: the log decides
+    assert late.state()["design_digest"] == deployment.spec.digest
+
+
+def caught_up(workers: list[WorkerProcess], count: int) -> None:
+    until(
+        lambda: all(w.state()["counts"]["applied"] == count for w in workers),
+        f"both workers have applied {count} records",
+    )
