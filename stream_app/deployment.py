@@ -17,6 +17,7 @@ from stream_app.settings import (
     SERVED_MODELS,
     Settings,
 )
+from stream_app.state.design import POLICIES
 from stream_app.state.replica import Replica
 from stream_app.state.spec import StateSpec
 from stream_app.wire import Intake, Topics
@@ -100,6 +101,33 @@ def spec_from_settings(settings: Settings) -> StateSpec:
         )
     except ValueError as error:
         raise UserError(str(error)) from None
+
+
+def settings_in_force(settings: Settings, spec: StateSpec) -> Settings:
+    """Return the settings with those that the log decides."""
+    policies = dict(spec.policies)
+    decided: dict[str, object] = {
+        "mechanisms": tuple(each.id for each in spec.allowed),
+        "clip": spec.clip,
+        "held_out": spec.held_out,
+        "co_ratings": spec.co_ratings,
+        "head_items": spec.head_items,
+        "recent_items": spec.recent_items,
+        **{name: float(policies[name]) for name in POLICIES[:2] if name in policies},
+    }
+    if "profile_mechanisms" in policies:
+        named = policies["profile_mechanisms"]
+        decided["profile_mechanisms"] = tuple(part for part in named.split(",") if part)
+    return settings.model_copy(update=decided)
+
+
+def policies_of(settings: Settings) -> tuple[tuple[str, str], ...]:
+    """Return the policies of a deployment as text (`StateSpec.policies`)."""
+    return (
+        ("list_budget", str(settings.list_budget)),
+        ("similarity_budget", str(settings.similarity_budget)),
+        ("profile_mechanisms", ",".join(settings.profile_mechanisms)),
+    )
 
 
 def listed_by(settings: Settings) -> str | None:

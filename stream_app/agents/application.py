@@ -47,15 +47,10 @@ from stream_app.agents.rejections import RejectionWriter, patient_producer
 from stream_app.agents.runtime import Runtime, new_runtime
 from stream_app.checkpoints import checkpoint_reader, design_line
 from stream_app.checkpoints.checkpoint_reader import Checkpoint
-from stream_app.checkpoints.design_in_force import (
-    differences,
-    policies_of,
-    settings_in_force,
-    with_design,
-)
+from stream_app.checkpoints.design_in_force import differences, with_design
 from stream_app.checkpoints.design_line import DesignLine
 from stream_app.checkpoints.protocol.recovery import Recovery
-from stream_app.deployment import Deployment
+from stream_app.deployment import Deployment, policies_of, settings_in_force
 from stream_app.errors import UserError
 from stream_app.kafka import clients, topic_checks
 from stream_app.kafka.clients import Connection

@@ -30,11 +30,11 @@ from stream_app.agents.stages import (
     Ranking,
 )
 from stream_app.agents.worker_status import ASKING_FOR_ENDS, Lag, WorkerStatus
-from stream_app.checkpoints.design_in_force import settings_in_force
 from stream_app.deployment import (
     listed_by,
     new_replica,
     seal_from_settings,
+    settings_in_force,
 )
 from stream_app.kernels.instrumentation import seconds_in_kernels
 from stream_app.monitoring.gauges import Gauges

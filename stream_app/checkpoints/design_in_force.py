@@ -11,20 +11,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-import structlog
 from confluent_kafka import Message
 
 from stream_app.checkpoints.cut_log_scan import CutLogScan
 from stream_app.checkpoints.design_line import entries_after, followed_by, line_of
 from stream_app.deployment import Deployment
+from stream_app.errors import UserError
 from stream_app.kafka.topic_follower import TopicReader
-from stream_app.settings import Settings
-from stream_app.state.design import POLICIES, changes, merged, recorded_spec, refuse_fixed
+from stream_app.state.design import Way, changes, merged, recorded_spec
 from stream_app.state.spec import Headers, StateSpec
 from stream_app.wire import WireError
 from stream_app.wire.state_records import Manifest, decode_manifest
 
-log = structlog.get_logger()
 BESIDE = "beside"
 """A header of the manifest of a state that was built beside."""
 _HINTS = (64, 512, 4096)
@@ -56,39 +54,23 @@ def in_force(deployment: Deployment) -> InForce:
     return InForce(first, steps[-1].spec if steps else spec)
 
 
+def refuse_fixed(in_force: StateSpec, own: StateSpec, where: str) -> None:
+    """Refuse settings that differ from the design in force in what cannot change."""
+    fixed = [c for c in changes(in_force, merged(in_force, own)) if c.way is Way.FIXED]
+    if fixed:
+        clauses = "; ".join(f"{c.setting} is {c.before} there and {c.after} here" for c in fixed)
+        raise UserError(
+            f"{where}: the deployment has other settings ({clauses}): set them back, or start a "
+            "new deployment (--prefix)"
+        )
+
+
 def with_design(deployment: Deployment) -> Deployment:
     """Return the deployment with the newest design in force; refuses own settings that differ from
     it in what cannot change."""
     newest = in_force(deployment).newest
     refuse_fixed(newest, deployment.spec, deployment.topics.cuts)
     return replace(deployment, spec=newest)
-
-
-def settings_in_force(settings: Settings, spec: StateSpec) -> Settings:
-    """Return the settings with those that the log decides, and log which of them differ."""
-    policies = dict(spec.policies)
-    decided: dict[str, object] = {
-        "mechanisms": tuple(each.id for each in spec.allowed),
-        "clip": spec.clip,
-        "held_out": spec.held_out,
-        "co_ratings": spec.co_ratings,
-        "head_items": spec.head_items,
-        "recent_items": spec.recent_items,
-        **{name: float(policies[name]) for name in POLICIES[:2] if name in policies},
-    }
-    if "profile_mechanisms" in policies:
-        named = policies["profile_mechanisms"]
-        decided["profile_mechanisms"] = tuple(part for part in named.split(",") if part)
-    return settings.model_copy(update=decided)
-
-
-def policies_of(settings: Settings) -> tuple[tuple[str, str], ...]:
-    """Return the policies of a deployment as text (`StateSpec.policies`)."""
-    return (
-        ("list_budget", str(settings.list_budget)),
-        ("similarity_budget", str(settings.similarity_budget)),
-        ("profile_mechanisms", ",".join(settings.profile_mechanisms)),
-    )
 
 
 def differences(in_force: StateSpec, own: StateSpec) -> str:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import msgspec
 
@@ -33,6 +34,14 @@ class _Head(msgspec.Struct):
 
 
 _head = msgspec.json.Decoder(_Head)
+
+
+class Logged(NamedTuple):
+    """An entry, its offset, and whether it lies before the first cut."""
+
+    offset: int
+    entry: DesignEntry
+    opening: bool = False
 
 
 @dataclass(frozen=True)
@@ -59,21 +68,22 @@ class Redesign:
 def line_of(deployment: Deployment, origin_cut: int = 0, at_cut: int | None = None) -> DesignLine:
     """Return the design with which the state of a deployment begins at the cut of its origin, to
     become that at a cut (None: the newest)."""
-    entries: list[tuple[int, DesignEntry]] = []
+    entries: list[Logged] = []
     first = last = None  # the offsets of the two cuts
+    opening = True
     for offset, entry in _entries(deployment):
         if isinstance(entry, DesignEntry):
-            entries.append((offset, entry))
+            if opening or entry.replaces:
+                entries.append(Logged(offset, entry, opening))
         else:
+            opening = False
             first = offset if entry == origin_cut else first
             last = offset if entry == at_cut else last
-    entries = [each for each in entries if last is None or each[0] < last]
+    entries = [each for each in entries if last is None or each.offset < last]
     if not entries:
         return DesignLine(deployment.spec)
-    opening = entries[0][1]
-    texts = opening.before or opening.settings
-    base = spec_of(texts, deployment.spec.seed)
-    steps = followed_by(base, entries, opening=not opening.replaces)
+    base = spec_of(entries[0].entry.before or entries[0].entry.settings, deployment.spec.seed)
+    steps = followed_by(base, entries)
     pivot = -1
     for number, step in enumerate(steps):
         if step.beside or (first is not None and step.offset <= first):
@@ -91,23 +101,21 @@ def line_of(deployment: Deployment, origin_cut: int = 0, at_cut: int | None = No
     return DesignLine(begun, contained, tuple(steps[pivot + 1 :]))
 
 
-def followed_by(
-    spec: StateSpec, entries: list[tuple[int, DesignEntry]], *, opening: bool = False
-) -> list[Redesign]:
+def followed_by(spec: StateSpec, entries: list[Logged]) -> list[Redesign]:
     """Return the entries that take effect, in order, over a design."""
     steps: list[Redesign] = []
-    for offset, entry in entries:
-        found = followed(entry, spec, opening=opening and not steps)
+    for offset, entry, opening in entries:
+        found = followed(entry, spec, opening=opening)
         if found is not None:
             spec = found
             steps.append(Redesign(offset + 1, found, entry.built_to is not None))
     return steps
 
 
-def entries_after(deployment: Deployment, first: int) -> list[tuple[int, DesignEntry]]:
-    """Return the genuine entries of designs from an offset of the cut log on, with offsets."""
+def entries_after(deployment: Deployment, first: int) -> list[Logged]:
+    """Return the genuine entries of designs behind a cut, from an offset of the cut log on."""
     return [
-        (offset, entry)
+        Logged(offset, entry)
         for offset, entry in _entries(deployment, first)
         if isinstance(entry, DesignEntry)
     ]

@@ -14,9 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from stream_app.checkpoints import offline_writer
-from stream_app.checkpoints.design_in_force import in_force, policies_of
+from stream_app.checkpoints.design_in_force import in_force
 from stream_app.checkpoints.design_line import DesignLine, line_of
-from stream_app.deployment import Deployment, new_replica
+from stream_app.deployment import Deployment, new_replica, policies_of
 from stream_app.errors import UserError
 from stream_app.log.canonical_order import Start
 from stream_app.operations.session import ProgressDisplay, no_progress
@@ -72,9 +72,9 @@ def plan(settings: Settings) -> Plan:
     wanted = replace(deployment.spec, policies=policies_of(settings))
     target = merged(before, wanted)
     found = tuple(changes(before, target))
-    sizes = [sum(new_replica(each).memory().values()) for each in (before, target)]
+    now, after = (sum(new_replica(each).memory().values()) for each in (before, target))
     raises = logged.contract(logged.next_number) < CONTRACT
-    return Plan(deployment, before, target, found, logged.next_number, *sizes, raises)
+    return Plan(deployment, before, target, found, logged.next_number, now, after, raises)
 
 
 def apply(planned: Plan, *, beside: bool, display: ProgressDisplay = no_progress) -> None:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from stream_app.checkpoints import checkpoint_reader as reader
 from stream_app.checkpoints import snapshot_file
 from stream_app.checkpoints.cut_log_scan import CutLogScan
-from stream_app.checkpoints.design_in_force import settings_in_force, with_design
+from stream_app.checkpoints.design_in_force import with_design
 from stream_app.checkpoints.snapshot_file import SnapshotFile
-from stream_app.deployment import Deployment
+from stream_app.deployment import Deployment, settings_in_force
 from stream_app.kafka import clients, topic_checks, topic_follower
 from stream_app.kafka.clients import Connection
 from stream_app.replay.cut_history import check_origin

@@ -261,7 +261,13 @@ class Follower:
             found: StateSpec | None = replace(spec, withdrawn=self._contained[step.cut_offset])
             entry = msgspec.structs.replace(entry, built_to=None)
         else:
-            found = followed(entry, spec, opening=self.rounds.number == 0)
+            try:
+                found = followed(entry, spec, opening=self.rounds.number == 0)
+            except ValueError as error:
+                raise UserError(
+                    f"{self.topics.cuts} changes the settings to some that this release does not "
+                    f"know ({error}): install the release that wrote them"
+                ) from None
         if found is None:
             self.designs_ignored += 1
             return None, False

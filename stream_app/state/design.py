@@ -24,7 +24,6 @@ from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import Any
 
-from stream_app.errors import UserError
 from stream_app.models.cooccurrence.report_values import ReportValues
 from stream_app.models.factorization.channels import Channels
 from stream_app.privacy import registry
@@ -191,31 +190,14 @@ def followed(entry: DesignEntry, in_force: StateSpec, *, opening: bool) -> State
     """Return the design after an entry, None if the entry has no effect: another one came first, or
     it changes what it may not. `opening`: the log has no cut yet.
 
-    Raises UserError for settings that this release does not know.
+    Raises ValueError for settings that this release does not know.
     """
     if entry.replaces != ("" if opening and not entry.replaces else design_id(in_force)):
         return None
-    try:
-        target = spec_of(entry.settings, in_force.seed)
-    except ValueError as error:
-        raise UserError(
-            f"the cut log changes the settings to some that this release does not know ({error}): "
-            "install the release that wrote them"
-        ) from None
+    target = spec_of(entry.settings, in_force.seed)
     ways = {change.way for change in changes(in_force, target)}
     same = target.mechanisms[: len(in_force.mechanisms)] == in_force.mechanisms
     if Way.FIXED in ways or not (same or opening):
         return None
     beside = Way.BESIDE in ways
     return None if beside and entry.built_to is None and not opening else target
-
-
-def refuse_fixed(in_force: StateSpec, own: StateSpec, where: str) -> None:
-    """Refuse settings that differ from the design in force in what cannot change."""
-    fixed = [c for c in changes(in_force, merged(in_force, own)) if c.way is Way.FIXED]
-    if fixed:
-        clauses = "; ".join(f"{c.setting} is {c.before} there and {c.after} here" for c in fixed)
-        raise UserError(
-            f"{where}: the deployment has other settings ({clauses}): set them back, or start a "
-            "new deployment (--prefix)"
-        )

@@ -114,12 +114,12 @@ def test_the_version_is_shown_and_raised_by_a_command(
     settings: Settings, send: Send, records: list[Published], contract: Callable[..., Any]
 ) -> None:
     assert contract() == (
-        0, {"newest_round": 2, "next_round": 2, "known": 2, "since": {"1": 1, "2": 3}},
+        0, {"newest_round": 2, "next_round": 2, "known": 3, "since": {"1": 1, "2": 3}},
     )  # fmt: skip
     code, sentence = contract("--set", "2")
     assert (code, "version 2 is in force" in sentence) == (1, True)
-    code, sentence = contract("--set", "3")
-    assert (code, "knows versions up to 2" in sentence) == (1, True)
+    code, sentence = contract("--set", "4")
+    assert (code, "knows versions up to 3" in sentence) == (1, True)
 
 
 def test_an_old_deployment_gets_the_version_from_its_next_cut_on(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from confluent_kafka.admin import NewPartitions
 
 from stream_app.checkpoints.offline_writer import write_checkpoint
 from stream_app.cli.device.publishers import publisher_for
+from stream_app.deployment import spec_from_settings
 from stream_app.errors import UserError
 from stream_app.kafka import clients, topic_follower
 from stream_app.kafka.topic_admin import apply, plan
@@ -84,7 +86,9 @@ def test_a_rebuild_names_the_records_that_the_settings_would_drop_and_writes_not
 ) -> None:
     whole, before = session(log), session(log).manifest()
     assert before is not None
-    narrowed = session(log, mechanisms=("rr:5:2",))
+    # As where a release of another state format has lost the design in force.
+    narrow = spec_from_settings(log.settings.model_copy(update={"mechanisms": ("rr:5:2",)}))
+    narrowed = replace(whole, deployment=replace(whole.deployment, spec=narrow))
     with pytest.raises(UserError, match=r"mechanism_not_allowed.*--accept-gap") as refused:
         rebuilding.rebuild(narrowed)
     assert rejections(log) == 0
@@ -96,7 +100,8 @@ def test_a_rebuild_names_the_records_that_the_settings_would_drop_and_writes_not
     assert int(str(refused.value).split()[0]) <= lost  # those before the checkpoint
 
 
-def test_a_rebuild_that_drops_nothing_needs_no_consent(log: Log) -> None:
-    rebuilt = rebuilding.rebuild(session(log, factors=16)).replica
+def test_a_rebuild_under_other_settings_keeps_those_in_force_and_every_record(log: Log) -> None:
+    rebuilt = rebuilding.rebuild(session(log, factors=16, mechanisms=("rr:5:2",))).replica
+    assert rebuilt.spec.factors == 8
     assert rebuilt.cut == 4
     assert rebuilt.ledger.counts() == log.replayed().replica.ledger.counts()
