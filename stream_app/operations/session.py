@@ -62,6 +62,7 @@ class Session:
             deployment.topics,
             deployment.partitions,
             settings.ratings_retention_seconds,
+            stated=settings.partitions_stated,
         )
         return cls(settings, deployment, loaded, display)
 
