@@ -105,9 +105,10 @@ def check_newest(journal: Journal, topic: str, newest: dict[bytes, int]) -> None
             raise OlderJournal(
                 f"device journal {journal.path}: its last event of device {device.hex()} has the "
                 f"number {last}, and {topic} holds number {seq}, so this is an older copy of the "
-                "journal, which would spend a spent budget again: put the newest copy back; if "
-                "it is lost, begin with another path (--journal); if this is the newest copy, that "
-                "event is forged, and --trust-journal goes on"
+                "journal, which would spend a spent budget again: put the newest copy back; if it "
+                "is lost, begin with another path (--journal), whose budget adds to what was "
+                "spent; if this is the newest copy, that event is forged, and --trust-journal goes "
+                "on"
             )
 
 

@@ -27,6 +27,14 @@ from stream_app.wire import Cut, Topics, WireError, decode_entry
 from stream_app.wire.topics import PLAIN, STAMPED, grown, learned_with
 
 _APPLY = "run murmurec topics apply, which sets it"
+_ONE = (
+    "its records are in order in one alone, and no partition can be removed; start a new "
+    "deployment (--prefix)"
+)
+MADE_AGAIN = (
+    "it holds checkpoints only; if ratings are kept for good, delete it and create it with "
+    "murmurec topics apply, and the state is computed again; else start a new deployment (--prefix)"
+)
 # librdkafka's largest batch of records: the broker checks max.message.bytes against a whole batch.
 _BATCH_BYTES = 1_000_000
 
@@ -72,7 +80,8 @@ def check_ratings(
         if configs[name] not in (want, "-1") and longer(want, configs[name]):
             raise UserError(
                 f"topic {topic} has {name} {configs[name]}: ratings would be deleted sooner than "
-                f"ratings_retention_seconds allows; {_APPLY} to {want}, or change the setting"
+                f"ratings_retention_seconds allows; {_APPLY} to {want}, or change the setting: a "
+                "state can then not be computed again from what is deleted"
             )
 
 
@@ -106,7 +115,7 @@ def check_debits(admin: AdminClient, topic: str) -> None:
 def check_state_topic(admin: AdminClient, topic: str) -> None:
     """Refuse a topic that cannot hold checkpoints: absent, with several partitions, not compacted,
     or with a record size limit below a batch of pages."""
-    _check_one_partition(admin, topic)
+    _check_one_partition(admin, topic, MADE_AGAIN)
     configs = configurations(admin, [topic])[topic]
     _check_policy(
         topic, configs, "compact", "old pages would never be removed, or current ones would"
@@ -138,15 +147,12 @@ def _check_counted(admin: AdminClient, topic: str, wanted: int, stated: bool) ->
         )
 
 
-def _check_one_partition(admin: AdminClient, topic: str) -> None:
+def _check_one_partition(admin: AdminClient, topic: str, fix: str = _ONE) -> None:
     found = partition_counts(admin, [topic])[topic]
     if found is None:
         raise missing(admin, topic)
     if found != 1:
-        raise UserError(
-            f"topic {topic} has {partitions_in_words(found)}, not 1: its records are in order in "
-            "one alone, and no partition can be removed; start a new deployment (--prefix)"
-        )
+        raise UserError(f"topic {topic} has {partitions_in_words(found)}, not 1: {fix}")
 
 
 def _check_policy(topic: str, configs: Mapping[str, str], wanted: str, reason: str) -> None:
