@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from confluent_kafka.admin import NewPartitions
 
+from stream_app.checkpoints.checkpoint_reader import DamagedCheckpoint
 from stream_app.checkpoints.offline_writer import write_checkpoint
 from stream_app.cli import run
 from stream_app.kafka import clients, topic_admin, topic_follower
@@ -169,6 +170,8 @@ def test_a_damaged_checkpoint_of_a_snapshot_is_recomputed_with_its_file(
     producer = clients.producer(log.connection)
     producer.produce(log.names.state, key=page, value=b"\1" + bytes(9))
     assert producer.flush(PATIENCE_SECONDS) == 0
+    with pytest.raises(DamagedCheckpoint, match=r"`murmurec state rebuild`, with --snapshot FILE"):
+        session.checkpoint()
     code, said = murmurec("state", "rebuild")
     assert code == 1
     assert "snapshot" in said
