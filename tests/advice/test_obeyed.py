@@ -148,19 +148,15 @@ def test_a_cut_log_with_added_partitions_is_left_for_a_new_prefix(
 
 
 def test_a_damaged_checkpoint_of_a_snapshot_is_recomputed_with_its_file(
-    log: Log, murmurec: Murmurec, tmp_path: Path, rng: np.random.Generator
+    log: Log, murmurec: Murmurec, tmp_path: Path
 ) -> None:
     file = str(tmp_path / "good.npz")
     assert murmurec("state", "export", file, "--at-cut", "2")[0] == 0
     assert murmurec("state", "rebuild", "--snapshot", file, "--at-newest-cut")[0] == 0
     session = Session.from_settings(log.settings)
-    adopted = session.checkpoint()
-    assert adopted is not None
-    log.round([publish(event) for event in events(rng, 40)])
-    assert murmurec("state", "rebuild", "--snapshot", file)[0] == 0
     good = session.checkpoint()
     assert good is not None
-    assert good.manifest.cut == 5
+    assert good.manifest.cut == 4
     generation = good.manifest.generation.to_bytes(8)
     page = next(
         each.key()

@@ -264,7 +264,6 @@ def test_a_worker_does_not_start_on_a_topic_that_takes_what_expands(
     assert "murmurec topics apply" in refusal
 
 
-@pytest.mark.parametrize("count", [1, 10])  # ten expand beyond what any reader takes
 def test_a_batch_in_the_cut_log_that_expands_ends_no_worker_and_no_command(
     start: Start,
     send: Send,
@@ -274,29 +273,28 @@ def test_a_batch_in_the_cut_log_that_expands_ends_no_worker_and_no_command(
     proof: Proof,
     command: Command,
     rng: np.random.Generator,
-    count: int,
 ) -> None:
-    """It is no entry, as every record there that cannot be decoded; afterwards none is taken."""
+    """It is no entry, as every record there that cannot be decoded; afterwards none is taken. One
+    is read by whoever reads a whole topic, and one expands beyond what any reader takes."""
     records = [publish(event) for event in events(rng, 300)]
     worker = start()
     send(records[:150])
     worker.wait_for(ends_of(records[:150]))
     with loosened(names.cuts):
-        assert bomb(0, 30 * _MB, count, topic=names.cuts) == set()
+        assert bomb(0, 30 * _MB, topic=names.cuts) == set()
+        assert bomb(0, 30 * _MB, 10, topic=names.cuts) == set()
     assert bomb(0, 30 * _MB, topic=names.cuts) == {"MSG_SIZE_TOO_LARGE"}
     send(records[150:])
-    proof(worker.wait_for(ends_of(records)))
+    worker.wait_for(ends_of(records))
     stop(worker)
     again = start()
-    proof(again.wait_for(ends_of(records)))
+    again.wait_for(ends_of(records))
     stop(again)
-    for words in (["state", "digest"], ["state", "rebuild"], ["state", "verify"], ["doctor"]):
-        code, output = command(*words)
+    for words in ("digest", "rebuild"):
+        code, output = command("state", words)
         assert code == 0, output
-    code, output = command("state", "truncate", "--to-cut", "999999")
-    assert (code, "Traceback" in output) == (1, False), output
-    rebuilt = start("--rebuild")
-    proof(rebuilt.wait_for(ends_of(records)))
+    assert command("doctor")[0] == 0
+    proof(start("--rebuild").wait_for(ends_of(records)))
 
 
 def test_a_worker_does_not_start_on_a_cut_log_that_takes_what_expands(
