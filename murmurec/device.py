@@ -31,6 +31,7 @@ from producers.identities import Identities
 from producers.ids import item_of
 from producers.journal import NANO, Journal, Message, PersonBudget, Unwritable
 from producers.person.plans import checked_plan
+from producers.placement import PlacedProducer
 from producers.publishing import OutboxRelay, Publisher
 from producers.ranking import (
     CleanHistory,
@@ -46,6 +47,7 @@ from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
 from stream_app.privacy import registry
+from stream_app.wire.topics import grown
 
 
 class Device:
@@ -232,16 +234,26 @@ class Device:
         """Delete what is kept of this user's ratings; return how many lines there were."""
         return self._history.forget(bytes.fromhex(self.pseudonym))
 
-    def publish(self, bootstrap_servers: str | Connection, seconds: float = 30.0) -> int:
+    def publish(
+        self,
+        bootstrap_servers: str | Connection,
+        seconds: float = 30.0,
+        *,
+        partitions: int | None = None,
+    ) -> int:
         """Send every pending message; return how many the broker has acknowledged.
 
         `bootstrap_servers`: address of the Kafka cluster; a `Connection` where it needs TLS or a
-        password. Raises UserError where a message was not acknowledged within `seconds`; it stays
-        in the journal and is sent by the next call. A mechanism with groups chooses those of later
-        ratings by the public item table, which is read here.
+        password. `partitions`: the deployment's number, 4 unless its operator says another; given,
+        it holds though the topic has more. Raises UserError where a message was not acknowledged
+        within `seconds`; it stays in the journal and is sent by the next call. A mechanism with
+        groups chooses those of later ratings by the public item table, which is read here.
         """
         connection = clients.connection(bootstrap_servers)
-        publisher = Publisher(clients.producer(connection), self._topics.ratings)
+        topic = self._topics.ratings
+        count = partitions or _listed_partitions(connection, topic, seconds)
+        producer = PlacedProducer(clients.producer(connection), topic, count)
+        publisher = Publisher(producer, topic)
         try:
             OutboxRelay(self._journal, publisher).resend({self._topics.ratings})
         finally:
@@ -271,6 +283,19 @@ class Device:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _listed_partitions(connection: Connection, topic: str, seconds: float) -> int:
+    """Return how many partitions a topic has; refuses more than the default, which may have been
+    added since the deployment began. Without an answer in time it is the default."""
+    try:
+        found = clients.listed(clients.admin(connection), min(seconds, 5.0)).get(topic)
+    except UserError:
+        return wire.PARTITIONS
+    count = len(found.partitions) if found else wire.PARTITIONS
+    if count > wire.PARTITIONS:
+        raise UserError(grown(topic, count, wire.PARTITIONS))
+    return count
 
 
 def _today() -> int:

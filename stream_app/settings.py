@@ -592,6 +592,11 @@ class Settings(
         return self.devices == "signed"
 
     @property
+    def partitions_stated(self) -> bool:
+        """Whether somebody set `partitions`: then it holds though a topic has more of them."""
+        return "partitions" in self.model_fields_set
+
+    @property
     def features(self) -> frozenset[str]:
         """The features that are on: those of `wire.topics.FEATURES` that need topics."""
         on = {

@@ -56,9 +56,14 @@ def seq_of(key: bytes | None, value: bytes | None, signatures: Signatures) -> in
 
 
 def newest_seqs(
-    connection: Connection, topic: str, devices: Collection[bytes], signatures: Signatures
+    connection: Connection,
+    topic: str,
+    partitions: int,
+    devices: Collection[bytes],
+    signatures: Signatures,
 ) -> dict[bytes, int] | None:
-    """Return the largest seq of each device in the end of the topic; None without a right to read.
+    """Return the largest seq of each device in the end of its partition, of so many; None without a
+    right to read.
 
     A device of which the end holds nothing is left out. UserError where the broker does not answer.
     """
@@ -75,7 +80,7 @@ def newest_seqs(
         **clients.BOUNDED_FETCH,
     ) as follower:
         try:
-            for message in _newest_records(follower, topic, list(wanted)):
+            for message in _newest_records(follower, topic, partitions, list(wanted)):
                 device = wanted.get(message.key() or b"")
                 if device is not None:
                     seq = seq_of(message.key(), message.value(), signatures)
@@ -100,13 +105,16 @@ def check_newest(journal: Journal, topic: str, newest: dict[bytes, int]) -> None
             raise OlderJournal(
                 f"device journal {journal.path}: its last event of device {device.hex()} has the "
                 f"number {last}, and {topic} holds number {seq}, so this is an older copy of the "
-                "journal, which would spend a spent budget again: put the newest copy back; if "
-                "it is lost, begin with another path (--journal); if this is the newest copy, that "
-                "event is forged, and --trust-journal goes on"
+                "journal, which would spend a spent budget again: put the newest copy back; if it "
+                "is lost, begin with another path (--journal), whose budget adds to what was "
+                "spent; if this is the newest copy, that event is forged, and --trust-journal goes "
+                "on"
             )
 
 
-def _newest_records(follower: TopicFollower, topic: str, keys: list[bytes]) -> Iterator[Any]:
+def _newest_records(
+    follower: TopicFollower, topic: str, partitions: int, keys: list[bytes]
+) -> Iterator[Any]:
     """Yield the last records of every partition that holds one of these keys."""
     consumer = follower.consumer
     what = f"topic {topic} cannot be read"
@@ -117,7 +125,7 @@ def _newest_records(follower: TopicFollower, topic: str, keys: list[bytes]) -> I
         raise KafkaException(listed.error)
     rows = np.frombuffer(b"".join(keys), np.uint8).reshape(len(keys), 32)
     starts, ends = [], {}
-    for number in sorted(set(partitions_of(rows, len(listed.partitions)).tolist())):
+    for number in sorted(set(partitions_of(rows, partitions).tolist())):
         place = TopicPartition(topic, number)
         low, end = passing.answered(partial(_watermarks, consumer, place), _SECONDS, what)
         if end > low:

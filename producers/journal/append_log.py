@@ -34,7 +34,7 @@ from producers.journal.frames import (
 from producers.pseudonyms import KEY_BYTES
 from stream_app.errors import Unwritable, UserError
 
-_ANOTHER = "give another path (--journal)"
+ANOTHER = "give another path (--journal), where a budget begins again"
 _VOUCHED = (Kind.COMMIT, Kind.ENROLMENTS)  # records that a later frame vouches for
 
 
@@ -63,7 +63,7 @@ class Log:
     def _read(self) -> Scan:
         mode = self._disk.mode(self._handle)
         if not stat.S_ISREG(mode):
-            raise UserError(f"device journal {self.path}: is not a plain file; {_ANOTHER}")
+            raise UserError(f"device journal {self.path}: is not a plain file; {ANOTHER}")
         data = self._disk.read(self._handle)
         if data and not data.startswith(MAGIC):
             scan_or_refuse(data, self.path)  # raises: the file holds no device key
@@ -168,21 +168,21 @@ def scan_or_refuse(data: bytes, path: Path) -> Scan:
         raise UserError(
             f"device journal {path}: is damaged at byte {error.position} of {len(data)}; nothing "
             "is sent from it, as what was spent is no longer known: restore it from its disk, or "
-            "move it to another folder, and new pseudonyms are made"
+            "move it to another folder, and new pseudonyms are made, whose budgets begin again"
         ) from None
     except NotAJournalError as error:
-        raise UserError(f"device journal {path}: {error}; {_ANOTHER}") from None
+        raise UserError(f"device journal {path}: {error}; {ANOTHER}") from None
 
 
 _SENTENCES = {
     errno.ENOSPC: "the disk is full; free some space and go on",
     errno.EDQUOT: "the disk is full; free some space and go on",
     errno.EFBIG: "the file may not grow any more; raise the limit and go on",
-    errno.EROFS: f"is read-only; make it writable or {_ANOTHER}",
+    errno.EROFS: f"is read-only; make it writable or {ANOTHER}",
     errno.EIO: "the disk cannot be read or written; check it and go on",
-    errno.EISDIR: f"is a directory; {_ANOTHER}",
-    errno.ENOSYS: f"this system cannot lock it; {_ANOTHER}",
-    errno.EWOULDBLOCK: f"another process is using it; wait for it to end or {_ANOTHER}",
+    errno.EISDIR: f"is a directory; {ANOTHER}",
+    errno.ENOSYS: f"this system cannot lock it; {ANOTHER}",
+    errno.EWOULDBLOCK: f"another process is using it; wait for it to end or {ANOTHER}",
 }
 
 
@@ -193,5 +193,5 @@ def refusing_os_errors(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         sentence = _SENTENCES.get(error.errno or 0)
-        sentence = sentence or f"cannot be used ({error.strerror or error}); {_ANOTHER}"
+        sentence = sentence or f"cannot be used ({error.strerror or error}); {ANOTHER}"
         raise Unwritable(f"device journal {path}: {sentence}") from None

@@ -75,7 +75,7 @@ class Journal:
         if test and self._state.accounts and not self._state.test:
             raise UserError(
                 f"device journal {log.path}: holds accounts that are no test; leave --test out, or "
-                "give another path (--journal)"
+                "give another path for the test (--journal)"
             )
         fresh = (test or source.unsafe) and not self._state.accounts
         self.test = self._state.test or fresh

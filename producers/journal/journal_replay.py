@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from producers.journal.account_book import BudgetState
-from producers.journal.append_log import refusing_os_errors, scan_or_refuse
+from producers.journal.append_log import ANOTHER, refusing_os_errors, scan_or_refuse
 from producers.journal.frames import Frame, Kind
 from producers.journal.records import (
     Commit,
@@ -79,13 +79,13 @@ def read_journal(path: Path | str) -> JournalView:
     if not path.exists():
         raise UserError(f"device journal {path}: there is none; murmurec device enrol creates it")
     if not path.is_file() and not path.is_dir():
-        raise UserError(f"device journal {path}: not a plain file; give another path (--journal)")
+        raise UserError(f"device journal {path}: not a plain file; {ANOTHER}")
     with refusing_os_errors(path):
         data = path.read_bytes()
     if not data:
         raise UserError(
             f"device journal {path}: is empty and no journal, unless it is just being created; "
-            "give another path (--journal)"
+            + ANOTHER
         )
     scanned = scan_or_refuse(data, path)
     state, outbox = replayed(scanned.frames, path)

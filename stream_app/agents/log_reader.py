@@ -43,6 +43,7 @@ from stream_app.kafka.passing import passes
 from stream_app.log.canonical_order import Start
 from stream_app.log.cut_clock import Clock
 from stream_app.replay.follower import LARGE, SMALL, Decoded, Follower
+from stream_app.replay.log_bounds import placed_by
 from stream_app.wire import EPOCH_SECONDS, Cut, encode_message
 from stream_app.wire.state_records import StateOrigin
 
@@ -81,6 +82,7 @@ class LogReader(ThreadService):
         self._clock = clock
         self._producer = producer
         self._channel = channel
+        self._told_unread = 0
         self._check_log = still_the_log
         self._unsealed_seen = False
         self._told_difference = "", ""
@@ -258,10 +260,25 @@ class LogReader(ThreadService):
             self._probed_time = now
             if follower.bounds.answers():
                 self._check_log()
+                self._warn_of_added(follower)
                 self._runtime.status.last_answer_time = time.monotonic()
                 with suppress(UserError):  # the broker is away again
                     missing = follower.unanswered or follower.beyond_end()
                     self._runtime.status.note_missing(missing, now)
+
+    def _warn_of_added(self, follower: Follower) -> None:
+        """Log that partitions were added to the ratings, once, and when the records in them, which
+        no worker reads, have doubled."""
+        unread, used = follower.bounds.unread, self._runtime.replica.spec.partitions
+        if unread is not None and unread + 1 >= 2 * self._told_unread:
+            self._told_unread = unread + 1
+            log.warning(
+                "ratings.partitions_added",
+                topic=follower.topics.ratings,
+                used=used,
+                unread_records=unread,
+                fix=placed_by(used),
+            )
 
     def _count_unsealed(self, follower: Follower) -> None:
         """Count the entries without the seal since the last call: digest reports, which the

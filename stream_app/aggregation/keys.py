@@ -112,7 +112,7 @@ def load(path: Path) -> PartyKeys:
     except FileNotFoundError:
         raise UserError(
             f"{path}: there are no keys; restore them from a copy, or make new ones (murmurec keys "
-            "--make) and begin a campaign that names these"
+            "--make) and begin a campaign that names these: what was sealed to the old ones is lost"
         ) from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from None

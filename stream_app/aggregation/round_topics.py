@@ -153,26 +153,35 @@ class RoundTopic:
 
 
 class ContributionTopic:
-    """The contributions on Kafka; reading ends where `stopping` returns True (`Stopped`)."""
+    """The contributions on Kafka; reading ends where `stopping` returns True (`Stopped`).
+
+    `partitions`: those in which devices place them; by default as many as the topic has.
+    """
 
     def __init__(
-        self, connection: Connection, topic: str, stopping: Callable[[], bool] = lambda: False
+        self,
+        connection: Connection,
+        topic: str,
+        stopping: Callable[[], bool] = lambda: False,
+        *,
+        partitions: int | None = None,
     ) -> None:
-        self._topic = topic
+        self._topic, self._used = topic, partitions
         self._stopping = stopping
         self._follower = _follower(connection, topic)
 
     @property
     def ends(self) -> tuple[int, ...]:
         """The end offset of every partition now."""
-        return tuple(self._bounds(partition)[1] for partition in range(self._partitions()))
+        used = self._used or self._partitions()
+        return tuple(self._bounds(partition)[1] for partition in range(used))
 
     def read(self, stage: StageState) -> Iterator[Record]:
         """Yield the records of a closed stage in canonical order.
 
         Raises `RecordsGone` where the topic does not hold all of them; `Stopped`.
         """
-        if len(stage.begins) != self._partitions():
+        if len(stage.begins) > self._partitions():
             raise RecordsGone
         windows = list(enumerate(zip(stage.begins, stage.ends, strict=True)))
         for partition, (begin, end) in windows:

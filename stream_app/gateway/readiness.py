@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 from stream_app.errors import UserError
 from stream_app.kafka import acls, clients
 from stream_app.kafka.background_thread import BackgroundThread
+from stream_app.wire.topics import grown
 
 if TYPE_CHECKING:
     from stream_app.gateway.context import Gateway
@@ -25,6 +26,7 @@ class Readiness:
 
     def __init__(self) -> None:
         self.waiting_for: str | None = "Kafka"
+        self.was_ready = False
         self.failure: str | None = None
         self.failed = asyncio.Event()
 
@@ -59,6 +61,7 @@ def _watch(gateway: Gateway, thread: BackgroundThread) -> None:
         if missing is None and not gateway.readiness.ready:
             missing = _lacking(gateway)
         gateway.readiness.waiting_for = missing
+        gateway.readiness.was_ready |= missing is None
         thread.wait(_LOOK_SECONDS)
 
 
@@ -79,9 +82,13 @@ def _missing(gateway: Gateway, client: AdminClient) -> str | None:
     topic = found.get(gateway.topics.ratings)
     if topic is None or topic.error is not None:
         return f"topic {gateway.topics.ratings}"
-    if len(topic.partitions) != gateway.intake.partitions:
+    count, wanted = len(topic.partitions), gateway.intake.partitions
+    if count < wanted:
         return (
-            f"topic {gateway.topics.ratings} with {gateway.intake.partitions} partitions (setting "
-            f"partitions); it has {len(topic.partitions)}"
+            f"topic {gateway.topics.ratings} with {wanted} partitions (setting partitions); it has "
+            f"{count}"
         )
+    # Where it was ready, or the number was set, partitions were added, in which nothing is written.
+    if count > wanted and not (gateway.readiness.was_ready or gateway.settings.partitions_stated):
+        return grown(gateway.topics.ratings, count, wanted)
     return None

@@ -20,7 +20,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient, ClusterMetadata, TopicMetadata
 
 from stream_app.errors import UserError
-from stream_app.kafka import diagnosis, passing
+from stream_app.kafka import passing
+from stream_app.kafka.failures import diagnosis
 from stream_app.wire.limits import MAX_BATCH_BYTES
 from stream_app.wire.topics import absent, hidden
 

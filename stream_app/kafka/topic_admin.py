@@ -27,7 +27,7 @@ from confluent_kafka.admin import (
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.wire import Topic
-from stream_app.wire.topics import absent, hidden
+from stream_app.wire.topics import absent, grown, hidden
 
 SECONDS = 30.0
 _PAUSE_SECONDS = 0.05
@@ -68,7 +68,8 @@ def replication(brokers: int, copies: int | None = None, in_sync: int | None = N
 class TopicPlanStep:
     """The action for one topic; `configs` maps the name of a configuration to (found, wanted).
 
-    `found_copies` is the least number of copies of a partition; None for an absent topic.
+    `found_copies` is the least number of copies of a partition; None for an absent topic. `stated`:
+    the number of rating partitions is no default, so added ones are left unused.
     """
 
     topic: Topic
@@ -76,13 +77,14 @@ class TopicPlanStep:
     configs: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     found_copies: int | None = None
     replication: Replication | None = None
+    stated: bool = False
 
     @property
     def action(self) -> str:
         """`create`, `ok`, `alter`, or `refuse` where the partition count is wrong."""
         if self.found_partitions is None:
             return "create"
-        if self.found_partitions != self.topic.partitions:
+        if self.found_partitions != self.topic.partitions and not (self.is_grown and self.stated):
             return "refuse"
         return "alter" if self.configs else "ok"
 
@@ -121,7 +123,7 @@ class TopicPlanStep:
             words.append(
                 f"replication factor is {self.found_copies}, not {self.replication.copies}"
             )
-        if self.action == "refuse":
+        if self.found_partitions not in (None, self.topic.partitions):
             words.insert(
                 0, f"{partitions_in_words(self.found_partitions)}, not {self.topic.partitions}"
             )
@@ -133,22 +135,17 @@ def partitions_in_words(count: int | None) -> str:
     return "1 partition" if count == 1 else f"{count} partitions"
 
 
-def grown(topic: str, found: int | None, wanted: int) -> str:
-    """Return the sentence for a rating topic to which partitions were added."""
-    return (
-        f"topic {topic} has {partitions_in_words(found)}, not {wanted}: the number is fixed for "
-        "the life of a deployment, since a device's partition depends on it; ask the deployment's "
-        "operator for its number, and where partitions were added start a new deployment (--prefix)"
-    )
-
-
 def longer(found: str, want: str) -> bool:
     """Return whether a retention keeps records for longer than another; -1 is without limit."""
     return found == "-1" or not found.isdigit() or int(found) > int(want)
 
 
 def plan(
-    admin: AdminClient, table: Sequence[Topic], wanted: Replication | None = None
+    admin: AdminClient,
+    table: Sequence[Topic],
+    wanted: Replication | None = None,
+    *,
+    stated: bool = False,
 ) -> tuple[TopicPlanStep, ...]:
     """Return one step per topic of the table; changes nothing. Without `wanted` the broker's own
     default decides on the copies of a new topic, and those of an old one are not looked at."""
@@ -170,7 +167,7 @@ def plan(
         }
         if wanted is not None:
             differing |= _in_sync(has, wanted.in_sync_of(copies))
-        steps.append(TopicPlanStep(topic, len(partitions), differing, copies, wanted))
+        steps.append(TopicPlanStep(topic, len(partitions), differing, copies, wanted, stated))
     return tuple(steps)
 
 
@@ -192,7 +189,7 @@ def apply(admin: AdminClient, steps: Sequence[TopicPlanStep], delete_records: bo
                 f"topic {step.topic.name}: {step.difference}; setting it deletes records that "
                 "Kafka keeps now: add --delete-records to allow it"
             )
-        if step.is_grown:
+        if step.is_grown and not step.stated:
             raise UserError(grown(step.topic.name, step.found_partitions, step.topic.partitions))
         if step.action == "refuse":
             raise UserError(
@@ -225,9 +222,12 @@ def apply(admin: AdminClient, steps: Sequence[TopicPlanStep], delete_records: bo
         "the new topics did not appear",
     )
     altered = [step.topic for step in steps if step.action == "alter"]
-    wanted = steps[0].replication if steps else None
+    wanted, stated = (steps[0].replication, steps[0].stated) if steps else (None, False)
     _wait_until(
-        lambda: not altered or all(step.action != "alter" for step in plan(admin, altered, wanted)),
+        lambda: (
+            not altered
+            or all(step.action != "alter" for step in plan(admin, altered, wanted, stated=stated))
+        ),
         "the new configuration did not appear",
     )
 

@@ -17,7 +17,6 @@ from stream_app.kafka.clients import Connection
 from stream_app.kafka.topic_admin import (
     SECONDS,
     configurations,
-    grown,
     longer,
     missing,
     partition_counts,
@@ -25,22 +24,36 @@ from stream_app.kafka.topic_admin import (
 )
 from stream_app.kafka.topic_follower import records
 from stream_app.wire import Cut, Topics, WireError, decode_entry
-from stream_app.wire.topics import PLAIN, STAMPED
+from stream_app.wire.topics import PLAIN, STAMPED, grown, learned_with
 
 _APPLY = "run murmurec topics apply, which sets it"
+_ONE = (
+    "its records are in order in one alone, and no partition can be removed; start a new "
+    "deployment (--prefix)"
+)
+MADE_AGAIN = (
+    "it holds checkpoints only; if ratings are kept for good, delete it and create it with "
+    "murmurec topics apply, and the state is computed again; else start a new deployment (--prefix)"
+)
 # librdkafka's largest batch of records: the broker checks max.message.bytes against a whole batch.
 _BATCH_BYTES = 1_000_000
 
 
 def check_intake(
-    admin: AdminClient, topic: str, partitions: int, *, device: bool = False
+    admin: AdminClient,
+    topic: str,
+    partitions: int,
+    *,
+    stated: bool = False,
+    device: bool = False,
 ) -> dict[str, str]:
     """Return the configuration of a rating topic; refuses one that a publisher cannot use: absent,
-    with another number of partitions, or compacted.
+    with another number of partitions, or compacted. Where the number is `stated`, not a default,
+    partitions that were added to the topic are left unused.
 
     A `device` need not have the right to see configurations, which workers check too: it gets none.
     """
-    _check_rating_partitions(admin, topic, partitions)
+    _check_counted(admin, topic, partitions, stated)
     configs = configurations(admin, [topic], allowed=_refused(device)).get(topic, {})
     if configs:
         _check_policy(topic, configs, "delete", "compaction drops ratings")
@@ -48,7 +61,12 @@ def check_intake(
 
 
 def check_ratings(
-    admin: AdminClient, topic: str, partitions: int, retention_seconds: float | None = None
+    admin: AdminClient,
+    topic: str,
+    partitions: int,
+    retention_seconds: float | None = None,
+    *,
+    stated: bool = False,
 ) -> None:
     """Refuse a rating topic that is absent, has another number of partitions, is compacted, or
     keeps ratings for a shorter time than `retention_seconds` (None: without limit).
@@ -56,13 +74,14 @@ def check_ratings(
     Kafka may delete records older than that: a checkpoint holds their effect, and a worker refuses
     to start where records after its checkpoint are missing.
     """
-    configs = check_intake(admin, topic, partitions)
+    configs = check_intake(admin, topic, partitions, stated=stated)
     wanted = "-1" if retention_seconds is None else str(int(retention_seconds * 1000))
     for name, want in (("retention.ms", wanted), ("retention.bytes", "-1")):
         if configs[name] not in (want, "-1") and longer(want, configs[name]):
             raise UserError(
                 f"topic {topic} has {name} {configs[name]}: ratings would be deleted sooner than "
-                f"ratings_retention_seconds allows; {_APPLY} to {want}, or change the setting"
+                f"ratings_retention_seconds allows; {_APPLY} to {want}, or change the setting: a "
+                "state can then not be computed again from what is deleted"
             )
 
 
@@ -96,7 +115,7 @@ def check_debits(admin: AdminClient, topic: str) -> None:
 def check_state_topic(admin: AdminClient, topic: str) -> None:
     """Refuse a topic that cannot hold checkpoints: absent, with several partitions, not compacted,
     or with a record size limit below a batch of pages."""
-    _check_one_partition(admin, topic)
+    _check_one_partition(admin, topic, MADE_AGAIN)
     configs = configurations(admin, [topic])[topic]
     _check_policy(
         topic, configs, "compact", "old pages would never be removed, or current ones would"
@@ -113,11 +132,11 @@ def _refused(device: bool) -> tuple[int, ...]:
     return (KafkaError.TOPIC_AUTHORIZATION_FAILED,) if device else ()
 
 
-def _check_rating_partitions(admin: AdminClient, topic: str, wanted: int) -> None:
+def _check_counted(admin: AdminClient, topic: str, wanted: int, stated: bool) -> None:
     found = partition_counts(admin, [topic])[topic]
     if found is None:
         raise missing(admin, topic)
-    if found > wanted:
+    if found > wanted and not stated:
         # Added partitions look like a wrong setting. With their number as the setting, the records
         # of each device that would have another partition are rejected.
         raise UserError(grown(topic, found, wanted))
@@ -128,15 +147,12 @@ def _check_rating_partitions(admin: AdminClient, topic: str, wanted: int) -> Non
         )
 
 
-def _check_one_partition(admin: AdminClient, topic: str) -> None:
+def _check_one_partition(admin: AdminClient, topic: str, fix: str = _ONE) -> None:
     found = partition_counts(admin, [topic])[topic]
     if found is None:
         raise missing(admin, topic)
     if found != 1:
-        raise UserError(
-            f"topic {topic} has {partitions_in_words(found)}, not 1: its records are in order in "
-            "one alone, and no partition can be removed; start a new deployment (--prefix)"
-        )
+        raise UserError(f"topic {topic} has {partitions_in_words(found)}, not 1: {fix}")
 
 
 def _check_policy(topic: str, configs: Mapping[str, str], wanted: str, reason: str) -> None:
@@ -164,30 +180,32 @@ def check_deployment(
     topics: Topics,
     partitions: int,
     retention_seconds: float | None = None,
+    *,
+    stated: bool = False,
 ) -> None:
     """Refuse a deployment with absent topics, or whose configuration would lose the state."""
     admin = clients.admin(connection)
-    _check_stated_partitions(connection, topics, partitions)
-    check_ratings(admin, topics.ratings, partitions, retention_seconds)
+    stated = is_of_log(connection, topics, partitions) or stated
+    check_ratings(admin, topics.ratings, partitions, retention_seconds, stated=stated)
     check_cut_log(admin, topics.cuts, dated=retention_seconds is not None)
     check_state_topic(admin, topics.state)
     others = [topics.items, topics.queries, topics.recommendations, topics.rejected]
     _check_exist(admin, others)
 
 
-def _check_stated_partitions(connection: Connection, topics: Topics, wanted: int) -> None:
-    """Refuse a number of partitions that is not the one of the first cut: the log was learned with
-    that one, and with another most of its records would be rejected."""
+def is_of_log(connection: Connection, topics: Topics, wanted: int) -> bool:
+    """Return whether a number of partitions is the one of the first cut, False without a cut;
+    refuses another: with it, most of the records that were learned would be rejected."""
     counts = partition_counts(clients.admin(connection), [topics.cuts, topics.ratings])
     stated = _stated_partitions(connection, topics.cuts) if counts[topics.cuts] else None
     if stated in (None, wanted):
-        return
+        return stated is not None
     if counts[topics.ratings] == stated:
         raise UserError(
             f"topic {topics.cuts} has cuts of {stated} partitions, and partitions is {wanted}: set "
             f"partitions to {stated}"
         )
-    raise UserError(grown(topics.ratings, counts[topics.ratings], stated or 0))
+    raise UserError(learned_with(topics.ratings, counts[topics.ratings], stated or 0))
 
 
 def _stated_partitions(connection: Connection, cuts: str) -> int | None:
@@ -258,14 +276,32 @@ def _check_as_is(topic: str, configs: Mapping[str, str]) -> None:
         raise UserError(fault)
 
 
-def check_campaigns(connection: Connection, topics: Topics, *, device: bool = False) -> None:
+def check_internal(admin: AdminClient, topics: Sequence[str]) -> None:
+    """Refuse a topic that this project's processes write and that takes compressed batches; one
+    whose configuration this user may not see, or that is absent, is left to others."""
+    unseen = KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_TOPIC_OR_PART
+    for topic, configs in configurations(admin, topics, allowed=unseen).items():
+        _check_as_is(topic, configs)
+
+
+def check_campaigns(
+    connection: Connection,
+    topics: Topics,
+    partitions: int | None = None,
+    *,
+    stated: bool = False,
+    device: bool = False,
+) -> None:
     """Refuse topics of campaigns that would lose a round, or contributions that are not summed
-    yet, or whose records cost an aggregator more than they are worth.
+    yet, or whose records cost an aggregator more than they are worth; with `partitions` another
+    number of them, as `check_intake`.
 
     A `device` need not have the right to see configurations: workers and parties check them too.
     """
     admin = clients.admin(connection)
     _check_one_partition(admin, topics.rounds)
+    if partitions is not None:
+        _check_counted(admin, topics.contributions, partitions, stated)
     found = configurations(admin, [topics.rounds, topics.contributions], allowed=_refused(device))
     if len(found) < 2:
         return

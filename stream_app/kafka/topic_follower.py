@@ -12,6 +12,8 @@ So a position also moves when the broker reports the end of a partition. Until i
 topic holds several records of a key; the caller uses the newest.
 
     an error that passes (`passing`)     waited for
+    a batch that cannot be expanded      passed over and counted: no process of this project, and no
+                                         damaged disk, puts one into a topic of uncompressed ones
     any other error                      `refuse` raises, or moves the position past it
     silence                              `Unanswered`
 """
@@ -28,7 +30,10 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Top
 from stream_app.errors import Unanswered, UserError
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
+from stream_app.kafka.failures.unreadable import expands, readable_from
 from stream_app.kafka.passing import passes
+from stream_app.wire.limits import MAX_SEQ
+from stream_app.wire.topics import holds_pages
 
 BATCH = 255
 STALL_SECONDS = 30.0
@@ -38,8 +43,9 @@ _PAGES, _PAGE_SECONDS = 127, 0.1  # a reader of a whole topic takes, and waits
 _ASK_SECONDS = 5.0
 _DAMAGED = (KafkaError._BAD_COMPRESSION, KafkaError._BAD_MSG)
 _DELETE = (
-    "the broker's disk has damaged it; if it holds checkpoints, delete it and run murmurec topics "
-    "apply: the state is rebuilt from the log"
+    "the broker's disk has damaged it: let another copy lead, or restore it; if it holds "
+    "checkpoints, and ratings are kept for good, delete it and run murmurec topics apply: the "
+    "state is rebuilt from the log"
 )
 
 Place = tuple[str, int]
@@ -88,7 +94,9 @@ class TopicFollower:
         )
         self.positions: dict[Place, int] = {}
         self.at_end: set[Place] = set()
-        self._refuse = refuse
+        self._refuse, self._connection, self._group = refuse, connection, group
+        self.unreadable = 0
+        """How many stretches of batches that cannot be expanded were passed over."""
         self.stall_seconds = STALL_SECONDS if stall_seconds is None else stall_seconds
         self._heard = time.monotonic()
 
@@ -107,7 +115,9 @@ class TopicFollower:
             is_end = error is not None and error.code() == KafkaError._PARTITION_EOF
             if error is not None and not is_end:
                 # It joins no group, so that it has no right to one is no error.
-                if not passes(error) and error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
+                if passes(error) or error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+                    continue
+                if not (expands(error) and self._passes_over(TopicPartition(*place, offset))):
                     self._refuse(message, error)
             elif place in self.positions:  # else of an earlier assignment
                 reached = offset if is_end else offset + 1
@@ -118,6 +128,24 @@ class TopicFollower:
                 else:
                     self.at_end.discard(place)
                     yield message
+
+    def _passes_over(self, place: TopicPartition) -> bool:
+        """Go on after the batches from `place` on that cannot be expanded; False where the topic
+        holds compressed ones."""
+        if holds_pages(place.topic):
+            return False
+        # Their checksums, where one is wrong, would end the process.
+        end = readable_from(
+            self._connection, self._group, place, MAX_SEQ, expands, check_crcs=False
+        )
+        if end <= place.offset:
+            return False
+        self.unreadable += 1
+        if (place.topic, place.partition) in self.positions:
+            self.positions[place.topic, place.partition] = end
+            self.consumer.seek(TopicPartition(place.topic, place.partition, end))
+            self.heard()
+        return True
 
     def up_to(
         self,

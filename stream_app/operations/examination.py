@@ -27,8 +27,10 @@ from stream_app.kafka.broker_answers import ends
 from stream_app.kafka.clients import Connection
 from stream_app.kafka.topic_follower import records
 from stream_app.operations.workers import page
+from stream_app.replay.log_bounds import placed_by, unread_records
 from stream_app.settings import Settings
 from stream_app.wire import Cut, Topics, WireError, decode_entry
+from stream_app.wire.topics import holds_pages
 
 STALL_SECONDS = 60.0
 LAG_RECORDS = 100_000
@@ -95,14 +97,19 @@ def examine(
 def check_topics(connection: Connection, settings: Settings) -> None:
     """Refuse a deployment with a topic that is absent, would lose records, or takes what costs a
     reader more than it is worth: those that a worker of these settings uses."""
-    names = Topics(settings.topic_prefix)
+    names, partitions = Topics(settings.topic_prefix), settings.partitions
+    stated = topic_checks.is_of_log(connection, names, partitions) or settings.partitions_stated
     if settings.privacy_mode != "local":
-        topic_checks.check_campaigns(connection, names)
+        topic_checks.check_campaigns(connection, names, partitions, stated=stated)
     topic_checks.check_deployment(
-        connection, names, settings.partitions, settings.ratings_retention_seconds
+        connection, names, partitions, settings.ratings_retention_seconds, stated=stated
     )
     if settings.list_budget > 0:
         topic_checks.check_debits(clients.admin(connection), names.list_debits)
+    plain = (row.name for row in names.table(features=settings.features))
+    topic_checks.check_internal(
+        clients.admin(connection), [name for name in plain if not holds_pages(name)]
+    )
     profiles = bool(settings.profile_mechanisms)
     topic_checks.check_outsiders(connection, names.read_from_outsiders(profiles=profiles))
 
@@ -125,7 +132,15 @@ def _cut_log(connection: Connection, names: Topics, now: Callable[[], float]) ->
             newest, written = entry, message.timestamp()[1] / 1000
     with closing(clients.consumer(connection)) as consumer:
         last = [place.offset for place in ends(consumer, names.ratings)]
-    reached = newest.end_offsets if newest else [0] * len(last)
+        used = len(newest.end_offsets) if newest else len(last)
+        unread = unread_records(consumer, names.ratings, used, len(last))
+    if unread:
+        raise UserError(
+            f"topic {names.ratings} has {len(last)} partitions, the deployment {used}: {unread:,} "
+            f"records are in those that were added; {placed_by(used)}"
+        )
+    last = last[:used]
+    reached = newest.end_offsets if newest else [0] * used
     waiting = sum(max(end - cut, 0) for end, cut in zip(last, reached, strict=True))
     if waiting and now() - written > STALL_SECONDS:
         age = f"the newest is {now() - written:,.0f} s old" if newest else "there is none"

@@ -60,7 +60,11 @@ class Session:
         loaded = snapshot_file.read(snapshot) if snapshot else None
         clients.describe_cluster(own.connection)
         topic_checks.check_deployment(
-            own.connection, own.topics, own.partitions, settings.ratings_retention_seconds
+            own.connection,
+            own.topics,
+            own.partitions,
+            settings.ratings_retention_seconds,
+            stated=settings.partitions_stated,
         )
         deployment = with_design(own)
         in_force = settings_in_force(settings, deployment.spec)

@@ -148,5 +148,6 @@ def check_origin(deployment: Deployment) -> None:
         raise UserError(
             f"{topics.state} holds no checkpoint, but {topics.cuts} reports one that began from a "
             "snapshot or after a gap: the log alone gives another state; start with murmurec "
-            "worker --from-snapshot FILE, or accept the other state with --accept-gap or --rebuild"
+            "worker --from-snapshot FILE, or with --accept-gap or --rebuild, by which what that "
+            "state alone held is lost"
         )

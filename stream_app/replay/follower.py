@@ -32,13 +32,13 @@ from stream_app.checkpoints.cut_log_scan import CutLogScan
 from stream_app.deployment import Deployment
 from stream_app.errors import UserError
 from stream_app.kafka import clients
+from stream_app.kafka.failures.unreadable import MOST_RECORDS, is_unreadable, readable_from
 from stream_app.kafka.passing import passes
 from stream_app.kernels.stream.event_text import scan_events
 from stream_app.log.canonical_order import LogStep, OrderError, Rounds, Start, TailDiffers
 from stream_app.replay.log_bounds import RESTORE, WAYS_OUT, EndIsBefore, LogBounds
 from stream_app.replay.lost_tail import LeaderCheck, epoch_of, lost, tail_of, way_out
 from stream_app.replay.signature_check import SignatureCheck
-from stream_app.replay.unreadable import MOST_RECORDS, is_unreadable, readable_from
 from stream_app.serving.catalogue import Catalogue
 from stream_app.state.design import followed, spec_of
 from stream_app.state.spec import StateSpec

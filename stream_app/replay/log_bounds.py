@@ -4,6 +4,7 @@ and the sentences for a log that does not hold what a reader needs."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
@@ -49,6 +50,23 @@ def _missing(place: TopicPartition, low: int, first: int) -> str:
     )
 
 
+def unread_records(
+    consumer: Consumer, topic: str, used: int, found: int, seconds: float = 10.0
+) -> int:
+    """Return how many records are in the partitions that were added to a rating topic."""
+    added = (TopicPartition(topic, p) for p in range(used, found))
+    bounds = (clients.offsets(consumer, place, seconds) for place in added)
+    return sum(high - low for low, high in bounds)
+
+
+def placed_by(partitions: int) -> str:
+    """Return what brings records back to the partitions that are read."""
+    return (
+        f"no worker reads them: let every producer place its records in the first {partitions} "
+        f"(devices and gateways: MURMUREC_PARTITIONS={partitions}), and send these again"
+    )
+
+
 class LogBounds:
     """Asks the broker for the bounds of one log, with the consumer of a reader."""
 
@@ -57,6 +75,8 @@ class LogBounds:
         self._absent = 0
         self.lows: dict[tuple[str, int], int] = {}
         """First offsets at the time of the last `check`, by topic and partition."""
+        self.unread: int | None = None
+        """How many records are in added partitions, which are never read; None without any."""
 
     def ends(self, seconds: float = 10.0) -> tuple[int, ...]:
         """Return the end offset of every rating partition."""
@@ -94,8 +114,8 @@ class LogBounds:
         return clients.offsets(self._consumer, place)[0] <= offset
 
     def check_partitions(self, seconds: float = 10.0) -> None:
-        """Refuse a rating topic with added partitions, which would never be read, and one that is
-        absent in three checks in a row: a broker that has just started may not list it yet."""
+        """Refuse a rating topic that is absent in three checks in a row: a broker that has just
+        started may not list it yet."""
         ratings = self._topics.ratings
         try:
             listed = self._consumer.list_topics(ratings, timeout=seconds).topics
@@ -106,14 +126,11 @@ class LogBounds:
         if self._absent >= _ABSENT_CHECKS:
             raise UserError(f"topic {ratings} does not exist: {RESTORE}")
         if found > self._partitions:
-            raise UserError(
-                f"{ratings} has {found} partitions, not {self._partitions}: the "
-                "count cannot change, since a device's partition depends on it; start a new "
-                "deployment (--prefix)"
-            )
+            with suppress(UserError):  # the broker is away
+                self.unread = unread_records(self._consumer, ratings, self._partitions, found)
 
     def answers(self, seconds: float = 1.0) -> bool:
-        """Return whether the broker answers a request now; refuses added partitions."""
+        """Return whether the broker answers a request now; raises as `check_partitions`."""
         place = TopicPartition(self._topics.cuts, 0)
         try:
             answered = self._consumer.get_watermark_offsets(place, timeout=seconds) is not None

@@ -23,10 +23,10 @@ from confluent_kafka import KafkaError, Message, TopicPartition
 from stream_app.deployment import Deployment
 from stream_app.errors import UserError
 from stream_app.kafka import clients
+from stream_app.kafka.failures.unreadable import is_unreadable
 from stream_app.kafka.topic_follower import TopicFollower
 from stream_app.replay.cut_history import CutHistory, history
 from stream_app.replay.log_bounds import LogBounds
-from stream_app.replay.unreadable import is_unreadable
 from stream_app.wire import Cut, Tail, fingerprint, held
 from stream_app.wire.limits import MAX_SEQ
 

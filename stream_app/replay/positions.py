@@ -130,7 +130,8 @@ def resolve_origin(
     if found is None:
         raise UserError(
             f"{topics.cuts}: no cut reaches the oldest records of {topics.ratings} (offsets "
-            f"{list(low)}); murmurec worker --accept-gap writes one"
+            f"{list(low)}); murmurec worker --accept-gap writes one, "
+            "and the records before it are lost"
         )
     cut, cut_offset = found
     contract = logged.contract(cut.number)

@@ -220,12 +220,37 @@ def _feature(topic: str) -> str:
     return _FEATURE_OF.get(".".join(topic.rsplit(".", 2)[-2:]), "")
 
 
+def holds_pages(topic: str) -> bool:
+    """Return whether a topic is that of checkpoints, which alone holds compressed batches."""
+    return topic.endswith(".state.v1")
+
+
 def absent(topic: str) -> str:
     """Return the sentence for a topic that does not exist: the command that creates it, and the
     setting under which it does so where the topic belongs to a feature."""
     feature = _feature(topic)
     where = f" under the setting {FEATURES[feature]}" if feature else ""
     return f"topic {topic} does not exist: create it with murmurec topics apply{where}"
+
+
+def grown(topic: str, found: int | None, wanted: int) -> str:
+    """Return the sentence for a rating topic with more partitions than a default."""
+    return (
+        f"topic {topic} has {found} partitions, not {wanted}: the number is fixed for the life of "
+        "a deployment, since a device's partition depends on it, and partitions that are added "
+        "are not used; ask the deployment's operator for the number it began with and state that, "
+        f"also where it is {wanted} (MURMUREC_PARTITIONS); for more start a new deployment "
+        "(--prefix)"
+    )
+
+
+def learned_with(topic: str, found: int | None, wanted: int) -> str:
+    """Return the sentence for settings and a topic with another number than the log."""
+    return (
+        f"topic {topic} has {found} partitions, not {wanted}: the deployment began with {wanted}, "
+        "and its number is fixed for life, since a device's partition depends on it; go on with "
+        f"{wanted}, or for more start a new deployment (--prefix)"
+    )
 
 
 def hidden(topic: str, whom: str = "this user") -> str:

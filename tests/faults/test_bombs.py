@@ -15,8 +15,8 @@ from consumers.recommendations import Recommendations
 from stream_app.cli.demo.demo_processes import WorkerProcess
 from stream_app.deployment import Deployment
 from stream_app.kafka import clients, topic_follower
+from stream_app.kafka.failures.unreadable import readable_from
 from stream_app.replay.follower import Follower
-from stream_app.replay.unreadable import readable_from
 from stream_app.serving.catalogue import Catalogue
 from stream_app.wire import (
     CatalogueEntry,
@@ -274,19 +274,27 @@ def test_a_batch_in_the_cut_log_that_expands_ends_no_worker_and_no_command(
     command: Command,
     rng: np.random.Generator,
 ) -> None:
-    """It is no entry, as every record there that cannot be decoded; afterwards none is taken."""
+    """It is no entry, as every record there that cannot be decoded; afterwards none is taken. One
+    is read by whoever reads a whole topic, and one expands beyond what any reader takes."""
     records = [publish(event) for event in events(rng, 300)]
     worker = start()
     send(records[:150])
     worker.wait_for(ends_of(records[:150]))
     with loosened(names.cuts):
         assert bomb(0, 30 * _MB, topic=names.cuts) == set()
+        assert bomb(0, 30 * _MB, 10, topic=names.cuts) == set()
     assert bomb(0, 30 * _MB, topic=names.cuts) == {"MSG_SIZE_TOO_LARGE"}
     send(records[150:])
-    proof(worker.wait_for(ends_of(records)))
+    worker.wait_for(ends_of(records))
     stop(worker)
-    proof(start().wait_for(ends_of(records)))
-    assert command("state", "digest")[0] == 0
+    again = start()
+    again.wait_for(ends_of(records))
+    stop(again)
+    for words in ("digest", "rebuild"):
+        code, output = command("state", words)
+        assert code == 0, output
+    assert command("doctor")[0] == 0
+    proof(start("--rebuild").wait_for(ends_of(records)))
 
 
 def test_a_worker_does_not_start_on_a_cut_log_that_takes_what_expands(
@@ -296,3 +304,52 @@ def test_a_worker_does_not_start_on_a_cut_log_that_takes_what_expands(
         refusal = sentence(start(ready=False))
     assert "compression.type producer" in refusal
     assert "murmurec topics apply" in refusal
+
+
+@pytest.mark.parametrize("name", ["cuts", "rounds", "list_debits", "similarity_releases"])
+def test_a_batch_of_an_inner_log_that_nobody_can_expand_is_passed(
+    bomb: Bomb,
+    loosened: Callable[..., contextmanager[None]],
+    kafka: Kafka,
+    names: Topics,
+    name: str,
+) -> None:
+    """By a reader of the whole topic, and by one that follows it."""
+    topic = getattr(names, name)
+    producer = clients.producer(kafka.connection)
+
+    def entry(number: int) -> None:
+        producer.produce(topic, key=b"%d" % number, value=b"entry")
+        assert producer.flush(PATIENCE_SECONDS) == 0
+
+    entry(1)
+    with loosened(topic):
+        assert bomb(0, 30 * _MB, topic=topic) == set()
+        assert bomb(0, 30 * _MB, 10, topic=topic) == set()
+    entry(2)
+    found = [message.key() for message in topic_follower.records(kafka.connection, topic)]
+    assert [key for key in found if len(key) == 1] == [b"1", b"2"]
+    with topic_follower.TopicFollower(
+        kafka.connection, "bombs", fetch_message_max_bytes=2 << 20
+    ) as follower:
+        follower.begin(TopicPartition(topic, 0, 0))
+        followed = [each.key() for each in follower.up_to({(topic, 0): 13})]
+    assert [key for key in followed if len(key) == 1] == [b"1", b"2"]
+    assert follower.unreadable
+
+
+@pytest.mark.parametrize("name", ["item_links", "recommendations", "rejected", "item_table"])
+def test_a_worker_does_not_start_while_an_inner_topic_takes_what_expands(
+    start: Start,
+    loosened: Callable[..., contextmanager[None]],
+    names: Topics,
+    command: Command,
+    name: str,
+) -> None:
+    """And does once the advice is taken."""
+    with loosened(getattr(names, name)):
+        refusal = sentence(start(ready=False))
+        assert f"{getattr(names, name)} has compression.type producer" in refusal
+        assert "murmurec topics apply" in refusal
+        assert command("topics", "apply")[0] == 0
+        start()

@@ -326,10 +326,10 @@ def test_a_device_that_may_write_ratings_and_not_read_them_is_not_compared_and_g
     writer.produce(name, key=device.hex().encode(), value=b'{"seq": 7}')
     assert writer.flush(20) == 0
     as_device = Connection(own.guarded, password())
-    assert newest_seqs(as_device, name, [device], Signatures(name, False)) is None
+    assert newest_seqs(as_device, name, 4, [device], Signatures(name, False)) is None
     own.allow(ResourceType.TOPIC, name, "READ")
     own.allow(ResourceType.GROUP, f"{topics}*", "READ")
-    assert newest_seqs(as_device, name, [device], Signatures(name, False)) == {device: 7}
+    assert newest_seqs(as_device, name, 4, [device], Signatures(name, False)) == {device: 7}
 
 
 def test_publish_and_ask_need_the_rights_that_are_stated_and_name_one_that_is_missing(

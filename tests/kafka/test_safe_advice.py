@@ -10,15 +10,15 @@ import pytest
 from confluent_kafka.admin import NewPartitions
 
 from stream_app.checkpoints.offline_writer import write_checkpoint
+from stream_app.cli import run
 from stream_app.cli.device.publishers import publisher_for
 from stream_app.deployment import spec_from_settings
 from stream_app.errors import UserError
 from stream_app.kafka import clients, topic_follower
-from stream_app.kafka.topic_admin import apply, plan
 from stream_app.operations import rebuild as rebuilding
 from stream_app.operations.session import Session
 from stream_app.settings import Settings
-from tests.fixtures.streams import events, publish
+from tests.fixtures.streams import events, partition_of, publish
 from tests.fixtures.waiting import PATIENCE_SECONDS
 from tests.kafka.conftest import Send
 from tests.kafka.state_log import Log
@@ -53,25 +53,43 @@ def grow(log: Log, count: int) -> None:
         future.result(timeout=PATIENCE_SECONDS)
 
 
-@pytest.mark.parametrize("partitions", [4, 6])
-def test_added_partitions_are_refused_and_no_setting_is_advised(log: Log, partitions: int) -> None:
-    """Also under the number that the topic has now: the log was learned with another."""
+def test_added_partitions_are_refused_as_a_setting_and_not_used(log: Log) -> None:
+    """The log was learned with the number of its first cut, with which all goes on."""
     grow(log, 6)
     with pytest.raises(UserError, match=r"6 partitions, not 4: .*--prefix") as refused:
-        session(log, partitions=partitions)
+        session(log, partitions=6)
     assert "set partitions" not in str(refused.value)
     assert "--rebuild" not in str(refused.value)
+    ledger = rebuilding.rebuild(session(log)).replica.ledger
+    assert ledger.counts() == log.replayed().replica.ledger.counts()
 
 
-def test_a_device_is_not_told_to_follow_added_partitions(log: Log) -> None:
+def test_a_device_goes_on_among_added_partitions_where_the_number_was_set(log: Log) -> None:
     grow(log, 6)
-    admin = clients.admin(log.connection)
     with pytest.raises(UserError, match=r"6 partitions, not 4: .*operator.*--prefix") as refused:
         publisher_for(log.settings)
     assert "set partitions" not in str(refused.value)
-    with pytest.raises(UserError, match=r"6 partitions, not 4: .*--prefix") as refused:
-        apply(admin, plan(admin, log.names.table(4)))
-    assert "set partitions" not in str(refused.value)
+    keys = [f"{number:032x}".encode() for number in range(50)]
+    places: list[int] = []
+    with publisher_for(log.settings.model_copy(update={"partitions": 4})) as line:
+        for key in keys:
+            line.send(key, b"{}", accepted=lambda place: places.append(place.partition))
+    assert sorted(places) == sorted(partition_of(key) for key in keys)
+
+
+def test_topics_are_applied_among_added_partitions_and_refused_with_their_number(
+    log: Log, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grow(log, 6)
+    where = ["--bootstrap", log.servers, "--prefix", log.settings.topic_prefix]
+    assert run(["topics", "apply", *where]) == 0
+    assert "uses the first 4" in " ".join(capsys.readouterr().err.split())
+    monkeypatch.setenv("MURMUREC_PARTITIONS", "6")
+    assert run(["topics", "apply", *where]) == 1
+    refused = " ".join(capsys.readouterr().err.split())
+    assert "6 partitions, not 4" in refused
+    assert "--prefix" in refused
+    assert "set partitions" not in refused
 
 
 def test_a_wrong_number_of_partitions_is_set_right_by_the_advice(log: Log) -> None:

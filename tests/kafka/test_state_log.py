@@ -208,14 +208,18 @@ def test_a_cut_before_the_base_is_refused(log: Log, replay: Replay) -> None:
         replay.from_origin(StateOrigin(3, log.cuts[2].end_offsets), 1)
 
 
-def test_partitions_that_came_later_are_refused_while_reading(log: Log, follower: Follower) -> None:
+def test_records_in_partitions_that_came_later_are_counted(log: Log, follower: Follower) -> None:
     follower.log_end_offsets()
     assert follower.bounds.answers()
+    assert follower.bounds.unread is None
     admin = clients.admin(log.connection)
     for future in admin.create_partitions([NewPartitions(log.names.ratings, 5)]).values():
         future.result(10)
-    with pytest.raises(UserError, match=r"has 5 partitions, not 4: the count cannot change"):
-        poll_until_refused(follower)
+    until(lambda: follower.bounds.answers() and follower.bounds.unread == 0, "they are seen")
+    producer = clients.producer(log.connection)
+    producer.produce(log.names.ratings, b"{}", partition=4)
+    assert producer.flush(PATIENCE_SECONDS) == 0
+    until(lambda: follower.bounds.answers() and follower.bounds.unread == 1, "it is counted")
 
 
 def poll_until_refused(follower: Follower) -> None:

@@ -183,7 +183,7 @@ def test_a_message_that_the_broker_refuses_is_an_error_though_others_were_taken(
         device.rate(1, 5)
         device.rate(2, 3)
         with pytest.raises(UserError, match="nowhere:1: the broker acknowledged 1 of 2"):
-            device.publish("nowhere:1")
+            device.publish("nowhere:1", partitions=4)
         assert device.waiting == 1
 
 

@@ -124,6 +124,8 @@ def test_every_module_of_devices_and_readers_imports_without(
 
 def test_a_device_without_posix_modules_publishes_a_rating(tmp_path: Path) -> None:
     without_lock, published, held = run(PUBLISH, tmp_path / "device.journal", POSIX)
-    assert without_lock.endswith("this system cannot lock it; give another path (--journal)")
+    assert without_lock.endswith(
+        "this system cannot lock it; give another path (--journal), where a budget begins again"
+    )
     assert published == "True"
     assert "another process is using it" in held

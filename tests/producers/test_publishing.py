@@ -48,7 +48,9 @@ class Queue:
     landed: list[tuple[bytes, bytes]] = field(default_factory=list)
     refused: int = 0
 
-    def produce(self, topic: str, *, key: bytes, value: bytes, on_delivery: Any) -> None:
+    def produce(
+        self, topic: str, *, key: bytes, value: bytes, on_delivery: Any, partition: int = -1
+    ) -> None:
         if len(self.waiting) >= self.room:
             self.refused += 1
             raise BufferError("queue full")

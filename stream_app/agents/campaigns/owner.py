@@ -149,7 +149,9 @@ def attach(app: faust.App, runtime: Runtime, connection: Connection) -> None:
 def _owner(runtime: Runtime, connection: Connection) -> Owner:
     """Return an owner on the topics of campaigns."""
     rounds = RoundTopic(connection, runtime.topics.rounds)
-    contributions = ContributionTopic(connection, runtime.topics.contributions)
+    contributions = ContributionTopic(
+        connection, runtime.topics.contributions, partitions=runtime.replica.spec.partitions
+    )
 
     def leave() -> None:
         contributions.close()

@@ -33,6 +33,7 @@ from stream_app.agents.faust_ext.table_manager import PatientTableManager
 from stream_app.errors import UserError
 from stream_app.kafka import clients, topic_admin
 from stream_app.kafka.clients import Connection
+from stream_app.kafka.topic_checks import MADE_AGAIN
 from stream_app.wire.topics import absent
 
 log = structlog.get_logger()
@@ -218,10 +219,7 @@ def check_partitions(topic: str, partitions: int | None) -> None:
     if partitions is None:
         raise UserError(absent(topic))
     if partitions != 1:
-        raise UserError(
-            f"topic {topic} has {partitions} partitions, not 1: it holds checkpoints only; delete "
-            "it and create it with murmurec topics apply"
-        )
+        raise UserError(f"topic {topic} has {partitions} partitions, not 1: {MADE_AGAIN}")
 
 
 def partition_counter(connection: Connection) -> Callable[[str], int | None]:

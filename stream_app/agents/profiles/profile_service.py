@@ -44,12 +44,10 @@ from stream_app.kafka.topic_follower import TopicFollower
 from stream_app.models.neighborhood.live_profiles import LiveProfiles
 from stream_app.monitoring.metrics import Metrics
 from stream_app.privacy.profiles.profile_mechanism import ProfileMechanism
-from stream_app.replay.unreadable import is_unreadable, readable_from
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.ranked_items import RankedItems, Refused
 from stream_app.state.replica import Replica
 from stream_app.wire import LIST_LENGTH, Guarantee, Reason, Rejection
-from stream_app.wire.limits import MAX_SEQ
 
 log = structlog.get_logger()
 _POLL_SECONDS = 0.1
@@ -92,7 +90,7 @@ class ProfileReader(ThreadService):
     def __init__(self, runtime: Runtime, intake: ProfileIntake, connection: Connection) -> None:
         super().__init__("profiles", runtime.status)
         self._runtime, self._intake, self._connection = runtime, intake, connection
-        self._topic = runtime.topics.profiles
+        self._topic, self._unreadable = runtime.topics.profiles, 0
         self._events: asyncio.AbstractEventLoop | None = None
 
     async def on_start(self) -> None:
@@ -104,7 +102,7 @@ class ProfileReader(ThreadService):
         with TopicFollower(
             self._connection,
             f"{self._topic}-reading",
-            lambda message, error: self._refuse(follower, message, error),
+            self._refuse,
             auto_offset_reset="earliest",
             queued_max_messages_kbytes=2048,
             fetch_wait_max_ms=100,
@@ -124,6 +122,10 @@ class ProfileReader(ThreadService):
                 self._runtime.metrics.profile_rejected(reason)
                 place = message.partition() or 0, message.offset() or 0
                 rejections.append(Rejection(self._topic, *place, reason, len(value or b"")))
+        while self._unreadable < follower.unreadable:
+            self._unreadable += 1
+            self._intake.reject(Reason.UNREADABLE)
+            self._runtime.metrics.profile_rejected(Reason.UNREADABLE)
         if rejections:
             self._hand_over(rejections)
         if follower.at_end and not self._intake.complete:
@@ -144,20 +146,11 @@ class ProfileReader(ThreadService):
                 continue
             return
 
-    def _refuse(self, follower: TopicFollower, message: Message, error: KafkaError) -> None:
-        """Go on after a batch that no reader can take."""
-        if not is_unreadable(error):
-            raise UserError(
-                f"{self._topic}: profiles cannot be read ({error.str()}); check that the topic "
-                "exists and grant READ on it, or leave profile_mechanisms out"
-            )
-        offset = message.offset() or 0
-        place = TopicPartition(self._topic, 0, offset)
-        end = readable_from(self._connection, f"{self._topic}-reading", place, MAX_SEQ)
-        place.offset = max(end, offset + 1)
-        self._intake.reject(Reason.UNREADABLE)
-        self._runtime.metrics.profile_rejected(Reason.UNREADABLE)
-        follower.consumer.seek(place)
+    def _refuse(self, _: Message, error: KafkaError) -> None:
+        raise UserError(
+            f"{self._topic}: profiles cannot be read ({error.str()}); check that the topic exists "
+            "and grant READ on it, or leave profile_mechanisms out"
+        )
 
 
 def _bytes(key: bytes | str | None) -> bytes | None:

@@ -31,7 +31,7 @@ from stream_app.agents.runtime import Runtime
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
-from stream_app.replay.unreadable import readable_from
+from stream_app.kafka.failures.unreadable import readable_from
 from stream_app.wire import Query, Status, WireError, decode_message
 from stream_app.wire.limits import MAX_SEQ
 

@@ -171,9 +171,11 @@ def _coordinator(settings: Settings) -> Iterator[Coordinator]:
 
     connection, names = connection_from(settings), Topics(settings.topic_prefix)
     clients.describe_cluster(connection)
-    topic_checks.check_campaigns(connection, names)
+    partitions, stated = settings.partitions, settings.partitions_stated
+    stated = topic_checks.is_of_log(connection, names, partitions) or stated
+    topic_checks.check_campaigns(connection, names, partitions, stated=stated)
     log = RoundTopic(connection, names.rounds)
-    contributions = ContributionTopic(connection, names.contributions)
+    contributions = ContributionTopic(connection, names.contributions, partitions=partitions)
     try:
         yield Coordinator(log, contributions)
     finally:

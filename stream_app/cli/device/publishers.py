@@ -34,7 +34,13 @@ def publisher_for(settings: Settings, *, per_account: bool = False) -> Publisher
     connection = connection_from(settings)
     name = Topics(settings.topic_prefix).ratings
     clients.describe_cluster(connection)
-    topics.check_intake(clients.admin(connection), name, settings.partitions, device=True)
+    topics.check_intake(
+        clients.admin(connection),
+        name,
+        settings.partitions,
+        stated=settings.partitions_stated,
+        device=True,
+    )
     return _publisher(settings, name, per_account=per_account)
 
 
@@ -60,7 +66,9 @@ def contributions_publisher_for(settings: Settings, *, per_account: bool = False
 
     connection, names = connection_from(settings), Topics(settings.topic_prefix)
     clients.describe_cluster(connection)
-    topics.check_campaigns(connection, names, device=True)
+    topics.check_campaigns(
+        connection, names, settings.partitions, stated=settings.partitions_stated, device=True
+    )
     return _publisher(settings, names.contributions, per_account=per_account)
 
 
@@ -80,14 +88,19 @@ def round_log(settings: Settings, *, newest: bool = False) -> Iterator[RoundTopi
 
 def _publisher(settings: Settings, topic: str, *, per_account: bool = False) -> Publisher:
     from producers.account_producers import AccountProducers
+    from producers.placement import PlacedProducer
     from producers.publishing import Producer, Publisher
     from stream_app.kafka import clients
+    from stream_app.wire import Topics
 
-    connection = connection_from(settings)
+    connection, names = connection_from(settings), Topics(settings.topic_prefix)
 
     def make() -> Producer:
         # No timeout: a dropped record before later ones would break the order of a device's events.
-        return clients.producer(connection, linger_ms=20, message_timeout_ms=0)
+        producer = clients.producer(connection, linger_ms=20, message_timeout_ms=0)
+        if topic == names.profiles:
+            return producer
+        return PlacedProducer(producer, topic, settings.partitions)
 
     return Publisher(AccountProducers(make) if per_account else make(), topic)
 

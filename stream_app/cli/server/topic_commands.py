@@ -47,19 +47,21 @@ def apply(
         topics.apply(admin, steps, delete_records)
     _show(steps, as_json)
     _warn(steps)
+    _say_fixed(steps)
     if any(step.action == "refuse" for step in steps):
         raise typer.Exit(1)
 
 
 def _planned(settings: Settings) -> tuple[AdminClient, Sequence[TopicPlanStep]]:
-    from stream_app.kafka import clients
+    from stream_app.kafka import clients, topic_checks
     from stream_app.kafka import topic_admin as topics
     from stream_app.wire import Topics
 
-    connection = connection_from(settings)
+    connection, names = connection_from(settings), Topics(settings.topic_prefix)
     brokers = len(clients.describe_cluster(connection).brokers)
     admin = clients.admin(connection)
-    wanted = Topics(settings.topic_prefix).table(
+    stated = topic_checks.is_of_log(connection, names, settings.partitions)
+    wanted = names.table(
         settings.partitions,
         settings.ratings_retention_seconds,
         settings.query_partitions,
@@ -68,7 +70,8 @@ def _planned(settings: Settings) -> tuple[AdminClient, Sequence[TopicPlanStep]]:
     replication = topics.replication(
         brokers, settings.replication_factor, settings.min_insync_replicas
     )
-    return admin, topics.plan(admin, wanted, replication)
+    stated = stated or settings.partitions_stated
+    return admin, topics.plan(admin, wanted, replication, stated=stated)
 
 
 def _warn(steps: Sequence[TopicPlanStep]) -> None:
@@ -86,6 +89,23 @@ def _warn(steps: Sequence[TopicPlanStep]) -> None:
             f"warning: fewer copies than replication_factor: {', '.join(few)}; add copies with "
             "Kafka's kafka-reassign-partitions, then run murmurec topics apply"
         )
+
+
+def _say_fixed(steps: Sequence[TopicPlanStep]) -> None:
+    """Say of topics of ratings what cannot be changed later."""
+    for step in (each for each in steps if each.topic.counted_by == "partitions"):
+        name, count = step.topic.name, step.topic.partitions
+        if step.action == "create":
+            notice(
+                f"{name}: {plural(count, 'partition')}, fixed for the life of the deployment: "
+                "more of them need a new one (--prefix)"
+            )
+        elif step.is_grown:
+            notice(
+                f"warning: {name} has {step.found_partitions} partitions, and the deployment uses "
+                f"the first {count}: no worker reads the others; murmurec doctor counts what they "
+                "hold"
+            )
 
 
 def _show(steps: Sequence[TopicPlanStep], as_json: bool) -> None:

@@ -215,5 +215,5 @@ def _waiting(step: StageProgress) -> str:
     return (
         f"stage {step.stage} ({step.kind}): {step.sent + step.before:,} of "
         f"{plural(step.total, 'device')} contributed; waiting until it has closed (murmurec rounds "
-        "close ends it now)"
+        "stage close ends it now)"
     )

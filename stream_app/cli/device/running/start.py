@@ -172,7 +172,11 @@ def _connected(options: RunOptions, settings: Settings, journal: Journal) -> Pro
     if not options.trust_journal:
         devices = [account.device for account in journal.enrolled()]
         newest = newest_seqs(
-            connection_from(settings), topic, devices, Signatures(topic, settings.signed)
+            connection_from(settings),
+            topic,
+            settings.partitions,
+            devices,
+            Signatures(topic, settings.signed),
         )
         if newest is None:
             notice(

@@ -13,7 +13,8 @@ copy of the partition may hold the records.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
@@ -35,20 +36,27 @@ def is_unreadable(error: KafkaError) -> bool:
     return error.code() in _CODES and _CHECKSUM not in error.str()
 
 
+def expands(error: KafkaError) -> bool:
+    """Return whether an error means a compressed batch that cannot be expanded. In a topic that
+    stores batches uncompressed the broker's disk cannot make one of another."""
+    return error.code() == KafkaError._BAD_COMPRESSION and _CHECKSUM not in error.str()
+
+
 def readable_from(
     connection: Connection,
     group: str,
     place: TopicPartition,
     most: int,
     unreadable: Callable[[KafkaError], bool] = is_unreadable,
+    **properties: Any,
 ) -> int:
     """Return the first offset after the unreadable batches that begin at `place`; `unreadable` are
-    the errors of such a batch.
+    the errors of such a batch, `properties` those of the consumer that asks.
 
     In a long stretch, after `most` to twice as many records, and where the broker stops to answer,
     it returns an earlier offset in or before such a batch: the caller meets the same report there.
     """
-    probe = _Probe(connection, group, place.topic, place.partition, unreadable)
+    probe = _Probe(connection, group, place.topic, place.partition, unreadable, properties)
     end, deadline = place.offset, time.monotonic() + _STRETCH_SECONDS
     last = end + most
     try:
@@ -91,6 +99,7 @@ class _Probe:
         topic: str,
         partition: int,
         unreadable: Callable[[KafkaError], bool],
+        properties: Mapping[str, Any],
     ) -> None:
         self._topic, self._partition, self._unreadable = topic, partition, unreadable
         self._known: dict[int, int | None] = {}
@@ -102,7 +111,7 @@ class _Probe:
             fetch_wait_max_ms=10,
             fetch_error_backoff_ms=10,
             # One batch a fetch: a probe needs no more, and each batch may expand.
-            **{**clients.BOUNDED_FETCH, "fetch_message_max_bytes": 1},
+            **{**clients.BOUNDED_FETCH, "fetch_message_max_bytes": 1, **properties},
         )
 
     def batch_at(self, offset: int) -> int | None:

@@ -7,8 +7,8 @@ from confluent_kafka import KafkaError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stream_app.kafka.failures.unreadable import end_of_batch, is_unreadable
 from stream_app.log.partition_buffer import PartitionBuffer
-from stream_app.replay.unreadable import end_of_batch, is_unreadable
 from stream_app.wire import UNREADABLE, Intake, Reason, RecordRun, WireError, decode, decode_many
 from stream_app.wire.limits import MAX_BATCH_BYTES
 from stream_app.wire.reasons import REASON_CODE

@@ -1,0 +1,1 @@
+"""What the errors of a broker and of a log mean."""
