@@ -105,6 +105,14 @@ _ROWS: dict[str, tuple[Callable[[str], Panel], ...]] = {
             "is the floor of the measurement itself.",
             "the model: KL, learned against held-out | @leakage_kl_nats",
             "one report: {{mechanism}} | @report_information_nats"),
+        _panel("Drift", "none",
+            "Page-Hinkley statistics over their thresholds: above 1 a drift is counted, and the "
+            "statistic starts over. error: the debiased squared error of blocks of 1,000 ratings; "
+            "lists: how far popular items are ahead of the served lists. Absent: too few ratings, "
+            "or nothing to measure.",
+            "{{detector}} | max by (detector) (@drift_statistic)",
+            "drifts in a day: {{detector}} | "
+            "max by (detector) (increase(@drift_detected_total[1d]))"),
         _panel("Claimed epsilon per rating", "none",
             "The epsilon per rating of each allowed mechanism. The ratings of one person add up: "
             "100 ratings at epsilon 2 cost 200. +Inf: no protection is claimed.",

@@ -85,6 +85,7 @@ QUERY_OUTCOME = Label("outcome", ("answered", "expired", "refused", "busy"))
 LISTED_BY = ("popular", "links", "learned", "factors", *BY_CO_RATINGS)
 RANKING = Label("method", LISTED_BY)
 LIST = Label("list", ("served", "popular"))
+DETECTOR = Label("detector", ("error", "lists"))
 MECHANISM, ADJACENCY = Label("mechanism"), Label("adjacency")
 LEARNING = Label(
     "activity", ("waiting", "kernels", "applying", "measuring", "ending_rounds", "serving")
@@ -130,6 +131,11 @@ METRICS: tuple[Metric, ...] = (
            "RMSE in stars of the running item means over the recent window."),
     Metric("log_loss_nats", "gauge", RELEASED, (PREDICTOR, WINDOW),
            "Prequential -ln P(report) without a debiased error; blank: any level or like."),
+    Metric("drift_statistic", "gauge", RELEASED, (DETECTOR,),
+           "Page-Hinkley statistic over its threshold: drift is detected above 1, and it starts over; "
+           "error: debiased squared error; lists: nDCG@10 of the served list against popular items."),
+    Metric("drift_detected_total", "counter", RELEASED, (DETECTOR,),
+           "Drifts detected since the start."),
     Metric("leakage_kl_nats", "gauge", RELEASED, (),
            "KL between the errors on learned and on held-out ratings: a measurement, not a bound."),
     Metric("report_information_nats", "gauge", SETTINGS, (MECHANISM,),

@@ -21,6 +21,7 @@ from stream_app.monitoring.prequential_error import Predictor, Window
 from stream_app.wire import Reason
 
 Kind = Literal["reported", "debiased"]
+Figure = Literal["error", "lists"]
 
 
 class Metrics(Collectors):
@@ -98,6 +99,11 @@ class Metrics(Collectors):
     def log_loss(self, predictor: Predictor, window: Window, nats: float) -> None:
         """Publish the log-loss of reports that have no debiased error; NaN where it is unknown."""
         self._gauges["log_loss_nats"].labels(predictor, window).set(nats)
+
+    def drift(self, detector: Figure, statistic: float, *, detected: bool) -> None:
+        """Publish the statistic of a detector, and count a drift that it has detected."""
+        self._gauges["drift_statistic"].labels(detector).set(statistic)
+        self._counters["drift_detected_total"].labels(detector).inc(detected)
 
     def kl(self, nats: float) -> None:
         """Publish the leakage measurement; NaN where it is not known."""
