@@ -1,8 +1,8 @@
-"""Drift: whether the newest observations of a figure are worse than those before (Page 1954; in this
-form, with the running mean as reference, Mouss et al. 2004, "Test of Page-Hinkley").
+"""Drift: whether the newest observations of a figure are worse than those before (Page 1954; with
+the running mean as reference: Mouss et al. 2004, "Test of Page-Hinkley").
 
     mean_t = mean of x_1 .. x_t, of a memory of `MEMORY` observations
-    s_t^2  = mean of (x_i - x_(i-1))^2 / 2         (von Neumann 1941: a slow trend does not widen it)
+    s_t^2  = mean of (x_i - x_(i-1))^2 / 2        (von Neumann 1941: a slow trend widens it little)
     z_t    = (x_t - mean_t) / max(s_t, standard error of x_t where that is known)
     m_t    = sum over i <= t of (z_i - ALLOWANCE)
     PH_t   = m_t - min over i <= t of m_i = max(0, PH_(t-1) + z_t - ALLOWANCE)

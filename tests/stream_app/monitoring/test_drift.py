@@ -72,9 +72,7 @@ def test_an_unknown_value_changes_nothing_and_a_detection_starts_over() -> None:
 
 
 @pytest.mark.parametrize("weighed", [False, True])
-def test_blocks_are_the_same_whatever_the_batches(
-    weighed: bool, rng: np.random.Generator
-) -> None:
+def test_blocks_are_the_same_whatever_the_batches(weighed: bool, rng: np.random.Generator) -> None:
     errors = rng.normal(1, 3, 3 * drift.HIDDEN_BLOCK + 7)
     errors[::10] = np.nan
     weights = rng.normal(0.3, 0.5, len(errors)) if weighed else None
