@@ -5,8 +5,8 @@
     topics      all exist, lose nothing, and take nothing that expands
     cut log     a worker moves it on: no record has waited longer than `STALL_SECONDS` for a cut
     kernels     compiled code for this release is in the cache of this machine
-    devices     the newest rejections are not for a mechanism (`refused_mechanisms.py`)
-    members     workers and gateways that are asked (`members.py`)
+    devices     the newest rejections are not for a mechanism (`watching/refused_mechanisms.py`)
+    members     workers and gateways that are asked (`watching/members.py`)
 
 Nothing is changed. A part is looked at whatever is wrong with another, except behind a broker that
 does not answer.
@@ -28,13 +28,13 @@ from stream_app.kafka.clients import Connection
 from stream_app.kafka.topic_admin import configurations
 from stream_app.kafka.topic_follower import records
 from stream_app.kernels import is_cached
-from stream_app.operations.members import (
+from stream_app.operations.watching.members import (
     Finding,
     examine_gateways,
     examine_workers,
     finding,
 )
-from stream_app.operations.refused_mechanisms import check_devices
+from stream_app.operations.watching.refused_mechanisms import check_devices
 from stream_app.settings import Settings
 from stream_app.wire import Cut, Topics, WireError, decode_entry
 

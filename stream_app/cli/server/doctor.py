@@ -10,7 +10,7 @@ from stream_app.cli.options import Cluster, JsonOption, connection_from
 from stream_app.cli.output import plural, print_json, say, status, table
 
 if TYPE_CHECKING:
-    from stream_app.operations.members import Finding
+    from stream_app.operations.watching.members import Finding
 
 
 def doctor(

@@ -21,7 +21,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from stream_app.errors import UserError
-from stream_app.operations.workers import page
+from stream_app.operations.workers import page as page_of
 from stream_app.settings import Settings
 from stream_app.state.spec import differing
 
@@ -29,7 +29,7 @@ LAG_RECORDS = 100_000
 APART_SECONDS = 2.0
 REPEATED_SECONDS = 60.0
 _PAGE_SECONDS = 15.0
-Told = TypeVar("Told")
+Reply = TypeVar("Reply")
 
 
 class Finding(NamedTuple):
@@ -111,12 +111,12 @@ def _asked(url: str, token: str | None, now: Callable[[], float]) -> Member:
 
 
 def _decoded(
-    url: str, path: str, token: str | None, kind: type[Told], start: str, address: str
-) -> Told:
+    url: str, path: str, token: str | None, kind: type[Reply], start: str, address: str
+) -> Reply:
     if not url.startswith(("http://", "https://")):
         raise UserError(f"{url} is no address: give one such as http://127.0.0.1:8470")
     try:
-        return msgspec.json.decode(page(url, path, token, _PAGE_SECONDS), type=kind)
+        return msgspec.json.decode(page_of(url, path, token, _PAGE_SECONDS), type=kind)
     except (OSError, HTTPException, ValueError):
         raise UserError(
             f"nothing shows {path} there within {_PAGE_SECONDS:.0f} s: {start}, or give the "
@@ -156,8 +156,8 @@ def design(members: Sequence[Member]) -> str:
     first = members[0]
     for other in members[1:]:
         if other.state.design_digest != first.state.design_digest:
-            there, here = other.state.settings, first.state.settings
-            which = differing(there, here) or "hash_seed is another there"
+            which = differing(other.state.settings, first.state.settings)
+            which = which or "hash_seed is another there"
             raise UserError(
                 f"{other.url} has another design than {first.url}, so their states differ: "
                 f"{which}; start all with the same settings"
@@ -230,8 +230,8 @@ def examine_gateways(
 
 def _gateway(url: str, taken: Sequence[str]) -> str:
     start = "start the gateway"
-    told = _decoded(url, "/mechanisms", None, _Mechanisms, start, "its --port")
-    return allowed_alike(tuple(each.id for each in told.allowed), taken)
+    page = _decoded(url, "/mechanisms", None, _Mechanisms, start, "its --port")
+    return allowed_alike(tuple(each.id for each in page.allowed), taken)
 
 
 def allowed_alike(gateway: Sequence[str], workers: Sequence[str]) -> str:
