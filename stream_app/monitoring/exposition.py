@@ -52,16 +52,16 @@ class Exposition:
     def by(self, name: str, label: str) -> dict[str, float]:
         """Return the sum of a metric for each value of a label, of samples that are finite."""
         found: dict[str, float] = {}
-        for labels, value in self._of(name):
+        for labels, value in self._series(name):
             key = labels.get(label, "")
             found[key] = found.get(key, 0.0) + value
         return found
 
     def total(self, name: str) -> float:
         """Return the sum of all samples of a metric that are finite."""
-        return sum(value for _, value in self._of(name))
+        return sum(value for _, value in self._series(name))
 
-    def _of(self, name: str) -> Iterator[tuple[dict[str, str], float]]:
+    def _series(self, name: str) -> Iterator[tuple[dict[str, str], float]]:
         for (found, labels), value in self._samples.items():
             if found == f"murmurec_{name}" and isfinite(value):
                 yield dict(labels), value

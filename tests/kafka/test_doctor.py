@@ -64,8 +64,18 @@ def test_a_deployment_without_faults_and_the_same_with_a_second_clock(
     ]
     assert not faults(settings, later=FAR)  # nothing waits, however old the newest cut is
     assert "behind the one here" in faults(settings, worker.url, later=FAR)["machines"]
+    nowhere = f"http://127.0.0.1:{free_ports(1)[0]}"
+    both = ["--worker", worker.url, "--worker", nowhere]
+    assert run(["top", "--json", *both, *where]) == 0
+    top = json.loads(capsys.readouterr().out)
+    assert [each["state"] for each in top["workers"]] == ["ready", "no answer"]
+    assert top["workers"][0]["cut"] > 0
+    assert top["broker"].startswith("50 records, 0 more a second; 0 wait")
+    assert top["alerts"][0] == "MurmurecWorkerDown"
     second = start("--group", f"{topics}-other")
     assert "same --group" in faults(settings, worker.url, second.url)["clock"]
+    assert run(["top", "--once", "--worker", worker.url, "--worker", second.url, *where]) == 0
+    assert "MurmurecTwoClocks" in capsys.readouterr().out
     assert run(["doctor", "--worker", worker.url, "--worker", second.url, *where]) == 1
     captured = capsys.readouterr()
     assert "FAULT" in captured.out
@@ -79,6 +89,7 @@ def test_what_devices_use_and_workers_reject_is_named_and_a_gateway_that_allows_
     topics: str,
     rng: np.random.Generator,
     monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     worker = start()
     with served(settings.servers, topics) as gateway:
@@ -93,19 +104,21 @@ def test_what_devices_use_and_workers_reject_is_named_and_a_gateway_that_allows_
         lambda: end_offset(Connection(settings.servers), rejected) == len(records),
         "the rejections are published",
     )
-    found = faults(settings, worker.url)["devices"]
-    assert "4 of the newest 1,000 rejections" in found
-    assert "use rr:5:7, another: update them" in found
-    assert "devices" not in faults(settings, later=2 * 86_400)
     monkeypatch.setenv("MURMUREC_MECHANISMS", ",".join((*settings.mechanisms[1:], other)))
+    capsys.readouterr()
     with served(settings.servers, topics) as gateway:
+        asked = ["--worker", worker.url, "--gateway", gateway.url]
         where = ["--bootstrap", settings.servers, "--prefix", topics]
-        found = faults(settings, worker.url, gateways=(gateway.url,))[f"gateway {gateway.url}"]
-        assert f"allows {other}, which workers reject" in found
-        assert run(["doctor", "--gateway", gateway.url, *where]) == 1
-    assert (
-        "start the gateway" in faults(settings, gateways=(gateway.url,))[f"gateway {gateway.url}"]
-    )
+        assert run(["doctor", "--json", *asked, *where]) == 1
+    rows = json.loads(capsys.readouterr().out)
+    found = {each["part"]: each["sentence"] for each in rows if not each["well"]}
+    assert found.keys() == {"devices", f"gateway {gateway.url}"}
+    assert "4 of the newest 1,000 rejections" in found["devices"]
+    assert "use rr:5:7, another: update them" in found["devices"]
+    assert f"allows {other}, which workers reject" in found[f"gateway {gateway.url}"]
+    later = faults(settings, gateways=(gateway.url,), later=2 * 86_400)
+    assert later.keys() == {f"gateway {gateway.url}"}
+    assert "start the gateway" in later[f"gateway {gateway.url}"]
 
 
 def test_records_that_no_worker_takes_and_a_topic_that_loses_records(

@@ -24,7 +24,7 @@ RECENT_SECONDS = 86_400.0
 _NEWEST = 1_000  # rejections
 _LOOKED_AT = 20  # records that are read again
 _ID = re.compile(r"[a-z0-9_]+(:[A-Za-z0-9_.+/-]+){1,4}")
-_READ_SECONDS = 5.0
+_READ_SECONDS = 5.0  # for all of them
 
 
 class _Named(msgspec.Struct):
@@ -56,6 +56,7 @@ def check_devices(connection: Connection, names: Topics, now: float) -> str:
 def _read_again(connection: Connection, topic: str, places: Sequence[tuple[int, int]]) -> list[str]:
     """Return the mechanism that each record names; what the log no longer holds is left out."""
     found: list[str] = []
+    deadline = time.monotonic() + _READ_SECONDS
     group = f"{topic}-reading"
     with TopicFollower(connection, group, lambda *_: None, **BOUNDED_FETCH) as follower:
         for partition, offset in places:
@@ -63,7 +64,6 @@ def _read_again(connection: Connection, topic: str, places: Sequence[tuple[int, 
             if not low <= offset < end:
                 continue
             follower.begin(TopicPartition(topic, partition, offset))
-            deadline = time.monotonic() + _READ_SECONDS
             while follower.positions[topic, partition] == offset and time.monotonic() < deadline:
                 found += [
                     mechanism_in(message)

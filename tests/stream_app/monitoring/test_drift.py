@@ -18,12 +18,10 @@ from stream_app.ranking.learned_weights import Learned
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.recommender import Recommender
 from stream_app.state.replica import Replica
-from stream_app.wire import Event, decode_many
-from tests.fixtures.drift import drift_world
+from stream_app.wire import decode_many
+from tests.fixtures.drift import drift_world, messages
 from tests.fixtures.replicas import SMALL
-from tests.fixtures.streams import publish, run_of
-
-_A_MESSAGE = 20
+from tests.fixtures.streams import run_of
 
 
 def first_call(values: np.ndarray) -> int | None:
@@ -98,14 +96,7 @@ def test_a_worker_detects_items_that_change_and_nothing_in_a_stream_that_does_no
     design = replace(SMALL, mechanisms=(registry.parse(name),), head_items=0, partitions=1)
     replica, metrics = Replica(design), Metrics(CollectorRegistry())
     gauges = Gauges(metrics, replica, Recommender(replica, Catalogue(), "exact"))
-    records, numbers = [], dict.fromkeys(range(4000), 0)
-    for start in range(0, len(world.levels), _A_MESSAGE):
-        user = int(world.users[start])
-        rows = start + np.unique(world.items[start : start + _A_MESSAGE], return_index=True)[1]
-        numbers[user] += 1
-        device = user.to_bytes(16, "little")
-        event = Event(device, numbers[user], name, 0, world.items[rows], reports[rows])
-        records.append(publish(event, partitions=1))
+    records = messages(world, reports, name, partitions=1)
 
     def detected(first: int, end: int) -> float:
         for stop in range(first + 100, end + 1, 100):
@@ -116,7 +107,7 @@ def test_a_worker_detects_items_that_change_and_nothing_in_a_stream_that_does_no
         )
         return value or 0.0
 
-    half, soon = len(records) // 2, 10_000 // _A_MESSAGE
+    half, soon = len(records) // 2, 500  # of 20 ratings
     assert detected(0, half) == 0
     assert detected(half, half + soon) == 1
 
