@@ -105,6 +105,14 @@ _ROWS: dict[str, tuple[Callable[[str], Panel], ...]] = {
             "is the floor of the measurement itself.",
             "the model: KL, learned against held-out | @leakage_kl_nats",
             "one report: {{mechanism}} | @report_information_nats"),
+        _panel("Drift", "none",
+            "Page-Hinkley statistics over their thresholds: above 1 a drift is counted, and the "
+            "statistic starts over. error: the debiased squared error of blocks of 1,000 ratings; "
+            "lists: how far popular items are ahead of the served lists. Absent: too few ratings, "
+            "or nothing to measure.",
+            "{{detector}} | max by (detector) (@drift_statistic)",
+            "drifts in a day: {{detector}} | "
+            "max by (detector) (increase(@drift_detected_total[1d]))"),
         _panel("Claimed epsilon per rating", "none",
             "The epsilon per rating of each allowed mechanism. The ratings of one person add up: "
             "100 ratings at epsilon 2 cost 200. +Inf: no protection is claimed.",
@@ -155,6 +163,9 @@ _ROWS: dict[str, tuple[Callable[[str], Panel], ...]] = {
             "contributions in the newest sum | @campaign_contributions",
             "stages aborted, of all campaigns | @campaign_stages_aborted",
             "entries without effect | @campaign_entries_ignored", kind="stat"),
+        _panel("Parties that owe an answer", "s",
+            "How long the open stage of a campaign has waited for a party; 0: nothing is owed.",
+            "{{party}} | max by (party) (@campaign_party_waiting_seconds)", may_be_empty=True),
     ),
     "The stream": (
         _panel("Records", "ops",
@@ -219,6 +230,7 @@ _ROWS: dict[str, tuple[Callable[[str], Panel], ...]] = {
             "In a day, of all users: how many lists, and what one device may show in all of them.",
             "lists, {{instance}} | sum by (instance) (increase(@private_lists_total[1d]))",
             "epsilon, {{instance}} | sum by (instance) (increase(@private_list_epsilon_total[1d]))",
+            "refused, {{reason}} | sum by (reason) (increase(@private_lists_refused_total[1d]))",
             may_be_empty=True),
     ),
     "The state": (
@@ -269,6 +281,10 @@ _ROWS: dict[str, tuple[Callable[[str], Panel], ...]] = {
         _panel("Memory of the state", "bytes",
             "Sketches and filters have a fixed size; marks and item directory grow with entities.",
             "{{part}} | max by (part) (@model_memory_bytes)"),
+        _panel("Free disk", "bytes",
+            "Of the worker's data_dir, and of a broker of murmurec broker start beside it; watch "
+            "any other broker's log.dirs with its own tools.",
+            "{{folder}}, {{instance}} | @disk_free_bytes"),
         _panel("Sketch load", "none",
             "Entities per slot: above 1 collisions cost accuracy; give the sketch more memory.",
             "{{table}} | max by (table) (@sketch_load_ratio)", may_be_empty=True),

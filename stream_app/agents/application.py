@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import shutil
 import signal
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import nan
 from pathlib import Path
@@ -56,6 +58,7 @@ from stream_app.kafka import clients, topic_checks
 from stream_app.kafka.clients import Connection
 from stream_app.log.canonical_order import Start
 from stream_app.log.cut_clock import Clock
+from stream_app.monitoring.metrics import Metrics
 from stream_app.replay.cut_history import check_origin, history
 from stream_app.replay.follower import Follower
 from stream_app.settings import Settings
@@ -168,11 +171,21 @@ def _attach_timers(
     @app.timer(10.0)
     @crash_guard(status)
     async def publish_fill() -> None:
-        await asyncio.get_running_loop().run_in_executor(None, gauges.publish_fill)
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, gauges.publish_fill)
+        await loop.run_in_executor(None, _publish_disks, runtime.settings.data_dir, metrics)
 
     @app.on_before_shutdown.connect(weak=False)
     async def flush(*_: Any, **__: Any) -> None:
         rejections.close()
+
+
+def _publish_disks(data_dir: Path, metrics: Metrics) -> None:
+    """Publish what is free where this worker, and a broker beside it, write."""
+    with suppress(OSError):  # absent before the first file
+        metrics.disk_free("data", shutil.disk_usage(data_dir).free)
+    with suppress(OSError):  # absent: the broker is elsewhere
+        metrics.disk_free("broker", shutil.disk_usage(data_dir / "broker").free)
 
 
 def _reader(

@@ -12,11 +12,13 @@ How many connections there may be, for how long, and under which names and token
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import faust
 import msgspec
 
+from stream_app import __version__
 from stream_app.agents.runtime import Runtime
 from stream_app.monitoring.collectors import CONTENT_TYPE
 
@@ -59,6 +61,9 @@ async def state_of(runtime: Runtime) -> dict[str, Any]:
         "model_digest": digests.model,
         "ledger_digest": digests.ledger,
         "design_digest": replica.spec.digest,
+        "settings": replica.spec.public_settings,
+        "version": __version__,
+        "time": time.time(),
         "base": msgspec.to_builtins(replica.origin),
         "other_design": status.other_spec or None,
         "other_base": comparison.other_origin or None,

@@ -26,6 +26,7 @@ import structlog
 
 from stream_app.agents.worker_status import WorkerStatus
 from stream_app.kafka.background_thread import BackgroundThread
+from stream_app.monitoring.drift import ListDrift
 from stream_app.monitoring.metrics import Metrics
 from stream_app.serving.recommender import Recommender
 from stream_app.serving.served_side import Ingredients, ServedMethod, ServedSide
@@ -69,13 +70,14 @@ class RankingService:
     def __init__(self, recommender: Recommender, metrics: Metrics, status: WorkerStatus) -> None:
         self._recommender, self._metrics, self._status = recommender, metrics, status
         self._loop = asyncio.get_running_loop()
-        self._life = 0
-        self._schedule, self._working = Schedule(), False
+        self._life = -1
+        self.restart()
 
     def restart(self) -> None:
         """Start over, after the whole state of the replica was replaced."""
         self._life += 1
         self._schedule, self._working = Schedule(), False
+        self._drift = ListDrift()
 
     def at_cut(self) -> None:
         """Begin a derivation in a thread where it is due; the state is that of a cut."""
@@ -98,10 +100,17 @@ class RankingService:
         served = self._recommender.served  # read once: the event loop may replace it
         found = ingredients.derived(served.derived if served else None)
         seconds = time.perf_counter() - started
-        self._loop.call_soon_threadsafe(self._finish, life, found, ratings, changes, seconds)
+        more = seconds, ingredients.measured_ratings
+        self._loop.call_soon_threadsafe(self._finish, life, found, ratings, changes, *more)
 
     def _finish(
-        self, life: int, served: ServedSide, ratings: int, changes: int, seconds: float
+        self,
+        life: int,
+        served: ServedSide,
+        ratings: int,
+        changes: int,
+        seconds: float,
+        visits: int,
     ) -> None:
         """Adopt what a thread made, unless the state was replaced in the meantime."""
         if life != self._life:
@@ -119,6 +128,9 @@ class RankingService:
         by = self._recommender.listed_by
         ndcg = None if by else standing.ndcg  # of lists by weights alone
         self._metrics.ranking(by or standing.basis, ndcg, standing.ndcg_popular)
+        watched = None if by else self._drift.observe(served.derived.next, ratings, visits)
+        if watched is not None:
+            self._metrics.drift("lists", self._drift.statistic, detected=watched)
         self._schedule.ended(ratings, changes, seconds)
         self._recommender.adopt(served)
         self._metrics.item_side_derived(

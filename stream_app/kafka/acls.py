@@ -90,6 +90,7 @@ ROLES: Mapping[str, Mapping[str, Rows]] = {
     "aggregator": {"campaigns": {"contributions": (_READ, _SEE), "rounds": (_READ, _WRITE, _SEE)}},
     "operator": {
         **_WORKER,
+        "": {**_WORKER[""], "rejected": (_READ, _WRITE)},  # doctor names what devices use
         "profiles": {"profiles": (_READ, _WRITE, _SEE)},
         "similarities": {
             "similarities": (_READ, _WRITE, _SEE),

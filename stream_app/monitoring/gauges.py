@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from stream_app.kernels.factorization import error_scores
 from stream_app.kernels.instrumentation import timed
 from stream_app.log.ledger import APPLIED, DUPLICATE
+from stream_app.monitoring.drift import Blocks, PageHinkley
 from stream_app.monitoring.generalization_gap import GeneralizationGap
 from stream_app.monitoring.live_baselines import ItemMeanBaseline
 from stream_app.monitoring.metrics import Metrics
@@ -55,6 +56,7 @@ class Gauges:
         self.baseline = ItemMeanBaseline()
         self.gap = GeneralizationGap()
         self.log_loss = LogLoss()
+        self._drift, self._blocks = PageHinkley(), Blocks()
         self._known_items = len(self._replica.items)  # before the batch that is watched
 
     def watch(self, outcome: BatchOutcome) -> None:
@@ -154,6 +156,9 @@ class Gauges:
         reported, debiased, others, other, values, weights = self._scratch[:, :m]
         weighed = weights if self._weighed else None
         self.error.add_errors(reported, debiased, weighed)
+        for mean in self._blocks.add(debiased, weighed):
+            detected = self._drift.add(mean)
+            self.metrics.drift("error", self._drift.statistic, detected=detected)
         self.baseline.error.add_errors(others, other, weighed)
         self.baseline.learn(rows, values, weighed)
 

@@ -85,11 +85,15 @@ QUERY_OUTCOME = Label("outcome", ("answered", "expired", "refused", "busy"))
 LISTED_BY = ("popular", "links", "learned", "factors", *BY_CO_RATINGS)
 RANKING = Label("method", LISTED_BY)
 LIST = Label("list", ("served", "popular"))
+DETECTOR = Label("detector", ("error", "lists"))
+PARTY = Label("party", ("a", "b", "central"))
+LISTS_REFUSED = Label("reason", ("spent", "full"))
 MECHANISM, ADJACENCY = Label("mechanism"), Label("adjacency")
 LEARNING = Label(
     "activity", ("waiting", "kernels", "applying", "measuring", "ending_rounds", "serving")
 )
 METHOD, TABLE, PART = Label("method"), Label("table"), Label("part")
+FOLDER = Label("folder", ("data", "broker"))
 
 # From an in-cache answer to the longest time that a reader waits.
 QUERY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
@@ -130,6 +134,11 @@ METRICS: tuple[Metric, ...] = (
            "RMSE in stars of the running item means over the recent window."),
     Metric("log_loss_nats", "gauge", RELEASED, (PREDICTOR, WINDOW),
            "Prequential -ln P(report) without a debiased error; blank: any level or like."),
+    Metric("drift_statistic", "gauge", RELEASED, (DETECTOR,),
+           "Page-Hinkley statistic over its threshold; above 1 a drift is counted, and it starts "
+           "over. error: debiased squared error; lists: nDCG@10 of popular items less served."),
+    Metric("drift_detected_total", "counter", RELEASED, (DETECTOR,),
+           "Drifts detected since the start."),
     Metric("leakage_kl_nats", "gauge", RELEASED, (),
            "KL between the errors on learned and on held-out ratings: a measurement, not a bound."),
     Metric("report_information_nats", "gauge", SETTINGS, (MECHANISM,),
@@ -158,6 +167,10 @@ METRICS: tuple[Metric, ...] = (
            "Stages that ended without a noisy sum, of all campaigns."),
     Metric("campaign_entries_ignored", "gauge", PROCESS, (),
            "Entries of campaigns in the cut log that had no effect."),
+
+    Metric("campaign_party_waiting_seconds", "gauge", PROCESS, (PARTY,),
+           "How long the open stage has waited for the answer of a party, on the worker that runs "
+           "the campaign; 0 where nothing is owed, NaN without campaigns."),
 
     Metric("list_ndcg_ratio", "gauge", RELEASED, (LIST,),
            "nDCG@10 of a list against what is liked at a later visit, on a sample; NaN without "
@@ -202,6 +215,8 @@ METRICS: tuple[Metric, ...] = (
            "Share of the exact answer that a method found, on a sample of queries."),
     Metric("private_lists_total", "counter", QUERIES, (),
            "Private lists drawn since the start."),
+    Metric("private_lists_refused_total", "counter", QUERIES, (LISTS_REFUSED,),
+           "Private lists refused: the user's budget is spent, or the log of debits is full."),
     Metric("private_list_epsilon_total", "counter", QUERIES, (),
            "Epsilon of the private lists drawn since the start, of all users together."),
 
@@ -227,6 +242,8 @@ METRICS: tuple[Metric, ...] = (
            "1 while this worker appends cuts; more than one in all are two clocks.", initial=0),
     Metric("build_info", "info", PROCESS, (),
            "Versions of this build."),
+    Metric("disk_free_bytes", "gauge", PROCESS, (FOLDER,),
+           "Free on the disk of data_dir, and of the local broker; NaN where it has none."),
     Metric("model_memory_bytes", "gauge", PROCESS, (PART,),
            "Memory by part of the state and of what is derived from it."),
 

@@ -16,11 +16,12 @@ from prometheus_client import CollectorRegistry
 
 import stream_app
 from stream_app.monitoring.collectors import Collectors
-from stream_app.monitoring.metric_table import LISTED_BY, METRICS
+from stream_app.monitoring.metric_table import LISTED_BY, METRICS, PARTY
 from stream_app.monitoring.prequential_error import Predictor, Window
 from stream_app.wire import Reason
 
 Kind = Literal["reported", "debiased"]
+Figure = Literal["error", "lists"]
 
 
 class Metrics(Collectors):
@@ -99,6 +100,11 @@ class Metrics(Collectors):
         """Publish the log-loss of reports that have no debiased error; NaN where it is unknown."""
         self._gauges["log_loss_nats"].labels(predictor, window).set(nats)
 
+    def drift(self, detector: Figure, statistic: float, *, detected: bool) -> None:
+        """Publish the statistic of a detector, and count a drift that it has detected."""
+        self._gauges["drift_statistic"].labels(detector).set(statistic)
+        self._counters["drift_detected_total"].labels(detector).inc(detected)
+
     def kl(self, nats: float) -> None:
         """Publish the leakage measurement; NaN where it is not known."""
         self._gauges["leakage_kl_nats"].set(nats)
@@ -134,6 +140,11 @@ class Metrics(Collectors):
         self._gauges["campaign_contributions"].set(summary["contributions"])
         self._gauges["campaign_stages_aborted"].set(summary["stages_aborted"])
         self._gauges["campaign_entries_ignored"].set(sum(summary["ignored"].values()))
+
+    def parties_owing(self, seconds: Mapping[str, float]) -> None:
+        """Publish for how long each party has owed an answer; those not named owe none."""
+        for party in PARTY.values:
+            self._gauges["campaign_party_waiting_seconds"].labels(party).set(seconds.get(party, 0))
 
     # --- lists ----------------------------------------------------------------------------
 
@@ -210,6 +221,10 @@ class Metrics(Collectors):
         self._counters["private_lists_total"].inc()
         self._counters["private_list_epsilon_total"].inc(epsilon)
 
+    def private_list_refused(self, reason: Literal["spent", "full"]) -> None:
+        """Count a private list that is refused for a budget."""
+        self._counters["private_lists_refused_total"].labels(reason).inc()
+
     def recall(self, method: str, ratio: float) -> None:
         """Publish the share of exact answers that `method` found, over the sampled queries."""
         self._gauges["query_recall_ratio"].labels(method).set(ratio)
@@ -243,6 +258,10 @@ class Metrics(Collectors):
     def clock_owner(self, owned: bool) -> None:
         """Publish whether this worker appends cuts."""
         self._gauges["clock_owner"].set(1 if owned else 0)
+
+    def disk_free(self, folder: Literal["data", "broker"], size_bytes: int) -> None:
+        """Publish how much is free on the disk of a folder."""
+        self._gauges["disk_free_bytes"].labels(folder).set(size_bytes)
 
     def build(self, labels: Mapping[str, str] | None = None) -> None:
         """Publish the versions of the program and of Python, and the given labels of this build."""

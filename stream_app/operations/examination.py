@@ -4,8 +4,9 @@
     rights      this user has those of an operator (`kafka/acls.py`)
     topics      all exist, lose nothing, and take nothing that expands
     cut log     a worker moves it on: no record has waited longer than `STALL_SECONDS` for a cut
-    workers     each one asked is ready and near the end of the log; one of them is the clock, and
-                all have one design
+    kernels     compiled code for this release is in the cache of this machine
+    devices     the newest rejections are not for a mechanism (`watching/refused_mechanisms.py`)
+    members     workers and gateways that are asked (`watching/members.py`)
 
 Nothing is changed. A part is looked at whatever is wrong with another, except behind a broker that
 does not answer.
@@ -14,56 +15,47 @@ does not answer.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from http.client import HTTPException
-from typing import NamedTuple
-
-import msgspec
+from ipaddress import ip_address
+from itertools import pairwise
+from urllib.parse import urlsplit
 
 from stream_app.errors import UserError
 from stream_app.kafka import acls, clients, topic_checks
 from stream_app.kafka.broker_answers import ends
 from stream_app.kafka.clients import Connection
+from stream_app.kafka.topic_admin import configurations
 from stream_app.kafka.topic_follower import records
-from stream_app.operations.workers import page
+from stream_app.kernels import is_cached
+from stream_app.operations.watching.members import (
+    Finding,
+    examine_gateways,
+    examine_workers,
+    finding,
+)
+from stream_app.operations.watching.refused_mechanisms import check_devices
 from stream_app.replay.log_bounds import placed_by, unread_records
 from stream_app.settings import Settings
 from stream_app.wire import Cut, Topics, WireError, decode_entry
 from stream_app.wire.topics import holds_pages
 
 STALL_SECONDS = 60.0
-LAG_RECORDS = 100_000
 _NEWEST = 1_000  # entries of the cut log among which the newest cut is sought
-_PAGE_SECONDS = 15.0
-
-
-class Finding(NamedTuple):
-    """One part, whether it is well, and what was seen: where it is not, with the fix."""
-
-    part: str
-    well: bool
-    sentence: str
-
-
-class _Worker(msgspec.Struct, frozen=True):
-    """The fields of a worker's /state that are looked at."""
-
-    ready: bool
-    waiting_for: str | None
-    clock: bool
-    design_digest: str
-    lag_records: int
-    other_design: str | None = None
+_TURNS = 4  # a change of settings, and back, is two
+_OLDEST_KAFKA = "3.6"
+_SINCE_THEN = "message.timestamp.before.max.ms"  # the configuration of a topic that came with it
 
 
 def examine(
     settings: Settings,
     connection: Connection,
     urls: Sequence[str] = (),
+    gateways: Sequence[str] = (),
     now: Callable[[], float] = time.time,
 ) -> Iterator[Finding]:
-    """Yield a finding for each part of a deployment and for each worker at `urls`."""
+    """Yield a finding for each part of a deployment, for each worker at `urls`, and for each of the
+    gateways."""
     names = Topics(settings.topic_prefix)
 
     def broker() -> str:
@@ -75,6 +67,7 @@ def examine(
         return f"those of an operator on {len(wanted)} topics"
 
     def topics() -> str:
+        check_release(configurations(clients.admin(connection), [names.ratings])[names.ratings])
         check_topics(connection, settings)
         return "as this deployment needs them"
 
@@ -86,12 +79,15 @@ def examine(
         ("rights", rights),
         ("topics", topics),
         ("cut log", cut_log),
+        ("kernels", lambda: kernels(is_cached(), urls)),
+        ("devices", lambda: check_devices(connection, names, now())),
     ):
-        found = _finding(part, look)
+        found = finding(part, look)
         yield found
         if part == "broker" and not found.well:
             return
-    yield from _workers(urls, settings.admin_token)
+    members = yield from examine_workers(urls, settings, now)
+    yield from examine_gateways(gateways, settings, members)
 
 
 def check_topics(connection: Connection, settings: Settings) -> None:
@@ -114,15 +110,47 @@ def check_topics(connection: Connection, settings: Settings) -> None:
     topic_checks.check_outsiders(connection, names.read_from_outsiders(profiles=profiles))
 
 
-def _finding(part: str, look: Callable[[], str]) -> Finding:
+def check_turns(designs: Sequence[str]) -> None:
+    """Refuse cuts that come from workers of several designs in turn, and not one after another."""
+    changes = sum(one != other for one, other in pairwise(designs))
+    if changes >= _TURNS:
+        raise UserError(
+            f"the newest {len(designs):,} cuts changed {changes:,} times between workers of "
+            f"{len(set(designs))} designs: start all with the same settings and --group"
+        )
+
+
+def check_release(configs: Mapping[str, str]) -> None:
+    """Refuse a broker whose topics, by their configuration, are of a Kafka that is too old."""
+    if _SINCE_THEN not in configs:
+        raise UserError(
+            f"the broker is older than Kafka {_OLDEST_KAFKA}: its topics have no {_SINCE_THEN}; "
+            f"install {_OLDEST_KAFKA} or newer"
+        )
+
+
+def kernels(cached: bool, urls: Sequence[str]) -> str:
+    """Refuse a machine with a worker, one of `urls`, and without compiled code of this release."""
+    if cached:
+        return "compiled code is in the cache here"
+    if any(_is_here(url) for url in urls):
+        raise UserError(
+            "nothing is in the cache here for this release: the next start of a worker compiles "
+            "for about a minute; run murmurec worker --warmup before"
+        )
+    return "nothing is in the cache here: a first worker compiles for about a minute"
+
+
+def _is_here(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
     try:
-        return Finding(part, True, look())
-    except UserError as fault:
-        return Finding(part, False, str(fault))
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _cut_log(connection: Connection, names: Topics, now: Callable[[], float]) -> str:
-    newest, written = None, 0.0
+    newest, written, designs = None, 0.0, list[str]()
     for message in records(connection, names.cuts, newest=_NEWEST):
         try:
             entry = decode_entry(message.value())
@@ -130,6 +158,8 @@ def _cut_log(connection: Connection, names: Topics, now: Callable[[], float]) ->
             continue
         if isinstance(entry, Cut):
             newest, written = entry, message.timestamp()[1] / 1000
+            designs.append(entry.design)
+    check_turns(designs)
     with closing(clients.consumer(connection)) as consumer:
         last = [place.offset for place in ends(consumer, names.ratings)]
         used = len(newest.end_offsets) if newest else len(last)
@@ -149,68 +179,3 @@ def _cut_log(connection: Connection, names: Topics, now: Callable[[], float]) ->
             "with murmurec worker"
         )
     return f"{newest.number if newest else 0:,} cuts; {waiting:,} records wait for the next"
-
-
-def _workers(urls: Sequence[str], token: str | None) -> Iterator[Finding]:
-    if not urls:
-        yield Finding("workers", True, "none was asked: name each with --worker URL")
-        return
-    found: list[_Worker] = []
-    for url in urls:
-
-        def look(url: str = url) -> str:
-            found.append(_asked(url, token))
-            return _condition(found[-1])
-
-        yield _finding(f"worker {url}", look)
-    if len(found) == len(urls):
-        yield _finding("clock", lambda: _clock(found))
-        yield _finding("design", lambda: _design(found))
-
-
-def _asked(url: str, token: str | None) -> _Worker:
-    if not url.startswith(("http://", "https://")):
-        raise UserError(f"{url} is no address: give one such as http://127.0.0.1:8470")
-    try:
-        return msgspec.json.decode(page(url, "/state", token, _PAGE_SECONDS), type=_Worker)
-    except (OSError, HTTPException, ValueError):
-        raise UserError(
-            f"nothing shows its state there within {_PAGE_SECONDS:.0f} s: start the worker, or "
-            "give the address of its --admin-port"
-        ) from None
-
-
-def _condition(worker: _Worker) -> str:
-    if not worker.ready:
-        raise UserError(f"not ready: {worker.waiting_for}")
-    if worker.lag_records > LAG_RECORDS:
-        raise UserError(
-            f"{worker.lag_records:,} records behind the end of the log: if that grows, ratings "
-            "come faster than one replica learns them; send fewer, or use a faster processor"
-        )
-    return f"ready, {worker.lag_records:,} records behind the end of the log"
-
-
-def _clock(workers: Sequence[_Worker]) -> str:
-    owners = sum(worker.clock for worker in workers)
-    if owners > 1:
-        raise UserError(
-            f"{owners} workers write cuts: they are in several groups; start all with the same "
-            "--group"
-        )
-    if not owners:
-        raise UserError(
-            "none of these workers writes cuts: name the one that does with --worker, or, where "
-            "these are all, look at murmurec_clock_owner and start one again"
-        )
-    return "one worker writes the cuts"
-
-
-def _design(workers: Sequence[_Worker]) -> str:
-    others = {worker.other_design for worker in workers if worker.other_design}
-    if len({worker.design_digest for worker in workers}) > 1 or others:
-        raise UserError(
-            "cuts come from workers of different designs, so their states differ: compare "
-            "murmurec config show on each, and start all with the same settings"
-        )
-    return "all workers have the same"

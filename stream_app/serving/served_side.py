@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from stream_app.models.cooccurrence.snapshots import CoRatingSnapshot, PairSnapshot
 from stream_app.ranking.derivation import Derived, derive
 from stream_app.ranking.histories import History
-from stream_app.ranking.learned_weights import LEAST_EVENTS
+from stream_app.ranking.learned_weights import LEAST_EVENTS, MOST_MEASURED
 from stream_app.ranking.low_rank import posterior_likes
 from stream_app.ranking.similarity import COSINE
 from stream_app.ranking.visit_events import VisitSample
@@ -145,6 +145,11 @@ class Ingredients:
             replica.co_rating_snapshot() if co_ratings else None,
             method or COSINE,
         )
+
+    @property
+    def measured_ratings(self) -> int:
+        """How many ratings the visits hold on which lists are measured, the newest first."""
+        return 0 if self.visits is None else int(self.visits[0].present[:MOST_MEASURED].sum())
 
     def derived(self, previous: Derived | None = None) -> ServedSide:
         """Return the item side, ready for queries; `previous` makes the factors cheaper to find."""

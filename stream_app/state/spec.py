@@ -135,9 +135,14 @@ class StateSpec:
         }
 
     @property
+    def public_settings(self) -> dict[str, str]:
+        """The settings without the seed, which devices must not know."""
+        return {name: value for name, value in self.settings.items() if name != _SEED}
+
+    @property
     def headers(self) -> list[tuple[str, bytes]]:
         """The headers of a record whose reader may have another specification."""
-        lines = (f"{name}={value}" for name, value in self.settings.items() if name != _SEED)
+        lines = (f"{name}={value}" for name, value in self.public_settings.items())
         return [(_HEADER, "\n".join(lines).encode())]
 
     def difference(self, headers: Headers) -> str:
@@ -146,8 +151,7 @@ class StateSpec:
         recorded = recorded_settings(headers)
         if not recorded:
             return ""
-        own = {name: value for name, value in self.settings.items() if name != _SEED}
-        return differing(recorded, own) or "hash_seed is another there"
+        return differing(recorded, self.public_settings) or "hash_seed is another there"
 
 
 def recorded_settings(headers: Headers) -> dict[str, str]:

@@ -2,7 +2,8 @@
 
 The error is the RMSE of predictions made for a shifted item after 500 later ratings of it, against
 the true ratings, whose own noise and rounding come to .64. Beside it the error right after the
-shift, and that of the undisturbed first half.
+shift, and that of the undisturbed first half. Then the detector (`monitoring/drift.py`) on normal
+noise: observations for each false call, and those until a rise is found, after 100 without one.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ import numpy as np
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.learner import LearnerSpec
+from stream_app.monitoring.drift import PageHinkley
 from stream_app.privacy import registry
 from stream_app.privacy.randomness import SeededSource
 from tests.benchmarks.figure import Figure
 from tests.fixtures.drift import DriftWorld, drift_world
 
 _AFTER, _WINDOW = 500, 50
+_NOISE, _RUNS, _QUIET = 1_000_000, 300, 100
 _ROWS = (("clean", "none:5:inf", "<= 0.72"), ("rr:5:2", "rr:5:2", "<= 0.8"))
 
 
@@ -40,7 +43,29 @@ def measure() -> list[Figure]:
         for part, rows, wanted in parts:
             error = float(np.sqrt(np.mean(errors[rows] ** 2)))
             figures.append(Figure(f"drift, {label}, RMSE {part}", error, "stars", wanted))
+    return figures + _detector()
+
+
+def _detector() -> list[Figure]:
+    random, detector = np.random.default_rng(1), PageHinkley()
+    calls = sum(detector.add(value) for value in random.normal(size=_NOISE).tolist())
+    rate = _NOISE / max(calls, 1)
+    figures = [Figure("drift, detector, false call", rate, "observations", ">= 50000")]
+    for rise in (1.0, 2.0, 4.0):
+        found = [delay for _ in range(_RUNS) if (delay := _delay(random, rise)) is not None]
+        name = f"drift, detector, a rise of {rise:g} deviations"
+        figures.append(Figure(f"{name}, found", len(found) / _RUNS, "share", ">= 0.95"))
+        figures.append(Figure(f"{name}, after", float(np.mean(found)), "observations"))
     return figures
+
+
+def _delay(random: np.random.Generator, rise: float) -> int | None:
+    """Return after how many observations a rise is found, None where it is not within 1,000."""
+    detector = PageHinkley()
+    for value in random.normal(size=_QUIET).tolist():
+        detector.add(value)
+    values = random.normal(rise, size=1_000).tolist()
+    return next((at + 1 for at, value in enumerate(values) if detector.add(value)), None)
 
 
 def _errors(world: DriftWorld, name: str) -> np.ndarray:

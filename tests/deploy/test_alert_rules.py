@@ -58,6 +58,16 @@ CASES: dict[str, tuple[int, Series, Series]] = {
         {f'murmurec_clock_owner{{instance="{each}"}}': "1x9" for each in "ab"},
         {f'murmurec_clock_owner{{instance="{each}"}}': f"{each == 'a':d}x9" for each in "ab"},
     ),
+    "NoClock": (
+        3,
+        {'murmurec_clock_owner{instance="a"}': "0x9"},
+        {f'murmurec_clock_owner{{instance="{each}"}}': f"{each == 'a':d}x9" for each in "ab"},
+    ),
+    "DiskFull": (
+        70,
+        {'murmurec_disk_free_bytes{folder="data"}': "50e9-0.5e9x90"},  # full in 30 minutes more
+        {'murmurec_disk_free_bytes{folder="data"}': "50e9-0.01e9x90"},
+    ),
     "RecordsRejected": (
         25,
         {
@@ -83,6 +93,11 @@ CASES: dict[str, tuple[int, Series, Series]] = {
         40,
         {_RMSE: "1.05x50", _BASELINE: "1x50"},
         {_RMSE: "1.01x50", _BASELINE: "1x50"},
+    ),
+    "Drift": (
+        5,
+        {'murmurec_drift_detected_total{detector="lists"}': "0x2 1x9"},
+        {'murmurec_drift_detected_total{detector="lists"}': "1x9"},
     ),
     "ListsBelowPopular": (
         40,
@@ -110,6 +125,17 @@ CASES: dict[str, tuple[int, Series, Series]] = {
             'murmurec_queries_total{outcome="answered"}': "0+90x30",
         },
     ),
+    "BudgetsSpent": (
+        50,
+        {
+            'murmurec_private_lists_refused_total{reason="spent"}': "0+2x60",
+            "murmurec_private_lists_total": "0+4x60",
+        },
+        {
+            'murmurec_private_lists_refused_total{reason="spent"}': "0+2x60",
+            "murmurec_private_lists_total": "0+40x60",
+        },
+    ),
     "QueriesSlow": (
         20,
         {_SLOW: "0+90x30", _SLOWER: "0+100x30", _ALL: "0+100x30"},
@@ -119,6 +145,11 @@ CASES: dict[str, tuple[int, Series, Series]] = {
         1600,
         {_STAGES: "3x1700", _RELEASED: "1x1700", "murmurec_campaign_number": "1x1700"},
         {_STAGES: "3x1700", _RELEASED: "1x1000 2x700", "murmurec_campaign_number": "1x1700"},
+    ),
+    "PartyAway": (
+        3,
+        {'murmurec_campaign_party_waiting_seconds{party="b"}': "0 20 80x9"},
+        {'murmurec_campaign_party_waiting_seconds{party="b"}': "0 20 0x9"},
     ),
     "StageAborted": (
         5,

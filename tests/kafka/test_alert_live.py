@@ -11,10 +11,15 @@ from pathlib import Path
 import pytest
 import yaml
 
+from stream_app.monitoring.exposition import Exposition
+from stream_app.privacy import registry
+from stream_app.privacy.randomness import SeededSource
+from stream_app.settings import Settings
 from tests.deploy.test_alert_rules import ALERTS, promtool
 from tests.deploy.test_prometheus import free_port
+from tests.fixtures.drift import drift_world, messages
 from tests.fixtures.waiting import until
-from tests.kafka.conftest import Start
+from tests.kafka.conftest import Send, Start, ends_of
 
 
 def ringing(address: str) -> set[str]:
@@ -63,3 +68,24 @@ def test_a_worker_that_is_killed_rings_within_a_minute(start: Start, tmp_path: P
     finally:
         process.terminate()
         process.wait(30)
+
+
+@pytest.mark.kafka
+@pytest.mark.thorough
+def test_a_running_worker_counts_a_drift_that_was_planted_and_none_before(
+    start: Start, send: Send, settings: Settings
+) -> None:
+    world, name = drift_world(5, users=4000, items=100, ratings=80_000), settings.mechanisms[0]
+    reports = registry.parse(name).release(world.levels, SeededSource(5))
+    records, worker = messages(world, reports, name), start()
+    half = len(records) // 2
+    for end, drifts in ((half, 0.0), (len(records), 1.0)):
+        send(records[end - half : end])
+        worker.wait_for(ends_of(records[:end]))
+
+        def counted(drifts: float = drifts) -> bool:
+            page = urllib.request.urlopen(f"{worker.url}/metrics", timeout=5).read().decode()
+            seen = Exposition(page, {"murmurec_drift_detected_total"})
+            return seen.by("drift_detected_total", "detector") == {"error": drifts, "lists": 0}
+
+        until(counted, f"{drifts:.0f} drifts are counted")

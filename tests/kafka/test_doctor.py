@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,22 +20,25 @@ from stream_app.broker.local import free_ports
 from stream_app.cli import run
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
+from stream_app.kafka.topic_follower import end_offset
 from stream_app.operations.examination import STALL_SECONDS, examine
 from stream_app.settings import Settings
 from stream_app.wire import Topics
+from tests.fixtures.gateway_beside import served
 from tests.fixtures.streams import events, publish
-from tests.fixtures.waiting import PATIENCE_SECONDS
+from tests.fixtures.waiting import PATIENCE_SECONDS, until
 from tests.kafka.conftest import Send, Start, ends_of
 
 pytestmark = pytest.mark.kafka
 FAR = 3600.0
 
 
-def faults(settings: Settings, *urls: str, later: float = 0.0) -> dict[str, str]:
+def faults(
+    settings: Settings, *urls: str, gateways: Sequence[str] = (), later: float = 0.0
+) -> dict[str, str]:
     """Return the fault of each part, as it would be seen `later` seconds from now."""
-    import time
-
-    found = examine(settings, Connection(settings.servers), urls, now=lambda: time.time() + later)
+    connection = Connection(settings.servers)
+    found = examine(settings, connection, urls, gateways, now=lambda: time.time() + later)
     return {each.part: each.sentence for each in found if not each.well}
 
 
@@ -53,15 +59,66 @@ def test_a_deployment_without_faults_and_the_same_with_a_second_clock(
     assert run(["doctor", "--worker", worker.url, "--json", *where]) == 0
     parts = [each["part"] for each in json.loads(capsys.readouterr().out)]
     assert parts == [
-        *("broker", "rights", "topics", "cut log", f"worker {worker.url}", "clock", "design")
+        *("broker", "rights", "topics", "cut log", "kernels", "devices", f"worker {worker.url}"),
+        *("clock", "design", "releases", "machines", "checkpoint"),
     ]
     assert not faults(settings, later=FAR)  # nothing waits, however old the newest cut is
+    assert "behind the one here" in faults(settings, worker.url, later=FAR)["machines"]
+    nowhere = f"http://127.0.0.1:{free_ports(1)[0]}"
+    both = ["--worker", worker.url, "--worker", nowhere]
+    assert run(["top", "--json", *both, *where]) == 0
+    top = json.loads(capsys.readouterr().out)
+    assert [each["state"] for each in top["workers"]] == ["ready", "no answer"]
+    assert top["workers"][0]["cut"] > 0
+    assert top["broker"].startswith("50 records, 0 more a second; 0 wait")
+    assert top["alerts"][0] == "MurmurecWorkerDown"
     second = start("--group", f"{topics}-other")
     assert "same --group" in faults(settings, worker.url, second.url)["clock"]
+    assert run(["top", "--once", "--worker", worker.url, "--worker", second.url, *where]) == 0
+    assert "MurmurecTwoClocks" in capsys.readouterr().out
     assert run(["doctor", "--worker", worker.url, "--worker", second.url, *where]) == 1
     captured = capsys.readouterr()
     assert "FAULT" in captured.out
     assert "Traceback" not in captured.out + captured.err
+
+
+def test_what_devices_use_and_workers_reject_is_named_and_a_gateway_that_allows_it(
+    start: Start,
+    send: Send,
+    settings: Settings,
+    topics: str,
+    rng: np.random.Generator,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    worker = start()
+    with served(settings.servers, topics) as gateway:
+        assert not faults(settings, worker.url, gateways=(gateway.url,))
+    other = "rr:5:7"
+    records = [publish(event) for event in events(rng, 3, mechanism=other)]
+    records.append(replace(records[0], value=records[0].value.replace(b"rr:5:7", b"\x1b[2J--")))
+    send(records)
+    worker.wait_for(ends_of(records))
+    rejected = Topics(topics).rejected
+    until(
+        lambda: end_offset(Connection(settings.servers), rejected) == len(records),
+        "the rejections are published",
+    )
+    monkeypatch.setenv("MURMUREC_MECHANISMS", ",".join((*settings.mechanisms[1:], other)))
+    capsys.readouterr()
+    with served(settings.servers, topics) as gateway:
+        asked = ["--worker", worker.url, "--gateway", gateway.url]
+        where = ["--bootstrap", settings.servers, "--prefix", topics]
+        assert run(["doctor", "--json", *asked, *where]) == 1
+    rows = json.loads(capsys.readouterr().out)
+    found = {each["part"]: each["sentence"] for each in rows if not each["well"]}
+    assert found.keys() == {"devices", f"gateway {gateway.url}"}
+    assert "4 of the newest 1,000 rejections" in found["devices"]
+    assert "use rr:5:7, another: update them" in found["devices"]
+    assert f"allows {other}, which workers reject" in found[f"gateway {gateway.url}"]
+    later = faults(settings, gateways=(gateway.url,), later=2 * 86_400)
+    assert later.keys() == {f"gateway {gateway.url}"}
+    assert "start the gateway" in later[f"gateway {gateway.url}"]
 
 
 def test_records_that_no_worker_takes_and_a_topic_that_loses_records(

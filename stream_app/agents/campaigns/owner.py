@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import inf
 
@@ -25,6 +25,7 @@ from stream_app.agents.public_tables.campaign_side import publisher
 from stream_app.agents.runtime import Runtime, forgotten_devices
 from stream_app.aggregation.coordinator import Coordinator
 from stream_app.aggregation.round_topics import ContributionTopic, LogChanged, RoundTopic
+from stream_app.campaigns.rounds import Phase, StageState
 from stream_app.errors import UserError
 from stream_app.kafka.clients import Connection
 from stream_app.state.campaigns.progress import CampaignProgress
@@ -42,7 +43,8 @@ _APPEND_AGAIN_SECONDS = 10.0
 class Owner:
     """Takes the steps; one object for each time that the clock is owned. `append` writes to the
     cut log, `standing` is that of the replica, `forgotten` its forgotten devices, `publish` brings
-    the side of a standing to the devices; `leave` closes the connections."""
+    the side of a standing to the devices; `owing` gets the parties that owe an answer, and for how
+    many seconds; `leave` closes the connections."""
 
     coordinator: Coordinator
     standing: Callable[[], CampaignProgress]
@@ -50,6 +52,7 @@ class Owner:
     append: Callable[[CampaignEntry], None]
     follows: Follows
     cut_seconds: float
+    owing: Callable[[Mapping[str, float]], None] = lambda _: None
     publish: Callable[[CampaignProgress], None] = lambda _: None
     leave: Callable[[], None] = lambda: None
     now: Callable[[], float] = time.monotonic
@@ -68,6 +71,7 @@ class Owner:
         if seen != self._seen:
             self._seen, self._since = seen, self.now()
         waited = self.now() - self._since
+        self.owing(dict.fromkeys(_owing(stage, self.follows.parties), waited))
         step = due(rounds, standing, self.follows, waited, self.cut_seconds)
         if isinstance(step, Act):
             self._act(step)
@@ -98,6 +102,15 @@ class Owner:
         if plan is not None and self.follows.other_keys(CampaignPlan(plan=plan)):
             return "the plan names other keys than the setting campaign_keys"
         return "the replicas would not follow it: its number, mode, stages or sums"
+
+
+def _owing(stage: StageState | None, parties: int) -> list[str]:
+    """Return the parties whose answer the stage waits for."""
+    if stage is None or stage.phase not in (Phase.CLOSED, Phase.COUNTED):
+        return []
+    given = stage.opened if stage.phase is Phase.CLOSED else stage.shares
+    names = ("central",) if parties == 1 else ("a", "b")
+    return [name for place, name in enumerate(names) if place not in given]
 
 
 @dataclass
@@ -136,6 +149,7 @@ def attach(app: faust.App, runtime: Runtime, connection: Connection) -> None:
     async def run_campaigns() -> None:
         owned, loop = runtime.status.clock_owned, asyncio.get_running_loop()
         if not owned:
+            runtime.metrics.parties_owing({})
             await loop.run_in_executor(None, running.leave)
         if not owned or runtime.state_reason():
             return
@@ -165,6 +179,7 @@ def _owner(runtime: Runtime, connection: Connection) -> Owner:
         lambda entry: runtime.append(encode_message(entry.sealed(runtime.seal))),
         Follows(runtime.replica.spec.parties, runtime.settings.campaign_keys),
         runtime.settings.cut_seconds,
+        runtime.metrics.parties_owing,
         lambda standing: sides.publish(standing, runtime.replica.cut),
         leave,
     )

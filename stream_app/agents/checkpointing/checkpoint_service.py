@@ -206,6 +206,7 @@ class CheckpointService:
             "owned": bool(self._thread.lease),
             "generation": self._thread.generation,
             "durable_cut": self._durable_cut,
+            "uncovered_seconds": round(self._cost.seconds, 3),
         }
 
     # --- replacing the state, and the end -------------------------------------------------

@@ -119,11 +119,14 @@ class PrivateLists:
     def _refused(self, verdict: Verdict | None, device: bytes, cost: int) -> Refused:
         if verdict is Verdict.SPENT:
             return self._spent(device, cost)
+        if verdict is Verdict.FULL:
+            self._runtime.metrics.private_list_refused("full")
         return Refused(
             {None: NOT_READ_BACK, Verdict.REPEATED: REPEATED, Verdict.FULL: FULL}[verdict]
         )
 
     def _spent(self, device: bytes, cost: int) -> Refused:
+        self._runtime.metrics.private_list_refused("spent")
         spent = self._debits.budgets.spent(device)
         return Refused(
             f"private lists of this user have spent epsilon {_shown(spent)} of "

@@ -10,7 +10,7 @@ from stream_app.cli.options import Cluster, JsonOption, connection_from
 from stream_app.cli.output import plural, print_json, say, status, table
 
 if TYPE_CHECKING:
-    from stream_app.operations.examination import Finding
+    from stream_app.operations.watching.members import Finding
 
 
 def doctor(
@@ -19,9 +19,13 @@ def doctor(
         list[str] | None,
         typer.Option("--worker", metavar="URL", help="Ask a running worker; repeatable."),
     ] = None,
+    gateway: Annotated[
+        list[str] | None,
+        typer.Option("--gateway", metavar="URL", help="Ask a running gateway; repeatable."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Look for faults of a deployment: broker, rights, topics, cut log and workers.
+    """Look for faults of a deployment: broker, rights, topics, cut log, devices and workers.
 
     Run it with an operator's user and the workers' settings. Each fault comes with its fix, and
     the exit code is then 1. Nothing is changed.
@@ -32,7 +36,8 @@ def doctor(
 
     settings = cluster.settings()
     with status("looking at broker, topics and workers"):
-        found = list(examine(settings, connection_from(settings), tuple(worker or ())))
+        asked = tuple(worker or ()), tuple(gateway or ())
+        found = list(examine(settings, connection_from(settings), *asked))
     if as_json:
         print_json([each._asdict() for each in found], indent=2)
     else:

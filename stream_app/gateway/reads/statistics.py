@@ -16,24 +16,18 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections import deque
-from collections.abc import Mapping
-from math import isfinite, nan
 
 import aiohttp
 import msgspec
-from prometheus_client.parser import text_string_to_metric_families
 
 from stream_app.gateway.contract.bodies import StreamStatus
+from stream_app.monitoring.exposition import Exposition
 
 _SECONDS = 2.0
 _MOST_BYTES = 1 << 20
 _RATE_SECONDS = 5.0
 _MOST_SENTENCE = 240
-_MOST_COUNT = 2.0**53  # where a number of JavaScript ceases to be exact
-_END = re.compile("[{ ]")  # of the name of a sample
-_WORD = re.compile(r"[a-z][a-z0-9_+-]{0,31}")
 NAMES = {
     f"murmurec_{name}"
     for name in (
@@ -43,50 +37,22 @@ NAMES = {
     )
 }
 
-Labels = frozenset[tuple[str, str]]
-
 
 class NotAWorker(ValueError):
     """A reply that no worker gives."""
 
 
-class Numbers:
-    """The samples of one /metrics page by name and labels; raises `NotAWorker` for another page."""
+class Numbers(Exposition):
+    """The samples of a worker's /metrics page that the stream shows; raises `NotAWorker` for
+    another page."""
 
     def __init__(self, text: str) -> None:
-        # Only lines of these names are parsed: a page has a thousand others.
-        lines = [
-            line for line in text.split("\n") if re.split("[{ ]", line, maxsplit=1)[0] in NAMES
-        ]
-        found: dict[tuple[str, Labels], float] = {}
         try:
-            for family in text_string_to_metric_families("\n".join(lines) + "\n"):
-                for sample in family.samples:
-                    found[sample.name, frozenset(sample.labels.items())] = float(sample.value)
-        except (ValueError, IndexError, KeyError):
-            raise NotAWorker("the page is not in the text format of Prometheus") from None
-        self._samples: Mapping[tuple[str, Labels], float] = found
+            super().__init__(text, NAMES)
+        except ValueError as error:
+            raise NotAWorker(str(error)) from None
         if self.number("ready") is None:
             raise NotAWorker("the page has no murmurec_ready")
-
-    def number(self, name: str, **labels: str) -> float | None:
-        """Return a number, None where it is absent or not finite."""
-        value = self._samples.get((f"murmurec_{name}", frozenset(labels.items())), nan)
-        return value if isfinite(value) else None
-
-    def whole(self, name: str, **labels: str) -> int | None:
-        """Return a count, None where it is absent or not finite."""
-        value = self.number(name, **labels)
-        return None if value is None or abs(value) > _MOST_COUNT else int(value)
-
-    def label(self, name: str, label: str) -> str | None:
-        """Return a label of the first sample of a metric whose value is 1; None for what is no
-        plain word."""
-        for (found, labels), value in self._samples.items():
-            if found == f"murmurec_{name}" and value == 1:
-                word = dict(labels).get(label, "")
-                return word if _WORD.fullmatch(word) else None
-        return None
 
 
 class Rate:

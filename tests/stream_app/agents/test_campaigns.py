@@ -63,6 +63,7 @@ class Live:
         self.forgotten: tuple[bytes, ...] = ()
         self.pinned: tuple[str, ...] = ()
         self.time = 0.0
+        self.owing: dict[str, float] = {}
         self._applied = 0
         self._contributed: set[int] = set()
 
@@ -71,7 +72,8 @@ class Live:
         return Owner(
             Coordinator(MemoryLog(self.world), self.world), lambda: self.part.standing,
             lambda: self.forgotten, self.cut_log.append,
-            Follows(len(self.aggregators), self.pinned), CUT_SECONDS, now=lambda: self.time,
+            Follows(len(self.aggregators), self.pinned), CUT_SECONDS,
+            lambda owing: setattr(self, "owing", dict(owing)), now=lambda: self.time,
         )  # fmt: skip
 
     def turn(self, owner: Owner) -> None:
@@ -185,11 +187,14 @@ def test_a_silent_party_is_given_up_and_the_state_learns_that_nothing_was_releas
         live.cut()
         live.world.settle(live.aggregators[:1])
     assert live.world.rounds().stages[0].phase is Phase.CLOSED, "a minute at least"
+    assert live.owing.keys() == {"b"}
+    assert live.owing["b"] >= 5 * DEADLINE
     live.time += LEAST_ANSWER_SECONDS
     live.run(lambda: owner)
     assert live.world.rounds().stages[0].aborted is AbortReason.TIMED_OUT
     assert live.part.standing.aborted
     assert live.part.aborted_total == 1
+    assert live.owing == {}
     assert live.part.standing.side is None
 
 

@@ -122,6 +122,8 @@ def test_a_budget_is_spent_and_a_query_is_answered_once() -> None:
     async def action(given: PrivateLists, debits: LogInMemory, runtime: Runtime) -> None:
         assert isinstance(await answer(given, "3/2", query="a" * 16), RankedItems)
         assert "spent epsilon 1.5 of 2: too little is left for 1" in await reason(given, "1")
+        value = runtime.metrics.registry.get_sample_value
+        assert value("murmurec_private_lists_refused_total", {"reason": "spent"}) == 1
         # Refused without a record: what is spent never falls.
         assert debits.debits == 1
         assert await reason(given, "1/4", query="a" * 16) == lists.REPEATED

@@ -238,7 +238,7 @@ def test_a_reader_that_leaves_early_is_no_error_on_the_screen(program):
 
 
 def test_the_shell_completes_a_command():
-    done = murmurec(COMP_WORDS="murmurec top", COMP_CWORD="1", _MURMUREC_COMPLETE="complete_bash")
+    done = murmurec(COMP_WORDS="murmurec topi", COMP_CWORD="1", _MURMUREC_COMPLETE="complete_bash")
     assert done.stdout.split() == ["topics"]
 
 

@@ -1,0 +1,1 @@
+"""What an operator sees of a running deployment: faults by part, and numbers each second."""

@@ -1,0 +1,129 @@
+"""Looks at workers and broker again and again, each in a thread of its own.
+
+A member that hangs delays no other: what is shown of it is that it has not answered.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
+from functools import partial
+from http.client import HTTPException
+from typing import Generic, TypeVar
+
+from stream_app.errors import UserError
+from stream_app.kafka import clients
+from stream_app.kafka.broker_answers import ends
+from stream_app.kafka.clients import Connection
+from stream_app.kafka.topic_follower import records
+from stream_app.monitoring.exposition import Exposition
+from stream_app.operations.watching.live_frame import NAMES, BrokerLook, Look, WorkerLook
+from stream_app.operations.workers import page
+from stream_app.wire import Cut, Topics, WireError, decode_entry
+
+EVERY_SECONDS = 1.0
+_PAGE_SECONDS = 3.0
+_OLD_SECONDS = 5.0
+_NEWEST = 50  # entries of the cut log among which the newest cut is sought
+_NO_ANSWER = "no answer"
+Seen = TypeVar("Seen")
+
+
+class _Source(Generic[Seen]):
+    """One member: what was seen of it in the newest two looks, and when."""
+
+    def __init__(self, look: Callable[[], Seen], stopped: threading.Event) -> None:
+        self._look, self._stopped = look, stopped
+        self._seen: tuple[tuple[float, Seen], ...] = ()  # the newest last; replaced whole
+        # It may wait for a member that hangs: nobody waits for it.
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            found = self._look()
+            self._seen = (*self._seen[-1:], (time.time(), found))
+            self._stopped.wait(EVERY_SECONDS)
+
+    @property
+    def looks(self) -> int:
+        """How many looks are known, 2 at most."""
+        return len(self._seen)
+
+    def seen(self, ago: int, now: float) -> Seen | None:
+        """Return what was seen so many looks ago; None of a member that does not answer."""
+        seen = self._seen
+        if len(seen) <= ago or now - seen[-1][0] > _OLD_SECONDS:
+            return None
+        return seen[-1 - ago][1]
+
+
+class Sources:
+    """The workers at `urls` and the broker, if there is one; close it in the end."""
+
+    def __init__(
+        self, urls: Sequence[str], token: str | None, connection: Connection | None, names: Topics
+    ) -> None:
+        self._stopped = threading.Event()
+        self._workers = {
+            url: _Source(partial(look_at_worker, url, token), self._stopped)
+            for url in dict.fromkeys(urls)
+        }
+        self._broker = _Source(partial(look_at_broker, connection, names), self._stopped)
+
+    def look(self, ago: int = 0) -> Look:
+        """Return what was seen of each member in its newest look, or so many before."""
+        now = time.time()
+        workers = {
+            url: source.seen(ago, now) or WorkerLook(now, None, _NO_ANSWER)
+            for url, source in self._workers.items()
+        }
+        return Look(now, workers, self._broker.seen(ago, now) or BrokerLook(now, None, _NO_ANSWER))
+
+    @property
+    def looks(self) -> int:
+        """How often every member was looked at, 2 at most."""
+        return min(self._broker.looks, *(source.looks for source in self._workers.values()))
+
+    def close(self) -> None:
+        """Begin no further look."""
+        self._stopped.set()
+
+
+def look_at_worker(url: str, token: str | None) -> WorkerLook:
+    """Return the numbers of a worker, or why there are none."""
+    try:
+        text = page(url, "/metrics", token, _PAGE_SECONDS).decode(errors="replace")
+        numbers = Exposition(text, NAMES)
+        if numbers.number("ready") is None:
+            return WorkerLook(time.time(), None, "no worker: its page has no murmurec_ready")
+        waiting = ""
+        if not numbers.number("ready"):
+            reply = json.loads(page(url, "/readyz", token, _PAGE_SECONDS, also=(503,)))
+            waiting = str(reply.get("waiting_for") or "")
+    except UserError as refused:
+        return WorkerLook(time.time(), None, str(refused))
+    except (OSError, HTTPException, ValueError):
+        return WorkerLook(time.time(), None, _NO_ANSWER)
+    return WorkerLook(time.time(), numbers, waiting)
+
+
+def look_at_broker(connection: Connection | None, names: Topics) -> BrokerLook:
+    """Return how long the log is and how much of it no cut covers, or why that is not known."""
+    if connection is None:
+        return BrokerLook(time.time(), None, "no Kafka is configured")
+    reached: tuple[int, ...] = ()
+    try:
+        clients.describe_cluster(connection, _PAGE_SECONDS)
+        for message in records(connection, names.cuts, newest=_NEWEST):
+            with suppress(WireError):
+                entry = decode_entry(message.value())
+                reached = entry.end_offsets if isinstance(entry, Cut) else reached
+        with closing(clients.consumer(connection)) as consumer:
+            last = [place.offset for place in ends(consumer, names.ratings)]
+    except UserError as fault:
+        return BrokerLook(time.time(), None, str(fault))
+    covered = sum(min(end, at) for end, at in zip(last, reached, strict=False))
+    return BrokerLook(time.time(), sum(last), waiting=sum(last) - covered)
