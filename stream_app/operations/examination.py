@@ -4,6 +4,7 @@
     rights      this user has those of an operator (`kafka/acls.py`)
     topics      all exist, lose nothing, and take nothing that expands
     cut log     a worker moves it on: no record has waited longer than `STALL_SECONDS` for a cut
+    settings    those of this process are the ones in force
     kernels     compiled code for this release is in the cache of this machine
     devices     the newest rejections are not for a mechanism (`watching/refused_mechanisms.py`)
     members     workers and gateways that are asked (`watching/members.py`)
@@ -17,10 +18,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from ipaddress import ip_address
 from itertools import pairwise
 from urllib.parse import urlsplit
 
+from stream_app.checkpoints.design_in_force import differences, in_force
+from stream_app.deployment import Deployment, policies_of
 from stream_app.errors import UserError
 from stream_app.kafka import acls, clients, topic_checks
 from stream_app.kafka.broker_answers import ends
@@ -41,8 +45,9 @@ from stream_app.wire import Cut, Topics, WireError, decode_entry
 from stream_app.wire.topics import holds_pages
 
 STALL_SECONDS = 60.0
+_PLAN = "murmurec config plan, then apply"
 _NEWEST = 1_000  # entries of the cut log among which the newest cut is sought
-_TURNS = 4  # a change of settings, and back, is two
+_TURNS = 2
 _OLDEST_KAFKA = "3.6"
 _SINCE_THEN = "message.timestamp.before.max.ms"  # the configuration of a topic that came with it
 
@@ -74,11 +79,19 @@ def examine(
     def cut_log() -> str:
         return _cut_log(connection, names, now)
 
+    def settings_here() -> str:
+        deployment = Deployment.from_settings(settings)
+        wanted = replace(deployment.spec, policies=policies_of(settings))
+        if differ := differences(in_force(deployment).newest, wanted):
+            raise UserError(f"{differ}: set them back here, or put them into force with {_PLAN}")
+        return "as in force"
+
     for part, look in (
         ("broker", broker),
         ("rights", rights),
         ("topics", topics),
         ("cut log", cut_log),
+        ("settings", settings_here),
         ("kernels", lambda: kernels(is_cached(), urls)),
         ("devices", lambda: check_devices(connection, names, now())),
     ):
@@ -112,11 +125,11 @@ def check_topics(connection: Connection, settings: Settings) -> None:
 
 def check_turns(designs: Sequence[str]) -> None:
     """Refuse cuts that come from workers of several designs in turn, and not one after another."""
-    changes = sum(one != other for one, other in pairwise(designs))
-    if changes >= _TURNS:
+    changes, kinds = sum(one != other for one, other in pairwise(designs)), len(set(designs))
+    if changes - (kinds - 1) >= _TURNS:  # a design that was replaced does not come back
         raise UserError(
             f"the newest {len(designs):,} cuts changed {changes:,} times between workers of "
-            f"{len(set(designs))} designs: start all with the same settings and --group"
+            f"{kinds} designs: give all the same --group, release and state_secret"
         )
 
 

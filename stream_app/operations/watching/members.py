@@ -160,12 +160,12 @@ def design(members: Sequence[Member]) -> str:
             which = which or "hash_seed is another there"
             raise UserError(
                 f"{other.url} has another design than {first.url}, so their states differ: "
-                f"{which}; start all with the same settings"
+                f"{which}; update the one of an older release, or give both the same state_secret"
             )
     if any(member.state.other_design for member in members):
         raise UserError(
             "cuts come from workers of another design that was not asked: name them with "
-            "--worker, compare murmurec config show on each, and start all with the same settings"
+            "--worker, and give all the same release and state_secret"
         )
     return "all workers have the same"
 
