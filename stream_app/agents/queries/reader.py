@@ -18,7 +18,7 @@ behind it is what has an outcome (`accepted`). A worker that is stopped, or lose
 another one, reads no more of it, answers what it has read, commits, and leaves the group at once, a
 named one too, so nobody waits for the end of its session.
 
-A Faust agent costs 270 us of the event loop for a refusal; this thread takes 39 us at most (`python
+A Faust agent costs 270 us of the event loop for a refusal; this thread takes about 39 us (`python
 -m tests.benchmarks requests`).
 """
 
