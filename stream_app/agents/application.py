@@ -13,7 +13,7 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import nan
@@ -80,6 +80,7 @@ class WorkerParts:
     runtime: Runtime
     checkpoints: CheckpointService
     reader: LogReader
+    queries: QueryReader
 
 
 def build(
@@ -135,9 +136,12 @@ def build(
     similarities.attach(app, runtime, connection)
     _attach_timers(app, runtime, checkpoints, rejections)
 
-    queries = _query_reader(app, runtime, connection)
     profiles = profile_service.attach(app, runtime, connection)
     debits = _private_lists(runtime, connection)
+    awaited = {"the catalogue": lambda: runtime.catalogue.read}
+    awaited |= {"the profiles": profiles.has_read} if profiles else {}
+    awaited |= {"the debits of private lists": debits.has_read} if debits else {}
+    queries = _query_reader(app, runtime, connection, awaited)
 
     @app.task
     async def read() -> None:
@@ -146,7 +150,7 @@ def build(
             if service is not None:
                 await app.add_runtime_dependency(service)
 
-    return WorkerParts(app, runtime, checkpoints, reader)
+    return WorkerParts(app, runtime, checkpoints, reader, queries)
 
 
 def _attach_timers(
@@ -258,8 +262,13 @@ def _topic_check(runtime: Runtime, admin: AdminClient) -> Callable[[], None]:
     return check
 
 
-def _query_reader(app: faust.App, runtime: Runtime, connection: Connection) -> QueryReader:
-    """Return the reader of the queries; a reply that waits 10 s has no reader any more."""
+def _query_reader(
+    app: faust.App,
+    runtime: Runtime,
+    connection: Connection,
+    awaited: Mapping[str, Callable[[], bool]],
+) -> QueryReader:
+    """Return the reader of the queries; a reply that waits 10 s makes room for others."""
     replies = clients.producer(
         connection,
         linger_ms=0,
@@ -267,7 +276,8 @@ def _query_reader(app: faust.App, runtime: Runtime, connection: Connection) -> Q
         queue_buffering_max_kbytes=16_384,
         compression_type="none",  # a compressed reply has the length of its contents again
     )
-    return QueryReader(runtime, connection, app.conf.id, Answers(runtime, replies), SESSION_SECONDS)
+    answers = Answers(runtime, replies)
+    return QueryReader(runtime, connection, app.conf.id, answers, SESSION_SECONDS, awaited)
 
 
 def _private_lists(runtime: Runtime, connection: Connection) -> DebitLog | None:
@@ -313,12 +323,15 @@ async def run(settings: Settings, connection: Connection, admin_port: int) -> No
 
 
 async def _stop(worker: WorkerParts, failure: BaseException | None) -> None:
-    """Write a last checkpoint, unless a failure ends the worker, and stop the application."""
+    """Hand over the queries, write a last checkpoint meanwhile, unless a failure ends the worker,
+    and stop the application."""
     # Faust's consumer thread may outlive its event loop and would then print a traceback.
     threading.excepthook = _log_thread_end
     _limit_stop_time(failure)
+    handing_over = asyncio.ensure_future(worker.queries.hand_over())
     if failure is None and not await worker.checkpoints.finish(_LAST_SECONDS):
         log.warning("checkpoint.last_missing", cut=worker.runtime.replica.cut)
+    await handing_over
     worker.checkpoints.close()
     await worker.app.stop()
 

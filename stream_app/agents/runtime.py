@@ -98,6 +98,7 @@ class Runtime:
     _cut_waiters: list[asyncio.Future[None]] = field(default_factory=list)
     _round_seconds: float = 0.0
     _answered: int = 0
+    _privacy_at: tuple[int, str] = (-1, "")
 
     def __post_init__(self) -> None:
         self.replacement = ReplacementPolicy(
@@ -322,6 +323,14 @@ class Runtime:
         where this deployment follows campaigns."""
         mode = self.replica.spec.privacy_mode
         return self.replica.privacy + ("" if mode == "local" else f"+{mode}")
+
+    @property
+    def privacy_at_cut(self) -> str:
+        """`privacy` as it was after the newest cut: enough for a refusal, and costs nothing."""
+        cut = self.replica.cut
+        if self._privacy_at[0] != cut:
+            self._privacy_at = cut, self.privacy
+        return self._privacy_at[1]
 
 
 def forgotten_devices(replica: Replica) -> tuple[bytes, ...]:

@@ -6,7 +6,7 @@ One producer and one thread with one consumer serve all requests. The consumer b
 it reads every answer from the moment on at which it began, and keeps those whose correlation id
 waits here. An id has 128 random bits, and the first answer to it counts. At most `most` queries
 are under way; one more is refused at once. A query that has no answer by its deadline ends without
-one, and workers drop it then.
+one, and workers refuse it then.
 """
 
 from __future__ import annotations

@@ -54,8 +54,9 @@ class BackgroundThread:
         self._ended.set()
 
     def join(self, seconds: float | None = None) -> None:
-        """Wait until the thread has ended, so long at most."""
-        self._thread.join(seconds)
+        """Wait until the thread has ended, so long at most; at once if it was never started."""
+        if self._thread.ident is not None:
+            self._thread.join(seconds)
 
     async def stop(self, seconds: float) -> None:
         """End the work and wait so long at most for the thread; the event loop, which the work may

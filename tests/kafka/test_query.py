@@ -138,7 +138,7 @@ def headers(reply: tuple[int, bytes, dict[str, str]]) -> dict[str, str]:
     return {name: value for name, value in reply[2].items() if name != "Date"}
 
 
-def test_bad_and_late_questions_are_counted_and_not_answered(
+def test_bad_and_late_questions_are_counted_and_refused(
     start: Start, send: Send, kafka: Kafka, topics: str
 ) -> None:
     worker = start()
@@ -198,14 +198,16 @@ def test_a_worker_that_is_ready_answers_the_next_question(
 def test_a_worker_that_leaves_with_questions_waiting_and_its_successor_answer_all(
     start: Start, kafka: Kafka, topics: str
 ) -> None:
-    """The questions come while it is frozen, and so does the request to end."""
-    worker = start()
+    """The questions come while it is frozen, and so does the request to end. It leaves its place
+    free at once although it has a name."""
+    worker = start("--instance", "w")
     os.kill(worker.process.pid, signal.SIGSTOP)
     asked = ask_all(kafka, topics, 200)
     with closing(Replies(kafka, topics)) as replies:
         worker.process.terminate()
         os.kill(worker.process.pid, signal.SIGCONT)
         assert worker.process.wait(PATIENCE_SECONDS) == 0
+        assert members(kafka, topics) == 0
         start()
         until(lambda: asked <= replies.statuses().keys(), "a reply to every question")
     assert set(replies.found.values()) == {Status.OK}
@@ -251,7 +253,7 @@ def members(kafka: Kafka, topics: str) -> int:
     return len(found[group].result(timeout=PATIENCE_SECONDS).members)
 
 
-def test_expired_questions_of_an_outage_cost_no_answer(
+def test_expired_questions_of_an_outage_cost_no_answer_but_have_a_reply(
     start: Start, kafka: Kafka, topics: str
 ) -> None:
     """One that is not expired is answered, behind 3,000 that are."""
@@ -268,7 +270,7 @@ def test_expired_questions_of_an_outage_cost_no_answer(
     os.kill(worker.process.pid, signal.SIGCONT)
     wanted = before | {"expired": before["expired"] + 3000, "answered": before["answered"] + 1}
     until(lambda: outcomes(worker) == wanted, f"{wanted} in the metrics")
-    until(lambda: replies(kafka, topics) == wanted["answered"], "one more reply")
+    until(lambda: replies(kafka, topics) == wanted["answered"] + 3000, "a reply to each")
 
 
 def outcomes(worker: WorkerProcess) -> dict[str, float]:

@@ -46,6 +46,11 @@ class DebitLog(ThreadService):
         )
         self._waiting: dict[str, asyncio.Future[Verdict]] = {}
         self._reading_loop = asyncio.get_running_loop()
+        self._at_end = False
+
+    def has_read(self) -> bool:
+        """Return whether all that the log held at the start has been read."""
+        return self._at_end
 
     async def debit(self, user: str, query: str, epsilon: int) -> Verdict | None:
         """Append a debit of millionths and return what the log makes of it; None where it was not
@@ -68,6 +73,7 @@ class DebitLog(ThreadService):
             while not self.thread.ended:
                 for message in follower.take(_POLL_SECONDS):
                     self._take(message)
+                self._at_end = self._at_end or bool(follower.at_end)
                 self._writer.poll()
 
     def _follower(self) -> TopicFollower:

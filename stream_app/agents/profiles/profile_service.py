@@ -93,6 +93,10 @@ class ProfileReader(ThreadService):
         self._topic, self._unreadable = runtime.topics.profiles, 0
         self._events: asyncio.AbstractEventLoop | None = None
 
+    def has_read(self) -> bool:
+        """Return whether all that the topic held at the start has been read."""
+        return self._intake.complete
+
     async def on_start(self) -> None:
         """Start the thread."""
         self._events = asyncio.get_running_loop()

@@ -1,9 +1,10 @@
 """Answers queries on the event loop, a few at a time, and writes the replies.
 
-Every query that was read has one outcome: answered, refused, busy or expired. At most
-`_MOST_WAITING` queries wait; one more is refused as busy. While the broker has yet to acknowledge
-`_MOST_UNSENT_BYTES` of replies, no query is answered, and none is read while a refusal waits. A
-worker that ends answers first what it has read, as far as it can within a second.
+Every query that was read has one outcome, and a reply that says so: answered, refused, busy or
+expired. `done` is called when the broker has the reply. At most `_MOST_WAITING` queries wait; one
+more is refused as busy. While the broker has yet to acknowledge `_MOST_UNSENT_BYTES` of replies, no
+query is answered, and none is read while a refusal waits. A reply that the broker did not take is
+sent again while somebody may wait for it: the process may have been frozen.
 
 Every reply has `LIST_LENGTH` entries, one size in bytes (`replies`), and is keyed by the
 correlation id, so its length reveals neither k nor the list.
@@ -28,23 +29,31 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from fractions import Fraction
+from functools import partial
 
 import msgspec
 import structlog
 from confluent_kafka import KafkaError, Message, Producer
 
-from stream_app.agents.queries.replies import encoded_reply, recommendation, refusal, reply_bytes
+from stream_app.agents.queries.accepted import Done
+from stream_app.agents.queries.replies import (
+    encoded_refusal,
+    encoded_reply,
+    recommendation,
+    reply_bytes,
+)
 from stream_app.agents.runtime import Runtime
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.serving.ranked_items import RankedItems, Refused
-from stream_app.wire import Query, Recommendation, Status
+from stream_app.wire import Query, Status
 
 log = structlog.get_logger()
 _MOST_WAITING = 256  # about 50 ms of answers
 _AT_ONCE = 8  # answers before the event loop serves others
 _MOST_UNSENT_BYTES = 8 << 20  # half of what the producer of the replies holds
 _PAUSE_SECONDS = 0.01
+_AGAIN_SECONDS = 30.0  # after the deadline of a query
 _LOST = (
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -62,64 +71,54 @@ class Answers:
         self._runtime = runtime
         self._producer = producer
         self._loop = asyncio.get_running_loop()
-        self._waiting: deque[tuple[Query, float]] = deque()
+        self._waiting: deque[tuple[Query, float, Done]] = deque()
         self._scheduled = False
         self._later: set[asyncio.Task[None]] = set()
 
-    def offer(self, query: Query, arrived: float) -> bool:
+    def offer(self, query: Query, arrived: float, done: Done) -> bool:
         """Let the event loop answer a query; False where too many wait already."""
         self._runtime.status.last_query_time = time.monotonic()
         if len(self._waiting) >= _MOST_WAITING:
             return False
-        self._waiting.append((query, arrived))
+        self._waiting.append((query, arrived, done))
         if not self._scheduled:
             self._scheduled = True
             self._loop.call_soon_threadsafe(self._answer)
         return True
 
-    def refuse(self, correlation_id: str, status: Status, reason: str | None = None) -> None:
-        """Reply without recommendations."""
-        self._reply(refusal(self._runtime, correlation_id, status, reason))
+    def refuse(self, id: str, reason: str, done: Done) -> None:
+        """Reply with the reason why there are no recommendations."""
+        value = encoded_refusal(self._runtime, id, Status.REFUSED, reason)
+        self._reply(id, value, time.time(), done)
 
-    def turn_away(self, query: Query, ended: Callable[[], bool]) -> None:
-        """Reply that too many queries wait; with no room for the reply, wait for it until the
-        query expires or the worker has `ended`."""
-        if self.wait_for_room(lambda: ended() or query.deadline < time.time() * 1000) or ended():
-            self._runtime.metrics.query_busy()
-            self.refuse(query.id, Status.BUSY)
-        else:
+    def turn_away(self, query: Query, done: Done) -> None:
+        """Reply that the query has expired, or else that too many wait."""
+        if query.deadline < time.time() * 1000:
             self._runtime.metrics.query_expired()
+            self.refuse(query.id, EXPIRED, done)
+        else:
+            self._runtime.metrics.query_busy()
+            value = encoded_refusal(self._runtime, query.id, Status.BUSY)
+            self._reply(query.id, value, query.deadline / 1000, done)
 
     def wait_for_room(self, given_up: Callable[[], bool]) -> bool:
         """Return whether the producer takes one more reply, at the latest when that is `given_up`:
-        a reply that the broker does not take within 10 s makes room."""
+        a reply that the broker does not take makes room in the end."""
         while not self.has_room:
             if given_up():
                 return False
-            self._producer.poll(_PAUSE_SECONDS)
+            self.serve(_PAUSE_SECONDS)
         return True
 
-    def serve(self) -> None:
-        """Process the delivery reports of replies."""
-        self._producer.poll(0)
+    def serve(self, seconds: float = 0.0) -> None:
+        """Process the delivery reports of replies, for so long at most until one comes."""
+        self._producer.poll(seconds)
 
     @property
     def has_room(self) -> bool:
         """Whether the producer takes one more reply."""
         unsent = len(self._producer) * reply_bytes(self._runtime.catalogue)
         return unsent < _MOST_UNSENT_BYTES
-
-    async def finish(self, seconds: float) -> None:
-        """Answer the queries that wait, and hand their replies to the broker, within so many
-        seconds; for the end of the worker, when nothing is offered any more."""
-        deadline = time.monotonic() + seconds
-        while (self._waiting or self._later) and time.monotonic() < deadline:
-            self._producer.poll(0)  # the reader's thread has ended
-            await asyncio.sleep(_PAUSE_SECONDS)
-        if dropped := len(self._waiting) + len(self._later):
-            log.warning("queries.dropped", queries=dropped)
-        left = max(0.0, deadline - time.monotonic())
-        await asyncio.get_running_loop().run_in_executor(None, self._producer.flush, left)
 
     def _answer(self) -> None:
         try:
@@ -137,65 +136,77 @@ class Answers:
             self._scheduled = True
             self._loop.call_soon(self._answer)
 
-    def _answer_one(self, query: Query, arrived: float) -> None:
-        runtime = self._runtime
+    def _answer_one(self, query: Query, arrived: float, done: Done) -> None:
         if query.deadline < time.time() * 1000:
-            runtime.metrics.query_expired()
+            self.turn_away(query, done)
             return
-        found = outcome(runtime, query, arrived)
+        found = outcome(self._runtime, query, arrived)
         if not inspect.isawaitable(found):
-            self._finish(query, found)
+            self._finish(query, found, done)
         elif len(self._later) >= _MOST_WAITING:
-            runtime.metrics.query_busy()
-            self.refuse(query.id, Status.BUSY)
+            self.turn_away(query, done)
         else:
-            task = self._loop.create_task(self._answer_later(query, found))
+            task = self._loop.create_task(self._answer_later(query, found, done))
             self._later.add(task)
             task.add_done_callback(self._later.discard)
 
-    async def _answer_later(self, query: Query, found: Awaitable[Outcome]) -> None:
+    async def _answer_later(self, query: Query, found: Awaitable[Outcome], done: Done) -> None:
         try:
             outcome = await found
             while not self.has_room:
                 await asyncio.sleep(_PAUSE_SECONDS)
-            self._finish(query, outcome)
+            self._finish(query, outcome, done)
         except Exception as reason:  # noqa: BLE001 - a defect ends the process
             self._runtime.status.fail(reason)
 
-    def _finish(self, query: Query, found: Outcome) -> None:
+    def _finish(self, query: Query, found: Outcome, done: Done) -> None:
         if isinstance(found, Refused):
             self._runtime.metrics.query_refused()
-            self.refuse(query.id, Status.REFUSED, found.reason)
+            value = encoded_refusal(self._runtime, query.id, Status.REFUSED, found.reason)
         else:
-            self._reply(recommendation(self._runtime, query.id, found))
+            reply = recommendation(self._runtime, query.id, found)
+            value = encoded_reply(reply, self._runtime.catalogue)
+        self._reply(query.id, value, query.deadline / 1000, done)
 
-    def _reply(self, reply: Recommendation) -> None:
+    def _reply(self, id: str, value: bytes, deadline: float, done: Done) -> None:
+        until = max(deadline, time.time()) + _AGAIN_SECONDS
+        self._send(id.encode(), value, until, done)
+
+    def _send(self, key: bytes, value: bytes, until: float, done: Done) -> None:
         """Queue a reply; one that a full queue does not take is dropped, and the log says so."""
+        delivered = partial(self._delivered, until, done)
+        topic = self._runtime.topics.recommendations
         try:
-            clients.send(
-                self._producer,
-                self._runtime.topics.recommendations,
-                key=reply.id.encode(),
-                value=encoded_reply(reply, self._runtime.catalogue),
-                on_delivery=self._delivered,
-            )
+            clients.send(self._producer, topic, key=key, value=value, on_delivery=delivered)
         except BufferError:
             log.warning("replies.dropped", waiting=len(self._producer))
 
-    def _delivered(self, error: KafkaError | None, _: Message) -> None:
-        # A reply that came too late is lost: its reader waits no longer.
-        if error is not None and error.code() in _LOST:
+    def _delivered(
+        self, until: float, done: Done, error: KafkaError | None, message: Message
+    ) -> None:
+        if error is None:
+            done()
+        elif error.code() in _LOST:
             self._runtime.status.fail_from_thread(
                 UserError(
                     f"{self._runtime.topics.recommendations}: a reply could not be written "
                     f"({error.str()}); check that the topic exists and grant WRITE on it"
                 )
             )
+        elif time.time() < until:
+            key, value = message.key() or b"", message.value() or b""
+            self._send(key, value, until, done)
+        else:
+            done()  # a reply that came too late is lost: its reader waits no longer
 
 
 Outcome = RankedItems | Refused
 
 TWO_OPTIONS = "similar_to, private, neighbours, for: give at most one of them in a query"
+EXPIRED = (
+    "expired: its deadline had passed when a worker could answer; ask again, and if no worker was "
+    "away compare the clocks"
+)
 NO_USER = "user: a pseudonym of 32 hex characters is missing"
 A_USER = "similar_to: such a query names no user"
 NO_PRIVATE_LISTS = (

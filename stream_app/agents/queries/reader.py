@@ -1,7 +1,7 @@
 """Reads the queries in a thread, so that those that need no answer cost the event loop nothing.
 
     consumer --Query--> malformed   a refusal under the record key, if that is a correlation id
-                        expired     nothing: no reader waits past the deadline of its query
+                        expired     a refusal: its reader may have another clock
                         too many    status busy
                         else        the event loop answers (`answers`)
 
@@ -12,33 +12,44 @@ end, and that offset is committed at once: a worker that loses the partition bef
 (a frozen process) would otherwise begin at the end of that moment, and the queries before it would
 have no outcome.
 
-A Faust agent costs 90 us of the event loop for an expired query and 270 us for a busy reply; this
-thread takes 4 us and 39 us (`python -m tests.benchmarks requests`).
+A worker joins when it can answer: kernels compiled, a state restored, catalogue, profiles and
+debits read. Until then other workers answer, or queries wait in the topic. What the group has
+behind it is what has an outcome (`accepted`). A worker that is stopped, or loses a partition to
+another one, reads no more of it, answers what it has read, commits, and leaves the group at once, a
+named one too, so nobody waits for the end of its session.
+
+A Faust agent costs 270 us of the event loop for a refusal; this thread takes about 39 us (`python
+-m tests.benchmarks requests`).
 """
 
 from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from typing import Any
 
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from stream_app.agents.crash_guard import ThreadService
+from stream_app.agents.queries.accepted import Accepted
 from stream_app.agents.queries.answers import Answers
 from stream_app.agents.runtime import Runtime
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
 from stream_app.kafka.failures.unreadable import readable_from
-from stream_app.wire import Query, Status, WireError, decode_message
+from stream_app.wire import Query, WireError, decode_message
 from stream_app.wire.limits import MAX_SEQ
 
 log = structlog.get_logger()
 _BATCH = 256
 _POLL_SECONDS = 0.1
-_FINISH_SECONDS = 1.0
+_PAUSE_SECONDS = 0.01
+_SETTLE_SECONDS = 1.0  # for the answers that are under way
+_LEAVE_SECONDS = 0.8
 _PLACE_SECONDS = 5.0
 JOINING = "joining the group that reads the queries"
 _CORRELATION_ID = re.compile(rb"[0-9a-f]{16,64}")
@@ -50,7 +61,12 @@ _LIMITS: dict[str, Any] = {**clients.BOUNDED_FETCH, "queued_max_messages_kbytes"
 
 
 class QueryReader(ThreadService):
-    """The service that runs the thread while the application runs."""
+    """The service that runs the thread while the application runs.
+
+    `awaited`: what is read before the first query, and whether it has been.
+    """
+
+    _JOIN_SECONDS = 2.0
 
     def __init__(
         self,
@@ -59,6 +75,7 @@ class QueryReader(ThreadService):
         group: str,
         answers: Answers,
         session_seconds: float,
+        awaited: Mapping[str, Callable[[], bool]],
     ) -> None:
         super().__init__("queries", runtime.status)
         self._runtime = runtime
@@ -66,15 +83,21 @@ class QueryReader(ThreadService):
         self._group = f"{group}-queries"
         self._answers = answers
         self._session_ms = int(session_seconds * 1000)
+        self._awaited = awaited
+        self._accepted = Accepted()
         self._uncommitted: list[tuple[str, int]] = []  # partitions, since their assignment
         runtime.status.queries = JOINING
 
-    async def on_stop(self) -> None:
-        """End the thread; it leaves its group."""
-        await super().on_stop()
-        await self._answers.finish(_FINISH_SECONDS)
+    async def hand_over(self) -> None:
+        """Read no more, answer what was read, and leave the group."""
+        await self.on_stop()
 
     def _run(self) -> None:
+        while waits := self._waits_for():
+            self._runtime.status.queries = waits
+            if self.thread.wait(_POLL_SECONDS):
+                return
+        self._runtime.status.queries = JOINING
         consumer = self._consumer()
         try:
             while not self.thread.ended:
@@ -82,8 +105,16 @@ class QueryReader(ThreadService):
                 if self._uncommitted:
                     self._commit_new(consumer)
                 self._answers.serve()
+                self._store(consumer)
+            self._leave(consumer)
         finally:
             consumer.close()
+
+    def _waits_for(self) -> str:
+        """Return what this worker needs before it can answer, empty when it has all."""
+        if self._runtime.status.start_end_offsets is None:
+            return "restoring the state"
+        return next((f"reading {what}" for what, read in self._awaited.items() if not read()), "")
 
     def _consumer(self) -> Consumer:
         static: dict[str, Any] = {}
@@ -93,7 +124,8 @@ class QueryReader(ThreadService):
             self._connection,
             group=self._group,
             auto_offset_reset="latest",
-            enable_auto_commit=True,  # where the group goes on
+            enable_auto_commit=True,  # of what is stored, also where a partition is given up
+            enable_auto_offset_store=False,
             auto_commit_interval_ms=1000,
             partition_assignment_strategy="cooperative-sticky",
             session_timeout_ms=self._session_ms,
@@ -111,16 +143,60 @@ class QueryReader(ThreadService):
         return consumer
 
     def _assigned(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+        for place in places:
+            self._accepted.begin(place.partition)
         self._uncommitted += [(place.topic, place.partition) for place in places]
         self._commit_new(consumer)
 
-    def _revoked(self, _: Consumer, places: list[TopicPartition]) -> None:
-        gone = {(place.topic, place.partition) for place in places}
-        self._uncommitted = [place for place in self._uncommitted if place not in gone]
+    def _revoked(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+        gone = [place.partition for place in places]
+        self._uncommitted = [place for place in self._uncommitted if place[1] not in gone]
+        self._settle(consumer, gone)  # what is stored is committed behind this call
+        for partition in gone:
+            self._accepted.end(partition)
 
-    def _lost(self, _: Consumer, __: list[TopicPartition]) -> None:
+    def _lost(self, _: Consumer, places: list[TopicPartition]) -> None:
         self._uncommitted.clear()
+        for place in places:
+            self._accepted.end(place.partition)
         self._runtime.status.queries = JOINING
+
+    def _settle(self, consumer: Consumer, partitions: Collection[int]) -> None:
+        """Wait, for a second at most, until every query of these partitions has its outcome."""
+        deadline = time.monotonic() + _SETTLE_SECONDS
+        while self._accepted.waiting(partitions) and time.monotonic() < deadline:
+            self._answers.serve(_PAUSE_SECONDS)
+        if left := self._accepted.waiting(partitions):
+            log.warning("queries.left", queries=left)  # the next owner reads them again
+        self._store(consumer)
+
+    def _store(self, consumer: Consumer) -> None:
+        """Let the next commit be behind what has an outcome."""
+        topic = self._runtime.topics.queries
+        places = [TopicPartition(topic, *place) for place in self._accepted.places().items()]
+        if places:
+            with suppress(KafkaException):  # taken away meanwhile: another worker reads them again
+                consumer.store_offsets(offsets=places)
+
+    def _leave(self, consumer: Consumer) -> None:
+        """Answer what was read, commit, and leave the group. A named member that only closes keeps
+        its partitions until the end of its session."""
+        self._settle(consumer, self._accepted.partitions)
+        deadline = time.monotonic() + _LEAVE_SECONDS
+        while not self._committed(consumer) and time.monotonic() < deadline:
+            consumer.poll(_PAUSE_SECONDS)  # what it yields is read by the next owner
+        with suppress(KafkaException):  # another process has this name
+            consumer.unsubscribe()
+        while consumer.memberid() and time.monotonic() < deadline:
+            consumer.poll(_PAUSE_SECONDS)
+
+    def _committed(self, consumer: Consumer) -> bool:
+        """Commit what is stored; False where a rebalance under way refuses it."""
+        try:
+            places = consumer.commit(asynchronous=False) or []
+        except KafkaException as reason:
+            return bool(reason.args[0].code() == KafkaError._NO_OFFSET)
+        return all(place.error is None for place in places)
 
     def _commit_new(self, consumer: Consumer) -> None:
         """Commit the end of each partition of which the group has no offset, at first before it is
@@ -149,6 +225,8 @@ class QueryReader(ThreadService):
         arrived, now = time.perf_counter(), time.time() * 1000
         for message in (first, *consumer.consume(_BATCH, 0)):
             error = message.error()
+            if self.thread.ended:
+                return
             if error is None:
                 self._take(message, arrived, now)
             else:
@@ -156,19 +234,22 @@ class QueryReader(ThreadService):
 
     def _take(self, message: Message, arrived: float, now: float) -> None:
         metrics, answers = self._runtime.metrics, self._answers
+        done = self._accepted.read(message.partition() or 0, message.offset() or 0)
         try:
             query = decode_message(Query, message.value())
         except WireError as error:
             metrics.query_refused()
             key = message.key()
             key = key.encode() if isinstance(key, str) else key or b""
-            if _CORRELATION_ID.fullmatch(key) and answers.wait_for_room(self._is_ended):
-                answers.refuse(key.decode(), Status.REFUSED, f"the query is {error.reason}")
+            if not _CORRELATION_ID.fullmatch(key):
+                done()
+            elif answers.wait_for_room(self._is_ended):
+                answers.refuse(key.decode(), f"the query is {error.reason}", done)
             return
-        if query.deadline < now:
-            metrics.query_expired()
-        elif not answers.offer(query, arrived):
-            answers.turn_away(query, self._is_ended)
+        if query.deadline >= now and answers.offer(query, arrived, done):
+            return
+        if answers.wait_for_room(self._is_ended):
+            answers.turn_away(query, done)
 
     def _is_ended(self) -> bool:
         return self.thread.ended

@@ -11,6 +11,7 @@ is part of no value, so a reader needs no change. Refusals have the size of any 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 from msgspec import UNSET
 
@@ -54,19 +55,37 @@ def refusal(
     runtime: Runtime, correlation_id: str, status: Status, reason: str | None = None
 ) -> Recommendation:
     """Return a reply without recommendations, of the same length as any other."""
+    of_state = runtime.replica.cut, runtime.privacy_at_cut, runtime.catching_up
+    return _refusal(correlation_id, status, reason, *of_state)
+
+
+def encoded_refusal(
+    runtime: Runtime, correlation_id: str, status: Status, reason: str | None = None
+) -> bytes:
+    """Return such a reply as bytes; a flood of one reason is encoded once for each state."""
+    of_state = runtime.replica.cut, runtime.privacy_at_cut, runtime.catching_up
+    before, after = _around_id(status, reason, *of_state)
+    value = b'%b"id":"%b"%b' % (before, correlation_id.encode(), after)
+    return _padded(value, reply_bytes(runtime.catalogue))
+
+
+@lru_cache(maxsize=8)
+def _around_id(
+    status: Status, reason: str | None, cut: int, privacy: str, catching_up: bool
+) -> tuple[bytes, bytes]:
+    whole = encode_message(_refusal("", status, reason, cut, privacy, catching_up))
+    before, _, after = whole.partition(b'"id":""')
+    return before, after
+
+
+def _refusal(
+    id: str, status: Status, reason: str | None, cut: int, privacy: str, catching_up: bool
+) -> Recommendation:
     nothing = (None,) * LIST_LENGTH
     return Recommendation(
-        correlation_id,
-        status,
-        nothing,
-        nothing,
-        "none",
-        runtime.replica.cut,
-        runtime.privacy,
-        runtime.catching_up,
-        because=nothing,
-        reason=reason,
-    )
+        id, status, nothing, nothing, "none", cut, privacy, catching_up,
+        because=nothing, reason=reason,
+    )  # fmt: skip
 
 
 def _score(score: float) -> float | None:

@@ -59,7 +59,7 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
         "id": "correlation id, random: the key of the answer",
         "user": "pseudonym whose list it is; null with similar_to",
         "k": "how many items are wanted",
-        "deadline": "milliseconds since 1970, after which no worker answers",
+        "deadline": "milliseconds since 1970, after which workers refuse it as expired",
         "similar_to": f"ask for items near to this one, {_ITEM}; no other option beside it",
         "private": "ask for a list that is drawn with this epsilon, a fraction in lowest terms",
         "neighbours": "ask for what devices with a similar profile have",

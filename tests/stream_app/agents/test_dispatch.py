@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
+from confluent_kafka import KafkaError
 
 from stream_app.agents.queries import answers, replies
+from stream_app.agents.queries import answers as answers_of_worker
 from stream_app.agents.queries.answers import Answers
 from stream_app.agents.runtime import Runtime
 from stream_app.serving.ranked_items import RankedItems, Refused
@@ -113,6 +117,7 @@ class Written:
         self.wrote = asyncio.Event()
         self.unsent = 0
         self.polled = 0
+        self.refused = 0
 
     def __len__(self) -> int:
         """Return how many replies the broker has not acknowledged."""
@@ -124,15 +129,35 @@ class Written:
         self.unsent = max(0, self.unsent - 1000)
         return 0
 
-    def flush(self, seconds: float) -> int:
-        """Let the broker acknowledge all."""
-        self.unsent = 0
-        return 0
-
-    def produce(self, topic: str, *, value: bytes, **_: Any) -> None:
-        """Keep a reply."""
+    def produce(
+        self, topic: str, *, value: bytes, on_delivery: Callable[[Any, Any], None], **_: Any
+    ) -> None:
+        """Keep a reply, and refuse as many as are to be refused."""
         self.replies.append(decode_message(Recommendation, value))
         self.wrote.set()
+        self.refused -= 1
+        on_delivery(KafkaError(KafkaError._MSG_TIMED_OUT) if self.refused >= 0 else None,
+                    Record(self.replies[-1].id.encode(), value))  # fmt: skip
+
+
+@dataclass
+class Record:
+    """A record as a delivery report has it."""
+
+    of_key: bytes
+    of_value: bytes
+
+    def key(self) -> bytes:
+        """Return the key."""
+        return self.of_key
+
+    def value(self) -> bytes:
+        """Return the value."""
+        return self.of_value
+
+
+def nothing() -> None:
+    """Take the outcome of a query."""
 
 
 def test_an_answer_that_waits_is_written_when_it_is_there() -> None:
@@ -142,9 +167,8 @@ def test_an_answer_that_waits_is_written_when_it_is_there() -> None:
         lists = runtime.private_lists = Drawn()
         producer = Written()
         answers = Answers(runtime, producer)  # type: ignore[arg-type]
-        answers.offer(a_query(private=Fraction(1, 2)), 0.0)
-        answers.offer(a_query(private=Fraction(2)), 0.0)
-        answers.offer(a_query(), 0.0)
+        for query in (a_query(private=Fraction(1, 2)), a_query(private=Fraction(2)), a_query()):
+            answers.offer(query, 0.0, nothing)
         async with asyncio.timeout(PATIENCE_SECONDS):
             while len(producer.replies) < 3:
                 producer.wrote.clear()
@@ -167,32 +191,44 @@ def test_while_no_reply_can_be_written_queries_wait_and_each_has_one_outcome() -
         producer = Written()
         producer.unsent = 10_000
         answers = Answers(runtime, producer)  # type: ignore[arg-type]
-        assert answers.offer(a_query(), 0.0)
+        assert answers.offer(a_query(), 0.0, nothing)
         await asyncio.sleep(0)
         assert not producer.replies
-        turned = a_query()
-        await asyncio.to_thread(answers.turn_away, turned, lambda: False)
+        assert not answers.wait_for_room(lambda: True)
+        assert await asyncio.to_thread(answers.wait_for_room, lambda: False)
         assert producer.polled > 1
-        await answers.finish(PATIENCE_SECONDS)
-        assert sorted(reply.status for reply in producer.replies) == [Status.BUSY, Status.OK]
-        producer.unsent, expired = 10_000_000, msgspec.structs.replace(a_query(), deadline=1)
-        answers.turn_away(expired, lambda: False)
-        assert len(producer.replies) == 2
+        answers.turn_away(a_query(), nothing)
+        answers.turn_away(msgspec.structs.replace(a_query(), deadline=1), nothing)
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while len(producer.replies) < 3:
+                producer.wrote.clear()
+                await producer.wrote.wait()
+        found = [(reply.status, reply.reason) for reply in producer.replies]
+        assert found == [
+            (Status.BUSY, None), (Status.REFUSED, answers_of_worker.EXPIRED), (Status.OK, None)
+        ]  # fmt: skip
         assert outcomes(runtime) == {"answered": 1, "busy": 1, "expired": 1}
 
     asyncio.run(main())
 
 
-def test_a_worker_that_ends_answers_what_it_has_read() -> None:
+@pytest.mark.parametrize(("again_seconds", "tries"), [(30.0, 3), (-(2.0**60), 1)])
+def test_a_reply_that_the_broker_did_not_take_is_sent_again_while_somebody_may_wait(
+    monkeypatch: pytest.MonkeyPatch, again_seconds: float, tries: int
+) -> None:
+    """A query is done when the broker has its reply, or when nobody waits any more."""
+
     async def main() -> None:
         runtime, line = a_runtime()
         line.checkpoints.close()
-        producer = Written()
+        producer, done = Written(), list[bool]()
+        producer.refused = 2
+        monkeypatch.setattr(answers_of_worker, "_AGAIN_SECONDS", again_seconds)
         answers = Answers(runtime, producer)  # type: ignore[arg-type]
-        for _ in range(100):
-            answers.offer(a_query(), 0.0)
-        await answers.finish(PATIENCE_SECONDS)
-        assert len(producer.replies) == 100
+        answers.turn_away(a_query(), lambda: done.append(True))
+        assert len(producer.replies) == tries
+        assert len({reply.id for reply in producer.replies}) == 1
+        assert done == [True]
 
     asyncio.run(main())
 
@@ -214,7 +250,7 @@ def test_an_answer_that_fails_ends_the_worker() -> None:
         line.checkpoints.close()
         runtime.neighbours = Broken()
         answers = Answers(runtime, Written())  # type: ignore[arg-type]
-        answers.offer(a_query(neighbours=True), 0.0)
+        answers.offer(a_query(neighbours=True), 0.0, nothing)
         async with asyncio.timeout(PATIENCE_SECONDS):
             while runtime.status.failure is None:
                 await asyncio.sleep(0)
