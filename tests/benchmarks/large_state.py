@@ -66,7 +66,7 @@ def whole_worker(name: str, gib: float, rate: int, *, strict: bool) -> list[Figu
         create(clients.admin(Connection(broker.bootstrap)), topics.table())
         size = _filled(settings, broker.bootstrap, topics)
         warm_up(spec_from_settings(settings))
-        stack.enter_context(_load(broker.bootstrap, topics.ratings, rate))
+        stack.enter_context(ratings_at(broker.bootstrap, topics.ratings, rate))
         place = ["--bootstrap", broker.bootstrap, "--prefix", prefix]
         with environment(MURMUREC_INSTANCE="large", MURMUREC_DATA_DIR=str(folder)):
             return list(_figures(name, size, place, folder, strict))
@@ -122,7 +122,7 @@ def _filled(settings: Settings, bootstrap: str, topics: Topics) -> int:
 
 
 @contextmanager
-def _load(bootstrap: str, topic: str, rate: int) -> Iterator[None]:
+def ratings_at(bootstrap: str, topic: str, rate: int) -> Iterator[None]:
     """Publish so many ratings a second, one to a message, from a thread."""
     producer = clients.producer(Connection(bootstrap), linger_ms=5)
     ended, rng = threading.Event(), np.random.default_rng(2)
