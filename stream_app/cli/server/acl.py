@@ -115,7 +115,12 @@ def kafka_user(user: str, rights: Sequence[AclBinding], cluster: str = "murmurec
         found = resources.setdefault((row["kind"], row["name"], row["pattern"]), [])
         found.append(_words(row["operation"]))
     return _KAFKA_USER.format(user=user, cluster=cluster) + "".join(
-        _RESOURCE.format(kind=kind, name=name, pattern=pattern, operations=", ".join(operations))
+        _RESOURCE.format(
+            kind=kind,
+            name=name,
+            pattern="prefix" if pattern == "prefixed" else pattern,  # as Strimzi calls it
+            operations=", ".join(operations),
+        )
         for (kind, name, pattern), operations in resources.items()
     )
 

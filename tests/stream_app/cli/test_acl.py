@@ -33,7 +33,7 @@ def test_a_kafka_user_of_strimzi_has_the_rights_of_its_role_and_no_others(
         (
             row["kind"],
             row["name"],
-            row["pattern"],
+            row["pattern"].replace("prefixed", "prefix"),
             "".join(word.capitalize() for word in row["operation"].split("_")),
         )
         for row in json.loads(printed("--json"))
