@@ -85,11 +85,15 @@ def test_every_service_starts_in_its_order_and_is_healthy(deployed: Machine) -> 
 def test_a_service_writes_no_root_has_no_capability_and_ends_within_its_grace(
     deployed: Machine,
 ) -> None:
-    looks = "cat /proc/self/status; touch /var/lib/murmurec/x && touch /etc/x /opt/murmurec/x"
+    looks = (
+        "cat /proc/self/status /proc/self/mounts; "
+        "touch /var/lib/murmurec/x && touch /etc/x /opt/murmurec/x"
+    )
     code, said = deployed.run("worker", "sh", "-c", looks)
     assert code != 0
     assert said.count("cannot touch") == 2
-    for line in ("CapBnd:\t0000000000000000", "NoNewPrivs:\t1", "Uid:\t10001"):
+    lines = ("CapBnd:\t0000000000000000", "NoNewPrivs:\t1", "Uid:\t10001", " / tmpfs ro,")
+    for line in lines:
         assert line in said
     for service in ("worker", "gateway"):
         process = deployed.processes[service]

@@ -1,4 +1,4 @@
-"""What the device image installs enrols, publishes, follows a file and replays, without a learner."""
+"""What the device image installs enrols, publishes, follows a file and replays; no learner."""
 
 from __future__ import annotations
 
