@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,12 @@ import producers.datasets.load
 import producers.scale
 import stream_app
 from stream_app.settings import Settings
+from tests.murmurec.test_wheel import needed
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 DOCKERFILE = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
-OWN_IMAGE = f"murmurec:{stream_app.__version__}"
+OWN_IMAGES = {"server": "murmurec", "device": "murmurec-device"}
 
 
 def load(path: str) -> Any:
@@ -62,15 +64,21 @@ def test_ports_are_published_on_loopback_only(service: str) -> None:
 def test_no_service_may_gain_rights(service: str) -> None:
     assert SERVICES[service]["cap_drop"] == ["ALL"]
     assert SERVICES[service]["security_opt"] == ["no-new-privileges:true"]
+    assert SERVICES[service]["read_only"] is True
     assert not SERVICES[service].get("privileged")
     assert str(SERVICES[service].get("user", "1")).split(":")[0] not in ("0", "root")
 
 
 @EVERY_SERVICE
 def test_what_runs_on_has_a_health_check_and_what_ends_does_not_start_again(service: str) -> None:
-    ends = service in ("topics", "devices")
+    ends = service in ("setup", "devices")
     assert ("healthcheck" in SERVICES[service]) != ends
     assert (SERVICES[service]["restart"] == "unless-stopped") != ends
+
+
+@EVERY_SERVICE
+def test_memory_processors_and_processes_are_bounded(service: str) -> None:
+    assert {"mem_limit", "cpus", "pids_limit"} <= SERVICES[service].keys()
 
 
 @EVERY_SERVICE
@@ -100,56 +108,55 @@ def settings_of(service: str, caller: dict[str, str]) -> Settings:
 
     environment = SERVICES[service].get("environment", {})
     assert all(isinstance(value, str) for value in environment.values())
-    # A name that is none, or a value out of range, is refused.
     return Settings(
         **{
             name.removeprefix("MURMUREC_").removeprefix("TUNING_").lower(): interpolated(value)
             for name, value in environment.items()
-            if name.startswith("MURMUREC_")
+            if name.startswith("MURMUREC_") and name != "MURMUREC_CONFIG"
         }
     )
 
 
-@EVERY_SERVICE
-def test_every_setting_in_the_environment_exists_and_is_accepted(service: str) -> None:
-    settings_of(service, {})
+def test_names_of_hosts_come_from_the_caller_and_secrets_from_files_of_the_role_alone() -> None:
+    caller = {"MURMUREC_ADMIN_HOSTS": "worker.example.org"}
+    assert settings_of("worker", caller).admin_hosts == ("worker", "worker.example.org")
+    assert settings_of("worker", {}).admin_hosts == ("worker",)
+    assert settings_of("worker", {}).state_secret_file == Path("/run/secrets/state-secret")
+    for service in ("setup", "worker", "gateway", "devices"):
+        role = {"setup": "admin", "devices": "device"}.get(service, service)
+        listed, found = SERVICES[service]["secrets"], SERVICES[service]["environment"]
+        assert found["MURMUREC_CONFIG"] == f"/run/secrets/{role}.toml"
+        more = ["state-secret"] if service == "worker" else []
+        assert listed == [f"{role}.toml", *more]
 
 
-def test_the_worker_takes_the_secrets_of_the_caller_and_devices_do_not() -> None:
-    caller = {
-        "MURMUREC_ADMIN_TOKEN": "t" * 16,
-        "MURMUREC_STATE_SECRET": "s" * 32,
-        "MURMUREC_ADMIN_HOSTS": "worker.example.org",
-    }
-    found = settings_of("worker", caller)
-    assert (found.admin_token, found.state_secret) == ("t" * 16, "s" * 32)
-    assert found.admin_hosts == ("worker", "worker.example.org")
-    file = settings_of("worker", {"MURMUREC_STATE_SECRET_FILE": "/run/secrets/state"})
-    assert file.state_secret_file == Path("/run/secrets/state")
-    unset = settings_of("worker", {})
-    assert unset.admin_hosts == ("worker",)
-    for none in (unset, settings_of("devices", caller)):
-        assert (none.admin_token, none.state_secret, none.state_secret_file) == (None, None, None)
-
-
-def test_our_own_image_carries_our_version_and_is_built_from_the_dockerfile() -> None:
+def test_our_own_images_carry_our_version_and_are_stages_of_the_dockerfile() -> None:
     own = [service for service in SERVICES.values() if "build" in service]
-    assert {service["image"] for service in own} == {OWN_IMAGE}
-    assert {service["build"]["dockerfile"] for service in own} == {"deploy/Dockerfile"}
-    assert (DEPLOY / own[0]["build"]["context"]).resolve() == ROOT
+    assert {each["build"]["target"] for each in own} == OWN_IMAGES.keys()
+    for service in own:
+        target = service["build"]["target"]
+        assert service["image"] == f"{OWN_IMAGES[target]}:{stream_app.__version__}"
+        assert re.search(rf"^FROM runtime AS {target}$", DOCKERFILE, re.M)
+        assert service["build"]["dockerfile"] == "deploy/Dockerfile"
+        assert (DEPLOY / service["build"]["context"]).resolve() == ROOT
 
 
 def test_the_cluster_id_is_a_uuid_in_base64url() -> None:
     assert re.fullmatch(r"[A-Za-z0-9_-]{22}", SERVICES["kafka"]["environment"]["CLUSTER_ID"])
 
 
-def test_kafka_is_known_inside_by_name_and_outside_by_loopback() -> None:
-    environment = SERVICES["kafka"]["environment"]
-    advertised = environment["KAFKA_ADVERTISED_LISTENERS"].split(",")
+def test_kafka_is_known_inside_by_name_and_outside_by_loopback_and_asks_for_a_password() -> None:
+    text = (DEPLOY / "kafka" / "server.properties").read_text(encoding="utf-8")
+    found = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    advertised = found["advertised.listeners"].split(",")
     assert "HOST://127.0.0.1:9092" in advertised
     inside = SERVICES["worker"]["environment"]["MURMUREC_BOOTSTRAP_SERVERS"]
     assert f"BROKER://{inside}" in advertised
-    assert environment["KAFKA_AUTO_CREATE_TOPICS_ENABLE"] == "false"
+    assert found["auto.create.topics.enable"] == "false"
+    protocols = found["listener.security.protocol.map"].split(",")
+    assert {each.partition(":")[2] for each in protocols} == {"SASL_PLAINTEXT"}
+    assert found["super.users"] == "User:admin"
+    assert "allow.everyone.if.no.acl.found" not in found
 
 
 def test_the_made_up_population_is_a_file_that_replay_reads(tmp_path: Path) -> None:
@@ -189,12 +196,12 @@ def test_the_dockerfile_copies_files_that_exist_and_that_the_build_may_see() -> 
 
 def test_every_stage_starts_from_a_pinned_image() -> None:
     images = [line.split()[1] for line in DOCKERFILE.splitlines() if line.startswith("FROM ")]
-    assert len(images) == 2
-    assert all(is_pinned(image) for image in images)
+    assert len(images) == 6
+    assert all(is_pinned(image) or image == "runtime" for image in images)
 
 
 def test_the_image_is_not_root_and_keeps_no_installer() -> None:
-    last = DOCKERFILE.split("\nFROM ")[-1]
+    last = DOCKERFILE.partition("\nFROM python:3.11.13-slim-bookworm AS runtime")[2]
     user = re.findall(r"^USER (\S+)$", last, re.M)
     assert user == ["10001:10001"]
     assert "pip uninstall --yes pip setuptools wheel" in last
@@ -202,22 +209,24 @@ def test_the_image_is_not_root_and_keeps_no_installer() -> None:
 
 
 def test_the_image_starts_with_compiled_kernels_in_a_volume_that_its_user_may_write() -> None:
-    last = DOCKERFILE.split("\nFROM ")[-1]
+    base, server = DOCKERFILE.partition(" AS runtime")[2].split("\nFROM runtime AS device")
+    last = base + server.partition("\nFROM runtime AS server")[2]
+    assert "NUMBA_CACHE_DIR" not in DOCKERFILE  # it would be one folder for every version
     steps = [
-        "NUMBA_CACHE_DIR=/var/cache/murmurec/numba",
+        "XDG_CACHE_HOME=/var/cache",
         "USER ",
         "RUN murmurec worker --warmup",
         "VOLUME",
     ]
     places = [last.index(step) for step in steps]
     assert places == sorted(places)
-    assert "/var/cache/murmurec" in re.findall(r"^VOLUME (.+)$", last, re.M)[0]
+    assert "/var/cache/murmurec" in re.findall(r"^VOLUME (.+)$", last, re.M)[-1]
 
 
 def test_the_image_installs_by_hash_and_wheels_only() -> None:
     installs = re.findall(r"pip (?:--python \S+ )?install [^&\n]*", DOCKERFILE.replace("\\\n", ""))
     from_index = [install for install in installs if "--no-index" not in install]
-    assert len(from_index) == 2
+    assert len(from_index) == 3
     assert all("--require-hashes" in i and "--only-binary :all:" in i for i in from_index)
 
 
@@ -246,6 +255,25 @@ def test_the_lock_holds_every_dependency_of_a_worker() -> None:
     assert set(named) - {"murmurec"} <= locked
 
 
+def test_the_lock_of_a_device_is_what_the_cli_needs_and_no_learner() -> None:
+    """The part of the lock that the Dockerfile cuts out, against what is installed here."""
+    script = (DEPLOY / "part_of_lock.awk", DEPLOY / "device-packages.txt")
+    cut = subprocess.run(
+        ["awk", "-f", *script, DEPLOY / "requirements.lock"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    found: dict[str, metadata.Distribution] = {}
+    own = metadata.distribution("murmurec")
+    needed(own, "murmurec", frozenset({"cli", ""}), found)
+    wanted = {re.sub(r"[-_.]+", "-", name) for name in found}
+    assert set(re.findall(r"^([a-z0-9-]+)==", cut, re.M)) == wanted
+    assert set(script[1].read_text(encoding="utf-8").split()) == wanted
+    assert not wanted & {"numba", "faust-streaming", "aiokafka", "aiohttp"}
+    assert all(line.startswith(" ") or "==" in line for line in cut.splitlines())
+
+
 # --- prometheus and grafana -------------------------------------------------------------------
 
 
@@ -259,16 +287,15 @@ def test_prometheus_scrapes_the_worker_where_it_listens() -> None:
 
 def test_the_gateway_is_scraped_where_it_listens_and_waits_for_no_worker() -> None:
     jobs = {job["job_name"]: job for job in load("prometheus.yml")["scrape_configs"]}
-    found = settings_of("gateway", {"MURMUREC_ADMIN_TOKEN": "t" * 16})
+    found = settings_of("gateway", {})
     assert jobs["murmurec-gateway"]["static_configs"] == [
         {"targets": [f"gateway:{found.gateway_port}"]}
     ]
     assert "gateway" in found.gateway_hosts
     assert found.gateway_worker == "http://worker:" + str(settings_of("worker", {}).admin_port)
-    assert found.admin_token == "t" * 16
     assert found.mechanisms == settings_of("worker", {}).mechanisms
     assert f"127.0.0.1:{found.gateway_port}:{found.gateway_port}" in SERVICES["gateway"]["ports"]
-    assert set(SERVICES["gateway"]["depends_on"]) == {"topics"}
+    assert set(SERVICES["gateway"]["depends_on"]) == {"setup"}
     assert "volumes" not in SERVICES["gateway"]  # it keeps nothing
 
 
@@ -277,7 +304,7 @@ def test_prometheus_accepts_its_configuration() -> None:
     if promtool is None:
         pytest.skip("promtool is not on the PATH (Debian: apt-get install prometheus)")
     checked = subprocess.run(
-        [promtool, "check", "config", str(DEPLOY / "prometheus.yml")],
+        [promtool, "check", "config", "--syntax-only", str(DEPLOY / "prometheus.yml")],
         capture_output=True,
         text=True,
         timeout=30,
@@ -313,6 +340,11 @@ def test_grafana_has_no_account_and_only_lets_look() -> None:
 
 def test_the_page_for_operators_names_every_file() -> None:
     page = (DEPLOY.parent / "docs" / "operate.md").read_text(encoding="utf-8")
-    for name in ("compose.yaml", "Dockerfile", "requirements.lock", "prometheus.yml", "boards.py"):
+    files = [
+        *("compose.yaml", "compose-secrets.sh", "Dockerfile", "requirements.lock", "kubernetes/"),
+        *("systemd/", "prometheus.yml", "boards.py", "manifests.py"),
+    ]
+    for name in files:
+        assert (DEPLOY / name).exists()
         assert f"`{name}`" in page
     assert "Not run:" in page

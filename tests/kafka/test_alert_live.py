@@ -37,6 +37,7 @@ def test_a_worker_that_is_killed_rings_within_a_minute(start: Start, tmp_path: P
     configuration = yaml.safe_load((ALERTS.parent / "prometheus.yml").read_text("utf-8"))
     configuration["rule_files"] = [str(ALERTS)]
     job = configuration["scrape_configs"][0]
+    del job["authorization"]  # this worker has no token
     job["static_configs"] = [{"targets": [worker.url.removeprefix("http://")]}]
     configuration["scrape_configs"] = [job]
     (tmp_path / "prometheus.yml").write_text(json.dumps(configuration), encoding="utf-8")

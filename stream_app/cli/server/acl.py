@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +14,8 @@ from stream_app.cli.output import plural, print_json, say
 from stream_app.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from confluent_kafka.admin import AclBinding
 
 
@@ -22,6 +25,13 @@ class Step(StrEnum):
     print = "print"
     apply = "apply"
     check = "check"
+
+
+class Form(StrEnum):
+    """How rights are printed."""
+
+    commands = "commands"
+    strimzi = "strimzi"
 
 
 class Role(StrEnum):
@@ -44,6 +54,9 @@ def acl(
         str | None,
         typer.Option("--user", metavar="NAME", help="The role's user at Kafka."),
     ] = None,
+    form: Annotated[
+        Form, typer.Option("--format", help="print: commands of Kafka, or a Strimzi KafkaUser.")
+    ] = Form.commands,
     as_json: JsonOption = False,
 ) -> None:
     """Print the rights of a role as commands of Kafka, grant them, or check one's own.
@@ -73,6 +86,8 @@ def acl(
         print_json([_row(right) for right in rights], indent=2)
     elif step is Step.apply:
         say(f"{user} has {plural(len(rights), 'right')} of a {role}")
+    elif form is Form.strimzi:
+        typer.echo(kafka_user(user, rights), nl=False)
     else:
         for right in rights:
             say(_command(right, settings.bootstrap_servers or "HOST:9092"))
@@ -90,10 +105,55 @@ def _row(right: AclBinding) -> dict[str, str]:
     }
 
 
+def kafka_user(user: str, rights: Sequence[AclBinding], cluster: str = "murmurec") -> str:
+    """Return the manifest by which Strimzi makes a user of a cluster, with a password of its own
+    and these rights (`acls.bindings`)."""
+    if not re.fullmatch(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", user):
+        raise UsageError(f"--user {user}: a KafkaUser has 1 to 253 of a-z 0-9 . - as its name")
+    resources: dict[tuple[str, str, str], list[str]] = {}
+    for row in map(_row, rights):
+        found = resources.setdefault((row["kind"], row["name"], row["pattern"]), [])
+        found.append(_words(row["operation"]))
+    return _KAFKA_USER.format(user=user, cluster=cluster) + "".join(
+        _RESOURCE.format(
+            kind=kind,
+            name=name,
+            pattern="prefix" if pattern == "prefixed" else pattern,  # as Strimzi calls it
+            operations=", ".join(operations),
+        )
+        for (kind, name, pattern), operations in resources.items()
+    )
+
+
+_KAFKA_USER = """\
+apiVersion: kafka.strimzi.io/v1beta2
+kind: KafkaUser
+metadata:
+  name: "{user}"
+  labels:
+    strimzi.io/cluster: {cluster}
+spec:
+  authentication:
+    type: scram-sha-512
+  authorization:
+    type: simple
+    acls:
+"""
+_RESOURCE = """\
+      - resource: {{type: {kind}, name: "{name}", patternType: {pattern}}}
+        operations: [{operations}]
+"""
+
+
+def _words(operation: str) -> str:
+    """Return an operation as Kafka's tools and Strimzi write it: DescribeConfigs."""
+    return "".join(word.capitalize() for word in operation.split("_"))
+
+
 def _command(right: AclBinding, servers: str) -> str:
     """Return the command of Kafka's own tool that grants a right."""
     row = _row(right)
-    operation = "".join(word.capitalize() for word in row["operation"].split("_"))
+    operation = _words(row["operation"])
     where = [f"--{row['kind']}", row["name"], "--resource-pattern-type", row["pattern"]]
     grantee = ["--allow-principal", row["principal"], "--operation", operation]
     return shlex.join(["kafka-acls.sh", "--bootstrap-server", servers, "--add", *grantee, *where])

@@ -1,0 +1,72 @@
+"""The units of systemd are whole, keep secrets to themselves, and start again when they should."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.deploy.test_commands import UNITS, unit
+
+EVERY_UNIT = pytest.mark.parametrize("file", UNITS, ids=lambda file: file.name)
+
+
+@pytest.fixture
+def copies(tmp_path: Path) -> list[str]:
+    """Give the units with a program that is there, as systemd-analyze asks for."""
+    for file in UNITS:
+        text = file.read_text(encoding="utf-8")
+        (tmp_path / file.name).write_text(text.replace("/opt/murmurec/bin/murmurec", "/bin/true"))
+    return [str(tmp_path / file.name) for file in UNITS]
+
+
+def analyzed(*arguments: str) -> subprocess.CompletedProcess[str]:
+    program = shutil.which("systemd-analyze")
+    if program is None:
+        pytest.skip("systemd-analyze is not on the PATH (Debian: systemd)")
+    return subprocess.run(
+        [program, *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_systemd_accepts_every_unit(copies: list[str]) -> None:
+    done = analyzed("verify", "--man=no", *copies)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+def test_systemd_finds_every_unit_little_exposed(copies: list[str]) -> None:
+    done = analyzed("security", "--offline=true", "--threshold=20", "--no-pager", *copies)
+    assert done.returncode == 0, done.stdout + done.stderr  # 2.0 of 10
+
+
+@EVERY_UNIT
+def test_a_unit_starts_again_and_writes_its_own_folder_alone(file: Path) -> None:
+    keys = unit(file)
+    for key, value in {
+        "Type": "exec",
+        "User": "murmurec",
+        "Restart": "on-failure",
+        "RestartForceExitStatus": "75",
+        "ProtectSystem": "strict",
+        "NoNewPrivileges": "yes",
+        "CapabilityBoundingSet": "",
+    }.items():
+        assert keys[key] == [value], key
+    assert int(keys["TimeoutStopSec"][0]) >= 10
+    for mode in keys.get("StateDirectoryMode", ()):
+        assert mode == "0700"
+    assert len(keys.get("StateDirectory", ())) == len(keys.get("StateDirectoryMode", ()))
+
+
+@EVERY_UNIT
+def test_secrets_come_as_credentials(file: Path) -> None:
+    keys = unit(file)
+    loaded = {each.partition(":")[0] for each in keys["LoadCredential"]}
+    environment = dict(each.split("=", 1) for each in keys["Environment"])
+    assert environment["MURMUREC_CONFIG"] == "/run/c/config.toml"
+    used = {match for each in environment.values() for match in re.findall(r"^/run/c/(.+)$", each)}
+    assert used == loaded
+    assert not [name for name in environment if re.search("PASSWORD|TOKEN|SECRET$|KAFKA", name)]
