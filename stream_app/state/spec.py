@@ -12,8 +12,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import pairwise
 
 from stream_app.models.cooccurrence.co_ratings import check_co_ratings
+from stream_app.models.cooccurrence.item_head import MOST_ITEMS
 from stream_app.models.cooccurrence.item_pairs import check_pairs
 from stream_app.models.factorization.factory import check_model
 from stream_app.models.factorization.hyperparameters import Parameters
@@ -26,8 +28,12 @@ from stream_app.wire.signatures import Signatures
 # Raised with every change of the state that a log produces, or of its layout.
 STATE_FORMAT = 10
 DEVICES = "open", "signed"
-UNNAMED = {"co_ratings": "False"}
+UNNAMED = {"co_ratings": "False", "list_scope": "none"}
 """Settings with the value that a digest does not name: a state without them is that of before."""
+GIVE_SCOPE = (
+    "set list_scope to a file of the public items, one id a line (murmurec items list --ids "
+    "prints those of the catalogue), and start once with --rebuild"
+)
 _HEADER, _SEED = "settings", "seed"
 Header = tuple[str, bytes | str | None]
 Headers = dict[str, bytes | str | None] | list[Header] | None
@@ -54,6 +60,7 @@ class StateSpec:
     head_items: int = 2048
     recent_items: int = 256
     co_ratings: bool = False
+    list_scope: tuple[int, ...] = ()  # keys of public items, rising: co-ratings are of these alone
     items_most: int = 1 << 18
     seed: int = 1
     devices: str = "open"
@@ -72,6 +79,7 @@ class StateSpec:
         if self.co_ratings:
             public = any(m.inputs == m.levels for m in self.mechanisms)
             check_co_ratings(self.head_items, public=public)
+        self._check_scope()
         check_most(self.items_most)
         if self.devices not in DEVICES:
             raise ValueError(f"devices {self.devices}: must be one of {', '.join(DEVICES)}")
@@ -79,6 +87,21 @@ class StateSpec:
             raise ValueError(
                 f"privacy_mode {self.privacy_mode}: must be one of {', '.join(PARTIES)}"
             )
+
+    def _check_scope(self) -> None:
+        keys = self.list_scope
+        if keys and not self.co_ratings:
+            raise ValueError(
+                "list_scope without co_ratings: its items are those of which co-ratings are "
+                "counted; set co_ratings = true, or leave list_scope out"
+            )
+        if keys and not 2 <= len(keys) <= self.head_items:
+            raise ValueError(
+                f"list_scope has {len(keys):,} items: give 2 to {self.head_items:,} (head_items, "
+                f"{MOST_ITEMS:,} at most)"
+            )
+        if any(a >= b for a, b in pairwise(keys)):
+            raise ValueError("list_scope: its keys must rise")
 
     @property
     def signed(self) -> bool:
@@ -104,7 +127,9 @@ class StateSpec:
     @property
     def settings(self) -> dict[str, str]:
         """All that the digest covers, as text, so that two specs can be compared by setting."""
-        fields = {name: str(value) for name, value in vars(self).items() if name != "mechanisms"}
+        listed = "mechanisms", "list_scope"
+        fields = {name: str(value) for name, value in vars(self).items() if name not in listed}
+        fields["list_scope"] = _named(self.list_scope)
         for name, value in UNNAMED.items():
             if fields[name] == value:
                 del fields[name]
@@ -142,6 +167,12 @@ def differing(recorded: Mapping[str, str], own: Mapping[str, str]) -> str:
         for name in sorted(recorded.keys() | own.keys())
         if recorded.get(name) != own.get(name)
     )
+
+
+def _named(keys: tuple[int, ...]) -> str:
+    """Return the name of a public scope: the number of its items and a digest of their keys."""
+    joined = b"".join(key.to_bytes(8, "little") for key in keys)
+    return f"{len(keys)} items, {blake2b(joined, digest_size=8).hexdigest()}" if keys else "none"
 
 
 def settings_digest(settings: Mapping[str, str]) -> str:

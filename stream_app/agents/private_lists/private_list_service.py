@@ -25,13 +25,14 @@ from stream_app.serving.together import private_lists, published_lists
 from stream_app.serving.together.co_rated import CoRated
 from stream_app.serving.together.similar_items import NOT_PUBLISHED
 from stream_app.settings import Settings
+from stream_app.state.spec import GIVE_SCOPE
 from stream_app.wire.messages import MILLION
 
 LEAST = MILLION // 1000
 REPEATED = "this query has been answered: a query gets one private list; ask under a new id"
 NOT_READ_BACK = "the debit was not read back in time; its epsilon may be spent, ask again"
 FULL = "private lists are not served: the log of debits holds as many users or lists as it can"
-EMPTY = "the catalogue has no items to choose from; murmurec items publish gives it some"
+EMPTY = "all items of list_scope are withdrawn; murmurec items put restores one"
 STARTING = "this worker is starting and has not read the catalogue yet: ask again in some seconds"
 
 
@@ -75,11 +76,12 @@ class PrivateLists:
         self, device: bytes, cost: int, count: int, query: str
     ) -> RankedItems | Refused:
         loop, runtime = asyncio.get_running_loop(), self._runtime
-        among = await loop.run_in_executor(None, private_lists.candidates, runtime.catalogue)
+        scope = runtime.replica.spec.list_scope
+        among = private_lists.candidates(scope, runtime.catalogue)
         epsilon = Fraction(cost, MILLION)
         if count > len(among):
             return Refused(
-                f"k {count}: the catalogue has {len(among)} items to choose from"
+                f"k {count}: list_scope has {len(among)} items to choose from"
                 if len(among)
                 else EMPTY
             )
@@ -139,6 +141,11 @@ def check(settings: Settings) -> None:
         raise UserError(
             f"list_budget {settings.list_budget:g} with co_ratings false: private lists are drawn "
             "by who rated both of two items; set co_ratings, or list_budget to 0"
+        )
+    if settings.list_scope is None:
+        raise UserError(
+            f"list_budget {settings.list_budget:g} without list_scope: which items count would "
+            f"depend on what devices send; {GIVE_SCOPE}"
         )
     if settings.clip != float("inf"):
         raise UserError(

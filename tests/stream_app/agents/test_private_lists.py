@@ -29,6 +29,7 @@ from tests.stream_app.agents.lines import a_runtime
 from tests.stream_app.serving.test_private_lists import SPEC, replica_of
 
 DEVICE, ITEMS = (1).to_bytes(16, "little"), 12
+SCOPED = replace(SPEC, list_scope=tuple(range(ITEMS)))
 
 
 class LogInMemory:
@@ -53,9 +54,9 @@ def asked(
     """Run an action with lists over a catalogue of 12 items, of which some are rated."""
 
     async def main() -> None:
-        runtime, line = a_runtime(settings=Settings(**settings), spec=SPEC)  # type: ignore[arg-type]
+        runtime, line = a_runtime(settings=Settings(**settings), spec=SCOPED)  # type: ignore[arg-type]
         line.checkpoints.close()
-        state = replica_of({1: [0, 1, 2], 2: [0, 1, 2, 3], 3: [1, 3, 4]})
+        state = replica_of({1: [0, 1, 2], 2: [0, 1, 2, 3], 3: [1, 3, 4]}, SCOPED)
         runtime.replica.take(state)
         for item in range(ITEMS):
             entry = CatalogueEntry(item, withdrawn=item == 11)
@@ -182,14 +183,13 @@ def test_bad_requests_are_refused_before_a_debit() -> None:
         for epsilon, shown in (("1/1000000", "1e-06"), ("3", "3"), ("100000", "100000")):
             sentence = f"epsilon {shown} of a private list: give 0.001 to 2, as the operator allows"
             assert await reason(given, epsilon) == sentence
-        assert await reason(given, "1", 12) == "k 12: the catalogue has 11 items to choose from"
-        runtime.catalogue.entries.clear()
+        assert await reason(given, "1", 12) == "k 12: list_scope has 11 items to choose from"
+        for item in range(ITEMS):
+            entry = CatalogueEntry(item, withdrawn=True)
+            runtime.catalogue.learn(str(item).encode(), encode_message(entry))
         assert await reason(given) == lists.EMPTY
-        state = replica_of({1: [1, 2, 3, 4, 5]}, replace(SPEC, head_items=4))
-        runtime.replica = state
-        found = await reason(given)
-        assert "5 items are known and head_items is 4, so which of them count" in found
-        assert "head_items must be 5 or more (4,096 at most)" in found
+        runtime.replica = replica_of({1: [1, 2]}, replace(SPEC, list_scope=()))
+        assert "set list_scope to a file of the public items" in await reason(given)
         assert debits.debits == 0
 
     asked(action)
@@ -227,12 +227,16 @@ def test_every_list_is_counted_with_its_epsilon() -> None:
     asked(action)
 
 
+SCOPE = {"co_ratings": True, "list_scope": "scope.txt"}
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"list_budget": 2.0}, "co_ratings false"),
-        ({"list_budget": 2.0, "co_ratings": True, "clip": 4.0}, "clip 4"),
-        ({"list_budget": 1e-4, "co_ratings": True}, "at least 0.001"),
+        ({"list_budget": 2.0, "co_ratings": True}, r"without list_scope: .*\(murmurec items list"),
+        ({"list_budget": 2.0, "clip": 4.0, **SCOPE}, "clip 4"),
+        ({"list_budget": 1e-4, **SCOPE}, "at least 0.001"),
     ],
 )
 def test_settings_under_which_a_list_is_not_what_it_states_are_refused(
@@ -241,4 +245,4 @@ def test_settings_under_which_a_list_is_not_what_it_states_are_refused(
     with pytest.raises(UserError, match=message):
         lists.check(Settings(**settings))  # type: ignore[arg-type]
     lists.check(Settings())
-    lists.check(Settings(list_budget=2.0, co_ratings=True))
+    lists.check(Settings(list_budget=2.0, **SCOPE))  # type: ignore[arg-type]
