@@ -91,7 +91,7 @@ def test_a_budget_is_one_over_workers_and_restarts(
         assert first.guarantee.epsilon == "1/2"
         assert len(first.items) + first.left_out == 5
         assert list(first.items) == sorted(first.items)
-        with pytest.raises(UserError, match=r"give 0\.001 to 2"):
+        with pytest.raises(UserError, match=r"give 0\.002 to 2"):
             reader.best(user, 5, 20, private=Fraction(3))
     workers.append(with_catalogue(ask, start()))
     # Each worker is asked by itself: both see what the other's lists have cost.
@@ -130,7 +130,12 @@ def test_a_budget_is_one_over_workers_and_restarts(
 
 
 def test_a_query_that_comes_twice_is_drawn_once(
-    start: Start, ask: GivenWorker, kafka: Kafka, topics: str, monkeypatch: pytest.MonkeyPatch
+    start: Start,
+    send: Send,
+    ask: GivenWorker,
+    kafka: Kafka,
+    topics: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with_lists(monkeypatch)
     names = Topics(topics)
@@ -139,7 +144,10 @@ def test_a_query_that_comes_twice_is_drawn_once(
         entry = encode_message(CatalogueEntry(item))
         producer.produce(names.items, key=str(item).encode(), value=entry)
     assert producer.flush(PATIENCE_SECONDS) == 0
+    records = [publish(liked(0, half_of(0)[:6], 1))]
+    send(records)
     worker = with_catalogue(ask, start())
+    worker.wait_for(ends_of(records))
     query = Query("a" * 16, device_of(0).hex(), 5, 2**50, private=Fraction(1, 2))
     for _ in range(2):
         producer.produce(names.queries, key=query.id.encode(), value=encode_message(query))

@@ -28,6 +28,7 @@ from tests.fixtures.similarity_tables import a_table
 from tests.stream_app.agents.lines import a_runtime
 from tests.stream_app.serving.test_private_lists import SPEC, replica_of
 
+STRANGER = b"never reported.."
 DEVICE, ITEMS = (1).to_bytes(16, "little"), 12
 SCOPED = replace(SPEC, list_scope=tuple(range(ITEMS)))
 
@@ -70,9 +71,13 @@ def asked(
 
 
 async def answer(
-    given: PrivateLists, epsilon: str = "1", k: int = 3, query: str = "a" * 16
+    given: PrivateLists,
+    epsilon: str = "1",
+    k: int = 3,
+    query: str = "a" * 16,
+    device: bytes = DEVICE,
 ) -> RankedItems | Refused:
-    found = given.answer(DEVICE, Fraction(epsilon), k, query)
+    found = given.answer(device, Fraction(epsilon), k, query)
     return found if isinstance(found, Refused) else await found
 
 
@@ -178,10 +183,32 @@ def test_where_answers_come_from_the_published_table_lists_do() -> None:
     asked(action)
 
 
+def test_an_invented_pseudonym_gets_a_list_of_nothing_and_leaves_nothing() -> None:
+    """Without a report there is nothing to hide: every set is as likely, as for an account without
+    a report of the scope, and no debit is written, whatever was spent under the name before."""
+
+    async def action(given: PrivateLists, debits: LogInMemory, runtime: Runtime) -> None:
+        await debits.debit(STRANGER.hex(), "d" * 16, 2 * MILLION)
+        runtime.replica.rated_values = None  # type: ignore[assignment,method-assign]
+        counts = np.zeros(ITEMS, np.int64)
+        for query in range(300):
+            found = await answer(given, "2", 3, f"{query:016x}", STRANGER)
+            assert isinstance(found, RankedItems)
+            assert found.guarantee is not None
+            counts[found.items] += 1
+        assert debits.debits == 1
+        assert counts[11] == 0
+        assert counts[:11].min() > 40  # 82 each on average, 7.7 the standard deviation
+        published = runtime.metrics.registry.get_sample_value
+        assert published("murmurec_private_lists_total") == 0
+
+    asked(action)
+
+
 def test_bad_requests_are_refused_before_a_debit() -> None:
     async def action(given: PrivateLists, debits: LogInMemory, runtime: Runtime) -> None:
         for epsilon, shown in (("1/1000000", "1e-06"), ("3", "3"), ("100000", "100000")):
-            sentence = f"epsilon {shown} of a private list: give 0.001 to 2, as the operator allows"
+            sentence = f"epsilon {shown} of a private list: give 0.002 to 2, as the operator allows"
             assert await reason(given, epsilon) == sentence
         assert await reason(given, "1", 12) == "k 12: list_scope has 11 items to choose from"
         for item in range(ITEMS):
@@ -209,7 +236,7 @@ def test_a_worker_that_has_not_read_the_catalogue_says_so() -> None:
 
 def test_the_largest_epsilon_of_one_list_is_the_deployments() -> None:
     async def action(given: PrivateLists, debits: LogInMemory, runtime: Runtime) -> None:
-        assert "epsilon 1 of a private list: give 0.001 to 0.5" in await reason(given, "1")
+        assert "epsilon 1 of a private list: give 0.002 to 0.5" in await reason(given, "1")
         assert isinstance(await answer(given, "1/2"), RankedItems)
 
     asked(action, private_list_epsilon=0.5)
