@@ -15,8 +15,9 @@ state holds no report (`private_list_service.py`). That decides no budget, since
 debit is drawn without a look at the state.
 
 A user here is thus a device that has reported; invented ones that only ask leave nothing. What was
-spent is kept as long as the log is: a report may stay in the state for as long. A query that comes
-again after `RECENT` others pays again, which costs budget and hides nothing less.
+spent is kept as long as the log is, also of evicted devices: a truncated log or a snapshot brings
+their reports back. A query that comes again after `RECENT` others pays again, which costs budget
+and hides nothing less.
 """
 
 from __future__ import annotations

@@ -49,6 +49,7 @@ class PrivateLists:
         self._runtime = runtime
         self._debits = debits
         self._source = source or SystemSource()
+        self._turn = asyncio.Lock()
         most = runtime.settings.private_list_epsilon
         self._least = max(LEAST, debits.budget // MOST_LISTS)
         self._most = debits.budget if most is None else min(round(most * MILLION), debits.budget)
@@ -102,11 +103,13 @@ class PrivateLists:
             verdict = await self._debits.debit(device.hex(), query, cost)
             if verdict is not Verdict.COUNTS:
                 return self._refused(verdict, device, cost)
-            runtime.metrics.private_list(float(epsilon))
+        runtime.metrics.private_list(float(epsilon) if device is not None else 0.0)
         elected = private_lists.elected(runtime.replica)
         if elected:
             return Refused(f"private lists are not served: {elected}")
-        scores, as_of = self._scores(device, among, table), runtime.replica.cut
+        async with self._turn:
+            scores, as_of = self._scores(device, among, table), runtime.replica.cut
+            await asyncio.sleep(0)  # of hundreds that wait one copies, then the loop serves others
         chosen = await loop.run_in_executor(None, lambda: subset.release(scores(), self._source))
         return RankedItems(
             among[chosen],

@@ -200,7 +200,8 @@ def test_an_invented_pseudonym_gets_a_list_of_nothing_and_leaves_nothing() -> No
         assert counts[11] == 0
         assert counts[:11].min() > 40  # 82 each on average, 7.7 the standard deviation
         published = runtime.metrics.registry.get_sample_value
-        assert published("murmurec_private_lists_total") == 0
+        assert published("murmurec_private_lists_total") == 300
+        assert published("murmurec_private_list_epsilon_total") == 0
 
     asked(action)
 
