@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -202,6 +203,33 @@ def test_an_invented_pseudonym_gets_a_list_of_nothing_and_leaves_nothing() -> No
         published = runtime.metrics.registry.get_sample_value
         assert published("murmurec_private_lists_total") == 300
         assert published("murmurec_private_list_epsilon_total") == 0
+
+    asked(action)
+
+
+def test_of_lists_that_wait_one_copies_its_counts_in_a_turn_of_the_loop() -> None:
+    """A copy takes milliseconds, and hundreds may wait: the loop serves others in between."""
+
+    async def action(given: PrivateLists, debits: LogInMemory, runtime: Runtime) -> None:
+        turns, copied, scores = 0, list[int](), given._scores
+
+        async def count_turns() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        def watched(*arguments: Any) -> Any:
+            copied.append(turns)
+            return scores(*arguments)
+
+        given._scores = watched  # type: ignore[method-assign]
+        counting = asyncio.create_task(count_turns())
+        asked = (answer(given, "1/50", query=f"{number:016x}") for number in range(20))
+        found = await asyncio.gather(*asked)
+        counting.cancel()
+        assert all(isinstance(each, RankedItems) for each in found)
+        assert len(set(copied)) == 20
 
     asked(action)
 
