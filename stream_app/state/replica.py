@@ -65,7 +65,7 @@ from stream_app.state.campaigns.part import CampaignPart
 from stream_app.state.campaigns.progress import Ignored
 from stream_app.state.digests import digest
 from stream_app.state.erasures import ErasedDevices, words_of
-from stream_app.state.high_water_marks import HighWaterMarks
+from stream_app.state.high_water_marks import STEPS, HighWaterMarks
 from stream_app.state.known_items import KnownItems
 from stream_app.state.outcome import BatchOutcome
 from stream_app.state.pair_feeds import DeviceHistory, PairFeeds, RatedValues
@@ -109,7 +109,9 @@ class Replica:
         self.seen = SeenFilter(spec.seen_bytes, seed=spec.seed)
         self.frequencies = CountMinSketch(seed=spec.seed)
         self.second_moment = AmsSketch(seed=spec.seed)
-        self.marks = HighWaterMarks(signed=spec.signed)
+        # A full list leaves co-ratings in .3 ms, and a round is ended in one turn of the event loop.
+        steps = STEPS // 4 if spec.list_scope else STEPS
+        self.marks = HighWaterMarks(signed=spec.signed, steps=steps)
         self.items = KnownItems(spec.items_most, spec.seed)
         self.pairs = PairFeeds(spec, self.channels)
         self.campaigns = CampaignPart(spec.parties) if spec.parties else None
