@@ -11,8 +11,9 @@
     ratio     cost a byte sent of the crafted records / that of the ordinary ones
 
 Bytes sent are those that the client transmitted, so a bomb that the broker refuses counts as sent;
-but for bombs they are not compressed, as in the log. Each figure is of a worker of its own, on topics of its own, which has learned
-200,000 ratings before. Queries by the thousand follow the made-up items: these make them dearest.
+but for bombs they are not compressed, as in the log. Each figure is of a worker of its own, on
+topics of its own, which has learned 200,000 ratings before. Queries by the thousand follow the
+made-up items: these make them dearest.
 """
 
 from __future__ import annotations
@@ -68,6 +69,7 @@ class Cost:
     grown_again_bytes: float
     sent_bytes: int
     silent: float
+    alone: float
 
     @property
     def a_byte(self) -> float:
@@ -125,7 +127,15 @@ def _figures(name: str, crafted: Cost, plain: Cost) -> list[Figure]:
         Figure(f"{name}: worker's memory, first time", crafted.grown_bytes / 1e6, "MB"),
         Figure(f"{name}: memory, second time", again[0], "bytes a byte sent"),
         Figure(f"{name}: memory a byte / ordinary", again[0] / max(again[1], 1e-9), "", _GROWN),
-        Figure(f"{name}: loop silent at most", crafted.silent, "s", _SILENT),
+        *_silence(f"{name}: loop silent at most", crafted.silent, crafted.alone),
+    ]
+
+
+def _silence(title: str, longest: float, alone: float) -> list[Figure]:
+    """Return the longest time without an answer, and that without the waits for a processor."""
+    return [
+        Figure(title, longest, "s"),
+        Figure(f"{title}, less waits for a processor", alone, "s", _SILENT),
     ]
 
 
@@ -165,11 +175,11 @@ class _Bench:
                         applied(worker, launched.ends, pause=_POLL_SECONDS)
                     except UserError as error:
                         print(f"{topic.prefix}: {error}", file=sys.stderr)
-                        return Cost(math.inf, math.inf, math.inf, sent, math.inf)
+                        return Cost(math.inf, math.inf, math.inf, sent, math.inf, math.inf)
                     sizes.append(resident(process))
             seconds = cpu(process) - used - idle * (time.monotonic() - began)
         first, second = (max(0, b - a) for a, b in pairwise(sizes))
-        return Cost(max(0.0, seconds), first, second, sent, probe.longest)
+        return Cost(max(0.0, seconds), first, second, sent, probe.longest, probe.alone)
 
     def queries(self, size: Size) -> list[Figure]:
         """Return how long the loop is silent during 3,000 queries of one kind at once, by a worker
@@ -190,7 +200,7 @@ class _Bench:
                 with Probe(worker) as probe:
                     self._ask(worker, connection, topic, asker, options)
                 title = f"{_QUERIES:,} queries for {name}: loop silent at most"
-                figures.append(Figure(title, probe.longest, "s", _SILENT))
+                figures += _silence(title, probe.longest, probe.alone)
         return figures
 
     @contextmanager
