@@ -139,6 +139,15 @@ def _silence(title: str, longest: float, alone: float) -> list[Figure]:
     ]
 
 
+def _settled(process: int) -> int:
+    """Return the resident bytes of a worker without those of a derivation, which come and go."""
+    found, until_then = resident(process), time.monotonic() + _DERIVE_SECONDS
+    while time.monotonic() < until_then:
+        time.sleep(_POLL_SECONDS)
+        found = min(found, resident(process))
+    return found
+
+
 def _share(process: int) -> float:
     """Return the share of a core that a process uses now."""
     began, used = time.monotonic(), cpu(process)
@@ -163,12 +172,12 @@ class _Bench:
         """Return what these records, one set after the other, cost a worker that is ready."""
         with self._worker() as (worker, topic):
             process, connection = worker.process.pid, Connection(self._bootstrap)
-            time.sleep(_DERIVE_SECONDS)
             with Probe(worker):
                 idle = min(_share(process) for _ in range(_IDLE_WINDOWS))
-            sizes, sent, used, began = [resident(process)], 0, cpu(process), time.monotonic()
+            sizes, sent, seconds = [_settled(process)], 0, 0.0
             with Probe(worker) as probe:
                 for part in (records, again):
+                    used, began = cpu(process), time.monotonic()
                     launched = launch(connection, topic.ratings, part, properties or PLAIN)
                     sent += launched.wire_bytes
                     try:
@@ -176,8 +185,8 @@ class _Bench:
                     except UserError as error:
                         print(f"{topic.prefix}: {error}", file=sys.stderr)
                         return Cost(math.inf, math.inf, math.inf, sent, math.inf, math.inf)
-                    sizes.append(resident(process))
-            seconds = cpu(process) - used - idle * (time.monotonic() - began)
+                    seconds += cpu(process) - used - idle * (time.monotonic() - began)
+                    sizes.append(_settled(process))
         first, second = (max(0, b - a) for a, b in pairwise(sizes))
         return Cost(max(0.0, seconds), first, second, sent, probe.longest, probe.alone)
 
