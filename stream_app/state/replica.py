@@ -109,7 +109,7 @@ class Replica:
         self.seen = SeenFilter(spec.seen_bytes, seed=spec.seed)
         self.frequencies = CountMinSketch(seed=spec.seed)
         self.second_moment = AmsSketch(seed=spec.seed)
-        # A full list leaves co-ratings in .3 ms, and a round is ended in one turn of the event loop.
+        # A full list leaves co-ratings in .3 ms, and a round ends in one turn of the event loop.
         steps = STEPS // 4 if spec.list_scope else STEPS
         self.marks = HighWaterMarks(signed=spec.signed, steps=steps)
         self.items = KnownItems(spec.items_most, spec.seed)
