@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from producers.device import scope
 from stream_app.errors import UserError
 from stream_app.kafka.clients import Connection
 from stream_app.models.factorization.factory import LEARNERS
@@ -94,6 +95,7 @@ def spec_from_settings(settings: Settings) -> StateSpec:
             head_items=settings.head_items,
             recent_items=settings.recent_items,
             co_ratings=settings.co_ratings,
+            list_scope=_list_scope(settings),
             items_most=settings.most_items,
             seed=settings.hash_seed,
             devices=settings.devices,
@@ -128,6 +130,13 @@ def policies_of(settings: Settings) -> tuple[tuple[str, str], ...]:
         ("similarity_budget", str(settings.similarity_budget)),
         ("profile_mechanisms", ",".join(settings.profile_mechanisms)),
     )
+
+
+def _list_scope(settings: Settings) -> tuple[int, ...]:
+    """Return the keys of the items in the file `list_scope`, rising; () where it is unset."""
+    if settings.list_scope is None:
+        return ()
+    return tuple(scope.from_file(settings.list_scope).tolist())
 
 
 def listed_by(settings: Settings) -> str | None:

@@ -275,7 +275,12 @@ class Lists(_Group):
         ge=0,
         le=10_000,
         description="epsilon that all private lists of a user may cost together (ask "
-        "--private-list); 0: no private lists; needs co_ratings",
+        "--private-list); 0: no private lists; needs co_ratings and list_scope",
+    )
+    list_scope: Annotated[Path | None, Unset, Home] = Field(
+        None,
+        description="file with the public items, one id a line, head_items at most, that private "
+        "lists and published tables are over; co-ratings are then counted for these alone",
     )
 
 

@@ -95,7 +95,7 @@ def build(
     if differ := differences(spec, replace(own.spec, policies=policies_of(settings))):
         log.warning("settings.differ", differ=differ, fix="murmurec config plan, then apply")
     settings = settings_in_force(settings, spec)
-    lists.check(settings)
+    lists.check(settings, spec)
     runtime = new_runtime(settings, spec)
     topics, status = runtime.topics, runtime.status
     membership = Membership(settings.instance, SESSION_SECONDS, status.fail_from_thread)

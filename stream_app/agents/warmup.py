@@ -32,6 +32,7 @@ from stream_app.replay.signature_check import SignatureCheck
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.recommender import Recommender
 from stream_app.serving.served_side import Ingredients
+from stream_app.serving.together import private_lists
 from stream_app.state.replica import Replica, StateSpec
 from stream_app.wire import (
     Batch,
@@ -108,7 +109,8 @@ def warm_up(spec: StateSpec, index: str = "auto") -> None:
     small = {"sketch_bytes": 1 << 16, "scalars_bytes": 1 << 14, "seen_bytes": 1 << 14}
     head = min(spec.head_items, 256)  # fewer than the items, so that slots change hands
     rows = min(spec.items_most, 2048)
-    spec = replace(spec, held_out=0.3, head_items=head, items_most=rows)
+    scope = spec.list_scope[:head]
+    spec = replace(spec, held_out=0.3, head_items=head, items_most=rows, list_scope=scope)
     replica = Replica(replace(spec, **small))  # type: ignore[arg-type]
     recommender = Recommender(replica, Catalogue(), index)
     gauges = Gauges(Metrics(CollectorRegistry()), replica, recommender)
@@ -131,6 +133,8 @@ def warm_up(spec: StateSpec, index: str = "auto") -> None:
         recommender.answer(device, 2)
         recommender.recall(device, 2)
     _serve_side(recommender, events[0].device)
+    if spec.list_scope:
+        private_lists.counts(replica, events[0].device)
     replica.forget(events[0].device)
     replica.apply(_decoded(events, 0, spec))  # again: duplicates, and a forgotten device
     replica.end_round(2, (2,) * spec.partitions, (1, 1))  # the events are of day 0: all are evicted

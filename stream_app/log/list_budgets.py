@@ -1,6 +1,6 @@
 """What private lists have spent, as the log of debits says: every worker decides alike.
 
-    a debit counts  iff  its query has no debit of this user that counts already,
+    a debit counts  iff  its query has no debit of this user among the latest `RECENT` that count,
                     and  spent(user) + epsilon <= budget, the one written in the debit
 
 where spent(user) is the sum of the debits before it in the log that count. A list is drawn by the
@@ -8,6 +8,16 @@ worker that wrote the debit, after it has read it back and only where it counts.
 do at the same time, however often one dies between debit and list, and whatever budgets they were
 configured with, the epsilons of the lists of a user add up to `spent`, which a worker's configured
 budget bounded at each step. A crash in between loses budget. Without I/O.
+
+Whether a debit counts is a function of this log alone, so it is the same wherever workers are in
+the log of ratings. Whether one is written is not: a worker writes none for a pseudonym of which its
+state holds no report (`private_list_service.py`). That decides no budget, since a list without a
+debit is drawn without a look at the state.
+
+A user here is thus a device that has reported; invented ones that only ask leave nothing. What was
+spent is kept as long as the log is, also of evicted devices: a truncated log or a snapshot brings
+their reports back. A query that comes again after `RECENT` others pays again, which costs budget
+and hides nothing less.
 """
 
 from __future__ import annotations
@@ -19,7 +29,7 @@ from enum import StrEnum
 from stream_app.wire import Reason, WireError, decode_message
 from stream_app.wire.messages import ListDebit
 
-MOST_USERS, MOST_LISTS = 1_000_000, 10_000_000
+RECENT = 1 << 16  # debits; a query comes again within seconds, when its partition moves
 
 
 class Verdict(StrEnum):
@@ -28,23 +38,20 @@ class Verdict(StrEnum):
     COUNTS = "counts"
     REPEATED = "repeated"
     SPENT = "spent"
-    FULL = "full"
 
 
 @dataclass
 class ListBudgets:
     """Spent millionths by user; `apply` takes the records of the log in its order.
 
-    rejected: records that are no debit, by reason. Memory: some 300 bytes a user and 60 a list, so
-    both have an end: who may write queries could fill a worker with lists of made-up users.
+    rejected: records that are no debit, by reason. Memory: at most 250 bytes a user, and as many
+    for each of the `recent` queries; the number of lists has no part in it.
     """
 
-    most_users: int = MOST_USERS
-    most_lists: int = MOST_LISTS
+    recent: int = RECENT
     rejected: Counter[Reason] = field(default_factory=Counter)
     _spent: dict[bytes, int] = field(default_factory=dict)
-    _queries: dict[bytes, set[bytes]] = field(default_factory=dict)
-    _lists: int = 0
+    _queries: dict[bytes, None] = field(default_factory=dict)
 
     def apply(
         self, record_key: bytes | None, value: bytes | None
@@ -65,19 +72,14 @@ class ListBudgets:
 
     def _count(self, debit: ListDebit) -> Verdict:
         device = bytes.fromhex(debit.user)
-        query = bytes.fromhex(debit.query.zfill(len(debit.query) + len(debit.query) % 2))
-        spent, queries = self._spent.get(device, 0), self._queries.get(device)
-        if queries is not None and query in queries:
+        query = device + bytes.fromhex(debit.query.zfill(len(debit.query) + len(debit.query) % 2))
+        spent = self._spent.get(device, 0)
+        if query in self._queries:
             return Verdict.REPEATED
         if spent + debit.epsilon > debit.budget:
             return Verdict.SPENT
-        if self._lists >= self.most_lists:
-            return Verdict.FULL
-        if queries is None:
-            if len(self._queries) >= self.most_users:
-                return Verdict.FULL
-            queries = self._queries[device] = set()
-        queries.add(query)
-        self._lists += 1
+        self._queries[query] = None
+        if len(self._queries) > self.recent:
+            del self._queries[next(iter(self._queries))]
         self._spent[device] = spent + debit.epsilon
         return Verdict.COUNTS

@@ -178,7 +178,7 @@ class Recommender:
         """Return recall@`count` of the index for this device, against the exact best `count` by the
         current vectors, so a stale index lowers it; NaN for an unknown device, and where no list
         asks the index."""
-        if not self._known(device) or not self.index.size or not self._factors.asked:
+        if not self.known(device) or not self.index.size or not self._factors.asked:
             return float("nan")
         user = user_key(device)
         return self._factors.recall(user, count, LIST_LENGTH, self._filter(user))
@@ -205,7 +205,7 @@ class Recommender:
 
     def _ranked(self, device: bytes, user: int, count: int, *, now: bool) -> _Ranked:
         """Return the rows of a list, the method that ranked it, and the reasons."""
-        known, served, factors = self._known(device), self.served, self._factors.index
+        known, served, factors = self.known(device), self.served, self._factors.index
         if served is not None and not self.listed_by:
             return self._from_head(served, device, count, now=now)
         if served is not None and known and (by := self._by_co_ratings(served, device, count)):
@@ -245,7 +245,8 @@ class Recommender:
         values = self.replica.rated_values(device)
         return values.keys, values.stars
 
-    def _known(self, device: bytes) -> bool:
+    def known(self, device: bytes) -> bool:
+        """Return whether the state holds a report of a device."""
         halves = np.frombuffer(device, "<u8").astype(np.uint64).reshape(1, 2)
         return bool(self.replica.marks.find(halves)[0] > 0)
 

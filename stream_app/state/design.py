@@ -27,14 +27,14 @@ from typing import Any
 from stream_app.models.cooccurrence.report_values import ReportValues
 from stream_app.models.factorization.channels import Channels
 from stream_app.privacy import registry
-from stream_app.state.spec import Headers, StateSpec, recorded_settings
+from stream_app.state.spec import Headers, StateSpec, recorded_settings, unpacked
 from stream_app.state.spec import settings_digest as digest_of
 from stream_app.wire import DesignEntry
 
 POLICIES = ("list_budget", "similarity_budget", "profile_mechanisms")
 """Settings that decide no array; a worker takes a changed one up at its next start."""
 _OF_THE_RELEASE = "parameters", "state_format"
-_SPECIAL = "mechanisms", "withdrawn", "policies", "seed"
+_SPECIAL = "mechanisms", "withdrawn", "policies", "seed", "list_scope"
 _DEFAULT = StateSpec((registry.parse("rr:5:2"),))
 _GROWING = "head_items", "recent_items"
 _IN_PLACE = ("clip", "held_out", "co_ratings")
@@ -71,7 +71,7 @@ def decided(spec: StateSpec) -> dict[str, str]:
     """Return the settings that an entry of the log holds, as text: all that an operator decides but
     the seed."""
     left_out = (*_OF_THE_RELEASE, "seed")
-    return {name: value for name, value in spec.settings.items() if name not in left_out}
+    return {name: value for name, value in spec.texts.items() if name not in left_out}
 
 
 def design_id(spec: StateSpec) -> str:
@@ -96,6 +96,7 @@ def spec_of(texts: Mapping[str, str], seed: int) -> StateSpec:
         mechanisms=tuple(registry.parse(each) for each in _parts(texts["mechanisms"], ", ")),
         withdrawn=_parts(texts.get("withdrawn", ""), ", "),
         policies=tuple((name, value) for name, _, value in pairs),
+        list_scope=unpacked(texts.get("list_scope", "")),
         seed=seed,
         **found,
     )
@@ -150,7 +151,8 @@ def changes(in_force: StateSpec, target: StateSpec) -> list[Change]:
 def _named(spec: StateSpec) -> dict[str, str]:
     plain = {f.name: str(getattr(spec, f.name)) for f in fields(spec) if f.name not in _SPECIAL}
     allowed = ", ".join(sorted(each.id for each in spec.allowed))
-    return {**plain, **dict(spec.policies), "mechanisms": allowed}
+    scope = spec.settings.get("list_scope", "none")
+    return {**plain, **dict(spec.policies), "mechanisms": allowed, "list_scope": scope}
 
 
 def _way(name: str, before: StateSpec, after: StateSpec) -> Way:
@@ -162,6 +164,8 @@ def _way(name: str, before: StateSpec, after: StateSpec) -> Way:
         return Way.IN_PLACE if getattr(before, name) < getattr(after, name) else Way.BESIDE
     if name == "mechanisms":
         return Way.IN_PLACE if _same_values(before, after) else Way.BESIDE
+    if name == "list_scope" and not (before.co_ratings and after.co_ratings):
+        return Way.IN_PLACE
     return Way.IN_PLACE if name in _IN_PLACE else Way.BESIDE
 
 

@@ -71,7 +71,7 @@ class HighWaterMarks(GrowingArrays):
             raise ValueError(f"seed {seed}: use 0 to 2^64 - 1, or none")
         super().__init__()
         self._seed = np.uint64(secrets.randbits(64) if seed is None else seed)
-        self._width, self._steps = 1 if signed else 4, steps
+        self._width, self.steps = 1 if signed else 4, steps
         self.keep_growing("devices", np.uint64, 2)
         self.keep_growing("marks", np.int64, self._width)
         self.keep_growing("days", np.uint16)
@@ -176,10 +176,10 @@ class HighWaterMarks(GrowingArrays):
 
     def evict(self) -> NDArray[np.int64]:
         """End a round: free rows of devices whose every event is stale; return these rows."""
-        rows = np.empty(min(self._steps, int(self._numbers[kernels.LEFT])), np.int64)
+        rows = np.empty(min(self.steps, int(self._numbers[kernels.LEFT])), np.int64)
         if not len(rows):
             return rows
-        return rows[: kernels.evict(*self._tables(), len(self), self._steps, rows)]
+        return rows[: kernels.evict(*self._tables(), len(self), self.steps, rows)]
 
     def find(self, devices: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return the seq of each of (n, 2) devices that was applied last, or held back; 0 where

@@ -34,7 +34,7 @@ Arrays = dict[str, NDArray[Any]]
 _COUNTED_SINCE = 7  # the state format from which on reports are counted by mechanism
 _FEEDS = "rated_", "reported_", "co_rated_"
 _HASHED = frozenset({"learner", "seen", "presence", "frequencies", "second_moment"})
-_SELECTING = ("clip", "items_most")
+_SELECTING = ("clip", "items_most", "list_scope")
 _LEARNER = ("model", "factors", "depth", "sketch_bytes", "scalars_bytes")
 
 
@@ -204,7 +204,7 @@ class Migration:
     def _move_co_ratings(self, names: list[str]) -> None:
         """Carry co-ratings over with the slots of the rated head and the rows of reports that their
         lists name."""
-        reason = ""
+        reason, own = "", self._replica.spec.settings
         if not all(self._given(name).keys() - {"free"} for name in names):
             reason = "the snapshot has no such part"
         elif not any(each.part == "rated_head" and each.fate is not Fate.EMPTY
@@ -212,9 +212,9 @@ class Migration:
             reason = "the slots of items have changed"
         elif not self._same_mechanisms:
             reason = "its values are those of other mechanisms"
-        elif any(self._settings.get(n) != str(getattr(self._replica.spec, n)) for n in _SELECTING):
+        elif any(self._settings.get(n) != own.get(n) for n in _SELECTING):
             # A table of them is released, and lists are drawn, on the word of the present settings.
-            reason = "which ratings are in it was decided under another clip or items_most"
+            reason = "which ratings count was decided under another clip, items_most or list_scope"
         self._move_whole(names, reason)
 
     def _move_whole(self, names: list[str], reason: str) -> None:

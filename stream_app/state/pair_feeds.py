@@ -12,8 +12,10 @@ pairs of a device are those of all its reports, and a table debiased by the chan
 Held-out ratings are in neither feed, nor are reports of other mechanisms that protect presence, or
 public ratings that the learner has clipped. A feed without a mechanism takes no memory.
 
-Co-ratings, where the spec has them, are of what the feed `rated` counts, with the slots of its
-head and lists of their own (`models/cooccurrence/co_ratings.py`).
+Co-ratings, where the spec has them, are of what the feed `rated` counts, in lists of their own
+(`models/cooccurrence/co_ratings.py`): with the slots of its head, or, where the spec has a public
+`list_scope`, of the items of that alone, each of which holds its slot from the beginning. No report
+of another item then changes them, and none takes a slot.
 
 The reported items have rows of their own: an item takes one with its first report, be it
 "missing". An item without a row (`known_items.py`) has no pairs.
@@ -40,6 +42,7 @@ from stream_app.models.paged_arrays import StatePart
 from stream_app.ranking.pair_counts import WEIGHT_ONE
 from stream_app.ranking.visit_events import VisitSample
 from stream_app.state.high_water_marks import HighWaterMarks
+from stream_app.state.item_directory import ItemDirectory
 from stream_app.state.known_items import KnownItems
 from stream_app.state.rating_columns import RatingColumns, Records
 from stream_app.state.spec import StateSpec
@@ -78,6 +81,7 @@ class PairFeeds:
         self.reported: ItemPairs | None = None
         self.scope: KnownItems | None = None
         self.co_ratings: CoRatings | None = None
+        self._public_items: ItemDirectory | None = None
         self._mechanism = int(np.argmax(protects)) if protects.any() else -1
         size = spec.head_items
         if size and self._public.any():
@@ -86,7 +90,11 @@ class PairFeeds:
                 channels, weights, size, spec.recent_items, one=WEIGHT_ONE, in_order=True
             )
             if spec.co_ratings:
-                self.co_ratings = CoRatings(channels, size, spec.recent_items)
+                keys = np.array(spec.list_scope, np.uint64)
+                self.co_ratings = CoRatings(channels, len(keys) or size, spec.recent_items)
+                if len(keys):
+                    self._public_items = ItemDirectory(len(keys))
+                    self._public_items.rows(keys, add=True)
         if size and protects.any():
             weights = report_weights(channels)
             self.reported = ItemPairs(channels, weights, size, size, one=1, in_order=False)
@@ -148,7 +156,14 @@ class PairFeeds:
             # After the pairs, which give slots: an item has one from its first report on, so each
             # report of this batch finds what it would find in a batch of its own.
             self.co_ratings.extend(int(devices.max()) + 1)
-            self.co_ratings.count(columns, self.rated.head.slots)
+            slots = self.rated.head.slots
+            if self._public_items is not None:
+                rows = self._public_items.rows(cells.items)
+                slots = np.arange(len(self._public_items), dtype=np.int16)
+                columns = columns._replace(
+                    rows=rows, skipped=cells.held_out | update.clipped | (rows < 0)
+                )
+            self.co_ratings.count(columns, slots)
 
     def count_mixed(
         self,
@@ -211,7 +226,8 @@ class PairFeeds:
             _end_round(self.reported, self.scope, days)
         if self.rated is None:
             return items.end_round(np.empty(0, np.int16))
-        return _end_round(self.rated, items, days, self.co_ratings)
+        elected = None if self._public_items is not None else self.co_ratings
+        return _end_round(self.rated, items, days, elected)
 
     def clear(self, device: int) -> None:
         """Empty the lists of a device (row)."""
@@ -243,14 +259,19 @@ class PairFeeds:
                 np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, np.float32)
             )
         slots, stars = self.co_ratings.history(device)
-        return RatedValues(items.keys[self.rated.head.rows[slots]], slots, stars)
+        return RatedValues(self.co_rated_keys(items)[slots], slots, stars)
 
     def co_raters(self, slots: Rows) -> tuple[Rows, Rows]:
-        """Return (m, used) the co-raters of `slots` (m,) of the head with each slot in use, 0 with
-        themselves, and (used,) the raters of each."""
+        """Return (m, used) the co-raters of `slots` (m,) with each slot in use, 0 with themselves,
+        and (used,) the raters of each."""
         if self.co_ratings is None or self.rated is None:
             return np.zeros((len(slots), 0), np.int64), np.zeros(0, np.int64)
-        return self.co_ratings.co_raters(slots, self.rated.head.used)
+        used = self.rated.head.used if self._public_items is None else len(self._public_items)
+        return self.co_ratings.co_raters(slots, used)
+
+    def co_rated_keys(self, items: KnownItems) -> Keys:
+        """Return the items (used,) of the slots of co-ratings in use."""
+        return self.head_keys(items) if self._public_items is None else self._public_items.keys
 
     def head_keys(self, items: KnownItems) -> Keys:
         """Return the items (used,) of the slots in use of the feed `rated`."""
@@ -263,8 +284,7 @@ class PairFeeds:
         """Return a copy of the co-ratings; None without them, or before the first."""
         if self.co_ratings is None or self.rated is None or not self.rated.head.used:
             return None
-        head = self.rated.head
-        return self.co_ratings.snapshot(items.keys[head.rows[: head.used]], cut)
+        return self.co_ratings.snapshot(self.co_rated_keys(items), cut)
 
     def snapshot(self, items: KnownItems, cut: int) -> PairSnapshot | None:
         """Return a copy of the moments of the feed with more devices, of ratings where both have

@@ -10,11 +10,17 @@ devices must not know it.
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from itertools import pairwise
+
+import numpy as np
 
 from stream_app.models.cooccurrence.co_ratings import check_co_ratings
+from stream_app.models.cooccurrence.item_head import MOST_ITEMS
 from stream_app.models.cooccurrence.item_pairs import check_pairs
 from stream_app.models.factorization.factory import check_model
 from stream_app.models.factorization.hyperparameters import Parameters
@@ -27,8 +33,12 @@ from stream_app.wire.signatures import Signatures
 # Raised with every change of the state that a log produces, or of its layout.
 STATE_FORMAT = 10
 DEVICES = "open", "signed"
-UNNAMED = {"co_ratings": "False", "withdrawn": "", "policies": ""}
+UNNAMED = {"co_ratings": "False", "list_scope": "none", "withdrawn": "", "policies": ""}
 """Settings with the value that a digest does not name: a state without them is that of before."""
+GIVE_SCOPE = (
+    "set list_scope to a file of the public items, one id a line (murmurec items list --ids "
+    "prints those of the catalogue), and run murmurec config apply"
+)
 _HEADER, _SEED = "settings", "seed"
 Header = tuple[str, bytes | str | None]
 Headers = dict[str, bytes | str | None] | list[Header] | None
@@ -60,6 +70,7 @@ class StateSpec:
     head_items: int = 2048
     recent_items: int = 256
     co_ratings: bool = False
+    list_scope: tuple[int, ...] = ()  # keys of public items, rising: co-ratings are of these alone
     items_most: int = 1 << 18
     seed: int = 1
     devices: str = "open"
@@ -82,6 +93,7 @@ class StateSpec:
         if self.co_ratings:
             public = any(m.inputs == m.levels for m in self.mechanisms)
             check_co_ratings(self.head_items, public=public)
+        self._check_scope()
         check_most(self.items_most)
         if self.devices not in DEVICES:
             raise ValueError(f"devices {self.devices}: must be one of {', '.join(DEVICES)}")
@@ -89,6 +101,21 @@ class StateSpec:
             raise ValueError(
                 f"privacy_mode {self.privacy_mode}: must be one of {', '.join(PARTIES)}"
             )
+
+    def _check_scope(self) -> None:
+        keys = self.list_scope
+        if keys and not self.co_ratings:
+            raise ValueError(
+                "list_scope without co_ratings: its items are those of which co-ratings are "
+                "counted; set co_ratings = true, or leave list_scope out"
+            )
+        if keys and not 2 <= len(keys) <= self.head_items:
+            raise ValueError(
+                f"list_scope has {len(keys):,} items: give 2 to {self.head_items:,} (head_items, "
+                f"{MOST_ITEMS:,} at most)"
+            )
+        if any(a >= b for a, b in pairwise(keys)):
+            raise ValueError("list_scope: its keys must rise")
 
     @property
     def allowed(self) -> tuple[Mechanism, ...]:
@@ -122,7 +149,9 @@ class StateSpec:
     @property
     def settings(self) -> dict[str, str]:
         """All that the digest covers, as text, so that two specs can be compared by setting."""
-        fields = {name: str(value) for name, value in vars(self).items() if name != "mechanisms"}
+        apart = "mechanisms", "list_scope"
+        fields = {name: str(value) for name, value in vars(self).items() if name not in apart}
+        fields["list_scope"] = _named(self.list_scope)
         fields["withdrawn"] = ", ".join(self.withdrawn)
         fields["policies"] = "; ".join(f"{name} = {value}" for name, value in self.policies)
         for name, value in UNNAMED.items():
@@ -140,9 +169,15 @@ class StateSpec:
         return {name: value for name, value in self.settings.items() if name != _SEED}
 
     @property
+    def texts(self) -> dict[str, str]:
+        """`settings` in full: with the items of a scope in place of their name."""
+        scope = {"list_scope": packed(self.list_scope)} if self.list_scope else {}
+        return self.settings | scope
+
+    @property
     def headers(self) -> list[tuple[str, bytes]]:
         """The headers of a record whose reader may have another specification."""
-        lines = (f"{name}={value}" for name, value in self.public_settings.items())
+        lines = (f"{name}={value}" for name, value in self.texts.items() if name != _SEED)
         return [(_HEADER, "\n".join(lines).encode())]
 
     def difference(self, headers: Headers) -> str:
@@ -151,6 +186,9 @@ class StateSpec:
         recorded = recorded_settings(headers)
         if not recorded:
             return ""
+        with suppress(ValueError):
+            if "list_scope" in recorded:
+                recorded["list_scope"] = _named(unpacked(recorded["list_scope"]))
         return differing(recorded, self.public_settings) or "hash_seed is another there"
 
 
@@ -170,6 +208,22 @@ def differing(recorded: Mapping[str, str], own: Mapping[str, str]) -> str:
         for name in sorted(recorded.keys() | own.keys())
         if recorded.get(name) != own.get(name)
     )
+
+
+def packed(keys: tuple[int, ...]) -> str:
+    """Return keys as base64 of 8 bytes each."""
+    return b64encode(np.array(keys, "<u8").tobytes()).decode()
+
+
+def unpacked(text: str) -> tuple[int, ...]:
+    """Return the keys of `packed`; ValueError for another text."""
+    return tuple(np.frombuffer(b64decode(text, validate=True), "<u8").tolist())
+
+
+def _named(keys: tuple[int, ...]) -> str:
+    """Return the name of a public scope: the number of its items and a digest of their keys."""
+    joined = b"".join(key.to_bytes(8, "little") for key in keys)
+    return f"{len(keys)} items, {blake2b(joined, digest_size=8).hexdigest()}" if keys else "none"
 
 
 def settings_digest(settings: Mapping[str, str]) -> str:

@@ -1,46 +1,62 @@
-"""What a client that may only write ratings can cost a worker, beside random input.
+"""What outsiders can cost a worker with every feature on, beside ordinary input.
 
+    features  co-ratings over a public scope of 1,500 items, head of 4,096, private lists, published
+              similarities, profiles, campaigns; `devices = open`, without which profiles are
+              refused (signatures have a benchmark of their own)
+    ordinary  new devices that rate 200 items of the scope each, 50 a message
     cost      CPU seconds of the worker until everything is applied, less what it uses when idle:
               the least of three windows, so that a cost is never too small
     growth    resident bytes of the worker afterwards, less those before; the first time includes
               tables of a fixed size that are written at last, the second time does not
-    ratio     cost a byte sent of the crafted records / that of the random ones
+    ratio     cost a byte sent of the crafted records / that of the ordinary ones
 
-Bytes sent are those that the attacker's own client transmitted, so a bomb that the broker refuses
-counts as sent. A bomb has no random form: it is compared with ordinary events (the random input of
-`junk`). Each figure is of a worker of its own with default settings, on topics of its own, which
-has learned 200,000 ratings before.
+Bytes sent are those that the client transmitted, so a bomb that the broker refuses counts as sent;
+but for bombs they are not compressed, as in the log. Each figure is of a worker of its own, on
+topics of its own, which has learned 200,000 ratings before. Queries by the thousand follow the
+made-up items: these make them dearest.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import secrets
 import sys
+import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from stream_app.broker.resolve import running as broker_running
+from stream_app.cli.demo.demo_processes import WorkerProcess
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
 from stream_app.kafka.topic_admin import create
+from stream_app.privacy.profiles.profile_registry import parse
 from stream_app.settings import Settings, load
-from stream_app.wire import Topics
+from stream_app.wire import ProfileEvent, Query, Topics, encode_message, encode_profile
 from tests.benchmarks.figure import Figure
 from tests.benchmarks.pipeline import worker_on
+from tests.benchmarks.requests import outcomes
 from tests.fixtures.attacked import Probe, applied, cpu, launch, resident
-from tests.fixtures.attacks import FULL, MECHANISM, every, population
+from tests.fixtures.attacks import CATALOGUE, FULL, MECHANISM, Size, every, many_items, ordinary
 from tests.fixtures.streams import Published
+from tests.fixtures.waiting import PATIENCE_SECONDS, until
 
 _IDLE_SECONDS, _IDLE_WINDOWS = 2.0, 3
 _POLL_SECONDS = 0.5  # /state is a request that costs as well
 _DERIVE_SECONDS = 12.0  # the ranking thread derives once more 10 s after the last rating
+PROFILE = "blip:5000:2:1:87"
+PLAIN = {"compression_type": "none"}
+_PROFILES, _QUERIES = 1000, 3000
 _RATIO, _SILENT, _GROWN = "<= 3", "<= 1", "<= 3"
 
 
@@ -53,6 +69,7 @@ class Cost:
     grown_again_bytes: float
     sent_bytes: int
     silent: float
+    alone: float
 
     @property
     def a_byte(self) -> float:
@@ -60,42 +77,75 @@ class Cost:
         return self.seconds * 1e9 / self.sent_bytes
 
 
-def measure() -> list[Figure]:
-    """Return the figures of every attack."""
-    settings, figures = load(), []
-    configured = settings.bootstrap_servers and Connection(settings.servers, settings.kafka)
+def measure(size: Size = FULL, names: Sequence[str] = ()) -> list[Figure]:
+    """Return the figures of every attack, or of those of `names`."""
+    figures: list[Figure] = []
     with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        settings, text = _configured(folder)
+        configured = settings.bootstrap_servers and Connection(settings.servers, settings.kafka)
         broker = stack.enter_context(
             broker_running(None, settings.cache_dir, configured=configured)
         )
-        bench = _Bench(settings, broker.bootstrap)
-        costs = {}
-        first, second = (every(np.random.default_rng(seed), FULL) for seed in (1, 2))
+        bench = _Bench(settings, text, broker.bootstrap)
+        plain = bench.cost(*(ordinary(np.random.default_rng(seed)) for seed in (1, 2)))
+        figures += _figures("ordinary", plain, plain)
+        first, second = (every(np.random.default_rng(seed), size) for seed in (1, 2))
         for attack, again in zip(first, second, strict=True):
-            random = bench.cost(attack.random, again.random) if attack.random else None
-            crafted = bench.cost(attack.crafted, again.crafted, attack.properties)
-            costs[attack.name] = crafted, random
-    plain = costs["junk"][1]
-    for name, (crafted, random) in costs.items():
-        figures += _figures(name, crafted, random or plain)
-    return figures
+            if not names or attack.name in names:
+                crafted = bench.cost(attack.crafted, again.crafted, attack.properties)
+                figures += _figures(attack.name, crafted, plain)
+        return figures + bench.queries(size)
 
 
-def _figures(name: str, crafted: Cost, random: Cost | None) -> list[Figure]:
-    assert random is not None, "junk is measured with every run"
-    ratio = crafted.a_byte / max(random.a_byte, 1e-9)
-    again = crafted.grown_again_bytes / (crafted.sent_bytes / 2)
+def _configured(folder: Path) -> tuple[Settings, str]:
+    """Return settings with every feature that goes together, and the text of their file."""
+    scope, file = folder / "scope.txt", folder / "murmurec.toml"
+    scope.write_text("".join(f"{item}\n" for item in CATALOGUE.tolist()), encoding="utf-8")
+    text = f"""[privacy]
+profile_mechanisms = "{PROFILE}"
+mode = "central"
+[lists]
+co_ratings = true
+scope = "{scope}"
+budget = 20
+similarity_budget = 8
+[tuning]
+head_items = 4096
+"""
+    file.write_text(text, encoding="utf-8")
+    return load(file), text
+
+
+def _figures(name: str, crafted: Cost, plain: Cost) -> list[Figure]:
+    again = [each.grown_again_bytes / (each.sent_bytes / 2) for each in (crafted, plain)]
     return [
         Figure(f"{name}: sent twice", crafted.sent_bytes / 2e6, "MB"),
         Figure(f"{name}: worker's CPU, both times", crafted.seconds, "s"),
-        Figure(f"{name}: the same, crafted", crafted.a_byte, "ns a byte sent"),
-        Figure(f"{name}: the same, random", random.a_byte, "ns a byte sent"),
-        Figure(f"{name}: CPU, crafted / random", ratio, "", _RATIO),
-        Figure(f"{name}: worker's memory, first time, crafted", crafted.grown_bytes / 1e6, "MB"),
-        Figure(f"{name}: the same, random", random.grown_bytes / 1e6, "MB"),
-        Figure(f"{name}: memory, second time, crafted", again, "bytes a byte sent", _GROWN),
-        Figure(f"{name}: loop silent at most", crafted.silent, "s", _SILENT),
+        Figure(f"{name}: the same", crafted.a_byte, "ns a byte sent"),
+        Figure(f"{name}: CPU a byte / ordinary", crafted.a_byte / plain.a_byte, "", _RATIO),
+        Figure(f"{name}: worker's memory, first time", crafted.grown_bytes / 1e6, "MB"),
+        Figure(f"{name}: memory, second time", again[0], "bytes a byte sent"),
+        Figure(f"{name}: memory a byte / ordinary", again[0] / max(again[1], 1e-9), "", _GROWN),
+        *_silence(f"{name}: loop silent at most", crafted.silent, crafted.alone),
     ]
+
+
+def _silence(title: str, longest: float, alone: float) -> list[Figure]:
+    """Return the longest time without an answer, and that without the waits for a processor."""
+    return [
+        Figure(title, longest, "s"),
+        Figure(f"{title}, less waits for a processor", alone, "s", _SILENT),
+    ]
+
+
+def _settled(process: int) -> int:
+    """Return the resident bytes of a worker without those of a derivation, which come and go."""
+    found, until_then = resident(process), time.monotonic() + _DERIVE_SECONDS
+    while time.monotonic() < until_then:
+        time.sleep(_POLL_SECONDS)
+        found = min(found, resident(process))
+    return found
 
 
 def _share(process: int) -> float:
@@ -108,10 +158,10 @@ def _share(process: int) -> float:
 class _Bench:
     """Starts a worker on topics of its own for each set of records."""
 
-    def __init__(self, settings: Settings, bootstrap: str) -> None:
-        self._settings, self._bootstrap = settings, bootstrap
+    def __init__(self, settings: Settings, text: str, bootstrap: str) -> None:
+        self._settings, self._text, self._bootstrap = settings, text, bootstrap
         self._number = 0
-        self._population = population(np.random.default_rng(2))
+        self._population = ordinary(np.random.default_rng(3))
 
     def cost(
         self,
@@ -120,29 +170,84 @@ class _Bench:
         properties: Mapping[str, object] | None = None,
     ) -> Cost:
         """Return what these records, one set after the other, cost a worker that is ready."""
-        self._number += 1
-        topic = Topics(f"bench-attack-{os.getpid()}-{self._number}")
-        connection = Connection(self._bootstrap)
-        create(clients.admin(connection), topic.table())
-        with worker_on(self._settings, self._bootstrap, topic.prefix, MECHANISM) as worker:
-            worker.wait_until_ready()
-            # Tables of a fixed size are resident once they were written.
-            applied(worker, launch(connection, topic.ratings, self._population).ends)
-            time.sleep(_DERIVE_SECONDS)
-            process = worker.process.pid
+        with self._worker() as (worker, topic):
+            process, connection = worker.process.pid, Connection(self._bootstrap)
             with Probe(worker):
                 idle = min(_share(process) for _ in range(_IDLE_WINDOWS))
-            sizes, sent, used, began = [resident(process)], 0, cpu(process), time.monotonic()
+            sizes, sent, seconds = [_settled(process)], 0, 0.0
             with Probe(worker) as probe:
                 for part in (records, again):
-                    launched = launch(connection, topic.ratings, part, properties)
+                    used, began = cpu(process), time.monotonic()
+                    launched = launch(connection, topic.ratings, part, properties or PLAIN)
                     sent += launched.wire_bytes
                     try:
                         applied(worker, launched.ends, pause=_POLL_SECONDS)
                     except UserError as error:
                         print(f"{topic.prefix}: {error}", file=sys.stderr)
-                        return Cost(math.inf, math.inf, math.inf, sent, math.inf)
-                    sizes.append(resident(process))
-            seconds = cpu(process) - used - idle * (time.monotonic() - began)
+                        return Cost(math.inf, math.inf, math.inf, sent, math.inf, math.inf)
+                    seconds += cpu(process) - used - idle * (time.monotonic() - began)
+                    sizes.append(_settled(process))
         first, second = (max(0, b - a) for a, b in pairwise(sizes))
-        return Cost(max(0.0, seconds), first, second, sent, probe.longest)
+        return Cost(max(0.0, seconds), first, second, sent, probe.longest, probe.alone)
+
+    def queries(self, size: Size) -> list[Figure]:
+        """Return how long the loop is silent during 3,000 queries of one kind at once, by a worker
+        that knows as many made-up items as it can."""
+        figures = []
+        with self._worker() as (worker, topic):
+            connection = Connection(self._bootstrap)
+            flood = many_items(np.random.default_rng(5), size).crafted
+            applied(worker, launch(connection, topic.ratings, flood).ends, pause=_POLL_SECONDS)
+            asker = self._population[0].key.decode()
+            self._publish_profiles(connection, topic)
+            until(lambda: worker.state()["profiles"]["devices"] == _PROFILES, "the profiles")
+            for name, options in (
+                ("neighbours", {"neighbours": True}),
+                ("private lists", {"private": Fraction(1, 50)}),
+                ("lists", {}),
+            ):
+                with Probe(worker) as probe:
+                    self._ask(worker, connection, topic, asker, options)
+                title = f"{_QUERIES:,} queries for {name}: loop silent at most"
+                figures += _silence(title, probe.longest, probe.alone)
+        return figures
+
+    @contextmanager
+    def _worker(self) -> Iterator[tuple[WorkerProcess, Topics]]:
+        """Run a worker that has learned the population."""
+        self._number += 1
+        topic, connection = Topics(f"bench-attack-{os.getpid()}-{self._number}"), self._bootstrap
+        create(clients.admin(Connection(connection)), topic.table())
+        text = self._settings, connection, topic.prefix, MECHANISM, self._text
+        with worker_on(*text) as worker:
+            worker.wait_until_ready()
+            launched = launch(Connection(connection), topic.ratings, self._population)
+            applied(worker, launched.ends)
+            yield worker, topic
+
+    def _publish_profiles(self, connection: Connection, topic: Topics) -> None:
+        made, rng = parse(PROFILE), np.random.default_rng(6)
+        producer = clients.producer(connection, linger_ms=20)
+        for name in sorted({record.key for record in self._population})[:_PROFILES]:
+            device = bytes.fromhex(name.decode())
+            event = ProfileEvent(device, 1, PROFILE, 20_000, rng.bytes(made.profile_bytes))
+            producer.produce(topic.profiles, key=event.key, value=encode_profile(event))
+        assert producer.flush(PATIENCE_SECONDS) == 0
+
+    def _ask(
+        self,
+        worker: WorkerProcess,
+        connection: Connection,
+        topic: Topics,
+        user: str,
+        options: Mapping[str, Any],
+    ) -> None:
+        """Send queries that may wait for a minute, and return when each has its outcome."""
+        producer, deadline = clients.producer(connection, linger_ms=20), time.time() + 60
+        before = sum(outcomes(worker).values())
+        for _ in range(_QUERIES):
+            query = Query(secrets.token_hex(8), user, 10, int(deadline * 1000), **options)
+            producer.produce(topic.queries, key=query.id.encode(), value=encode_message(query))
+        assert producer.flush(PATIENCE_SECONDS) == 0
+        while sum(outcomes(worker).values()) < before + _QUERIES and time.time() < deadline + 30:
+            time.sleep(_POLL_SECONDS)

@@ -151,16 +151,18 @@ def publish(bootstrap: str, topic: str, stream: Iterator[tuple[bytes, bytes]]) -
 
 @contextmanager
 def worker_on(
-    settings: Settings, bootstrap: str, prefix: str, mechanism: str
+    settings: Settings, bootstrap: str, prefix: str, mechanism: str, config_text: str = ""
 ) -> Iterator[WorkerProcess]:
-    """Run a worker with default settings on a prefix; its kernels are compiled beforehand."""
+    """Run a worker with default settings, or those of a configuration that `settings` are of, on a
+    prefix; its kernels are compiled beforehand."""
     chosen = settings.model_copy(update={"mechanisms": (mechanism,)})
     warm_up(spec_from_settings(chosen))
     arguments = ["--bootstrap", bootstrap, "--prefix", prefix, "--group", prefix]
     arguments += ["--allow", mechanism]
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "murmurec.toml"
-        config.write_text(f'[privacy]\ndevices = "{settings.devices}"\n', encoding="utf-8")
+        plain = f'[privacy]\ndevices = "{settings.devices}"\n'
+        config.write_text(config_text or plain, encoding="utf-8")
         arguments += ["--config", str(config)]
         with running(arguments, free_ports(1)[0], Path(folder)) as worker:
             yield worker

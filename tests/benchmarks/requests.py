@@ -126,14 +126,14 @@ def _queries(
     """Send queries with a deadline so many seconds from now; return what each costs."""
     producer = clients.producer(connection, linger_ms=20)
     deadline = int((time.time() + seconds) * 1000)
-    before, used, began = _outcomes(worker), cpu(worker.process.pid), time.monotonic()
+    before, used, began = outcomes(worker), cpu(worker.process.pid), time.monotonic()
     with Probe(worker) as probe:
         for n in range(_QUERIES):
             query = Query(f"{n:016x}", "0" * 32, 10, deadline)
             producer.produce(topics.queries, key=query.id.encode(), value=encode_message(query))
             producer.poll(0)
         producer.flush(60)
-        while sum(_outcomes(worker).values()) < sum(before.values()) + _QUERIES:
+        while sum(outcomes(worker).values()) < sum(before.values()) + _QUERIES:
             time.sleep(0.1)
     each = (cpu(worker.process.pid) - used) / _QUERIES * 1e6
     taken = time.monotonic() - began
@@ -144,6 +144,6 @@ def _queries(
     ]
 
 
-def _outcomes(worker: WorkerProcess) -> dict[str, float]:
+def outcomes(worker: WorkerProcess) -> dict[str, float]:
     found = worker.metrics()
     return {name: value for name, value in found.items() if name.startswith("queries_total")}

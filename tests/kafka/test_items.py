@@ -71,6 +71,8 @@ def test_words_are_named_and_withdrawn_items_stay_away(
     capsys.readouterr()
     assert run(["items", "list", *where]) == 0
     assert capsys.readouterr().out == "8\nfilm  A Film (1995) [films: Drama, War]\n"
+    assert run(["items", "list", "--ids", *where]) == 0
+    assert capsys.readouterr().out == "8\nfilm\n"
     assert run(["items", "list", "--domain", "films", *where, "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
     assert (row["item"], row["domain"], row["withdrawn"]) == ("film", "films", False)
@@ -85,6 +87,8 @@ def test_words_are_named_and_withdrawn_items_stay_away(
     assert run(["items", "put", "film", "--withdraw", *where]) == 0
     assert run(["items", "list", "--domain", "series", *where]) == 0
     assert "film  (1995) [series: War]  withdrawn" in capsys.readouterr().out
+    assert run(["items", "list", "--ids", *where]) == 0
+    assert capsys.readouterr().out == "8\n"
     assert run(["items", "put", "x" * 200, *where]) == 2
     assert run(["items", "put", "8", "--title", "t" * 501, *where]) == 2
     assert "up to 500" in capsys.readouterr().err

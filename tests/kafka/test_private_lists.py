@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -34,6 +35,17 @@ def session_seconds() -> float:
 ITEMS = 40
 
 
+def with_lists(monkeypatch: pytest.MonkeyPatch, head: int = 64) -> None:
+    """Configure private lists over a public scope, with a budget of 2."""
+    scope = Path("scope.txt").absolute()
+    scope.write_text("".join(f"{item}\n" for item in range(ITEMS)))
+    for name, value in {
+        "LIST_BUDGET": "2", "CO_RATINGS": "true", "TUNING_HEAD_ITEMS": str(head),
+        "LIST_SCOPE": str(scope),
+    }.items():  # fmt: skip
+        monkeypatch.setenv(f"MURMUREC_{name}", value)
+
+
 @pytest.fixture
 def ask(kafka: Kafka, topics: str) -> Iterator[GivenWorker]:
     """Give what asks one worker over Kafka."""
@@ -62,8 +74,7 @@ def test_a_budget_is_one_over_workers_and_restarts(
     topics: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name, value in (("LIST_BUDGET", "2"), ("CO_RATINGS", "true"), ("TUNING_HEAD_ITEMS", "64")):
-        monkeypatch.setenv(f"MURMUREC_{name}", value)
+    with_lists(monkeypatch)
     names, user = Topics(topics), device_of(0).hex()
     producer = clients.producer(kafka.connection)
     for item in range(ITEMS):
@@ -80,7 +91,7 @@ def test_a_budget_is_one_over_workers_and_restarts(
         assert first.guarantee.epsilon == "1/2"
         assert len(first.items) + first.left_out == 5
         assert list(first.items) == sorted(first.items)
-        with pytest.raises(UserError, match=r"give 0\.001 to 2"):
+        with pytest.raises(UserError, match=r"give 0\.002 to 2"):
             reader.best(user, 5, 20, private=Fraction(3))
     workers.append(with_catalogue(ask, start()))
     # Each worker is asked by itself: both see what the other's lists have cost.
@@ -119,17 +130,24 @@ def test_a_budget_is_one_over_workers_and_restarts(
 
 
 def test_a_query_that_comes_twice_is_drawn_once(
-    start: Start, ask: GivenWorker, kafka: Kafka, topics: str, monkeypatch: pytest.MonkeyPatch
+    start: Start,
+    send: Send,
+    ask: GivenWorker,
+    kafka: Kafka,
+    topics: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name, value in (("LIST_BUDGET", "2"), ("CO_RATINGS", "true"), ("TUNING_HEAD_ITEMS", "64")):
-        monkeypatch.setenv(f"MURMUREC_{name}", value)
+    with_lists(monkeypatch)
     names = Topics(topics)
     producer = clients.producer(kafka.connection)
     for item in range(ITEMS):
         entry = encode_message(CatalogueEntry(item))
         producer.produce(names.items, key=str(item).encode(), value=entry)
     assert producer.flush(PATIENCE_SECONDS) == 0
+    records = [publish(liked(0, half_of(0)[:6], 1))]
+    send(records)
     worker = with_catalogue(ask, start())
+    worker.wait_for(ends_of(records))
     query = Query("a" * 16, device_of(0).hex(), 5, 2**50, private=Fraction(1, 2))
     for _ in range(2):
         producer.produce(names.queries, key=query.id.encode(), value=encode_message(query))
@@ -145,8 +163,7 @@ def test_a_log_of_debits_without_its_beginning_ends_the_worker(
     start: Start, kafka: Kafka, topics: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was spent is not known then, and a guess would be a new budget."""
-    for name, value in (("LIST_BUDGET", "2"), ("CO_RATINGS", "true")):
-        monkeypatch.setenv(f"MURMUREC_{name}", value)
+    with_lists(monkeypatch)
     topic, producer = Topics(topics).list_debits, clients.producer(kafka.connection)
     producer.produce(topic, key=b"0" * 32, value=b"{}")
     assert producer.flush(PATIENCE_SECONDS) == 0

@@ -57,6 +57,13 @@ def ratings() -> list[Published]:
     return made
 
 
+def scope_file() -> str:
+    """Write the public items, and return the name of the file."""
+    path = Path("scope.txt").absolute()
+    path.write_text("".join(f"{item}\n" for item in (*BOOKS, *FILMS, *GAMES)))
+    return str(path)
+
+
 def catalogue() -> Iterator[CatalogueEntry]:
     for domain, items in (("books", BOOKS), ("films", FILMS), ("games", GAMES)):
         for item in items:
@@ -78,7 +85,7 @@ def filled(
     for name, value in {
         "BOOTSTRAP_SERVERS": kafka.bootstrap, "TOPIC_PREFIX": topics, "CO_RATINGS": "true",
         "TUNING_HEAD_ITEMS": "64", "TUNING_RECENT_ITEMS": "32", "TUNING_HELD_OUT": "0",
-        "SIMILARITY_BUDGET": "20",
+        "SIMILARITY_BUDGET": "20", "LIST_SCOPE": scope_file(),
         "DATA_DIR": str(Path("data").absolute()), "TUNING_CACHE_DIR": str(Path("cache").absolute()),
     }.items():  # fmt: skip
         monkeypatch.setenv(f"MURMUREC_{name}", value)
@@ -310,7 +317,7 @@ def test_a_log_without_ratings_is_no_release(
 ) -> None:
     for name, value in {
         "BOOTSTRAP_SERVERS": kafka.bootstrap, "TOPIC_PREFIX": topics, "CO_RATINGS": "true",
-        "SIMILARITY_BUDGET": "20",
+        "SIMILARITY_BUDGET": "20", "LIST_SCOPE": scope_file(),
     }.items():  # fmt: skip
         monkeypatch.setenv(f"MURMUREC_{name}", value)
     publish_catalogue(

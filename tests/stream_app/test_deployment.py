@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from stream_app.deployment import listed_by, new_replica, spec_from_settings
 from stream_app.errors import UserError
 from stream_app.models.factorization.factory import LEARNERS
 from stream_app.settings import LISTS_BY_CO_RATINGS, SERVED_LEARNERS, SERVED_MODELS, Settings
+from stream_app.wire import key
 from tests.fixtures.replicas import ALL
 from tests.fixtures.rounds import digests, play, records_of
 from tests.stream_app.models.example_learner import ItemMeans
@@ -57,6 +59,26 @@ def test_an_unknown_name_is_refused_with_all_that_are_known(wrong, sentence) -> 
     with pytest.raises(UserError) as refused:
         spec_from_settings(Settings(**wrong))
     assert str(refused.value) == sentence
+
+
+def test_a_public_scope_is_read_from_its_file_and_is_part_of_the_design(tmp_path: Path) -> None:
+    file = tmp_path / "scope.txt"
+    file.write_text("0007\n3\n\n7\nHeat\n", encoding="utf-8")
+    settings = Settings(co_ratings=True, list_scope=file)
+    spec, plain = spec_from_settings(settings), spec_from_settings(Settings(co_ratings=True))
+    assert spec.list_scope == (3, 7, key("Heat"))
+    assert spec.digest != plain.digest
+    assert spec.settings["list_scope"].startswith("3 items, ")
+    assert "list_scope is none there and 3 items, " in spec.difference(plain.headers)
+    # A deployment without one keeps the design that it had before there was the setting.
+    assert "list_scope" not in plain.settings
+    for more, sentence in (
+        ({"co_ratings": False}, "list_scope without co_ratings: .* leave list_scope out"),
+        ({"head_items": 2}, r"list_scope has 3 items: give 2 to 2 \(head_items, 4,096 at most\)"),
+        ({"list_scope": tmp_path / "none.txt"}, "none.txt: cannot be read"),
+    ):
+        with pytest.raises(UserError, match=sentence):
+            spec_from_settings(settings.model_copy(update=more))
 
 
 @pytest.mark.parametrize("model", LISTS_BY_CO_RATINGS)

@@ -439,9 +439,10 @@ def test_a_setting_that_was_removed_is_not_passed_over(environment, file):
 
 
 def test_a_worker_and_an_evaluation_have_one_default_for_what_decides_the_state() -> None:
-    """But for the items that have a row, which are bounded by the machine's memory."""
+    """But for the items that have a row, which are bounded by the machine's memory, and the scope,
+    which is read from a file."""
     shared = [each for each in fields(StateSpec) if each.name in Settings.model_fields]
     assert len(shared) > 10
     for each in shared:
-        if each.name not in ("mechanisms", "items_most"):
+        if each.name not in ("mechanisms", "items_most", "list_scope"):
             assert Settings.model_fields[each.name].default == each.default, each.name

@@ -2,7 +2,12 @@
 
 Every list costs its epsilon once its debit counts, whether or not its reply arrives, and a query is
 answered at most once. Whether a query is refused depends on public things and on what was spent,
-never on a history: an unknown device gets a list, too, and pays for it.
+never on a history. An account is a pseudonym of which this worker's state holds a report: that it
+takes part is public. For another one nothing is private that a list could show: it gets the draw of
+a device without a report of the scope, every set as likely, and no debit, so invented pseudonyms
+leave nothing behind. Such a draw never reads the state, whoever begins to report meanwhile.
+
+An account has at most `MOST_LISTS` lists, which bounds its part of the log of debits.
 """
 
 from __future__ import annotations
@@ -25,13 +30,13 @@ from stream_app.serving.together import private_lists, published_lists
 from stream_app.serving.together.co_rated import CoRated
 from stream_app.serving.together.similar_items import NOT_PUBLISHED
 from stream_app.settings import Settings
+from stream_app.state.spec import GIVE_SCOPE, StateSpec
 from stream_app.wire.messages import MILLION
 
-LEAST = MILLION // 1000
+LEAST, MOST_LISTS = MILLION // 1000, 1000
 REPEATED = "this query has been answered: a query gets one private list; ask under a new id"
 NOT_READ_BACK = "the debit was not read back in time; its epsilon may be spent, ask again"
-FULL = "private lists are not served: the log of debits holds as many users or lists as it can"
-EMPTY = "the catalogue has no items to choose from; murmurec items publish gives it some"
+EMPTY = "all items of list_scope are withdrawn; murmurec items put restores one"
 STARTING = "this worker is starting and has not read the catalogue yet: ask again in some seconds"
 
 
@@ -44,7 +49,9 @@ class PrivateLists:
         self._runtime = runtime
         self._debits = debits
         self._source = source or SystemSource()
+        self._turn = asyncio.Lock()
         most = runtime.settings.private_list_epsilon
+        self._least = max(LEAST, debits.budget // MOST_LISTS)
         self._most = debits.budget if most is None else min(round(most * MILLION), debits.budget)
 
     def answer(
@@ -53,9 +60,9 @@ class PrivateLists:
         """Return a list of `count` items, or why there is none: at once where the query cannot be
         answered whatever the log holds."""
         cost = int(epsilon * MILLION)
-        if not LEAST <= cost <= self._most:
+        if not self._least <= cost <= self._most:
             return Refused(
-                f"epsilon {_shown(cost)} of a private list: give {_shown(LEAST)} to "
+                f"epsilon {_shown(cost)} of a private list: give {_shown(self._least)} to "
                 f"{_shown(self._most)}, as the operator allows"
             )
         if not self._runtime.catalogue.read:
@@ -66,20 +73,22 @@ class PrivateLists:
         recommender = self._runtime.recommender
         if recommender.from_published and recommender.published is None:
             return Refused(NOT_PUBLISHED)
+        account = recommender.known(device)
         # What is spent never falls, so this refusal stays true and needs no record.
-        if self._debits.budgets.spent(device) + cost > self._debits.budget:
+        if account and self._debits.budgets.spent(device) + cost > self._debits.budget:
             return self._spent(device, cost)
-        return self._drawn(device, cost, count, query)
+        return self._drawn(device if account else None, cost, count, query)
 
     async def _drawn(
-        self, device: bytes, cost: int, count: int, query: str
+        self, device: bytes | None, cost: int, count: int, query: str
     ) -> RankedItems | Refused:
         loop, runtime = asyncio.get_running_loop(), self._runtime
-        among = await loop.run_in_executor(None, private_lists.candidates, runtime.catalogue)
+        scope = runtime.replica.spec.list_scope
+        among = private_lists.candidates(scope, runtime.catalogue)
         epsilon = Fraction(cost, MILLION)
         if count > len(among):
             return Refused(
-                f"k {count}: the catalogue has {len(among)} items to choose from"
+                f"k {count}: list_scope has {len(among)} items to choose from"
                 if len(among)
                 else EMPTY
             )
@@ -90,14 +99,17 @@ class PrivateLists:
             subset.check(len(among))
         except ValueError as error:
             return Refused(f"private list: {error}")
-        verdict = await self._debits.debit(device.hex(), query, cost)
-        if verdict is not Verdict.COUNTS:
-            return self._refused(verdict, device, cost)
-        runtime.metrics.private_list(float(epsilon))
+        if device is not None:
+            verdict = await self._debits.debit(device.hex(), query, cost)
+            if verdict is not Verdict.COUNTS:
+                return self._refused(verdict, device, cost)
+        runtime.metrics.private_list(float(epsilon) if device is not None else 0.0)
         elected = private_lists.elected(runtime.replica)
         if elected:
             return Refused(f"private lists are not served: {elected}")
-        scores, as_of = self._scores(device, among, table), runtime.replica.cut
+        async with self._turn:
+            scores, as_of = self._scores(device, among, table), runtime.replica.cut
+            await asyncio.sleep(0)  # of hundreds that wait one copies, then the loop serves others
         chosen = await loop.run_in_executor(None, lambda: subset.release(scores(), self._source))
         return RankedItems(
             among[chosen],
@@ -108,9 +120,11 @@ class PrivateLists:
         )
 
     def _scores(
-        self, device: bytes, among: private_lists.Keys, table: CoRated | None
+        self, device: bytes | None, among: private_lists.Keys, table: CoRated | None
     ) -> Callable[[], NDArray[np.float64]]:
         """Return what computes the scores, of copies, in any thread."""
+        if device is None:
+            return partial(np.zeros, len(among))
         replica = self._runtime.replica
         if table is None:
             return partial(private_lists.scores, private_lists.counts(replica, device), among)
@@ -119,11 +133,7 @@ class PrivateLists:
     def _refused(self, verdict: Verdict | None, device: bytes, cost: int) -> Refused:
         if verdict is Verdict.SPENT:
             return self._spent(device, cost)
-        if verdict is Verdict.FULL:
-            self._runtime.metrics.private_list_refused("full")
-        return Refused(
-            {None: NOT_READ_BACK, Verdict.REPEATED: REPEATED, Verdict.FULL: FULL}[verdict]
-        )
+        return Refused(NOT_READ_BACK if verdict is None else REPEATED)
 
     def _spent(self, device: bytes, cost: int) -> Refused:
         self._runtime.metrics.private_list_refused("spent")
@@ -134,7 +144,7 @@ class PrivateLists:
         )
 
 
-def check(settings: Settings) -> None:
+def check(settings: Settings, spec: StateSpec) -> None:
     """Refuse settings under which a list would not be what it states."""
     if not settings.list_budget:
         return
@@ -142,6 +152,11 @@ def check(settings: Settings) -> None:
         raise UserError(
             f"list_budget {settings.list_budget:g} with co_ratings false: private lists are drawn "
             "by who rated both of two items; set co_ratings, or list_budget to 0"
+        )
+    if not spec.list_scope:
+        raise UserError(
+            f"list_budget {settings.list_budget:g} without list_scope: which items count would "
+            f"depend on what devices send; {GIVE_SCOPE}"
         )
     if settings.clip != float("inf"):
         raise UserError(

@@ -196,23 +196,25 @@ class NeighbourAnswers:
 
     async def _answered(self, device: bytes, arrived: float) -> RankedItems | Refused:
         try:
-            items, cut = self._candidates(), self._replica.cut
+            # Copied here, where the state changes; devices can make up millions of items, so what
+            # takes longer than a copy is left to the thread.
+            known, cut = self._replica.items.keys.copy(), self._replica.cut
             loop = asyncio.get_running_loop()
-            found = await loop.run_in_executor(self._thread, self._made, device, items, cut)
+            found = await loop.run_in_executor(self._thread, self._made, device, known, cut)
         finally:
             self._waiting -= 1
         if isinstance(found, RankedItems):
             self._metrics.query_answered(METHOD, time.perf_counter() - arrived)
         return found
 
-    def _candidates(self) -> NDArray[np.uint64]:
+    def _candidates(self, known: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Return the items that may be in a list: known ones and those of the catalogue, without
         what is withdrawn."""
         listed = np.array(list(self._catalogue.entries), np.uint64)
-        items = np.union1d(self._replica.items.keys, listed)
+        items = np.union1d(known, listed)
         return items[~self._catalogue.withdrawn(items)]
 
-    def _made(self, device: bytes, items: NDArray[np.uint64], cut: int) -> RankedItems | Refused:
+    def _made(self, device: bytes, known: NDArray[np.uint64], cut: int) -> RankedItems | Refused:
         with self._intake.held() as profiles:
             mechanism = profiles.mechanism_of(device)
             if mechanism is None:
@@ -221,6 +223,7 @@ class NeighbourAnswers:
             if not others:
                 return Refused(ALONE)
             near = min(NEIGHBOURS, max(1, others // _OF_OTHERS))
+            items = self._candidates(known)
             shares = np.clip(profiles.scores(device, items, near), 0.0, 1.0)
         best = np.lexsort((items, -shares))[:LIST_LENGTH]
         return RankedItems(

@@ -107,6 +107,9 @@ def _one_domain(named: list[str] | None) -> str | None:
 def list_items(
     cluster: Cluster,
     domain: DomainOption = None,
+    ids: Annotated[
+        bool, typer.Option("--ids", help="One id a line, without withdrawn ones, as for a scope.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """List the items of the catalogue, or those of a domain; withdrawn ones are marked.
@@ -125,10 +128,15 @@ def list_items(
         )
     kept = [entry for entry in entries if named is None or entry.domain == named]
     rows = sorted(kept, key=lambda entry: (isinstance(entry.item, str), entry.item))
+    if ids:
+        rows = [entry for entry in rows if not entry.withdrawn]
     if as_json:
         print_json([_listed(entry) for entry in rows])
         return
     for entry in rows:
+        if ids:
+            say(printable(str(entry.item)))
+            continue
         shown = described(entry.title, entry.genres, entry.year, entry.domain or None)
         gone = "  withdrawn" if entry.withdrawn else ""
         say(printable(f"{entry.item}  {shown}").rstrip() + gone)

@@ -1,6 +1,6 @@
 """The log of releases: what each public table costs a device, written before its noise is drawn.
 
-    debit   JSON {id, bound, variance, size, epsilon, delta, budget, cut, v}
+    debit   JSON {id, bound, variance, size, epsilon, delta, budget, cut, scope, v}
 
 A debit counts iff it and all that count before it fit its own `budget`: the composed curve of the
 noisy sums (`privacy/gaussian/certificate.py`) is at most `BUDGET_DELTA` there. So every reader of
@@ -32,7 +32,8 @@ BUDGET_DELTA = Fraction(1, 10**6)
 class Debit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What one release costs: a noisy sum, stated as (epsilon, delta), under a budget.
 
-    id: random, so that its writer finds it. cut: the state whose lists are summed.
+    id: random, so that its writer finds it. cut: the state whose lists are summed. scope: digest
+    of the public items and domains that they are summed over (`lists.py`); "" before there was one.
     """
 
     id: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
@@ -43,6 +44,7 @@ class Debit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     delta: Fraction
     budget: Fraction
     cut: Annotated[int, msgspec.Meta(ge=0, le=MAX_SEQ)]
+    scope: Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{32})?$")] = ""
     v: int = VERSION
 
     @property

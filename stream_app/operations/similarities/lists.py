@@ -1,11 +1,10 @@
 """The lists of devices that a public table is a noisy sum of, and what forbids a release.
 
 A list of a device is a function of what that device reported alone, and the items that have a
-place are those of the public catalogue. So a device changes its own contribution and nothing else;
-what would break that is refused:
+place are those of the public `list_scope` that the catalogue does not withdraw. So a device changes
+its own contribution and nothing else; what would break that is refused:
 
-    an election of the head     which items have a slot depends on what others rate
-    items without a row         the same
+    no `list_scope`             which items have a slot depends on what others rate
     devices without a list      which devices have one depends on how many came before
     an eviction under way       which stale devices are gone depends on their rows, so on others
     `clip`                      whether a rating counts depends on the model, which others taught
@@ -14,15 +13,17 @@ what would break that is refused:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.errors import UserError
-from stream_app.ranking.domains.similarity_table import MOST_DOMAINS, MOST_ITEMS
+from stream_app.ranking.domains.similarity_table import MOST_DOMAINS
 from stream_app.state.replica import Replica
+from stream_app.state.spec import GIVE_SCOPE
 from stream_app.wire import CatalogueEntry
 
 Listed = tuple[NDArray[np.int64], NDArray[np.float32]]
@@ -30,21 +31,25 @@ Listed = tuple[NDArray[np.int64], NDArray[np.float32]]
 
 @dataclass(frozen=True, eq=False)
 class PublicItems:
-    """The items of the catalogue that are not withdrawn: keys (n,) rising, and their domains, ""
-    for none."""
+    """The items of a release: keys (n,) rising, and their domains in the catalogue, "" for none.
+
+    The catalogue changes, so `digest` is in the debit of a release: it fixes what the sums are over
+    before any noise is drawn.
+    """
 
     keys: NDArray[np.uint64]
     domains: list[str]
 
     @classmethod
-    def of_catalogue(cls, entries: Mapping[int, CatalogueEntry]) -> PublicItems:
-        """Return the items; UserError where there are too few, too many, or too many domains."""
-        keys = sorted(item for item, entry in entries.items() if not entry.withdrawn)
-        domains = [str(entries[item].domain or "") for item in keys]
-        if not 2 <= len(keys) <= MOST_ITEMS:
+    def of_scope(cls, scope: Iterable[int], entries: Mapping[int, CatalogueEntry]) -> PublicItems:
+        """Return the items of a rising scope that are not withdrawn; UserError for fewer than two,
+        or too many domains."""
+        keys = [item for item in scope if item not in entries or not entries[item].withdrawn]
+        domains = [str(entries[item].domain or "") if item in entries else "" for item in keys]
+        if len(keys) < 2:
             raise UserError(
-                f"the catalogue has {len(keys):,} items: a table of similarities is over 2 to "
-                f"{MOST_ITEMS:,} of them; publish or withdraw items with murmurec items"
+                f"list_scope has {len(keys)} items that are not withdrawn: a table of similarities "
+                "is over 2 or more; murmurec items put ITEM restores one"
             )
         if len(set(domains)) > MOST_DOMAINS:
             raise UserError(
@@ -53,27 +58,26 @@ class PublicItems:
             )
         return cls(np.array(keys, np.uint64), domains)
 
+    @property
+    def digest(self) -> str:
+        """BLAKE2b-128 of a line for each item, its key in decimal, a space and its domain."""
+        rows = zip(self.keys.tolist(), self.domains, strict=True)
+        text = "".join(f"{item} {domain}\n" for item, domain in rows)
+        return blake2b(text.encode(), digest_size=16).hexdigest()
+
 
 def check_state(replica: Replica) -> None:
     """Refuse a state in which the list of a device depends on others; UserError names the fix."""
-    co_ratings, feed = replica.pairs.co_ratings, replica.pairs.rated
-    if co_ratings is None or feed is None:
+    co_ratings = replica.pairs.co_ratings
+    if co_ratings is None:
         raise UserError(
             "co_ratings is off, so the state has no lists of ratings: set co_ratings = true and "
             "rebuild (murmurec worker --rebuild)"
         )
-    known, size = len(replica.items), replica.spec.head_items
-    if known > size:
+    if not replica.spec.list_scope:
         raise UserError(
-            f"{known:,} items are known and the head has {size:,}: which of them have a slot was "
-            "decided by what devices rated, so a list depends on others; raise head_items to at "
-            f"least {known:,} (4,096 at most) and rebuild, or start with fewer items"
-        )
-    if known >= replica.spec.items_most:
-        raise UserError(
-            f"{known:,} items are known, all that items_most allows: which items have a row was "
-            "decided by what devices rated, so a list depends on others; raise items_most and "
-            "rebuild"
+            "list_scope is unset, so which items have a slot is decided by what devices rate, and "
+            f"a list depends on others: {GIVE_SCOPE}"
         )
     if not co_ratings.whole:
         raise UserError(
@@ -95,11 +99,10 @@ def check_state(replica: Replica) -> None:
 def lists_of(replica: Replica, items: PublicItems) -> Iterator[Listed]:
     """Yield of every device the places in `items` that it rated (m,) and the values (m,) in stars;
     devices that rated none of them are left out."""
-    co_ratings, feed = replica.pairs.co_ratings, replica.pairs.rated
-    if co_ratings is None or feed is None:
+    co_ratings = replica.pairs.co_ratings
+    if co_ratings is None:
         return
-    head = feed.head
-    slot_keys = replica.items.keys[head.rows[: head.used]]
+    slot_keys = replica.pairs.co_rated_keys(replica.items)
     at = np.searchsorted(items.keys, slot_keys).clip(max=len(items.keys) - 1)
     places = np.where(items.keys[at] == slot_keys, at, -1)
     for device in range(len(replica.marks)):

@@ -69,7 +69,8 @@ def publish(
     source: RandomSource | None = None,
 ) -> Published:
     """Release the table of the newest checkpoint, or of the log where there is none, over the items
-    of the catalogue `entries`, or send one that an earlier call has drawn.
+    of `list_scope` with their `entries` of the catalogue, or send one that an earlier call has
+    drawn.
 
     Raises UserError where a topic is absent, the state forbids it, or the budget does not hold it.
     """
@@ -78,13 +79,14 @@ def publish(
     found = waiting.read()
     if found is not None:
         return _resumed(session, waiting, found)
-    items, replica = PublicItems.of_catalogue(entries), _replica(session)
+    replica = _replica(session)
+    items = PublicItems.of_scope(replica.spec.list_scope, entries)
     try:
         plan = plan_for(epsilon, delta, len(items.keys), differences=False, means=True)
     except ValueError as error:
         raise UserError(f"no release: {error}") from None
     plan.certificate.check()
-    debit = _debit(session, plan, epsilon, delta, replica.cut)
+    debit = _debit(session, plan, epsilon, delta, replica.cut, items.digest)
     number, spent = _debited(session, debit)
     with session.display("drawing the noise") as progress:
         progress(0, 1)
@@ -131,7 +133,7 @@ def _replica(session: Session) -> Replica:
 
 
 def _debit(
-    session: Session, plan: NoisePlan, epsilon: Fraction, delta: Fraction, cut: int
+    session: Session, plan: NoisePlan, epsilon: Fraction, delta: Fraction, cut: int, scope: str
 ) -> Debit:
     budget = Fraction(str(session.settings.similarity_budget))
     if not budget:
@@ -140,9 +142,8 @@ def _debit(
             f"{float(BUDGET_DELTA):g}) that all tables together may cost a device"
         )
     (sums,) = plan.certificate.sums
-    return Debit(
-        secrets.token_hex(16), sums.bound, sums.variance, sums.size, epsilon, delta, budget, cut
-    )
+    stated = sums.bound, sums.variance, sums.size, epsilon, delta, budget, cut
+    return Debit(secrets.token_hex(16), *stated, scope)
 
 
 def _debited(session: Session, debit: Debit) -> tuple[int, Fraction]:

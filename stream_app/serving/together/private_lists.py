@@ -1,7 +1,8 @@
 """A list that is drawn: which sets of items it can be, and what it hides, are the same for all.
 
-    candidates   all items of the public catalogue that are not withdrawn, in the order of their
-                 keys; what the asker has rated is among them, since to leave it out would show it
+    candidates   all items of the public `list_scope` that the catalogue does not withdraw, in the
+                 order of their keys; what the asker has rated is among them, since to leave it out
+                 would show it
     p            the newest T items in the asker's list, as far as the server knows of them
     f_j          sum over k in p, k != j, of  min(s_jk, tau) / tau
     s_jk         c_jk / sqrt((n_j + beta) (n_k + beta))
@@ -30,10 +31,11 @@ keeps its place), which is between -1 and 1, and T - 1 items at most stay. T is 
 it at once, and those are no part of p. (An item that was rated again after it had left is new to
 the list; a report that changes which of them that is counts as what it changes of p.)
 
-It needs that which ratings a list holds depends on its device alone. So lists are refused while the
-head is elected (more known items than `head_items`), where more devices are known than can have a
-list, while stale devices are evicted (which are gone depends on their rows), and with `clip`, by
-which a model decides.
+It needs that which ratings a list holds depends on its device alone. The scope is part of the
+settings, so each of its items holds a slot whatever devices send, and an item outside has no entry
+in any list. Lists are refused where more devices are known than can have a list, while stale
+devices are evicted (which are gone depends on their rows), and with `clip`, by which a model
+decides.
 """
 
 from __future__ import annotations
@@ -45,10 +47,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.models.cooccurrence.co_ratings import always_held
-from stream_app.models.cooccurrence.item_head import MOST_ITEMS
 from stream_app.privacy.k_subset import KSubset
 from stream_app.serving.catalogue import Catalogue
 from stream_app.state.replica import Replica
+from stream_app.state.spec import GIVE_SCOPE
 from stream_app.wire import Guarantee
 
 DAMPING, CAP = 3_000, 0.08  # beta in devices, tau: chosen on half of the users of ML-1M
@@ -84,27 +86,18 @@ def guarantee(epsilon: Fraction) -> Guarantee:
     return Guarantee(ADJACENCY, str(epsilon), METHOD)
 
 
-def candidates(catalogue: Catalogue) -> Keys:
+def candidates(scope: tuple[int, ...], catalogue: Catalogue) -> Keys:
     """Return the items (n,) that a list can have, ascending; from any thread."""
-    keys = np.array(sorted(catalogue.entries), np.uint64)
+    keys = np.array(scope, np.uint64)
     return keys[~catalogue.withdrawn(keys)]
 
 
 def elected(replica: Replica) -> str:
     """Return why which items have pairs, or which devices a list, depends on who reported, as one
-    sentence; empty where all that are known fit."""
-    known, spec, co_ratings = len(replica.items), replica.spec, replica.pairs.co_ratings
-    if known > spec.head_items:
-        return (
-            f"{known:,} items are known and head_items is {spec.head_items:,}, so which of them "
-            f"count depends on who rated; head_items must be {known:,} or more ({MOST_ITEMS:,} at "
-            "most)"
-        )
-    if known >= spec.items_most:
-        return (
-            f"{known:,} items are known and items_most is {spec.items_most:,}, so which of them "
-            f"have a row depends on who rated; items_most must be above {known:,}"
-        )
+    sentence; empty where it does not."""
+    co_ratings = replica.pairs.co_ratings
+    if not replica.spec.list_scope:
+        return f"which items count depends on who rated; {GIVE_SCOPE}"
     if co_ratings is not None and not co_ratings.whole:
         return (
             f"{len(replica.marks):,} devices are known and co-ratings hold lists of "
@@ -124,7 +117,7 @@ def counts(replica: Replica, device: bytes) -> Counts:
     length = always_held(replica.spec.recent_items)
     slots = replica.rated_values(device).slots[-length:]
     co_raters, raters = replica.pairs.co_raters(slots)
-    return Counts(replica.pairs.head_keys(replica.items), slots, co_raters, raters)
+    return Counts(replica.pairs.co_rated_keys(replica.items), slots, co_raters, raters)
 
 
 def scores(

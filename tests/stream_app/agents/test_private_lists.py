@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from stream_app.agents.private_lists import private_list_service as lists
 from stream_app.agents.private_lists.private_list_service import PrivateLists
 from stream_app.agents.queries import replies
 from stream_app.agents.runtime import Runtime
+from stream_app.deployment import spec_from_settings
 from stream_app.errors import UserError
 from stream_app.log.list_budgets import ListBudgets, Verdict
 from stream_app.privacy.randomness import SeededSource
@@ -28,7 +30,9 @@ from tests.fixtures.similarity_tables import a_table
 from tests.stream_app.agents.lines import a_runtime
 from tests.stream_app.serving.test_private_lists import SPEC, replica_of
 
+STRANGER = b"never reported.."
 DEVICE, ITEMS = (1).to_bytes(16, "little"), 12
+SCOPED = replace(SPEC, list_scope=tuple(range(ITEMS)))
 
 
 class LogInMemory:
@@ -53,9 +57,9 @@ def asked(
     """Run an action with lists over a catalogue of 12 items, of which some are rated."""
 
     async def main() -> None:
-        runtime, line = a_runtime(settings=Settings(**settings), spec=SPEC)  # type: ignore[arg-type]
+        runtime, line = a_runtime(settings=Settings(**settings), spec=SCOPED)  # type: ignore[arg-type]
         line.checkpoints.close()
-        state = replica_of({1: [0, 1, 2], 2: [0, 1, 2, 3], 3: [1, 3, 4]})
+        state = replica_of({1: [0, 1, 2], 2: [0, 1, 2, 3], 3: [1, 3, 4]}, SCOPED)
         runtime.replica.take(state)
         for item in range(ITEMS):
             entry = CatalogueEntry(item, withdrawn=item == 11)
@@ -69,9 +73,13 @@ def asked(
 
 
 async def answer(
-    given: PrivateLists, epsilon: str = "1", k: int = 3, query: str = "a" * 16
+    given: PrivateLists,
+    epsilon: str = "1",
+    k: int = 3,
+    query: str = "a" * 16,
+    device: bytes = DEVICE,
 ) -> RankedItems | Refused:
-    found = given.answer(DEVICE, Fraction(epsilon), k, query)
+    found = given.answer(device, Fraction(epsilon), k, query)
     return found if isinstance(found, Refused) else await found
 
 
@@ -179,19 +187,68 @@ def test_where_answers_come_from_the_published_table_lists_do() -> None:
     asked(action)
 
 
+def test_an_invented_pseudonym_gets_a_list_of_nothing_and_leaves_nothing() -> None:
+    """Without a report there is nothing to hide: every set is as likely, as for an account without
+    a report of the scope, and no debit is written, whatever was spent under the name before."""
+
+    async def action(given: PrivateLists, debits: LogInMemory, runtime: Runtime) -> None:
+        await debits.debit(STRANGER.hex(), "d" * 16, 2 * MILLION)
+        runtime.replica.rated_values = None  # type: ignore[assignment,method-assign]
+        counts = np.zeros(ITEMS, np.int64)
+        for query in range(300):
+            found = await answer(given, "2", 3, f"{query:016x}", STRANGER)
+            assert isinstance(found, RankedItems)
+            assert found.guarantee is not None
+            counts[found.items] += 1
+        assert debits.debits == 1
+        assert counts[11] == 0
+        assert counts[:11].min() > 40  # 82 each on average, 7.7 the standard deviation
+        published = runtime.metrics.registry.get_sample_value
+        assert published("murmurec_private_lists_total") == 300
+        assert published("murmurec_private_list_epsilon_total") == 0
+
+    asked(action)
+
+
+def test_of_lists_that_wait_one_copies_its_counts_in_a_turn_of_the_loop() -> None:
+    """A copy takes milliseconds, and hundreds may wait: the loop serves others in between."""
+
+    async def action(given: PrivateLists, debits: LogInMemory, runtime: Runtime) -> None:
+        turns, copied, scores = 0, list[int](), given._scores
+
+        async def count_turns() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        def watched(*arguments: Any) -> Any:
+            copied.append(turns)
+            return scores(*arguments)
+
+        given._scores = watched  # type: ignore[method-assign]
+        counting = asyncio.create_task(count_turns())
+        asked = (answer(given, "1/50", query=f"{number:016x}") for number in range(20))
+        found = await asyncio.gather(*asked)
+        counting.cancel()
+        assert all(isinstance(each, RankedItems) for each in found)
+        assert len(set(copied)) == 20
+
+    asked(action)
+
+
 def test_bad_requests_are_refused_before_a_debit() -> None:
     async def action(given: PrivateLists, debits: LogInMemory, runtime: Runtime) -> None:
         for epsilon, shown in (("1/1000000", "1e-06"), ("3", "3"), ("100000", "100000")):
-            sentence = f"epsilon {shown} of a private list: give 0.001 to 2, as the operator allows"
+            sentence = f"epsilon {shown} of a private list: give 0.002 to 2, as the operator allows"
             assert await reason(given, epsilon) == sentence
-        assert await reason(given, "1", 12) == "k 12: the catalogue has 11 items to choose from"
-        runtime.catalogue.entries.clear()
+        assert await reason(given, "1", 12) == "k 12: list_scope has 11 items to choose from"
+        for item in range(ITEMS):
+            entry = CatalogueEntry(item, withdrawn=True)
+            runtime.catalogue.learn(str(item).encode(), encode_message(entry))
         assert await reason(given) == lists.EMPTY
-        state = replica_of({1: [1, 2, 3, 4, 5]}, replace(SPEC, head_items=4))
-        runtime.replica = state
-        found = await reason(given)
-        assert "5 items are known and head_items is 4, so which of them count" in found
-        assert "head_items must be 5 or more (4,096 at most)" in found
+        runtime.replica = replica_of({1: [1, 2]}, replace(SPEC, list_scope=()))
+        assert "set list_scope to a file of the public items" in await reason(given)
         assert debits.debits == 0
 
     asked(action)
@@ -211,7 +268,7 @@ def test_a_worker_that_has_not_read_the_catalogue_says_so() -> None:
 
 def test_the_largest_epsilon_of_one_list_is_the_deployments() -> None:
     async def action(given: PrivateLists, debits: LogInMemory, runtime: Runtime) -> None:
-        assert "epsilon 1 of a private list: give 0.001 to 0.5" in await reason(given, "1")
+        assert "epsilon 1 of a private list: give 0.002 to 0.5" in await reason(given, "1")
         assert isinstance(await answer(given, "1/2"), RankedItems)
 
     asked(action, private_list_epsilon=0.5)
@@ -229,18 +286,24 @@ def test_every_list_is_counted_with_its_epsilon() -> None:
     asked(action)
 
 
+SCOPE = {"co_ratings": True}
+PLAIN = spec_from_settings(Settings())
+SCOPED = replace(PLAIN, co_ratings=True, list_scope=(1, 2))
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"list_budget": 2.0}, "co_ratings false"),
-        ({"list_budget": 2.0, "co_ratings": True, "clip": 4.0}, "clip 4"),
-        ({"list_budget": 1e-4, "co_ratings": True}, "at least 0.001"),
+        ({"list_budget": 2.0, "co_ratings": True}, r"without list_scope: .*\(murmurec items list"),
+        ({"list_budget": 2.0, "clip": 4.0, **SCOPE}, "clip 4"),
+        ({"list_budget": 1e-4, **SCOPE}, "at least 0.001"),
     ],
 )
 def test_settings_under_which_a_list_is_not_what_it_states_are_refused(
     settings: dict[str, float], message: str
 ) -> None:
     with pytest.raises(UserError, match=message):
-        lists.check(Settings(**settings))  # type: ignore[arg-type]
-    lists.check(Settings())
-    lists.check(Settings(list_budget=2.0, co_ratings=True))
+        lists.check(Settings(**settings), PLAIN if "list_scope" in message else SCOPED)  # type: ignore[arg-type]
+    lists.check(Settings(), PLAIN)
+    lists.check(Settings(list_budget=2.0, **SCOPE), SCOPED)  # type: ignore[arg-type]

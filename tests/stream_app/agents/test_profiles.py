@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from stream_app.agents.profiles.profile_reading import OUTCOMES, ProfileIntake
 from stream_app.agents.profiles.profile_service import (
@@ -26,6 +28,7 @@ from stream_app.privacy.profiles.blip import Blip
 from stream_app.privacy.profiles.jlt import Jlt
 from stream_app.privacy.profiles.profile_mechanism import ProfileMechanism
 from stream_app.privacy.randomness import SeededSource
+from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.ranked_items import RankedItems, Refused
 from stream_app.settings import Settings
 from stream_app.wire import (
@@ -226,6 +229,30 @@ def test_more_queries_than_may_wait_are_refused(runtime: Runtime) -> None:
         answers.close()
 
     asyncio.run(main())
+
+
+class WatchedCatalogue(Catalogue):
+    """Notes the thread that looks up withdrawn items."""
+
+    looked: int = 0
+
+    def withdrawn(self, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        self.looked = threading.get_ident()
+        return super().withdrawn(keys)
+
+
+def test_the_event_loop_does_not_merge_the_items_that_devices_make_up(runtime: Runtime) -> None:
+    found, catalogue = two_tastes(), WatchedCatalogue(dict(runtime.catalogue.entries))
+
+    async def main() -> None:
+        answers = NeighbourAnswers(found, runtime.replica, catalogue, runtime.metrics)
+        made = answers.answer((1).to_bytes(16, "big"), 0.0)
+        assert isinstance(made, Awaitable)
+        assert isinstance(await made, RankedItems)
+        answers.close()
+
+    asyncio.run(main())
+    assert catalogue.looked not in (0, threading.get_ident())
 
 
 def test_a_forgotten_device_loses_its_profile_with_its_state() -> None:

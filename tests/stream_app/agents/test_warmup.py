@@ -24,11 +24,12 @@ from stream_app.replay.signature_check import SignatureCheck
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.recommender import Recommender
 from stream_app.serving.served_side import Ingredients
+from stream_app.serving.together import private_lists
 from stream_app.state.campaigns.part import CampaignPart
 from stream_app.state.replica import Replica, StateSpec
 from stream_app.wire import CampaignPlan, Released, decode_many
 from stream_app.wire.signatures import Claim
-from tests.fixtures.replicas import ALL, SMALL
+from tests.fixtures.replicas import ALL, SMALL, played
 from tests.fixtures.streams import EVERY_FAMILY, Published, events, log, publish, run_of
 
 pytestmark = pytest.mark.thorough
@@ -79,6 +80,20 @@ def test_nothing_is_compiled_after_the_warm_up(
             recommender.answer(device, 100)
     assert (recommender.side is not None and len(recommender.side) > 1000) == bool(head_items)
     assert replica.model_digest() != replica.ledger_digest()
+    assert compiled() == before
+
+
+def test_no_kernel_of_private_lists_is_compiled_after_the_warm_up_of_a_worker_with_a_scope(
+    rng: np.random.Generator,
+) -> None:
+    scope = tuple(range(300))  # more than the head of the warm-up
+    design = replace(SMALL, co_ratings=True, head_items=300, list_scope=scope)
+    warm_up(design)
+    before = compiled()
+    made = events(rng, 40, items=300)
+    replica = played([publish(event) for event in made], rng, design)
+    private_lists.counts(replica, made[0].device)
+    replica.forget(made[0].device)
     assert compiled() == before
 
 

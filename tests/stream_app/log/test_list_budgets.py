@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections import defaultdict
 from dataclasses import dataclass, field
 
@@ -69,21 +70,31 @@ def test_records_that_are_no_debit_spend_nothing() -> None:
     assert budgets.spent(bytes.fromhex(USERS[0])) == 0
 
 
-def test_the_log_of_users_has_an_end() -> None:
-    budgets = ListBudgets(most_users=1)
-    assert applied(budgets, debit(2)) is Verdict.COUNTS
-    assert applied(budgets, debit(2, user=USERS[1])) is Verdict.FULL
-    assert applied(budgets, debit(2, 2)) is Verdict.COUNTS
+def test_made_up_users_and_lists_have_no_lifetime_count() -> None:
+    """A budget is never forgotten, whoever else spends; only ids of queries are, in the order of
+    the log, and one that comes again after that pays again."""
+    budgets = ListBudgets(recent=3)
+    assert applied(budgets, debit(2, 1)) is Verdict.COUNTS
+    for number in range(3):
+        assert applied(budgets, debit(1, 1, user=f"{number:032x}")) is Verdict.COUNTS
+    assert applied(budgets, debit(2, 1)) is Verdict.COUNTS
+    assert applied(budgets, debit(2, 1)) is Verdict.REPEATED
+    assert applied(budgets, debit(7, 2)) is Verdict.SPENT
+    assert budgets.spent(bytes.fromhex(USERS[0])) == 4
 
 
-def test_the_log_of_lists_has_an_end() -> None:
-    budgets = ListBudgets(most_lists=2)
-    assert applied(budgets, debit(1)) is Verdict.COUNTS
-    assert applied(budgets, debit(1, 2)) is Verdict.COUNTS
-    assert applied(budgets, debit(1, 3)) is Verdict.FULL
-    assert applied(budgets, debit(1, user=USERS[1])) is Verdict.FULL
-    assert applied(budgets, debit(1)) is Verdict.REPEATED
-    assert budgets.spent(bytes.fromhex(USERS[0])) == 2
+def test_memory_is_250_bytes_an_account_whatever_the_lists() -> None:
+    budgets, made = ListBudgets(recent=1000), 20_000
+    tracemalloc.start()
+    for number in range(made):
+        applied(budgets, debit(1, number, user=f"{number:032x}"))
+    of_accounts, _ = tracemalloc.get_traced_memory()
+    for number in range(made):
+        assert applied(budgets, debit(1, made + number, 2, f"{number:032x}")) is Verdict.COUNTS
+    of_lists, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert of_accounts <= 250 * (made + budgets.recent)
+    assert of_lists <= 1.1 * of_accounts
 
 
 # --- two workers that crash -----------------------------------------------------------------------

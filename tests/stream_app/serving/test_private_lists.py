@@ -23,6 +23,7 @@ SPEC = replace(
     SMALL,
     mechanisms=(registry.parse("none:5:inf"),),
     co_ratings=True,
+    list_scope=tuple(range(64)),
     head_items=64,
     recent_items=32,
     held_out=0.0,
@@ -51,7 +52,7 @@ def scores(replica: Replica, asker: int, among: NDArray[np.uint64], *constants: 
     return private_lists.scores(known, among, *constants)
 
 
-@pytest.mark.parametrize("damping", [0.0, 3.0, 300.0])
+@pytest.mark.parametrize("damping", [0.5, 3.0, 300.0])
 def test_the_scores_are_those_of_the_lists(rng: np.random.Generator, damping: float) -> None:
     lists = random_lists(rng, 20, 30, 28)
     replica, among = replica_of(lists), np.arange(35, dtype=np.uint64)
@@ -148,41 +149,60 @@ def test_no_list_tells_neighbours_apart_by_more_than_epsilon() -> None:
     assert 0 < worst <= epsilon
 
 
-def test_candidates_are_the_catalogue_and_not_what_was_seen() -> None:
+def test_candidates_are_the_scope_without_what_is_withdrawn() -> None:
     catalogue = Catalogue()
     for entry in (
         CatalogueEntry(9),
-        CatalogueEntry(3),
-        CatalogueEntry("word"),
+        CatalogueEntry(70),
         CatalogueEntry(5, withdrawn=True),
     ):
         catalogue.learn(str(entry.item).encode(), encode_message(entry))
-    among = private_lists.candidates(catalogue)
-    assert among[:2].tolist() == [3, 9]
-    assert len(among) == 3
-    assert (np.diff(among.astype(object)) > 0).all()
-    # A rated item that is in the catalogue stays a candidate, one that is not is none.
+    among = private_lists.candidates((3, 5, 9), catalogue)
+    assert among.tolist() == [3, 9]
+    # A rated item of the scope stays a candidate, one outside is none.
     replica = replica_of({1: [3, 7], 2: [3, 7, 9]})
-    assert scores(replica, 1, among).shape == (3,)
-    assert len(private_lists.candidates(Catalogue())) == 0
+    assert scores(replica, 1, among).shape == (2,)
 
 
 def test_items_without_co_ratings_all_score_nothing() -> None:
-    off = replica_of({1: [1, 2]}, replace(SPEC, co_ratings=False))
+    off = replica_of({1: [1, 2]}, replace(SPEC, co_ratings=False, list_scope=()))
     among = np.arange(4, dtype=np.uint64)
     assert (scores(off, 1, among) == 0).all()
     assert (scores(Replica(SPEC), 0, among) == 0).all()
     assert len(scores(replica_of({1: [1, 2]}), 0, among[:0])) == 0
 
 
-def test_a_head_that_is_elected_is_known() -> None:
-    small = replace(SPEC, head_items=4)
-    assert not private_lists.elected(replica_of({1: [1, 2, 3, 4]}, small))
-    found = private_lists.elected(replica_of({1: [1, 2, 3, 4, 5]}, small))
-    assert found.startswith("5 items are known and head_items is 4")
-    small = replace(SPEC, items_most=5)
-    found = private_lists.elected(replica_of({1: [1, 2, 3, 4, 5]}, small))
-    assert found.startswith("5 items are known and items_most is 5")
+def test_items_outside_the_scope_change_nothing(rng: np.random.Generator) -> None:
+    """Made-up items, more than the head and the rows hold, in the lists of everybody: what is known
+    of the scope is what it is without them, the asker's newest items included."""
+    spec = replace(SPEC, list_scope=(1, 3, 5, 7, 9, 40), head_items=8, items_most=16)
+    lists = {
+        device: [*rng.choice(spec.list_scope, 4, replace=False).tolist(), *range(1000, 1050)]
+        for device in range(1, 9)
+    }
+    flooded = {device: rng.permutation(items).tolist() for device, items in lists.items()}
+    plain = {d: [item for item in items if item < 1000] for d, items in flooded.items()}
+    found, wanted = (
+        replica_of(flooded | {99: list(range(2000, 2200))}, spec),
+        replica_of(plain, spec),
+    )
+    assert not private_lists.elected(found)
+    assert len(found.items) == spec.items_most
+    for device in lists:
+        pairs = zip(*(private_lists.counts(each, device.to_bytes(16, "little"))
+                      for each in (found, wanted)), strict=True)  # fmt: skip
+        for one, other in pairs:
+            np.testing.assert_array_equal(one, other)
+    assert private_lists.counts(found, (1).to_bytes(16, "little")).slots.shape == (4,)
+    assert found.co_ratings() is not None
+    for name in ("co_rated_lists.blocks", "co_rated_sums.cells", "co_rated_sums.moments"):
+        np.testing.assert_array_equal(found.model_arrays()[name], wanted.model_arrays()[name])
+
+
+def test_a_state_without_a_scope_or_with_too_many_devices_is_known() -> None:
+    found = private_lists.elected(Replica(replace(SPEC, list_scope=())))
+    assert "depends on who rated; set list_scope to a file of the public items" in found
+    assert len(found) <= 240 - len("private lists are not served: ")
     full = replica_of({1: [1], 2: [2]})
     full.pairs.co_ratings.most_devices = 1
     assert "2 devices are known and co-ratings hold lists of 1" in private_lists.elected(full)

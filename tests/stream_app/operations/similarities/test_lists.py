@@ -20,6 +20,7 @@ CO = replace(
     SMALL,
     mechanisms=(registry.parse("none:5:inf"),),
     co_ratings=True,
+    list_scope=tuple(range(1, 64)),
     head_items=64,
     recent_items=32,
     held_out=0.0,
@@ -34,12 +35,13 @@ def event(device: int, items: list[int], levels: list[int], seq: int = 1) -> Eve
 
 
 def catalogue(*entries: CatalogueEntry) -> PublicItems:
-    return PublicItems.of_catalogue({key(entry.item): entry for entry in entries})
+    found = {key(entry.item): entry for entry in entries}
+    return PublicItems.of_scope(sorted(found), found)
 
 
 ITEMS = catalogue(
     CatalogueEntry(9, domain="films"), CatalogueEntry(3, domain="books"), CatalogueEntry(5),
-    CatalogueEntry(4, withdrawn=True), CatalogueEntry(77, domain="books"),
+    CatalogueEntry(4, withdrawn=True), CatalogueEntry(33, domain="books"),
 )  # fmt: skip
 
 
@@ -54,9 +56,17 @@ def replica_of(*made: Event, spec: StateSpec = CO) -> Replica:
     return replica
 
 
-def test_items_are_those_of_the_catalogue_that_are_not_withdrawn_in_the_order_of_keys() -> None:
-    assert ITEMS.keys.tolist() == [3, 5, 9, 77]
+def test_items_are_those_of_the_scope_that_are_not_withdrawn_in_the_order_of_keys() -> None:
+    assert ITEMS.keys.tolist() == [3, 5, 9, 33]
     assert ITEMS.domains == ["books", "", "films", "books"]
+    assert PublicItems.of_scope((4, 7), {}).keys.tolist() == [4, 7]
+
+
+def test_the_digest_of_the_items_names_their_keys_and_domains() -> None:
+    same = PublicItems(ITEMS.keys.copy(), list(ITEMS.domains))
+    assert same.digest == ITEMS.digest
+    assert PublicItems(ITEMS.keys, ["books", "", "films", ""]).digest != ITEMS.digest
+    assert PublicItems(ITEMS.keys + np.uint64(1), ITEMS.domains).digest != ITEMS.digest
 
 
 def test_a_list_holds_the_catalogued_items_that_a_device_rated_and_their_stars() -> None:
@@ -75,7 +85,7 @@ def test_a_forgotten_device_has_no_list() -> None:
 
 def test_one_device_changes_its_own_list_and_no_other(rng: np.random.Generator) -> None:
     made = events(rng, 80, mechanism="none:5:inf", items=50)
-    public = PublicItems(np.arange(50, dtype=np.uint64), [""] * 50)
+    public = PublicItems(np.arange(1, 50, dtype=np.uint64), [""] * 49)
     gone = made[0].device
 
     def contents(kept: list[Event]) -> list[tuple[tuple[int, ...], tuple[float, ...]]]:
@@ -92,21 +102,20 @@ def test_one_device_changes_its_own_list_and_no_other(rng: np.random.Generator) 
 
 def test_a_state_without_co_ratings_is_refused() -> None:
     with pytest.raises(UserError, match=r"co_ratings is off.*set co_ratings = true and rebuild"):
-        check_state(Replica(replace(CO, co_ratings=False)))
+        check_state(Replica(replace(CO, co_ratings=False, list_scope=())))
 
 
-def test_a_state_whose_head_was_elected_is_refused() -> None:
-    held = replace(CO, head_items=8)
-    check_state(replica_of(event(1, list(range(8)), [4] * 8), spec=held))
-    with pytest.raises(UserError, match=r"9 items are known and the head has 8"):
-        check_state(replica_of(event(1, list(range(9)), [4] * 9), spec=held))
+def test_a_state_without_a_public_scope_is_refused() -> None:
+    with pytest.raises(UserError, match=r"list_scope is unset.*murmurec items list --ids"):
+        check_state(Replica(replace(CO, list_scope=())))
 
 
-def test_a_state_whose_items_wait_for_a_row_is_refused() -> None:
-    held = replace(CO, items_most=4)
-    check_state(replica_of(event(1, [1, 2, 3], [4] * 3), spec=held))
-    with pytest.raises(UserError, match=r"4 items are known, all that items_most allows"):
-        check_state(replica_of(event(1, [1, 2, 3, 4], [4] * 4), spec=held))
+def test_made_up_items_forbid_no_release_and_change_none() -> None:
+    held = replace(CO, head_items=63, items_most=70)
+    flood = event(7, list(range(1000, 1200)), [4] * 200)
+    found = replica_of(event(1, [9, 3], [4, 2]), flood, event(3, [5, 1001], [0, 1]), spec=held)
+    check_state(found)
+    assert lists(found) == [([2, 0], [5.0, 3.0]), ([1], [1.0])]
 
 
 def test_a_state_of_more_devices_than_have_a_list_is_refused() -> None:
@@ -131,10 +140,10 @@ def test_a_state_in_which_the_model_decides_what_counts_is_refused() -> None:
         check_state(Replica(replace(CO, clip=4.0)))
 
 
-def test_a_catalogue_that_no_table_is_over_is_refused() -> None:
-    with pytest.raises(UserError, match=r"has 1 items: a table of similarities is over 2 to 4,096"):
+def test_a_scope_that_no_table_is_over_is_refused() -> None:
+    with pytest.raises(
+        UserError, match=r"has 1 items that are not withdrawn: .* is over 2 or more"
+    ):
         catalogue(CatalogueEntry(1), CatalogueEntry(2, withdrawn=True))
-    with pytest.raises(UserError, match=r"has 4,097 items"):
-        catalogue(*map(CatalogueEntry, range(4097)))
     with pytest.raises(UserError, match=r"has 17 domains"):
         catalogue(*(CatalogueEntry(n, domain=f"d{n}") for n in range(17)))
