@@ -286,9 +286,8 @@ def test_every_list_is_counted_with_its_epsilon() -> None:
     asked(action)
 
 
-SCOPE = {"co_ratings": True}
+ALLOWED = {"co_ratings": True}
 PLAIN = spec_from_settings(Settings())
-SCOPED = replace(PLAIN, co_ratings=True, list_scope=(1, 2))
 
 
 @pytest.mark.parametrize(
@@ -296,8 +295,8 @@ SCOPED = replace(PLAIN, co_ratings=True, list_scope=(1, 2))
     [
         ({"list_budget": 2.0}, "co_ratings false"),
         ({"list_budget": 2.0, "co_ratings": True}, r"without list_scope: .*\(murmurec items list"),
-        ({"list_budget": 2.0, "clip": 4.0, **SCOPE}, "clip 4"),
-        ({"list_budget": 1e-4, **SCOPE}, "at least 0.001"),
+        ({"list_budget": 2.0, "clip": 4.0, **ALLOWED}, "clip 4"),
+        ({"list_budget": 1e-4, **ALLOWED}, "at least 0.001"),
     ],
 )
 def test_settings_under_which_a_list_is_not_what_it_states_are_refused(
@@ -306,4 +305,4 @@ def test_settings_under_which_a_list_is_not_what_it_states_are_refused(
     with pytest.raises(UserError, match=message):
         lists.check(Settings(**settings), PLAIN if "list_scope" in message else SCOPED)  # type: ignore[arg-type]
     lists.check(Settings(), PLAIN)
-    lists.check(Settings(list_budget=2.0, **SCOPE), SCOPED)  # type: ignore[arg-type]
+    lists.check(Settings(list_budget=2.0, **ALLOWED), SCOPED)  # type: ignore[arg-type]
