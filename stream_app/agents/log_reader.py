@@ -201,6 +201,7 @@ class LogReader(ThreadService):
                 kernels, runtime = self._runtime.status.kernels, self._runtime
                 kernels.start(piece.design, runtime.settings.index)
                 kernels.wait(serving=True)
+                runtime.status.note_answer()
                 self._clock.design = piece.design.digest
 
     def _hand_over(self, pieces: list[Decoded] | Restored) -> None:

@@ -54,11 +54,12 @@ _DEVICES, _ITEMS = 1500, 2600
 class KernelWarmUp:
     """The warm-up of one worker, in its own thread, and its progress.
 
-    `awaited` is set while the reader waits for the warm-up; no query is answered before its end.
+    `waiting` is set while the reader waits for the warm-up, `awaited` where no query is answered
+    before its end.
     """
 
     def __init__(self) -> None:
-        self.awaited = False
+        self.awaited = self.waiting = False
         self._count = CompilationCount(self._log_begin)
         self._began = time.monotonic()
         self._result: Future[None] | None = None
@@ -75,11 +76,11 @@ class KernelWarmUp:
         meanwhile, by kernels that are compiled already."""
         if self._result is None:
             return
-        self.awaited = not serving
+        self.waiting, self.awaited = True, not serving
         try:
             self._result.result()
         finally:
-            self.awaited = False
+            self.awaited = self.waiting = False
 
     def progress(self) -> str:
         """Return the progress of the warm-up as a sentence."""

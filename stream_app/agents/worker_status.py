@@ -123,7 +123,7 @@ class WorkerStatus:
 
         False while the reader waits for kernels: it sends the broker no requests then.
         """
-        if self.kernels.awaited:
+        if self.kernels.waiting:
             return False
         return time.monotonic() - self.last_answer_time > _SILENCE_SECONDS
 

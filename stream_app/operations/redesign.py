@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from stream_app.checkpoints import offline_writer
+from stream_app.checkpoints import checkpoint_reader, offline_writer
 from stream_app.checkpoints.design_in_force import in_force
 from stream_app.checkpoints.design_line import DesignLine, line_of
 from stream_app.deployment import Deployment, new_replica, policies_of
@@ -21,12 +21,14 @@ from stream_app.errors import UserError
 from stream_app.log.canonical_order import Start
 from stream_app.operations.session import ProgressDisplay, no_progress
 from stream_app.replay.cut_history import history
+from stream_app.replay.log_bounds import gone_before
 from stream_app.replay.recompute import Replay, Replayed
 from stream_app.settings import Settings
 from stream_app.state.design import Change, Way, changes, entry_of, merged
 from stream_app.state.spec import StateSpec
 from stream_app.wire import Contract, DesignEntry, encode_message
 from stream_app.wire.limits import CONTRACT
+from stream_app.wire.state_records import StateOrigin
 
 _PASSES = 3  # over what the log gained meanwhile
 
@@ -140,13 +142,16 @@ def _build(
     deployment: Deployment, current: StateSpec, target: StateSpec, display: ProgressDisplay
 ) -> Replayed:
     """Compute the state of the target from the log, up to a cut that is nearly the newest one."""
-    line = line_of(deployment)
+    manifest = checkpoint_reader.read_manifest(deployment)
+    origin = manifest.origin if manifest else StateOrigin(0, (0,) * deployment.partitions)
+    _refuse_short_log(deployment, origin)
+    line = line_of(deployment, origin.cut)
     contained = dict(line.contained) | {step.offset: step.spec.withdrawn for step in line.later}
     begun = replace(target, withdrawn=())
     own = replace(deployment, spec=begun)
     with display("computing the state") as progress:
         replay = Replay(own, progress, line=DesignLine(begun, contained))
-        state = replay.from_origin()
+        state = replay.from_origin(origin)
     for _ in range(_PASSES):
         replica = state.replica
         start = Start(replica.cut, replica.end_offsets, state.cut_offset, replica.contract)
@@ -157,3 +162,15 @@ def _build(
             "run murmurec config plan, then apply it again"
         )
     return state
+
+
+def _refuse_short_log(deployment: Deployment, origin: StateOrigin) -> None:
+    """Refuse a state that the log alone does not give: it began from a file, or records before the
+    first checkpoint were deleted."""
+    gone = gone_before(deployment.connection, deployment.topics.ratings, origin.end_offsets)
+    reason = f"it began from the snapshot {origin.snapshot}" if origin.snapshot else gone
+    if reason:
+        raise UserError(
+            f"the state cannot be computed from the log alone ({reason}): stop the workers, then "
+            "murmurec state export, state migrate and worker --from-snapshot"
+        )
