@@ -12,7 +12,8 @@ import difflib
 import logging
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -22,7 +23,7 @@ from confluent_kafka.admin import AdminClient, ClusterMetadata, TopicMetadata
 from stream_app.errors import UserError
 from stream_app.kafka import diagnosis, passing
 from stream_app.wire.limits import MAX_BATCH_BYTES
-from stream_app.wire.topics import absent, hidden
+from stream_app.wire.topics import absent, lacking
 
 # The same on every device: a client id per device would identify the device to the broker.
 CLIENT_ID = "murmurec"
@@ -105,6 +106,9 @@ _NOT_KNOWN_YET = (
     KafkaError._UNKNOWN_TOPIC,
 )
 
+# In the log of a producer to which the broker gives no id.
+_NO_ID = "Cluster authorization failed"
+
 _Client = TypeVar("_Client")
 
 _LIST_SECONDS = 5.0
@@ -129,7 +133,56 @@ def connection(bootstrap: str | Connection) -> Connection:
 
 def producer(connection: Connection, **more: Any) -> Producer:
     """Return a producer that neither loses nor duplicates records; `more` as in `linger_ms=5`."""
-    return _made(Producer, _configuration(connection, _PRODUCER, more))
+    return _made(_Producer, _configuration(connection, _PRODUCER, more))
+
+
+class _Producer(Producer):
+    """A producer that names the right to write where this user has none to any topic.
+
+    The broker then gives it no id, which is fatal: librdkafka logs it, and `poll` and `flush` raise
+    an error that may be empty, since delivery reports are served with it.
+    """
+
+    def __init__(self, configuration: dict[str, Any]) -> None:
+        self._topic, self._fatal = "", _FatalError()
+        super().__init__({**configuration, "logger": self._fatal.logger})
+
+    def produce(self, topic: str, *arguments: Any, **record: Any) -> None:
+        self._topic = topic
+        super().produce(topic, *arguments, **record)
+
+    def poll(self, *seconds: float) -> int:
+        with self._named():
+            return super().poll(*seconds)
+
+    def flush(self, *seconds: float) -> int:
+        with self._named():
+            return super().flush(*seconds)
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        try:
+            yield
+        except (KafkaException, SystemError):
+            if _NO_ID not in self._fatal.message:
+                raise
+            what = f"topic {self._topic}" if self._topic else "its topics"
+            raise UserError(lacking(what, "WRITE")) from None
+
+
+class _FatalError(logging.Handler):
+    """The last fatal error in the log of one client."""
+
+    message = ""
+
+    def __init__(self) -> None:
+        super().__init__(logging.CRITICAL)
+        self.logger = logging.Logger(_log.name)
+        self.logger.parent = _log
+        self.logger.addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.message = record.getMessage()
 
 
 def consumer(
@@ -200,10 +253,9 @@ def send(producer: Producer, topic: str, **record: Any) -> None:
     try:
         producer.produce(topic, **record)
     except KafkaException as error:
-        raise UserError(
-            f"{topic}: a record was refused ({error.args[0].str()}); check that the topic exists "
-            "and grant WRITE on it"
-        ) from None
+        reason: KafkaError = error.args[0]
+        fault = f"{topic}: a record was refused ({reason.str()}); check that the topic exists"
+        raise UserError(passing.refusal(reason, f"topic {topic}", "WRITE", fault)) from None
 
 
 def offsets(consumer: Consumer, place: TopicPartition, seconds: float = 30.0) -> tuple[int, int]:
@@ -221,18 +273,29 @@ def offsets(consumer: Consumer, place: TopicPartition, seconds: float = 30.0) ->
         reason: KafkaError = error.args[0]
     if reason.code() in _NOT_KNOWN_YET:
         listed(consumer, min(seconds, _LIST_SECONDS))  # raises where nobody answers that
-    raise UserError(f"{what}: {reason.str()}")
+    fault = f"{what}: {reason.str()}"
+    raise UserError(passing.refusal(reason, f"topic {place.topic}", "READ", fault))
 
 
-def unlisted(consumer: Consumer, topic: str, seconds: float) -> UserError:
-    """Return the error for a topic that the broker does not list to this user: absent, or hidden
-    from a user who has no right to it."""
+def exists(consumer: Consumer, topic: str, seconds: float = 30.0) -> bool:
+    """Return whether there is a topic; raises `UserError` if this user may not see it, as Kafka
+    hides a topic, and also whether there is one, from a user without a right to it."""
+    if topic in listed(consumer, seconds):
+        return True
     asked = passing.answered(
         lambda left: consumer.list_topics(topic, timeout=left), seconds, f"topic {topic}"
     )
     error = asked.topics[topic].error
-    refused = error is not None and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
-    return UserError(hidden(topic) if refused else absent(topic))
+    if error is not None and passing.is_denied(error):
+        raise UserError(lacking(f"topic {topic}", "READ"))
+    return False
+
+
+def unlisted(consumer: Consumer, topic: str, seconds: float) -> UserError:
+    """Return the error for a topic that the broker does not list to this user; raises as
+    `exists`."""
+    exists(consumer, topic, seconds)
+    return UserError(absent(topic))
 
 
 def listed(client: Consumer | AdminClient, seconds: float = 30.0) -> dict[str, TopicMetadata]:

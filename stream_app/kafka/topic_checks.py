@@ -40,7 +40,7 @@ def check_intake(
 
     A `device` need not have the right to see configurations, which workers check too: it gets none.
     """
-    _check_rating_partitions(admin, topic, partitions)
+    _check_rating_partitions(admin, topic, partitions, "WRITE" if device else "READ")
     configs = configurations(admin, [topic], allowed=_refused(device)).get(topic, {})
     if configs:
         _check_policy(topic, configs, "delete", "compaction drops ratings")
@@ -113,10 +113,10 @@ def _refused(device: bool) -> tuple[int, ...]:
     return (KafkaError.TOPIC_AUTHORIZATION_FAILED,) if device else ()
 
 
-def _check_rating_partitions(admin: AdminClient, topic: str, wanted: int) -> None:
+def _check_rating_partitions(admin: AdminClient, topic: str, wanted: int, operation: str) -> None:
     found = partition_counts(admin, [topic])[topic]
     if found is None:
-        raise missing(admin, topic)
+        raise missing(admin, topic, operation)
     if found > wanted:
         # Added partitions look like a wrong setting. With their number as the setting, the records
         # of each device that would have another partition are rejected.
@@ -266,6 +266,8 @@ def check_campaigns(connection: Connection, topics: Topics, *, device: bool = Fa
     """
     admin = clients.admin(connection)
     _check_one_partition(admin, topics.rounds)
+    if partition_counts(admin, [topics.contributions])[topics.contributions] is None:
+        raise missing(admin, topics.contributions, "WRITE" if device else "READ")
     found = configurations(admin, [topics.rounds, topics.contributions], allowed=_refused(device))
     if len(found) < 2:
         return

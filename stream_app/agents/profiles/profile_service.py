@@ -40,6 +40,7 @@ from stream_app.deployment import profile_mechanisms_from
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
+from stream_app.kafka.passing import refusal
 from stream_app.kafka.topic_follower import TopicFollower
 from stream_app.models.neighborhood.live_profiles import LiveProfiles
 from stream_app.monitoring.metrics import Metrics
@@ -147,10 +148,11 @@ class ProfileReader(ThreadService):
     def _refuse(self, follower: TopicFollower, message: Message, error: KafkaError) -> None:
         """Go on after a batch that no reader can take."""
         if not is_unreadable(error):
-            raise UserError(
+            fault = (
                 f"{self._topic}: profiles cannot be read ({error.str()}); check that the topic "
-                "exists and grant READ on it, or leave profile_mechanisms out"
+                "exists, or leave profile_mechanisms out"
             )
+            raise UserError(refusal(error, f"topic {self._topic}", "READ", fault))
         offset = message.offset() or 0
         place = TopicPartition(self._topic, 0, offset)
         end = readable_from(self._connection, f"{self._topic}-reading", place, MAX_SEQ)

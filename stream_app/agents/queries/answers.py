@@ -36,7 +36,7 @@ from confluent_kafka import KafkaError, Message, Producer
 from stream_app.agents.queries.replies import encoded_reply, recommendation, refusal, reply_bytes
 from stream_app.agents.runtime import Runtime
 from stream_app.errors import UserError
-from stream_app.kafka import clients
+from stream_app.kafka import clients, passing
 from stream_app.serving.ranked_items import RankedItems, Refused
 from stream_app.wire import Query, Recommendation, Status
 
@@ -185,11 +185,13 @@ class Answers:
     def _delivered(self, error: KafkaError | None, _: Message) -> None:
         # A reply that came too late is lost: its reader waits no longer.
         if error is not None and error.code() in _LOST:
+            topic = self._runtime.topics.recommendations
+            fault = (
+                f"{topic}: a reply could not be written ({error.str()}); check that the topic "
+                "exists"
+            )
             self._runtime.status.fail_from_thread(
-                UserError(
-                    f"{self._runtime.topics.recommendations}: a reply could not be written "
-                    f"({error.str()}); check that the topic exists and grant WRITE on it"
-                )
+                UserError(passing.refusal(error, f"topic {topic}", "WRITE", fault))
             )
 
 

@@ -181,7 +181,7 @@ def _check_topic(settings: Settings) -> str:
 
     connection, topic = connection_from(settings), Topics(settings.topic_prefix).items
     if topic not in clients.describe_cluster(connection).topics:
-        raise missing(clients.admin(connection), topic)
+        raise missing(clients.admin(connection), topic, "WRITE")
     return topic
 
 
