@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ClusterMetadata, TopicMetadata
 
-from stream_app.errors import UserError
+from stream_app.errors import NotAdmitted, UserError
 from stream_app.kafka import diagnosis, passing
 from stream_app.wire.limits import MAX_BATCH_BYTES
 from stream_app.wire.topics import absent, lacking
@@ -317,12 +317,14 @@ def listed(client: Consumer | AdminClient, seconds: float = 30.0) -> dict[str, T
 
 def describe_cluster(connection: Connection, seconds: float = 5) -> ClusterMetadata:
     """Return the cluster's metadata; raises `UserError` that names the cause if the cluster does
-    not answer within `seconds`."""
+    not answer within `seconds`, `NotAdmitted` if it refuses this client."""
     messages = _Messages()
     more = {"socket.timeout.ms": max(1000, int(seconds * 1000)), "reconnect.backoff.max.ms": 500}
     client = admin(connection, logger=messages.logger, error_cb=messages.error, **more)
     # One of several addresses may be down; a single address that refuses fails at once.
     single = "," not in connection.bootstrap
+    secure = connection.properties.get("security.protocol", "").upper().endswith("SSL")
+    address = connection.bootstrap.split(",")[0].strip()
     deadline = time.monotonic() + seconds
     while True:
         try:
@@ -332,10 +334,11 @@ def describe_cluster(connection: Connection, seconds: float = 5) -> ClusterMetad
         late = time.monotonic() >= deadline
         cause = None
         if single or late:
+            refused = diagnosis.refusal(messages.received, address, secure)
+            if refused is not None:
+                raise NotAdmitted(refused)
             cause = diagnosis.cause(messages.received, connection.bootstrap)
         if cause is None and late:
-            secure = connection.properties.get("security.protocol", "").upper().endswith("SSL")
-            address = connection.bootstrap.split(",")[0].strip()
             cause = diagnosis.probe_sentence(address, secure)
         if cause is not None:
             raise UserError(cause)

@@ -29,7 +29,9 @@ class ProbeResult(Enum):
     SILENT = "it accepted the connection and did not answer"
 
 
-_CAUSES: tuple[tuple[str, str], ...] = (
+_Causes = tuple[tuple[str, str], ...]
+# What takes other settings.
+_REFUSALS: _Causes = (
     (
         r"SASL authentication error|Authentication failed",
         "Kafka at {at} refuses the user name or password: correct sasl.username and sasl.password",
@@ -53,6 +55,9 @@ _CAUSES: tuple[tuple[str, str], ...] = (
         "{at} does not speak TLS: set security.protocol to PLAINTEXT or SASL_PLAINTEXT, "
         "or use the port of its TLS listener",
     ),
+)
+_CAUSES: _Causes = (
+    *_REFUSALS,
     (
         r"Failed to resolve '(?P<found>[^']+)'",
         "the host name of {found} is not known: correct the address",
@@ -67,12 +72,24 @@ _CAUSES: tuple[tuple[str, str], ...] = (
 
 def cause(lines: list[str], at: str) -> str | None:
     """Return the sentence for an error that waiting does not fix, if there is one."""
+    return _found(_CAUSES, lines, at)
+
+
+def _found(causes: _Causes, lines: list[str], at: str) -> str | None:
     text = "\n".join(lines)
-    for pattern, sentence in _CAUSES:
+    for pattern, sentence in causes:
         found = re.search(pattern, text, re.IGNORECASE)
         if found:
             return sentence.format(at=at, **found.groupdict())
     return None
+
+
+def refusal(lines: list[str], at: str, secure: bool) -> str | None:
+    """Return the sentence for a client that is refused until its settings are others, if it is."""
+    if not secure and any("security.protocol" in line for line in lines):
+        # Also said of a broker that is about to end.
+        return probe_sentence(at, secure) if probe(at) is ProbeResult.TLS else None
+    return _found(_REFUSALS, lines, at)
 
 
 def probe_sentence(address: str, secure: bool) -> str:

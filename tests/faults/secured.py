@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -44,7 +44,7 @@ class Secured(Node):
 
     def __init__(self, home: Path, keys: Path) -> None:
         super().__init__(home, _OVERRIDES, keys)
-        self.ca = str(keys / "ca.crt")
+        self.keys = keys
 
     def properties(self, user: str) -> dict[str, str]:
         return {
@@ -52,7 +52,7 @@ class Secured(Node):
             "sasl.mechanism": "SCRAM-SHA-512",
             "sasl.username": user,
             "sasl.password": PASSWORD,
-            "ssl.ca.location": self.ca,
+            "ssl.ca.location": str(self.keys / "ca.crt"),
         }
 
     def connection(self, user: str) -> Connection:
@@ -107,6 +107,7 @@ class Commands:
     capsys: pytest.CaptureFixture[str]
     monkeypatch: pytest.MonkeyPatch
     settings: Mapping[str, str]
+    changes: Mapping[str, str] = field(default_factory=dict)  # to a role's variables
 
     def variables(self, role: str) -> dict[str, str]:
         """Return the environment of a role's process; "": of the administrator's."""
@@ -115,6 +116,7 @@ class Commands:
             "MURMUREC_BOOTSTRAP_SERVERS": self.broker.encrypted if role else self.broker.bootstrap,
             "MURMUREC_TOPIC_PREFIX": self.prefix,
             "MURMUREC_KAFKA": json.dumps(self.broker.properties(role)) if role else "",
+            **(self.changes if role else {}),
         }
 
     def run(self, role: str, words: str) -> tuple[int, str, str]:

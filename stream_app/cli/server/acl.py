@@ -67,11 +67,13 @@ def acl(
 
     Example: murmurec acl print --role device --user tablets
     """
-    from stream_app.kafka import acls
+    from stream_app.kafka import acls, clients
     from stream_app.wire import Topics
 
     settings = cluster.settings()
     topics = Topics(settings.topic_prefix)
+    if step is not Step.print:
+        clients.describe_cluster(connection_from(settings))
     if step is Step.check:
         wanted = acls.of_role(role, topics, settings.features)
         acls.check(connection_from(settings), wanted, role, settings.worker_group)
