@@ -112,6 +112,7 @@ _NO_ID = "Cluster authorization failed"
 _Client = TypeVar("_Client")
 
 _LIST_SECONDS = 5.0
+_ASK_SECONDS = 1.0  # after which a port is asked for TLS, while librdkafka goes on
 
 # librdkafka logs to this logger and never to stderr.
 _log = logging.getLogger(__name__)
@@ -326,6 +327,7 @@ def describe_cluster(connection: Connection, seconds: float = 5) -> ClusterMetad
     secure = connection.properties.get("security.protocol", "").upper().endswith("SSL")
     address = connection.bootstrap.split(",")[0].strip()
     deadline = time.monotonic() + seconds
+    ask_at = deadline - seconds + min(_ASK_SECONDS, seconds)
     while True:
         try:
             return client.list_topics(timeout=min(0.5, seconds))
@@ -334,7 +336,9 @@ def describe_cluster(connection: Connection, seconds: float = 5) -> ClusterMetad
         late = time.monotonic() >= deadline
         cause = None
         if single or late:
-            refused = diagnosis.refusal(messages.received, address, secure)
+            ask = late or time.monotonic() >= ask_at
+            ask_at = deadline if ask else ask_at
+            refused = diagnosis.refusal(messages.received, address, secure, ask)
             if refused is not None:
                 raise NotAdmitted(refused)
             cause = diagnosis.cause(messages.received, connection.bootstrap)

@@ -17,6 +17,7 @@ _PROBE_SECONDS = 1.0
 # ApiVersions v0: api key, version, correlation id, client id. Allowed before authentication.
 _CORRELATION = 0x6D757272
 _API_VERSIONS = struct.pack(">hhih", 18, 0, _CORRELATION, -1)
+_REQUEST = struct.pack(">i", len(_API_VERSIONS)) + _API_VERSIONS
 
 
 class ProbeResult(Enum):
@@ -84,11 +85,11 @@ def _found(causes: _Causes, lines: list[str], at: str) -> str | None:
     return None
 
 
-def refusal(lines: list[str], at: str, secure: bool) -> str | None:
-    """Return the sentence for a client that is refused until its settings are others, if it is."""
-    if not secure and any("security.protocol" in line for line in lines):
-        # Also said of a broker that is about to end.
-        return probe_sentence(at, secure) if probe(at) is ProbeResult.TLS else None
+def refusal(lines: list[str], at: str, secure: bool, ask: bool) -> str | None:
+    """Return the sentence for a client that is refused until its settings are others, if it is;
+    `ask`: of a client without TLS, ask the port for it, of which librdkafka says nothing."""
+    if ask and not secure and probe(at) is ProbeResult.TLS:
+        return probe_sentence(at, secure)
     return _found(_REFUSALS, lines, at)
 
 
@@ -99,7 +100,7 @@ def probe_sentence(address: str, secure: bool) -> str:
     """
     answer = probe(address)
     if answer is ProbeResult.TLS and secure:
-        answer = ProbeResult.OTHER
+        answer = ProbeResult.KAFKA if _is_kafka(_over_tls(*split(address))) else ProbeResult.OTHER
     return {
         ProbeResult.NO_LISTENER: f"nothing can be reached at {address}: check the address and the "
         "network",
@@ -120,9 +121,9 @@ def probe(address: str) -> ProbeResult:
         reply = _exchange(host, port)
     except OSError:
         return ProbeResult.NO_LISTENER
-    if len(reply) >= 8 and struct.unpack(">i", reply[4:8])[0] == _CORRELATION:
+    if _is_kafka(reply):
         return ProbeResult.KAFKA
-    if _handshakes(host, port):
+    if _over_tls(host, port) is not None:
         return ProbeResult.TLS
     return ProbeResult.OTHER if reply else ProbeResult.SILENT
 
@@ -140,22 +141,32 @@ def _exchange(host: str, port: int) -> bytes:
     with socket.create_connection((host, port), _PROBE_SECONDS) as connection:
         try:
             # Its length is ten, a line feed: a server of lines, such as a web server, answers too.
-            connection.sendall(struct.pack(">i", len(_API_VERSIONS)) + _API_VERSIONS)
+            connection.sendall(_REQUEST)
             return connection.recv(64)
         except OSError:
             return b""
 
 
-def _handshakes(host: str, port: int) -> bool:
-    """Tell whether the port completes a TLS handshake; whose certificate does not matter."""
+def _is_kafka(reply: bytes | None) -> bool:
+    """Tell whether this is an answer to the ApiVersions request."""
+    return bool(reply and len(reply) >= 8 and struct.unpack(">i", reply[4:8])[0] == _CORRELATION)
+
+
+def _over_tls(host: str, port: int) -> bytes | None:
+    """Return the first bytes that come back inside TLS, None where the port completes no handshake;
+    whose certificate does not matter."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     try:
         with (
             socket.create_connection((host, port), _PROBE_SECONDS) as connection,
-            context.wrap_socket(connection, server_hostname=host),
+            context.wrap_socket(connection, server_hostname=host) as inside,
         ):
-            return True
+            try:
+                inside.sendall(_REQUEST)
+                return inside.recv(64)
+            except OSError:
+                return b""
     except OSError:
-        return False
+        return None

@@ -27,6 +27,7 @@ from stream_app.cli import run
 from stream_app.kafka import acls, clients
 from stream_app.kafka.clients import Connection
 from tests.faults.brokers import PASSWORD, Node, certificates
+from tests.fixtures import forks
 from tests.fixtures.waiting import PATIENCE_SECONDS, until
 
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
@@ -124,6 +125,9 @@ class Commands:
         with self.monkeypatch.context() as patch:
             for name, value in self.variables(role).items():
                 patch.setenv(name, value)
+            if words.startswith("gateway "):  # it ends its process
+                ended = forks.run(words.split())
+                return ended.returncode, ended.stdout, ended.stderr
             self.capsys.readouterr()
             code = run(words.split())
         return code, *self.capsys.readouterr()

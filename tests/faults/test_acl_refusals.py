@@ -242,7 +242,7 @@ WRONG: dict[str, tuple[dict[str, str], str]] = {
     "another authority": ({"ssl.ca.location": "user.crt"}, "set ssl.ca.location"),
     "no TLS, no password": ({"security.protocol": "PLAINTEXT"}, "expects TLS"),
     "no TLS": ({"security.protocol": "SASL_PLAINTEXT"}, "expects TLS"),
-    "no password": ({"security.protocol": "SSL"}, "set security.protocol to SASL_SSL"),
+    "no password": ({"security.protocol": "SSL"}, "a client without a password"),
 }
 # Protocol of a client -> what it is told on the port without TLS and passwords, and on the one with
 # passwords alone.
