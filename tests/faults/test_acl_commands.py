@@ -308,3 +308,84 @@ def test_each_command_works_under_the_rights_of_its_role_and_names_one_that_is_m
         stop(worker)
         for row in WITHOUT_A_WORKER:
             made.go(row)
+
+
+WITH_FEATURE: dict[str, dict[str, object]] = {
+    "": {},
+    "campaigns": {"PRIVACY_MODE": "central"},
+    "profiles": {"PROFILE_MECHANISMS": "blip:2000:2:24"},
+    "private lists": {"LIST_BUDGET": 2, "CO_RATINGS": "true"},
+    "similarities": {"SIMILAR_FROM": "published", "CO_RATINGS": "true"},
+}
+
+
+@pytest.mark.parametrize("feature", WITH_FEATURE)
+def test_a_worker_runs_under_the_rights_of_its_features_and_is_refused_without_one(
+    made: Deployment, tmp_path: Path, feature: str
+) -> None:
+    """It answers a query with the rights of the feature, and does not start without one of them."""
+    made = with_features(made, "worker", "reader", **WITH_FEATURE[feature])
+    made.works("operator", "topics apply")
+    names = Topics(made.prefix)
+    rows = acls.ROLES["worker"][feature]
+    topics = {getattr(names, topic) for topic in (rows if feature else ["ratings", "rejected"])}
+    for right in made.broker.rights("worker"):
+        if right.name in topics:
+            made.lacks("worker", "worker --admin-port 0", right)
+    variables = made.variables("worker")
+    with forks.worker([], free_ports(1)[0], tmp_path, environment=variables) as worker:
+        worker.wait_until_ready()
+        made.works("reader", f"ask --device {DEVICE} --timeout 30")
+        stop(worker)
+
+
+def test_a_campaign_of_one_party_runs_under_the_rights_of_its_roles(
+    made: Deployment, tmp_path: Path
+) -> None:
+    """No worker runs: the operator opens and closes the stage."""
+    party = keys.make(tmp_path, Role.CENTRAL)
+    made = with_features(
+        made, "device", "aggregator", PRIVACY_MODE="central", CAMPAIGN_KEYS=party.public.hex()
+    )
+    made.works("operator", "topics apply")
+    made.works("", "rounds plan --epsilon 2 --least 2")
+    made.works("operator", "rounds begin plan.json")
+    made.works("operator", "rounds stage open")
+    for user in ("ann", "bob"):
+        made.works("", f"device enrol --user {user} --plan adaptive")
+        made.works("device", f"device contribute --user {user}")
+    made.works("operator", "rounds stage close")
+    words = ["aggregate", "--party", "central", "--folder", str(tmp_path)]
+    process = forks.start(words, tmp_path / "log", environment=made.variables("aggregator"))
+    try:
+        until(lambda: "released" in made.works("operator", "rounds show"), "the sum is released")
+    finally:
+        process.kill()
+
+
+def test_a_device_program_says_which_right_is_missing_and_keeps_its_ratings(
+    made: Deployment, tmp_path: Path
+) -> None:
+    made = with_features(made, "device")
+    made.works("operator", "topics apply")
+    made.works("", "device enrol --user ann")
+    words, log = ["device", "run", "--user", "ann", "--watch", "r.csv"], tmp_path / "log"
+    with made.broker.without(made.right("device", "WRITE", "ratings")):
+        process = forks.start(words, log, environment=made.variables("device"))
+        try:
+            named = "no right to WRITE it; grant it: murmurec acl apply --role device"
+            until(lambda: named in log.read_text(), "the right is named")
+            process.terminate()
+            assert process.wait(PATIENCE_SECONDS) == 0
+        finally:
+            process.kill()
+
+
+def test_a_gateway_that_may_write_nothing_ends_with_the_right_that_is_missing(
+    made: Deployment,
+) -> None:
+    """Its client has failed for good: it would not write either when the right is there."""
+    made = with_features(made)
+    made.works("operator", "topics apply")
+    sentence = made.refused("gateway", "gateway --port 0")
+    assert "no right to WRITE it; grant it: murmurec acl apply --role gateway" in sentence
