@@ -23,7 +23,7 @@ import msgspec
 from confluent_kafka import KafkaError, Message
 
 from stream_app.errors import UserError
-from stream_app.kafka import clients
+from stream_app.kafka import clients, passing
 from stream_app.kafka.broker_answers import BUSY, answer_in, ends, entries, refusal
 from stream_app.kafka.clients import Connection
 from stream_app.wire import (
@@ -154,7 +154,9 @@ class Recommendations:
         while time.monotonic() < started + seconds:
             self._producer.poll(0)
             if self._refused is not None:
-                raise UserError(f"{self._topics.queries}: {self._refused.str()}")
+                fault = f"{self._topics.queries}: {self._refused.str()}"
+                what = f"topic {self._topics.queries}"
+                raise UserError(passing.refusal(self._refused, what, "WRITE", fault))
             message = self._consumer.poll(0.05)
             reply = answer_in(message, query.id)
             if reply is not None:

@@ -19,11 +19,12 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Protocol
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaException
 
 from producers.journal import Journal, Message
 from producers.ownership import Owner
 from stream_app.errors import UserError
+from stream_app.kafka import passing
 
 _REPORTS_EVERY = 256  # records sent between two polls for delivery reports
 DEADLINE_SECONDS = 30.0
@@ -95,7 +96,9 @@ class Publisher:
             except BufferError:
                 return False
             except KafkaException as error:
-                raise UserError(f"Kafka accepts no more records: {error.args[0].str()}") from None
+                fault = f"Kafka accepts no more records: {error.args[0].str()}"
+                sentence = passing.refusal(error.args[0], f"topic {name}", "WRITE", fault)
+                raise UserError(sentence) from None
             return True
 
         self.wait(queued)
@@ -170,9 +173,7 @@ class Publisher:
 
 def refusal(error: Any, topic: str) -> str:
     """Why the broker did not accept a record: one sentence; a missing right is named."""
-    if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-        return f"this user has no right to write topic {topic}; grant WRITE on it"
-    return str(error.str())
+    return passing.refusal(error, f"topic {topic}", "WRITE", str(error.str()))
 
 
 @dataclass

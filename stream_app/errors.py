@@ -12,6 +12,7 @@
     │   ├── Unreadable        the kept ratings cannot be read: nothing is known to be rated or not
     │   ├── ScopeChanged      another public scope than the stored one: nothing may be released
     │   ├── OlderJournal      the broker holds later events of the device: nothing may be released
+    │   ├── NotAdmitted       Kafka refuses password, certificate or protocol: waiting is no help
     │   ├── Unanswered        Kafka did not answer in time: what goes on running asks again
     │   └── DamagedCheckpoint   (checkpoints.reader) a caller may discard the checkpoint and go on
     ├── WireError    (stream_app.wire) a record that is not an event: the caller rejects it with
@@ -61,6 +62,10 @@ class ScopeChanged(UserError):
 
 class OlderJournal(UserError):
     """The topic holds later events of the device than its journal: it is an older copy."""
+
+
+class NotAdmitted(UserError):
+    """Kafka refuses this client's password, certificate or protocol: it takes other settings."""
 
 
 class Unanswered(UserError):

@@ -613,6 +613,11 @@ class Settings(
         return frozenset(name for name, turned in on.items() if turned)
 
     @property
+    def worker_group(self) -> str:
+        """The consumer group of the workers."""
+        return self.group or f"{self.topic_prefix}-worker"
+
+    @property
     def servers(self) -> str:
         """The bootstrap servers; raises `UserError` where none are configured."""
         if self.bootstrap_servers is None:

@@ -35,14 +35,15 @@ def read_topics(
         topics.recommendations: Source.REPLIES,
     }
     with TopicFollower(connection, f"{topics.prefix}-audit", **clients.BOUNDED_FETCH) as follower:
-        listed = clients.listed(follower.consumer)
-        if topics.ratings not in listed:
+        found = {name for name in sources if clients.exists(follower.consumer, name)}
+        if topics.ratings not in found:
             raise UserError(
                 f"topic {topics.ratings} does not exist: give the deployment's prefix as --prefix"
             )
+        listed = clients.listed(follower.consumer)
         lows, ends = {}, {}
-        for name in sources:
-            for partition in sorted(listed[name].partitions) if name in listed else ():
+        for name in sorted(found):
+            for partition in sorted(listed[name].partitions):
                 low, end = clients.offsets(follower.consumer, TopicPartition(name, partition))
                 if low < end:
                     lows[name, partition], ends[name, partition] = low, end

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import KafkaException
@@ -76,17 +77,21 @@ class Delivery:
             except BufferError:
                 break
             except KafkaException as error:
-                self._give_up(error.args[0].str())
+                self._give_up(refusal(error.args[0], self._topic))
                 return
             self._waiting.popleft()
-        self._producer.poll(0)
+        try:
+            self._producer.poll(0)
+        except UserError as error:  # no right to write
+            self._give_up(str(error))
 
     def close(self, seconds: float) -> None:
         """Wait at most so long for delivery reports; what has none is sent by the next run."""
         if self._producer is not None:
             self.serve()
         if self._producer is not None:
-            self._producer.flush(seconds)
+            with suppress(UserError):
+                self._producer.flush(seconds)
             self._producer = None
 
     def _begin(self) -> bool:
@@ -128,6 +133,7 @@ class Delivery:
         self._complain(f"Kafka did not accept a message: {reason}")
 
     def _complain(self, sentence: str) -> None:
+        sentence = sentence.replace("--role ROLE", "--role device")
         if sentence != self._complained:
             self._notice(f"{sentence}; messages are kept in the journal and sent later")
             self._complained = sentence

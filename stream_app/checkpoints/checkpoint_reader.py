@@ -310,11 +310,8 @@ def topic_id(admin: AdminClient, topic: str) -> str:
         reason: KafkaError = error.args[0]
         if reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             raise UserError(absent(topic)) from None
-        if reason.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            raise UserError(
-                f"topic {topic} cannot be seen by this user: give it the right to read or write it"
-            ) from None
-        raise UserError(f"{what}: {reason.str()}") from None
+        fault = f"{what}: {reason.str()}"
+        raise UserError(passing.refusal(reason, f"topic {topic}", "READ", fault)) from None
 
 
 class SameTopic:

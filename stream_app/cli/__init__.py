@@ -32,7 +32,10 @@ def run(arguments: list[str]) -> int:
     except UsageError as error:
         return _fail(str(error), 2)
     except UserError as refusal:
-        return _fail(str(refusal))
+        from stream_app.cli.app import role_of
+
+        role = role_of(arguments[0]) if arguments else ""
+        return _fail(str(refusal).replace("--role ROLE", f"--role {role or 'ROLE'}"))
     except KeyboardInterrupt:
         return 130
     except OSError as error:

@@ -62,6 +62,24 @@ COMMANDS: dict[str, tuple[tuple[str, str | None], ...]] = {
     ),
 }
 
+# The role at Kafka of each party's commands (`kafka/acls.py`), and of those that are another's.
+_ROLES = {"device": "device", "reader": "reader", "aggregator": "aggregator", "server": "operator"}
+_OTHERS = {
+    "worker": "worker",
+    "gateway": "gateway",
+    "items": "editor",
+    "rounds": "operator",
+    "audit": "auditor",
+}
+
+
+def role_of(command: str) -> str:
+    """Return whose rights a command needs; empty where it is no party's."""
+    modules = {name: module or "" for rows in COMMANDS.values() for name, module in rows}
+    party = modules.get(command, "").partition(".")[0]
+    return _OTHERS.get(command) or _ROLES.get(party, "")
+
+
 # Boxes and colours on a terminal, plain text in a pipe.
 _STYLE: dict[str, Any] = {
     "pretty_exceptions_enable": False,

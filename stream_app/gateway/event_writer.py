@@ -30,6 +30,7 @@ from confluent_kafka import KafkaError, Message
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.background_thread import BackgroundThread
+from stream_app.wire.topics import lacking
 
 if TYPE_CHECKING:
     from stream_app.gateway.context import Gateway
@@ -93,7 +94,7 @@ class EventWriter:
         self._under_way: dict[_Key, Pending] = {}
         self._known: dict[_Key, Place] = {}
         self._reports: list[_Report] = []
-        self._thread = BackgroundThread("reports", self._poll)
+        self._thread = BackgroundThread("reports", self._poll, self._ended)
         self._thread.start()
 
     def __len__(self) -> int:
@@ -144,6 +145,12 @@ class EventWriter:
             if self._reports:
                 batch, self._reports = self._reports, []
                 self._loop.call_soon_threadsafe(self._settle, batch)
+
+    def _ended(self, reason: BaseException) -> None:
+        # Without a right to write, the client has failed for good: it does not ask for it again.
+        fault = lacking(f"topic {self._topic}", "WRITE", "gateway")
+        sentence = fault if isinstance(reason, UserError) else repr(reason)
+        self._loop.call_soon_threadsafe(self._readiness.fail, sentence)
 
     def _settle(self, batch: list[_Report]) -> None:
         now, errors = monotonic(), set[str]()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 from confluent_kafka.admin import AdminClient
 
-from stream_app.errors import UserError
+from stream_app.errors import NotAdmitted, UserError
 from stream_app.kafka import acls, clients
 from stream_app.kafka.background_thread import BackgroundThread
 from stream_app.wire.topics import grown
@@ -45,7 +45,12 @@ def watching(gateway: Gateway) -> Callable[[web.Application], AsyncIterator[None
     """Return the context in which a thread keeps the gateway's readiness current."""
 
     async def context(_: web.Application) -> AsyncIterator[None]:
-        thread = BackgroundThread("readiness", lambda: _watch(gateway, thread))
+        loop = asyncio.get_running_loop()
+
+        def fail(sentence: str) -> None:
+            loop.call_soon_threadsafe(gateway.readiness.fail, sentence)
+
+        thread = BackgroundThread("readiness", lambda: _watch(gateway, thread, fail))
         thread.start()
         yield
         thread.end()  # it may wait for Kafka: it is not waited for
@@ -53,10 +58,14 @@ def watching(gateway: Gateway) -> Callable[[web.Application], AsyncIterator[None
     return context
 
 
-def _watch(gateway: Gateway, thread: BackgroundThread) -> None:
+def _watch(gateway: Gateway, thread: BackgroundThread, fail: Callable[[str], object]) -> None:
     client = clients.admin(gateway.connection)
     while not thread.ended:
-        missing = _missing(gateway, client)
+        try:
+            missing = _missing(gateway, client)
+        except NotAdmitted as refused:
+            fail(str(refused))
+            return
         # Rights are looked at before the gateway is ready, and not again every second.
         if missing is None and not gateway.readiness.ready:
             missing = _lacking(gateway)
@@ -74,10 +83,21 @@ def _lacking(gateway: Gateway) -> str | None:
     return None
 
 
+def _refuse_settings(gateway: Gateway) -> None:
+    """Raise `NotAdmitted` where Kafka does not answer because it refuses the gateway's settings."""
+    try:
+        clients.describe_cluster(gateway.connection)
+    except NotAdmitted:
+        raise
+    except UserError:
+        pass
+
+
 def _missing(gateway: Gateway, client: AdminClient) -> str | None:
     try:
         found = clients.listed(client, _ANSWER_SECONDS)
     except UserError:
+        _refuse_settings(gateway)
         return "Kafka"
     topic = found.get(gateway.topics.ratings)
     if topic is None or topic.error is not None:

@@ -18,6 +18,7 @@ from confluent_kafka import KafkaError, Message, Producer
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
+from stream_app.kafka.passing import refusal
 
 STALL_SECONDS = 60.0
 _POLL_SECONDS = 0.1
@@ -93,7 +94,7 @@ class AcknowledgedWriter:
                 self._progressed = time.monotonic()
                 self._acknowledged += error is None
             if error is not None:
-                refusal = self._refusal(error.str())
+                refusal = self._refusal(error)
                 if on_refused is not None:
                     on_refused(refusal)
                 self._on_refused(refusal)
@@ -143,8 +144,9 @@ class AcknowledgedWriter:
                 f"nothing for {STALL_SECONDS:.0f} s; try again"
             )
 
-    def _refusal(self, reason: str) -> UserError:
-        return UserError(
-            f"{self.topic}: {self._record} could not be written ({reason}); check that the "
-            "topic exists and grant WRITE on it"
+    def _refusal(self, error: KafkaError) -> UserError:
+        fault = (
+            f"{self.topic}: {self._record} could not be written ({error.str()}); check that the "
+            "topic exists"
         )
+        return UserError(refusal(error, f"topic {self.topic}", "WRITE", fault))

@@ -24,8 +24,9 @@ from confluent_kafka.admin import (
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
+from stream_app.kafka.passing import is_denied
 from stream_app.wire import Topics
-from stream_app.wire.topics import absent, hidden
+from stream_app.wire.topics import absent, lacking
 
 _SECONDS = 30.0
 _READ, _WRITE = AclOperation.READ, AclOperation.WRITE
@@ -56,13 +57,6 @@ _WORKER: Mapping[str, Rows] = {
     "private lists": {"list_debits": (_READ, _WRITE, _SEE)},
     "similarities": {"similarities": (_READ,)},
 }
-_TOPIC_ADMIN = (
-    AclOperation.CREATE,
-    AclOperation.DELETE,
-    AclOperation.DESCRIBE,
-    AclOperation.ALTER_CONFIGS,
-    _SEE,
-)
 ROLES: Mapping[str, Mapping[str, Rows]] = {
     "device": {
         "": {
@@ -76,7 +70,7 @@ ROLES: Mapping[str, Mapping[str, Rows]] = {
         "similarities": {"similarities": (_READ,)},
     },
     "reader": {"": {"queries": (_WRITE,), "recommendations": (_READ,)}},
-    "editor": {"": {"items": (_WRITE,)}},
+    "editor": {"": {"items": (_READ, _WRITE)}},
     "gateway": {
         "": {
             "ratings": (_WRITE,),
@@ -87,18 +81,33 @@ ROLES: Mapping[str, Mapping[str, Rows]] = {
         }
     },
     "worker": _WORKER,
+    "auditor": {
+        "": {"ratings": (_READ,), "recommendations": (_READ,)},
+        "campaigns": {"contributions": (_READ,), "rounds": (_READ,)},
+        "profiles": {"profiles": (_READ,)},
+    },
     "aggregator": {"campaigns": {"contributions": (_READ, _SEE), "rounds": (_READ, _WRITE, _SEE)}},
     "operator": {
-        **_WORKER,
-        "": {**_WORKER[""], "rejected": (_READ, _WRITE)},  # doctor names what devices use
-        "profiles": {"profiles": (_READ, _WRITE, _SEE)},
-        "similarities": {
-            "similarities": (_READ, _WRITE, _SEE),
-            "similarity_releases": (_READ, _WRITE, _SEE),
+        "": {
+            "ratings": (_READ,),
+            "cuts": (_READ, _WRITE),
+            "state": (_READ, _WRITE),
+            "items": (_READ,),
+            "rejected": (_READ, _WRITE),  # doctor names what devices use
         },
+        "campaigns": {"rounds": (_READ, _WRITE)},
+        "profiles": {"profiles": (_WRITE,)},
+        "similarities": {"similarities": (_READ, _WRITE), "similarity_releases": (_READ, _WRITE)},
     },
 }
-_IN_GROUPS = ("worker", "aggregator", "operator")
+# Role -> operations on every topic of the deployment, also on one that does not exist yet. What may
+# be altered may be seen; no role deletes a topic.
+EVERY_TOPIC: Mapping[str, Operations] = {
+    "auditor": (AclOperation.DESCRIBE,),
+    "operator": (AclOperation.CREATE, AclOperation.DESCRIBE, AclOperation.ALTER_CONFIGS),
+}
+# Role -> operation on the workers' groups. The other roles join none and look at none.
+GROUPS: Mapping[str, AclOperation] = {"worker": _READ, "operator": AclOperation.DESCRIBE}
 
 
 def of_role(role: str, topics: Topics, features: Collection[str] = ()) -> dict[str, Operations]:
@@ -114,8 +123,8 @@ def of_role(role: str, topics: Topics, features: Collection[str] = ()) -> dict[s
 def bindings(
     role: str, user: str, topics: Topics, features: Collection[str], group: str
 ) -> list[AclBinding]:
-    """Return the rights of a role for a user, in the form of Kafka; `group`: how the names of its
-    consumer groups begin. A device, a reader, an editor and a gateway join none."""
+    """Return the rights of a role for a user, in the form of Kafka; `group`: how the names of the
+    workers' consumer groups begin."""
 
     def allow(
         kind: ResourceType, name: str, operation: AclOperation, *, prefixed: bool = False
@@ -129,13 +138,12 @@ def bindings(
         for topic, operations in of_role(role, topics, features).items()
         for operation in operations
     ]
-    if role in _IN_GROUPS:
-        found.append(allow(ResourceType.GROUP, group, _READ, prefixed=True))
-    if role == "operator":
-        name = f"{topics.prefix}."
-        found += [
-            allow(ResourceType.TOPIC, name, operation, prefixed=True) for operation in _TOPIC_ADMIN
-        ]
+    found += [
+        allow(ResourceType.TOPIC, f"{topics.prefix}.", operation, prefixed=True)
+        for operation in EVERY_TOPIC.get(role, ())
+    ]
+    if role in GROUPS:
+        found.append(allow(ResourceType.GROUP, group, GROUPS[role], prefixed=True))
     return found
 
 
@@ -146,30 +154,53 @@ def grant(connection: Connection, wanted: list[AclBinding]) -> None:
         try:
             future.result(timeout=_SECONDS)
         except KafkaException as error:
-            raise UserError(f"Kafka grants no rights: {error.args[0].str()}") from None
+            reason: KafkaError = error.args[0]
+            fault = f"Kafka grants no rights: {reason.str()}"
+            if reason.code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED:
+                fault = (
+                    "this user has no right to ALTER the cluster, which it takes to grant rights: "
+                    "run murmurec acl apply as a super user of Kafka"
+                )
+            raise UserError(fault) from None
         except TimeoutError:
             raise UserError(f"Kafka did not answer within {_SECONDS:.0f} s; try again") from None
 
 
 def check(
-    connection: Connection, wanted: Mapping[str, Operations], process: str = "worker"
+    connection: Connection,
+    wanted: Mapping[str, Operations],
+    role: str = "worker",
+    group: str | None = None,
 ) -> None:
-    """Refuse a topic that is absent, hidden from this user, or that lacks an operation."""
+    """Refuse a topic that is absent, hidden from this user, or that lacks an operation, and a
+    `group` of which this user may see nothing."""
     admin: AdminClient = clients.admin(connection)
     described = admin.describe_topics(
         TopicCollection(list(wanted)), include_authorized_operations=True, request_timeout=_SECONDS
     )
     for topic, operations in wanted.items():
-        granted = _granted(topic, described[topic], process)
+        granted = _granted(topic, described[topic], operations[0], role)
         for operation in operations:
             if granted and not granted & {operation, AclOperation.ALL}:
-                raise UserError(
-                    f"topic {topic}: this user has no right to {operation.name.lower()} it; grant "
-                    f"{operation.name} on it to the {process}'s user"
-                )
+                raise UserError(lacking(f"topic {topic}", operation.name, role))
+    if group is not None and role in GROUPS:
+        _check_group(admin, group, role)
 
 
-def _granted(topic: str, described: Future[Any], process: str) -> set[AclOperation]:
+def _check_group(admin: AdminClient, group: str, role: str) -> None:
+    described = admin.describe_consumer_groups([group], request_timeout=_SECONDS)[group]
+    try:
+        described.result(timeout=_SECONDS)
+    except TimeoutError:
+        raise UserError(f"group {group}: Kafka did not answer within {_SECONDS:.0f} s") from None
+    except KafkaException as error:
+        if is_denied(error.args[0]):  # else there is no such group yet
+            raise UserError(lacking(f"group {group}", GROUPS[role].name, role)) from None
+
+
+def _granted(
+    topic: str, described: Future[Any], needed: AclOperation, role: str
+) -> set[AclOperation]:
     """Return the operations granted on a topic; empty if the broker reports none."""
     try:
         return set(described.result(timeout=_SECONDS).authorized_operations or ())
@@ -180,8 +211,8 @@ def _granted(topic: str, described: Future[Any], process: str) -> set[AclOperati
         ) from None
     except KafkaException as error:
         reason: KafkaError = error.args[0]
-    if reason.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-        raise UserError(hidden(topic, f"the {process}'s user"))
+    if is_denied(reason):
+        raise UserError(lacking(f"topic {topic}", needed.name, role))
     if reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
         raise UserError(absent(topic))
     raise UserError(f"topic {topic} cannot be described: {reason.str()}")

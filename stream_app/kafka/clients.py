@@ -12,18 +12,19 @@ import difflib
 import logging
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ClusterMetadata, TopicMetadata
 
-from stream_app.errors import UserError
+from stream_app.errors import NotAdmitted, UserError
 from stream_app.kafka import passing
 from stream_app.kafka.failures import diagnosis
 from stream_app.wire.limits import MAX_BATCH_BYTES
-from stream_app.wire.topics import absent, hidden
+from stream_app.wire.topics import absent, lacking
 
 # The same on every device: a client id per device would identify the device to the broker.
 CLIENT_ID = "murmurec"
@@ -106,9 +107,13 @@ _NOT_KNOWN_YET = (
     KafkaError._UNKNOWN_TOPIC,
 )
 
+# In the log of a producer to which the broker gives no id.
+_NO_ID = "Cluster authorization failed"
+
 _Client = TypeVar("_Client")
 
 _LIST_SECONDS = 5.0
+_ASK_SECONDS = 1.0  # after which a port is asked for TLS, while librdkafka goes on
 
 # librdkafka logs to this logger and never to stderr.
 _log = logging.getLogger(__name__)
@@ -130,7 +135,56 @@ def connection(bootstrap: str | Connection) -> Connection:
 
 def producer(connection: Connection, **more: Any) -> Producer:
     """Return a producer that neither loses nor duplicates records; `more` as in `linger_ms=5`."""
-    return _made(Producer, _configuration(connection, _PRODUCER, more))
+    return _made(_Producer, _configuration(connection, _PRODUCER, more))
+
+
+class _Producer(Producer):
+    """A producer that names the right to write where this user has none to any topic.
+
+    The broker then gives it no id, which is fatal: librdkafka logs it, and `poll` and `flush` raise
+    an error that may be empty, since delivery reports are served with it.
+    """
+
+    def __init__(self, configuration: dict[str, Any]) -> None:
+        self._topic, self._fatal = "", _FatalError()
+        super().__init__({**configuration, "logger": self._fatal.logger})
+
+    def produce(self, topic: str, *arguments: Any, **record: Any) -> None:
+        self._topic = topic
+        super().produce(topic, *arguments, **record)
+
+    def poll(self, *seconds: float) -> int:
+        with self._named():
+            return super().poll(*seconds)
+
+    def flush(self, *seconds: float) -> int:
+        with self._named():
+            return super().flush(*seconds)
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        try:
+            yield
+        except (KafkaException, SystemError):
+            if _NO_ID not in self._fatal.message:
+                raise
+            what = f"topic {self._topic}" if self._topic else "its topics"
+            raise UserError(lacking(what, "WRITE")) from None
+
+
+class _FatalError(logging.Handler):
+    """The last fatal error in the log of one client."""
+
+    message = ""
+
+    def __init__(self) -> None:
+        super().__init__(logging.CRITICAL)
+        self.logger = logging.Logger(_log.name)
+        self.logger.parent = _log
+        self.logger.addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.message = record.getMessage()
 
 
 def consumer(
@@ -201,10 +255,9 @@ def send(producer: Producer, topic: str, **record: Any) -> None:
     try:
         producer.produce(topic, **record)
     except KafkaException as error:
-        raise UserError(
-            f"{topic}: a record was refused ({error.args[0].str()}); check that the topic exists "
-            "and grant WRITE on it"
-        ) from None
+        reason: KafkaError = error.args[0]
+        fault = f"{topic}: a record was refused ({reason.str()}); check that the topic exists"
+        raise UserError(passing.refusal(reason, f"topic {topic}", "WRITE", fault)) from None
 
 
 def offsets(consumer: Consumer, place: TopicPartition, seconds: float = 30.0) -> tuple[int, int]:
@@ -222,18 +275,29 @@ def offsets(consumer: Consumer, place: TopicPartition, seconds: float = 30.0) ->
         reason: KafkaError = error.args[0]
     if reason.code() in _NOT_KNOWN_YET:
         listed(consumer, min(seconds, _LIST_SECONDS))  # raises where nobody answers that
-    raise UserError(f"{what}: {reason.str()}")
+    fault = f"{what}: {reason.str()}"
+    raise UserError(passing.refusal(reason, f"topic {place.topic}", "READ", fault))
 
 
-def unlisted(consumer: Consumer, topic: str, seconds: float) -> UserError:
-    """Return the error for a topic that the broker does not list to this user: absent, or hidden
-    from a user who has no right to it."""
+def exists(consumer: Consumer, topic: str, seconds: float = 30.0) -> bool:
+    """Return whether there is a topic; raises `UserError` if this user may not see it, as Kafka
+    hides a topic, and also whether there is one, from a user without a right to it."""
+    if topic in listed(consumer, seconds):
+        return True
     asked = passing.answered(
         lambda left: consumer.list_topics(topic, timeout=left), seconds, f"topic {topic}"
     )
     error = asked.topics[topic].error
-    refused = error is not None and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
-    return UserError(hidden(topic) if refused else absent(topic))
+    if error is not None and passing.is_denied(error):
+        raise UserError(lacking(f"topic {topic}", "READ"))
+    return False
+
+
+def unlisted(consumer: Consumer, topic: str, seconds: float) -> UserError:
+    """Return the error for a topic that the broker does not list to this user; raises as
+    `exists`."""
+    exists(consumer, topic, seconds)
+    return UserError(absent(topic))
 
 
 def listed(client: Consumer | AdminClient, seconds: float = 30.0) -> dict[str, TopicMetadata]:
@@ -255,13 +319,16 @@ def listed(client: Consumer | AdminClient, seconds: float = 30.0) -> dict[str, T
 
 def describe_cluster(connection: Connection, seconds: float = 5) -> ClusterMetadata:
     """Return the cluster's metadata; raises `UserError` that names the cause if the cluster does
-    not answer within `seconds`."""
+    not answer within `seconds`, `NotAdmitted` if it refuses this client."""
     messages = _Messages()
     more = {"socket.timeout.ms": max(1000, int(seconds * 1000)), "reconnect.backoff.max.ms": 500}
     client = admin(connection, logger=messages.logger, error_cb=messages.error, **more)
     # One of several addresses may be down; a single address that refuses fails at once.
     single = "," not in connection.bootstrap
+    secure = connection.properties.get("security.protocol", "").upper().endswith("SSL")
+    address = connection.bootstrap.split(",")[0].strip()
     deadline = time.monotonic() + seconds
+    ask_at = deadline - seconds + min(_ASK_SECONDS, seconds)
     while True:
         try:
             return client.list_topics(timeout=min(0.5, seconds))
@@ -270,10 +337,13 @@ def describe_cluster(connection: Connection, seconds: float = 5) -> ClusterMetad
         late = time.monotonic() >= deadline
         cause = None
         if single or late:
+            ask = late or time.monotonic() >= ask_at
+            ask_at = deadline if ask else ask_at
+            refused = diagnosis.refusal(messages.received, address, secure, ask)
+            if refused is not None:
+                raise NotAdmitted(refused)
             cause = diagnosis.cause(messages.received, connection.bootstrap)
         if cause is None and late:
-            secure = connection.properties.get("security.protocol", "").upper().endswith("SSL")
-            address = connection.bootstrap.split(",")[0].strip()
             cause = diagnosis.probe_sentence(address, secure)
         if cause is not None:
             raise UserError(cause)

@@ -16,6 +16,7 @@ from typing import TypeVar
 from confluent_kafka import KafkaError, KafkaException
 
 from stream_app.errors import Unanswered
+from stream_app.wire.topics import lacking
 
 _PAUSE_SECONDS = 0.05
 # A request with no time left would not be sent at all.
@@ -49,12 +50,30 @@ _CODES = frozenset(
     }
 )
 
+_DENIED = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    }
+)
+
 _Answer = TypeVar("_Answer")
 
 
 def passes(error: KafkaError) -> bool:
     """Return whether an error ends without anybody doing anything about it."""
     return error.code() in _CODES or error.retriable()
+
+
+def is_denied(error: KafkaError) -> bool:
+    """Return whether the user lacks a right."""
+    return error.code() in _DENIED
+
+
+def refusal(error: KafkaError, what: str, operation: str, otherwise: str) -> str:
+    """Return the sentence for an error: the right that is missing, or the one given."""
+    return lacking(what, operation) if is_denied(error) else otherwise
 
 
 def answered(

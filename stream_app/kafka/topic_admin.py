@@ -25,9 +25,9 @@ from confluent_kafka.admin import (
 )
 
 from stream_app.errors import UserError
-from stream_app.kafka import clients
+from stream_app.kafka import clients, passing
 from stream_app.wire import Topic
-from stream_app.wire.topics import absent, grown, hidden
+from stream_app.wire.topics import absent, grown
 
 SECONDS = 30.0
 _PAUSE_SECONDS = 0.05
@@ -151,6 +151,7 @@ def plan(
     default decides on the copies of a new topic, and those of an old one are not looked at."""
     listed = _listed(admin)
     found = {topic.name: listed.get(topic.name) for topic in table}
+    _refuse_hidden(admin, [name for name, each in found.items() if each is None])
     configs = configurations(admin, [name for name, each in found.items() if each])
     steps = []
     for topic in table:
@@ -200,7 +201,7 @@ def apply(admin: AdminClient, steps: Sequence[TopicPlanStep], delete_records: bo
     new = [_new(step) for step in steps if step.action == "create"]
     if new:
         # Another process may create the topic between plan and apply: not an error.
-        _each(admin.create_topics(new), KafkaError.TOPIC_ALREADY_EXISTS)
+        _each(admin.create_topics(new), "CREATE", KafkaError.TOPIC_ALREADY_EXISTS)
     changed = [
         ConfigResource(
             ResourceType.TOPIC,
@@ -214,7 +215,7 @@ def apply(admin: AdminClient, steps: Sequence[TopicPlanStep], delete_records: bo
         if step.action == "alter"
     ]
     if changed:
-        _each(admin.incremental_alter_configs(changed))
+        _each(admin.incremental_alter_configs(changed), "ALTER_CONFIGS")
     created = [step.topic.name for step in steps if step.action == "create"]
     # Metadata reaches the brokers after the controller has acknowledged the change.
     _wait_until(
@@ -260,7 +261,7 @@ def delete(admin: AdminClient, names: Sequence[str]) -> None:
     """
     if not names:
         return
-    _each(admin.delete_topics(list(names)), KafkaError.UNKNOWN_TOPIC_OR_PART)
+    _each(admin.delete_topics(list(names)), "DELETE", KafkaError.UNKNOWN_TOPIC_OR_PART)
     _wait_until(
         lambda: all(count is None for count in partition_counts(admin, names).values()),
         "the deleted topics did not disappear",
@@ -273,15 +274,21 @@ def partition_counts(admin: AdminClient, names: Sequence[str]) -> dict[str, int 
     return {name: len(listed[name]) if name in listed else None for name in names}
 
 
-def missing(admin: AdminClient, topic: str) -> UserError:
+def _refuse_hidden(admin: AdminClient, unlisted: Sequence[str]) -> None:
+    """Refuse topics that are not listed because this user may not see them: they may be there."""
+    if unlisted:
+        asked = admin.describe_topics(TopicCollection(list(unlisted)), request_timeout=SECONDS)
+        _each(asked, "DESCRIBE", KafkaError.UNKNOWN_TOPIC_OR_PART)
+
+
+def missing(admin: AdminClient, topic: str, operation: str = "READ") -> UserError:
     """Return the error for a topic that the broker does not list: absent, or hidden from a user who
-    has no right to it."""
+    has no right to it, and needs that `operation`."""
     described = admin.describe_topics(TopicCollection([topic]), request_timeout=SECONDS)[topic]
     try:
         described.result(timeout=SECONDS)
     except KafkaException as error:
-        if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            return UserError(hidden(topic))
+        return UserError(passing.refusal(error.args[0], f"topic {topic}", operation, absent(topic)))
     except TimeoutError:
         pass
     return UserError(absent(topic))
@@ -305,7 +312,10 @@ def configurations(
         return {}
     resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
     futures = admin.describe_configs(resources, request_timeout=seconds)
-    found = {each.name: _result(each.name, future, *allowed) for each, future in futures.items()}
+    found = {
+        each.name: _result(each.name, future, "DESCRIBE_CONFIGS", *allowed)
+        for each, future in futures.items()
+    }
     return {
         topic: {name: entry.value for name, entry in entries.items()}
         for topic, entries in found.items()
@@ -313,12 +323,12 @@ def configurations(
     }
 
 
-def _each(futures: Mapping[Any, Future[Any]], *allowed: int) -> None:
+def _each(futures: Mapping[Any, Future[Any]], operation: str, *allowed: int) -> None:
     for topic, future in futures.items():
-        _result(getattr(topic, "name", topic), future, *allowed)
+        _result(getattr(topic, "name", topic), future, operation, *allowed)
 
 
-def _result(topic: str, future: Future[Any], *allowed: int) -> Any:
+def _result(topic: str, future: Future[Any], operation: str, *allowed: int) -> Any:
     try:
         return future.result(timeout=SECONDS)
     except TimeoutError:
@@ -328,7 +338,10 @@ def _result(topic: str, future: Future[Any], *allowed: int) -> Any:
     except KafkaException as error:
         if error.args[0].code() in allowed:
             return None
-        raise UserError(f"topic {topic}: Kafka refused: {error.args[0].str()}") from None
+        fault = f"topic {topic}: Kafka refused: {error.args[0].str()}"
+        raise UserError(
+            passing.refusal(error.args[0], f"topic {topic}", operation, fault)
+        ) from None
 
 
 def _wait_until(reached: Callable[[], bool], sentence: str) -> None:

@@ -53,7 +53,7 @@ def check_intake(
 
     A `device` need not have the right to see configurations, which workers check too: it gets none.
     """
-    _check_counted(admin, topic, partitions, stated)
+    _check_counted(admin, topic, partitions, stated, "WRITE" if device else "READ")
     configs = configurations(admin, [topic], allowed=_refused(device)).get(topic, {})
     if configs:
         _check_policy(topic, configs, "delete", "compaction drops ratings")
@@ -132,10 +132,12 @@ def _refused(device: bool) -> tuple[int, ...]:
     return (KafkaError.TOPIC_AUTHORIZATION_FAILED,) if device else ()
 
 
-def _check_counted(admin: AdminClient, topic: str, wanted: int, stated: bool) -> None:
+def _check_counted(
+    admin: AdminClient, topic: str, wanted: int, stated: bool, operation: str
+) -> None:
     found = partition_counts(admin, [topic])[topic]
     if found is None:
-        raise missing(admin, topic)
+        raise missing(admin, topic, operation)
     if found > wanted and not stated:
         # Added partitions look like a wrong setting. With their number as the setting, the records
         # of each device that would have another partition are rejected.
@@ -300,8 +302,11 @@ def check_campaigns(
     """
     admin = clients.admin(connection)
     _check_one_partition(admin, topics.rounds)
+    operation = "WRITE" if device else "READ"
     if partitions is not None:
-        _check_counted(admin, topics.contributions, partitions, stated)
+        _check_counted(admin, topics.contributions, partitions, stated, operation)
+    elif partition_counts(admin, [topics.contributions])[topics.contributions] is None:
+        raise missing(admin, topics.contributions, operation)
     found = configurations(admin, [topics.rounds, topics.contributions], allowed=_refused(device))
     if len(found) < 2:
         return

@@ -31,7 +31,7 @@ from stream_app.errors import Unanswered, UserError
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
 from stream_app.kafka.failures.unreadable import expands, readable_from
-from stream_app.kafka.passing import passes
+from stream_app.kafka.passing import passes, refusal
 from stream_app.wire.limits import MAX_SEQ
 from stream_app.wire.topics import holds_pages
 
@@ -60,10 +60,8 @@ class Stopped(Exception):
 
 def cannot_be_read(topic: str | None, error: KafkaError) -> UserError:
     """Return the error for a topic of which a record was refused."""
-    return UserError(
-        f"topic {topic} cannot be read ({error.str()}); check that the topic exists and grant READ "
-        "on it"
-    )
+    fault = f"topic {topic} cannot be read ({error.str()}); check that the topic exists"
+    return UserError(refusal(error, f"topic {topic}", "READ", fault))
 
 
 def _refused(message: Message, error: KafkaError) -> None:
@@ -215,9 +213,9 @@ def partitions_of_topic(consumer: Consumer, topic: str) -> int:
 
 
 def exists(connection: Connection, topic: str) -> bool:
-    """Return whether the broker lists the topic; raises `UserError` if it does not answer."""
+    """Return whether there is a topic; raises as `clients.exists`."""
     with closing(clients.consumer(connection)) as consumer:
-        return topic in clients.listed(consumer, TOPIC_SECONDS)
+        return clients.exists(consumer, topic, TOPIC_SECONDS)
 
 
 def records(
@@ -317,7 +315,7 @@ class TopicReader(TopicFollower):
 def end_offset(connection: Connection, topic: str) -> int | None:
     """Return the offset after the last record; None where the topic does not exist."""
     with closing(clients.consumer(connection)) as consumer:
-        if topic not in clients.listed(consumer, TOPIC_SECONDS):
+        if not clients.exists(consumer, topic, TOPIC_SECONDS):
             return None
         return clients.offsets(consumer, TopicPartition(topic, 0))[1]
 

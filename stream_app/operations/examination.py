@@ -68,7 +68,7 @@ def examine(
 
     def rights() -> str:
         wanted = acls.of_role("operator", names, settings.features)
-        acls.check(connection, wanted, "operator")
+        acls.check(connection, wanted, "operator", settings.worker_group)
         return f"those of an operator on {len(wanted)} topics"
 
     def topics() -> str:

@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, KafkaException
 from stream_app.checkpoints import checkpoint_reader
 from stream_app.checkpoints.offline_writer import OfflineRejectionWriter, write_checkpoint
 from stream_app.errors import UserError
-from stream_app.kafka import clients
+from stream_app.kafka import clients, passing
 from stream_app.operations.session import Session
 from stream_app.state.outcome import rejected
 from stream_app.state.replica import BatchOutcome, Replica
@@ -177,7 +177,7 @@ def _members(session: Session) -> int:
             if reason.code() == KafkaError.GROUP_ID_NOT_FOUND:
                 return 0
             if reason.code() not in _PASSING or time.monotonic() > deadline:
-                raise UserError(
-                    f"group {session.group} cannot be described: {reason.name()}"
-                ) from None
+                fault = f"group {session.group} cannot be described: {reason.name()}"
+                what = f"group {session.group}"
+                raise UserError(passing.refusal(reason, what, "DESCRIBE", fault)) from None
         time.sleep(_PAUSE_SECONDS)

@@ -88,7 +88,7 @@ class Session:
     @property
     def group(self) -> str:
         """The consumer group of the workers."""
-        return self.settings.group or f"{self.settings.topic_prefix}-worker"
+        return self.settings.worker_group
 
     def checkpoint(self) -> Checkpoint | None:
         """Return the newest checkpoint with its replica, None where there is none."""

@@ -33,7 +33,7 @@ from stream_app.deployment import Deployment
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.failures.unreadable import MOST_RECORDS, is_unreadable, readable_from
-from stream_app.kafka.passing import passes
+from stream_app.kafka.passing import passes, refusal
 from stream_app.kernels.stream.event_text import scan_events
 from stream_app.log.canonical_order import LogStep, OrderError, Rounds, Start, TailDiffers
 from stream_app.replay.log_bounds import RESTORE, WAYS_OUT, EndIsBefore, LogBounds
@@ -460,10 +460,12 @@ class Follower:
         elif topic is not None and is_unreadable(error):
             # In the cut log it is no entry, as every record that cannot be decoded.
             self._pass_over(TopicPartition(topic, partition, offset))
-        elif not passes(error):
+        # It joins no group, so that it has no right to one is no error.
+        elif not passes(error) and error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
             # An error of the broker connection has no topic.
             source = f"{topic} partition {partition}" if topic else "the broker"
-            raise UserError(f"{source} cannot be read: {error.str()}")
+            fault = f"{source} cannot be read: {error.str()}"
+            raise UserError(refusal(error, f"topic {topic}", "READ", fault))
 
     def _asks_again(self, error: KafkaError, topic: str | None, partition: int) -> bool:
         """Return whether a partition is asked again for its end, which a broker that has just

@@ -24,7 +24,7 @@ from stream_app.deployment import Deployment
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.failures.unreadable import is_unreadable
-from stream_app.kafka.topic_follower import TopicFollower
+from stream_app.kafka.topic_follower import TopicFollower, cannot_be_read
 from stream_app.replay.cut_history import CutHistory, history
 from stream_app.replay.log_bounds import LogBounds
 from stream_app.wire import Cut, Tail, fingerprint, held
@@ -162,7 +162,7 @@ def _tail_follower(deployment: Deployment, seconds: float) -> TopicFollower:
     def refused(message: Message, error: KafkaError) -> None:
         topic, partition = message.topic() or "", message.partition() or 0
         if not is_unreadable(error):
-            raise UserError(f"{topic} partition {partition} cannot be read: {error.str()}")
+            raise cannot_be_read(topic, error)
         follower.positions[topic, partition] = MAX_SEQ
 
     follower = TopicFollower(

@@ -253,9 +253,10 @@ def learned_with(topic: str, found: int | None, wanted: int) -> str:
     )
 
 
-def hidden(topic: str, whom: str = "this user") -> str:
-    """Return the sentence for a topic that a user may not see."""
+def lacking(what: str, operation: str, role: str = "ROLE") -> str:
+    """Return the sentence for a right that a user lacks, of Kafka's name; the command line puts the
+    role of its command in the place of ROLE."""
     return (
-        f"topic {topic} cannot be seen: this user has no right to it; grant READ or WRITE on it to "
-        f"{whom}"
+        f"{what}: this user has no right to {operation} it; grant it: murmurec acl apply --role "
+        f"{role} --user USER"
     )

@@ -50,6 +50,6 @@ def test_a_user_without_the_right_to_write_keeps_the_message(
     connection = murmurec.Connection(broker.guarded, password())
     with murmurec.Device("ann", tmp_path / "j", prefix=topics).enrol() as device:
         device.rate(1, 5)
-        with pytest.raises(UserError, match="no right to write topic"):
+        with pytest.raises(UserError, match="no right to WRITE it"):
             device.publish(connection)
         assert device.waiting == 1

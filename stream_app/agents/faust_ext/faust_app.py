@@ -33,7 +33,7 @@ def new_app(
 ) -> faust.App:
     """Return an application without stages; Faust requires `data_dir` and stores nothing in it."""
     app = faust.App(
-        settings.group or f"{settings.topic_prefix}-worker",
+        settings.worker_group,
         broker=[f"kafka://{address.strip()}" for address in connection.bootstrap.split(",")],
         broker_credentials=credentials(settings.kafka),
         store="memory://",

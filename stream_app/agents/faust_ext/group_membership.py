@@ -40,6 +40,7 @@ from typing import IO, Any, NoReturn, cast
 import aiokafka
 import faust
 import structlog
+from aiokafka.errors import GroupAuthorizationFailedError
 from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest, SyncGroupRequest
 from faust.assignor.client_assignment import ClientAssignment
 from faust.assignor.partition_assignor import PartitionAssignor
@@ -48,6 +49,7 @@ from filelock import lock_descriptor
 from yarl import URL
 
 from stream_app.errors import UserError
+from stream_app.wire.topics import lacking
 
 log = structlog.get_logger()
 EXIT_CODE = 75  # sysexits.h: EX_TEMPFAIL
@@ -167,9 +169,11 @@ def _forget_assignment(coordinator: Any) -> None:
 
 
 def _cannot_join(group: str, error: BaseException) -> str:
+    if isinstance(error, GroupAuthorizationFailedError):
+        return lacking(f"group {group}", "READ", "worker")
     return (
-        f"group {group} cannot be joined ({error}): give the worker the right to read the group "
-        "and its topics, and stop workers of another version first"
+        f"group {group} cannot be joined ({error}): give the worker READ on its topics (murmurec "
+        "acl check --role worker), and stop workers of another version first"
     )
 
 

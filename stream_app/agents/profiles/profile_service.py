@@ -40,6 +40,7 @@ from stream_app.deployment import profile_mechanisms_from
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
+from stream_app.kafka.passing import refusal
 from stream_app.kafka.topic_follower import TopicFollower
 from stream_app.models.neighborhood.live_profiles import LiveProfiles
 from stream_app.monitoring.metrics import Metrics
@@ -151,10 +152,11 @@ class ProfileReader(ThreadService):
             return
 
     def _refuse(self, _: Message, error: KafkaError) -> None:
-        raise UserError(
-            f"{self._topic}: profiles cannot be read ({error.str()}); check that the topic exists "
-            "and grant READ on it, or leave profile_mechanisms out"
+        fault = (
+            f"{self._topic}: profiles cannot be read ({error.str()}); check that the topic exists, "
+            "or leave profile_mechanisms out"
         )
+        raise UserError(refusal(error, f"topic {self._topic}", "READ", fault))
 
 
 def _bytes(key: bytes | str | None) -> bytes | None:

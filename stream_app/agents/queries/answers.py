@@ -44,7 +44,7 @@ from stream_app.agents.queries.replies import (
 )
 from stream_app.agents.runtime import Runtime
 from stream_app.errors import UserError
-from stream_app.kafka import clients
+from stream_app.kafka import clients, passing
 from stream_app.serving.ranked_items import RankedItems, Refused
 from stream_app.wire import Query, Status
 
@@ -187,11 +187,13 @@ class Answers:
         if error is None:
             done()
         elif error.code() in _LOST:
+            topic = self._runtime.topics.recommendations
+            fault = (
+                f"{topic}: a reply could not be written ({error.str()}); check that the topic "
+                "exists"
+            )
             self._runtime.status.fail_from_thread(
-                UserError(
-                    f"{self._runtime.topics.recommendations}: a reply could not be written "
-                    f"({error.str()}); check that the topic exists and grant WRITE on it"
-                )
+                UserError(passing.refusal(error, f"topic {topic}", "WRITE", fault))
             )
         elif time.time() < until:
             key, value = message.key() or b"", message.value() or b""

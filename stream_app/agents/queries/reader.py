@@ -41,8 +41,10 @@ from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
 from stream_app.kafka.failures.unreadable import readable_from
+from stream_app.kafka.passing import is_denied
 from stream_app.wire import Query, WireError, decode_message
 from stream_app.wire.limits import MAX_SEQ
+from stream_app.wire.topics import lacking
 
 log = structlog.get_logger()
 _BATCH = 256
@@ -258,12 +260,10 @@ class QueryReader(ThreadService):
         topic = self._runtime.topics.queries
         if _is_unreadable(error):
             self._skip(consumer, message)
-        elif error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            raise UserError(f"{topic}: queries cannot be read ({error.str()}); grant READ on it")
-        elif error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+        elif is_denied(error):
+            of_group = error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
             raise UserError(
-                f"group {self._group} cannot be joined ({error.str()}): give the worker the right "
-                "to read groups that begin with its own"
+                lacking(f"group {self._group}" if of_group else f"topic {topic}", "READ")
             )
         elif error.fatal():
             # Another process has this worker's name: its membership ends this process (exit 75).

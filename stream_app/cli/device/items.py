@@ -119,6 +119,7 @@ def list_items(
     from stream_app.cli.catalogue_titles import catalogue_from
 
     settings, named = cluster.settings(), _one_domain(domain)
+    _check_topic(settings, "READ")
     entries = catalogue_from(connection_from(settings), settings.topic_prefix).entries.values()
     if named is not None and all(entry.domain != named for entry in entries):
         known = sorted({entry.domain for entry in entries if entry.domain})
@@ -181,7 +182,7 @@ def _send(settings: Settings, entries: Iterable[CatalogueEntry]) -> int:
     return send(Publisher(producer, topic), entries)
 
 
-def _check_topic(settings: Settings) -> str:
+def _check_topic(settings: Settings, operation: str = "WRITE") -> str:
     """Return the name of the catalogue's topic; refuses one that does not exist."""
     from stream_app.kafka import clients
     from stream_app.kafka.topic_admin import missing
@@ -189,7 +190,7 @@ def _check_topic(settings: Settings) -> str:
 
     connection, topic = connection_from(settings), Topics(settings.topic_prefix).items
     if topic not in clients.describe_cluster(connection).topics:
-        raise missing(clients.admin(connection), topic)
+        raise missing(clients.admin(connection), topic, operation)
     return topic
 
 

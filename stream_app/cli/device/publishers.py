@@ -54,7 +54,7 @@ def profile_publisher_for(settings: Settings) -> Publisher:
     name = Topics(settings.topic_prefix).profiles
     clients.describe_cluster(connection)
     if topics.partition_counts(clients.admin(connection), [name])[name] is None:
-        raise topics.missing(clients.admin(connection), name)
+        raise topics.missing(clients.admin(connection), name, "WRITE")
     return _publisher(settings, name)
 
 

@@ -44,6 +44,7 @@ class Role(StrEnum):
     worker = "worker"
     aggregator = "aggregator"
     operator = "operator"
+    auditor = "auditor"
 
 
 def acl(
@@ -66,20 +67,21 @@ def acl(
 
     Example: murmurec acl print --role device --user tablets
     """
-    from stream_app.kafka import acls
+    from stream_app.kafka import acls, clients
     from stream_app.wire import Topics
 
     settings = cluster.settings()
     topics = Topics(settings.topic_prefix)
+    if step is not Step.print:
+        clients.describe_cluster(connection_from(settings))
     if step is Step.check:
         wanted = acls.of_role(role, topics, settings.features)
-        acls.check(connection_from(settings), wanted, role)
+        acls.check(connection_from(settings), wanted, role, settings.worker_group)
         say(f"this user has the rights of a {role} on {plural(len(wanted), 'topic')}")
         return
     if not user:
         raise UsageError(f"acl {step}: give the role's user at Kafka as --user")
-    group = settings.group or settings.topic_prefix
-    rights = acls.bindings(role, user, topics, settings.features, group)
+    rights = acls.bindings(role, user, topics, settings.features, settings.worker_group)
     if step is Step.apply:
         acls.grant(connection_from(settings), rights)
     if as_json:

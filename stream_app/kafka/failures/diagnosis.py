@@ -17,6 +17,7 @@ _PROBE_SECONDS = 1.0
 # ApiVersions v0: api key, version, correlation id, client id. Allowed before authentication.
 _CORRELATION = 0x6D757272
 _API_VERSIONS = struct.pack(">hhih", 18, 0, _CORRELATION, -1)
+_REQUEST = struct.pack(">i", len(_API_VERSIONS)) + _API_VERSIONS
 
 
 class ProbeResult(Enum):
@@ -29,7 +30,9 @@ class ProbeResult(Enum):
     SILENT = "it accepted the connection and did not answer"
 
 
-_CAUSES: tuple[tuple[str, str], ...] = (
+_Causes = tuple[tuple[str, str], ...]
+# What takes other settings.
+_REFUSALS: _Causes = (
     (
         r"SASL authentication error|Authentication failed",
         "Kafka at {at} refuses the user name or password: correct sasl.username and sasl.password",
@@ -53,6 +56,9 @@ _CAUSES: tuple[tuple[str, str], ...] = (
         "{at} does not speak TLS: set security.protocol to PLAINTEXT or SASL_PLAINTEXT, "
         "or use the port of its TLS listener",
     ),
+)
+_CAUSES: _Causes = (
+    *_REFUSALS,
     (
         r"Failed to resolve '(?P<found>[^']+)'",
         "the host name of {found} is not known: correct the address",
@@ -67,12 +73,24 @@ _CAUSES: tuple[tuple[str, str], ...] = (
 
 def cause(lines: list[str], at: str) -> str | None:
     """Return the sentence for an error that waiting does not fix, if there is one."""
+    return _found(_CAUSES, lines, at)
+
+
+def _found(causes: _Causes, lines: list[str], at: str) -> str | None:
     text = "\n".join(lines)
-    for pattern, sentence in _CAUSES:
+    for pattern, sentence in causes:
         found = re.search(pattern, text, re.IGNORECASE)
         if found:
             return sentence.format(at=at, **found.groupdict())
     return None
+
+
+def refusal(lines: list[str], at: str, secure: bool, ask: bool) -> str | None:
+    """Return the sentence for a client that is refused until its settings are others, if it is;
+    `ask`: of a client without TLS, ask the port for it, of which librdkafka says nothing."""
+    if ask and not secure and probe(at) is ProbeResult.TLS:
+        return probe_sentence(at, secure)
+    return _found(_REFUSALS, lines, at)
 
 
 def probe_sentence(address: str, secure: bool) -> str:
@@ -82,7 +100,7 @@ def probe_sentence(address: str, secure: bool) -> str:
     """
     answer = probe(address)
     if answer is ProbeResult.TLS and secure:
-        answer = ProbeResult.OTHER
+        answer = ProbeResult.KAFKA if _is_kafka(_over_tls(*split(address))) else ProbeResult.OTHER
     return {
         ProbeResult.NO_LISTENER: f"nothing can be reached at {address}: check the address and the "
         "network",
@@ -103,9 +121,9 @@ def probe(address: str) -> ProbeResult:
         reply = _exchange(host, port)
     except OSError:
         return ProbeResult.NO_LISTENER
-    if len(reply) >= 8 and struct.unpack(">i", reply[4:8])[0] == _CORRELATION:
+    if _is_kafka(reply):
         return ProbeResult.KAFKA
-    if _handshakes(host, port):
+    if _over_tls(host, port) is not None:
         return ProbeResult.TLS
     return ProbeResult.OTHER if reply else ProbeResult.SILENT
 
@@ -123,22 +141,32 @@ def _exchange(host: str, port: int) -> bytes:
     with socket.create_connection((host, port), _PROBE_SECONDS) as connection:
         try:
             # Its length is ten, a line feed: a server of lines, such as a web server, answers too.
-            connection.sendall(struct.pack(">i", len(_API_VERSIONS)) + _API_VERSIONS)
+            connection.sendall(_REQUEST)
             return connection.recv(64)
         except OSError:
             return b""
 
 
-def _handshakes(host: str, port: int) -> bool:
-    """Tell whether the port completes a TLS handshake; whose certificate does not matter."""
+def _is_kafka(reply: bytes | None) -> bool:
+    """Tell whether this is an answer to the ApiVersions request."""
+    return bool(reply and len(reply) >= 8 and struct.unpack(">i", reply[4:8])[0] == _CORRELATION)
+
+
+def _over_tls(host: str, port: int) -> bytes | None:
+    """Return the first bytes that come back inside TLS, None where the port completes no handshake;
+    whose certificate does not matter."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     try:
         with (
             socket.create_connection((host, port), _PROBE_SECONDS) as connection,
-            context.wrap_socket(connection, server_hostname=host),
+            context.wrap_socket(connection, server_hostname=host) as inside,
         ):
-            return True
+            try:
+                inside.sendall(_REQUEST)
+                return inside.recv(64)
+            except OSError:
+                return b""
     except OSError:
-        return False
+        return None
