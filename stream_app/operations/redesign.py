@@ -2,8 +2,9 @@
 
     plan      what differs from the design in force, how it changes, from which cut, in what memory
     apply     in place: one entry, from the next cut on
-              beside:   a second state is computed here from the log while the workers serve, and
-                        written as a checkpoint; then the entry, at which workers load it
+              beside: a second state is computed here while the workers serve, from the log or from
+              the newest checkpoint, and written as a checkpoint; then the entry, at which workers
+              load it
 
 Whoever comes second loses: an entry names the design that it replaces. Nothing is lost when this
 process ends in between: a checkpoint without its entry counts for nothing.
@@ -12,17 +13,19 @@ process ends in between: a checkpoint without its entry counts for nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from stream_app.checkpoints import checkpoint_reader, offline_writer
+from stream_app.checkpoints import checkpoint_reader, offline_writer, snapshot_file
 from stream_app.checkpoints.design_in_force import in_force
 from stream_app.checkpoints.design_line import DesignLine, line_of
 from stream_app.deployment import Deployment, new_replica, policies_of
 from stream_app.errors import UserError
 from stream_app.log.canonical_order import Start
+from stream_app.operations.growth import converted
 from stream_app.operations.session import ProgressDisplay, no_progress
 from stream_app.replay.cut_history import history
 from stream_app.replay.log_bounds import gone_before
-from stream_app.replay.recompute import Replay, Replayed
+from stream_app.replay.recompute import Replay, Replayed, begin
 from stream_app.settings import Settings
 from stream_app.state.design import Change, Way, changes, entry_of, merged
 from stream_app.state.spec import StateSpec
@@ -30,6 +33,7 @@ from stream_app.wire import Contract, DesignEntry, encode_message
 from stream_app.wire.limits import CONTRACT
 from stream_app.wire.state_records import StateOrigin
 
+REBUILDS = "beside", "checkpoint"
 _PASSES = 3  # over what the log gained meanwhile
 
 
@@ -49,6 +53,7 @@ class Plan:
     memory: int
     memory_after: int
     raises_contract: bool
+    data_dir: Path
 
     @property
     def beside(self) -> bool:
@@ -76,13 +81,17 @@ def plan(settings: Settings) -> Plan:
     found = tuple(changes(before, target))
     now, after = (sum(new_replica(each).memory().values()) for each in (before, target))
     raises = logged.contract(logged.next_number) < CONTRACT
-    return Plan(deployment, before, target, found, logged.next_number, now, after, raises)
+    return Plan(
+        deployment, before, target, found, logged.next_number, now, after, raises,
+        settings.data_dir,
+    )  # fmt: skip
 
 
-def apply(planned: Plan, *, beside: bool, display: ProgressDisplay = no_progress) -> None:
+def apply(planned: Plan, rebuild: str = "", display: ProgressDisplay = no_progress) -> None:
     """Put the target of a plan into force; refuses fixed settings, and a second state that was not
-    asked for. Returns when the broker has acknowledged the entry and no other one came first."""
-    _refuse(planned, beside)
+    asked for (`rebuild`: one of `REBUILDS`). Returns when the broker has acknowledged the entry and
+    no other one came first."""
+    _refuse(planned, rebuild)
     deployment, current, target = planned.deployment, planned.before, planned.target
     if planned.raises_contract:
         _append(deployment, Contract(CONTRACT))
@@ -94,7 +103,13 @@ def apply(planned: Plan, *, beside: bool, display: ProgressDisplay = no_progress
         known = replace(current, withdrawn=target.withdrawn)
         _replace(deployment, current, known)
         current = known
-    built = _build(deployment, current, target, display)
+    build = _from_checkpoint if rebuild == "checkpoint" else _from_log
+    built = _caught_up(deployment, build(planned, current, display))
+    if built.replica.spec != target or in_force(deployment).newest != current:
+        raise UserError(
+            "the design in force changed while the state was computed, and nothing was written: "
+            "run murmurec config plan, then apply it again"
+        )
     with display("writing the checkpoint") as progress:
         total = sum(array.nbytes for array in built.replica.model_arrays().values())
         offline_writer.write_checkpoint(
@@ -105,14 +120,14 @@ def apply(planned: Plan, *, beside: bool, display: ProgressDisplay = no_progress
     _replace(deployment, current, target, built.replica.cut)
 
 
-def _refuse(planned: Plan, beside: bool) -> None:
+def _refuse(planned: Plan, rebuild: str) -> None:
     if planned.fixed:
         clauses = "; ".join(f"{c.setting} {c.before} -> {c.after}: {c.why}" for c in planned.fixed)
         raise UserError(
             f"these settings are fixed for the life of a deployment ({clauses}): set them back, or "
             "start a new deployment (--prefix)"
         )
-    if planned.beside and not beside:
+    if planned.beside and not rebuild:
         named = ", ".join(c.setting for c in planned.changes if c.way is Way.BESIDE)
         raise UserError(
             f"{named}: the state has another layout with it, so a second one must be computed from "
@@ -138,29 +153,52 @@ def _append(deployment: Deployment, entry: DesignEntry | Contract) -> None:
     offline_writer.append(deployment.connection, deployment.topics.cuts, value)
 
 
-def _build(
-    deployment: Deployment, current: StateSpec, target: StateSpec, display: ProgressDisplay
-) -> Replayed:
-    """Compute the state of the target from the log, up to a cut that is nearly the newest one."""
+def _from_log(planned: Plan, current: StateSpec, display: ProgressDisplay) -> Replayed:  # noqa: ARG001
+    """Return the state of the target, computed from the origin of the present one."""
+    deployment, target = planned.deployment, planned.target
     manifest = checkpoint_reader.read_manifest(deployment)
     origin = manifest.origin if manifest else StateOrigin(0, (0,) * deployment.partitions)
     _refuse_short_log(deployment, origin)
     line = line_of(deployment, origin.cut)
     contained = dict(line.contained) | {step.offset: step.spec.withdrawn for step in line.later}
     begun = replace(target, withdrawn=())
-    own = replace(deployment, spec=begun)
     with display("computing the state") as progress:
-        replay = Replay(own, progress, line=DesignLine(begun, contained))
-        state = replay.from_origin(origin)
+        own = replace(deployment, spec=begun)
+        return Replay(own, progress, line=DesignLine(begun, contained)).from_origin(origin)
+
+
+def _from_checkpoint(planned: Plan, current: StateSpec, display: ProgressDisplay) -> Replayed:
+    """Return the state of the target with what the newest checkpoint holds; it begins from a file
+    in the data directory, which `murmurec state verify --snapshot` needs."""
+    deployment, target = planned.deployment, planned.target
+    with display("reading the checkpoint") as progress:
+        found = checkpoint_reader.read_checkpoint(deployment, progress)
+    if found is None or found.replica.spec != current:
+        raise UserError(
+            f"{deployment.topics.state} holds no checkpoint of the settings in force: wait for one "
+            "(murmurec doctor shows its age), or use --rebuild beside"
+        )
+    folder = planned.data_dir / "designs"
+    folder.mkdir(parents=True, exist_ok=True)
+    names = [folder / f"{deployment.topics.prefix}-cut-{found.manifest.cut}-{kind}.npz"
+             for kind in ("before", "after")]  # fmt: skip
+    snapshot_file.write(names[0], found.replica)
+    replica, _ = converted(snapshot_file.read(names[0]), target)
+    snapshot_file.write(names[1], replica)
+    carried, m = snapshot_file.read(names[1]), found.manifest
+    names[0].unlink()
+    origin = StateOrigin(
+        m.cut, m.end_offsets, carried.digest, m.origin.truncated, m.origin.excluded, m.contract
+    )
+    return Replayed(begin(target, origin, carried), m.cut_offset, m.tails)
+
+
+def _caught_up(deployment: Deployment, state: Replayed) -> Replayed:
+    """Return the state at a cut that is nearly the newest one."""
     for _ in range(_PASSES):
         replica = state.replica
         start = Start(replica.cut, replica.end_offsets, state.cut_offset, replica.contract)
-        state = Replay(replace(own, spec=replica.spec)).go_on(state, start)
-    if state.replica.spec != target or in_force(deployment).newest != current:
-        raise UserError(
-            "the design in force changed while the state was computed, and nothing was written: "
-            "run murmurec config plan, then apply it again"
-        )
+        state = Replay(replace(deployment, spec=replica.spec)).go_on(state, start)
     return state
 
 
@@ -171,6 +209,6 @@ def _refuse_short_log(deployment: Deployment, origin: StateOrigin) -> None:
     reason = f"it began from the snapshot {origin.snapshot}" if origin.snapshot else gone
     if reason:
         raise UserError(
-            f"the state cannot be computed from the log alone ({reason}): stop the workers, then "
-            "murmurec state export, state migrate and worker --from-snapshot"
+            f"the state cannot be computed from the log alone ({reason}): --rebuild checkpoint "
+            "carries over what the newest checkpoint holds; parts of another layout begin again"
         )

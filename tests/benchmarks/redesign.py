@@ -139,7 +139,7 @@ class _Pair:
         """Put settings into force, until both workers follow them."""
         began = time.monotonic()
         planned = redesign.plan(self.settings(**changed))
-        redesign.apply(planned, beside=beside)
+        redesign.apply(planned, "beside" if beside else "")
         wanted = planned.target.digest
         until(
             lambda: all(w.state()["design_digest"] == wanted for w in self.workers),

@@ -60,7 +60,7 @@ WITHOUT_RIGHTS = {
     *("demo", "evaluate", "certify", "tradeoff", "reproduce", "history", "schemas", "keys", "acl"),
     *("broker start", "broker stop", "broker status", "config show", "state migrate"),
     *("device status", "device plan", "device enrol", "device withdraw", "rounds plan"),
-    *("audit campaign", "audit profiles", "audit lia"),
+    *("audit campaign", "audit profiles", "audit lia", "top"),
 }
 SERVERS = {"worker", "gateway", "aggregate", "device run"}
 BEFORE = (
@@ -95,6 +95,8 @@ WITH_A_WORKER = (
     Row("reader", "ask --similar-to 100 --timeout 30"),
     Row("reader", f"ask --device {DEVICE} --private-list 1/2 -k 2 --timeout 30"),
     Row("operator", "doctor"),
+    Row("operator", "config plan"),
+    Row("operator", "config apply"),
     Row("operator", "state show", "READ state"),
     Row("operator", "state digest", "READ ratings, READ cuts"),
     Row("operator", "state verify"),

@@ -36,7 +36,7 @@ def put(settings: Settings) -> Callable[..., None]:
 
     def applied(workers: list[WorkerProcess], *, beside: bool = False, **changed: object) -> None:
         planned = redesign.plan(settings.model_copy(update=changed))
-        redesign.apply(planned, beside=beside)
+        redesign.apply(planned, "beside" if beside else "")
         wanted = planned.target.digest
         until(
             lambda: all(w.state()["design_digest"] == wanted for w in workers),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from confluent_kafka import TopicPartition
 
 from stream_app.checkpoints import checkpoint_reader as reader
 from stream_app.checkpoints.design_in_force import in_force
@@ -17,6 +18,7 @@ from stream_app.checkpoints.design_line import DesignLine
 from stream_app.checkpoints.offline_writer import write_checkpoint
 from stream_app.cli import run
 from stream_app.cli.demo.demo_processes import WorkerProcess
+from stream_app.kafka import clients
 from stream_app.log.canonical_order import Start as Position
 from stream_app.operations.session import Session
 from stream_app.operations.verify import verify
@@ -26,7 +28,7 @@ from stream_app.state.design import POLICIES, entry_of
 from stream_app.state.replica import Replica
 from stream_app.wire.authenticity.seal import Seal
 from tests.fixtures.streams import Published, events, publish
-from tests.fixtures.waiting import until
+from tests.fixtures.waiting import PATIENCE_SECONDS, until
 from tests.kafka.conftest import Send, Start
 from tests.kafka.state_log import Log
 
@@ -169,6 +171,40 @@ def test_a_state_built_beside_takes_over_with_its_entry_and_not_before(
         on = replay.go_on(begun, Position.after(checkpoint.manifest)).replica
     assert digests(on) == digests(replayed)
     assert on.ledger.counts()["applied"] == len(records)
+
+
+def test_a_short_log_carries_over_what_the_checkpoint_holds(
+    log: Log, records: list[Published], config: Apply, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("MURMUREC_DATA_DIR", str(tmp_path))
+    cut = found(log).manifest
+    remove(log, tuple(end // 2 for end in cut.end_offsets))
+    code, shown = config("apply", "--rebuild", "beside", tuning_factors="16")
+    assert (code, "--rebuild checkpoint carries over" in " ".join(shown.split())) == (1, True)
+    before = found(log).replica
+    code, shown = config("apply", "--rebuild", "checkpoint", tuning_factors="16")
+    assert code == 0, shown
+    log.rounds(records[120:], 2)
+    after = found(log)
+    assert (after.replica.spec.factors, after.manifest.origin.cut) == (16, before.cut)
+    assert len(after.replica.items) >= len(before.items)
+    (file,) = (tmp_path / "designs").iterdir()
+    state = Session.from_settings(log.settings, snapshot=file)
+    with state.replay() as replay:
+        whole = replay.from_origin(after.manifest.origin).replica
+    begun = Replayed(after.replica, after.manifest.cut_offset)
+    on = Replay(state.deployment).go_on(begun, Position.after(after.manifest)).replica
+    assert digests(on) == digests(whole)
+    assert on.ledger.counts()["applied"] + before.ledger.counts()["applied"] == len(records)
+
+
+def remove(log: Log, ends: tuple[int, ...]) -> None:
+    """Delete the beginning of the rating log, as retention does."""
+    places = [TopicPartition(log.names.ratings, p, end) for p, end in enumerate(ends)]
+    admin = clients.admin(log.connection)
+    for future in admin.delete_records(places).values():
+        future.result(timeout=PATIENCE_SECONDS)
 
 
 def test_an_entry_without_the_seal_two_at_once_and_a_repeated_one_do_nothing(log: Log) -> None:

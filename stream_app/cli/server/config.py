@@ -82,9 +82,9 @@ def apply(
         str,
         typer.Option(
             "--rebuild",
-            metavar="beside",
-            help="beside: compute a second state from the log while workers serve, for changes "
-            "that need one.",
+            metavar="beside|checkpoint",
+            help="For changes that need a second state, computed while workers serve: beside: from "
+            "the log; checkpoint: from the newest one, where the log does not reach back.",
         ),
     ] = "",
 ) -> None:
@@ -94,13 +94,13 @@ def apply(
     """
     from stream_app.operations import redesign
 
-    if rebuild not in ("", "beside"):
-        raise UsageError(f"--rebuild {rebuild}: beside is the only way; or leave the option out")
+    if rebuild and rebuild not in redesign.REBUILDS:
+        raise UsageError(f"--rebuild {rebuild}: use {' or '.join(redesign.REBUILDS)}")
     planned = redesign.plan(cluster.settings())
     _show(planned)
     if not planned.changes:
         return
-    redesign.apply(planned, beside=bool(rebuild), display=progress)
+    redesign.apply(planned, rebuild, progress)
     say("in force from the next cut on; give devices and gateways the same mechanisms")
 
 
