@@ -218,13 +218,8 @@ def _reader(
         return found
 
     def follow(start: Start, line: DesignLine) -> Follower:
-        return Follower(
-            replace(deployment, spec=line.base),
-            start,
-            settings.round_records,
-            runtime.catalogue,
-            contained=line.contained,
-        )
+        records = settings.round_records
+        return Follower(deployment, start, records, runtime.catalogue, line=line)
 
     def line_of(origin_cut: int) -> DesignLine:
         return design_line.line_of(deployment, origin_cut)

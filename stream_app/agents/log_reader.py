@@ -24,6 +24,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -44,6 +45,7 @@ from stream_app.log.canonical_order import Start
 from stream_app.log.cut_clock import Clock
 from stream_app.replay.follower import LARGE, SMALL, Decoded, Follower
 from stream_app.replay.log_bounds import placed_by
+from stream_app.state.spec import StateSpec
 from stream_app.wire import EPOCH_SECONDS, Cut, encode_message
 from stream_app.wire.state_records import StateOrigin
 
@@ -91,6 +93,7 @@ class LogReader(ThreadService):
         self._first_read: tuple[Future[Checkpoint | None], float] | None = None
         self._has_begun = False
         self._progressed = 0, 0
+        self._warmed = _calls(runtime.replica.spec)
 
     def read_ahead(self) -> None:
         """Read the checkpoint from now on, in a thread of its own, while the worker joins its
@@ -197,11 +200,13 @@ class LogReader(ThreadService):
     def _await_kernels(self, pieces: list[Decoded]) -> None:
         """Compile what a new design calls before it is applied; queries are answered meanwhile."""
         for piece in pieces:
-            if piece.design is not None:
+            if piece.design is not None and _calls(piece.design) != self._warmed:
+                self._warmed = _calls(piece.design)
                 kernels, runtime = self._runtime.status.kernels, self._runtime
                 kernels.start(piece.design, runtime.settings.index)
                 kernels.wait(serving=True)
                 runtime.status.note_answer()
+            if piece.design is not None:
                 self._clock.design = piece.design.digest
 
     def _hand_over(self, pieces: list[Decoded] | Restored) -> None:
@@ -326,6 +331,11 @@ class LogReader(ThreadService):
         self._runtime.status.fail_from_thread(
             UserError(refusal(error, f"topic {topic}", "WRITE", fault))
         )
+
+
+def _calls(spec: StateSpec) -> StateSpec:
+    """Return a spec without what no kernel is compiled for."""
+    return replace(spec, clip=1.0, held_out=0.0, policies=(), withdrawn=())
 
 
 def _chunks(pieces: Iterable[Decoded], most: int) -> Iterator[list[Decoded]]:

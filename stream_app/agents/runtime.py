@@ -199,8 +199,10 @@ class Runtime:
         if self.checkpoints is not None:
             await self.checkpoints.idle()
         before, items = self.replica.spec, self.replica.items
-        redesign(self.replica, spec)
         self.mid_round = True  # the entry belongs to the round that begins with it
+        # A longer head is copied in tenths of a second: queries are answered meanwhile, and nothing
+        # else changes the state or freezes it in the middle of a round.
+        await asyncio.to_thread(redesign, self.replica, spec)
         if self.replica.spec == before:
             return
         if self.replica.items is not items or bool(before.head_items) != bool(spec.head_items):
@@ -271,7 +273,8 @@ class Runtime:
     def state_reason(self) -> str:
         """Return why the state is not caught up, empty when it is."""
         reload = self.replacement.reload
-        return self.status.waiting_for(self.replica.end_offsets, reload.reason if reload else "")
+        reason = reload.reason if reload and not reload.serving else ""
+        return self.status.waiting_for(self.replica.end_offsets, reason)
 
     @property
     def catching_up(self) -> bool:

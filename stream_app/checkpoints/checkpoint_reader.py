@@ -91,8 +91,8 @@ def read_checkpoint(
     of a newer format, and `DamagedCheckpoint` for a damaged one that no older checkpoint can
     replace.
     """
-    deployment, others = _designed(deployment)
-    recovery = _recovery(deployment, others, seal)
+    deployment, others = _designed(replace(deployment, seal=seal or deployment.seal))
+    recovery = _recovery(deployment, others)
     store = ReplicaPages(deployment.spec)
     streamed = StreamedRecovery(recovery, store)
     with _reading(deployment, recovery, report) as (topic, pool):
@@ -142,14 +142,14 @@ def _designed(deployment: Deployment) -> tuple[Deployment, _OtherDesigns]:
     return replace(deployment, spec=spec), _OtherDesigns(spec)
 
 
-def _recovery(deployment: Deployment, others: _OtherDesigns, seal: Seal | None = None) -> Recovery:
+def _recovery(deployment: Deployment, others: _OtherDesigns) -> Recovery:
     superseded = CutLogScan(deployment.connection, deployment.topics.cuts).superseded
     rating_topic = topic_id(clients.admin(deployment.connection), deployment.topics.ratings)
     return Recovery(
         deployment.spec.digest,
         rating_topic,
         deployment.partitions,
-        seal or deployment.seal,
+        deployment.seal,
         lambda manifest: manifest.design in others or superseded(manifest),
     )
 

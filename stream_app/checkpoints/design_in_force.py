@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from confluent_kafka import Message
 
 from stream_app.checkpoints.cut_log_scan import CutLogScan
-from stream_app.checkpoints.design_line import entries_after, followed_by, line_of
+from stream_app.checkpoints.design_line import DesignLine, entries_after, followed_by, line_of
 from stream_app.deployment import Deployment
 from stream_app.errors import UserError
 from stream_app.kafka.topic_follower import TopicReader
-from stream_app.state.design import Way, changes, merged, recorded_spec
+from stream_app.state.design import changes, fixed, merged, recorded_spec
 from stream_app.state.spec import Headers, StateSpec
 from stream_app.wire import WireError
 from stream_app.wire.state_records import Manifest, decode_manifest
@@ -43,22 +43,20 @@ def in_force(deployment: Deployment) -> InForce:
     found = _newest_manifest(deployment)
     if found is None:
         line = line_of(deployment)
-        return InForce(line.base, line.later[-1].spec if line.later else line.base)
+        return InForce(line.taken_over or line.base, line.newest)
     manifest, headers = found
     spec = recorded_spec(headers, deployment.spec.seed)
     if spec is None or spec.digest != manifest.design:
         # Equal settings, or a refusal that names what differs.
         return InForce(deployment.spec, deployment.spec)
-    steps = followed_by(spec, entries_after(deployment, manifest.cut_offset))
-    first = next((step.spec for step in reversed(steps) if step.beside), spec)
-    return InForce(first, steps[-1].spec if steps else spec)
+    steps = tuple(followed_by(deployment, spec, entries_after(deployment, manifest.cut_offset)))
+    line = DesignLine(spec, steps=steps)
+    return InForce(line.taken_over or spec, line.newest)
 
 
 def refuse_fixed(in_force: StateSpec, own: StateSpec, where: str) -> None:
     """Refuse settings that differ from the design in force in what cannot change."""
-    fixed = [c for c in changes(in_force, merged(in_force, own)) if c.way is Way.FIXED]
-    if fixed:
-        clauses = "; ".join(f"{c.setting} is {c.before} there and {c.after} here" for c in fixed)
+    if clauses := fixed(in_force, own):
         raise UserError(
             f"{where}: the deployment has other settings ({clauses}): set them back, or start a "
             "new deployment (--prefix)"
@@ -75,7 +73,10 @@ def with_design(deployment: Deployment) -> Deployment:
 
 def differences(in_force: StateSpec, own: StateSpec) -> str:
     """Return a clause for each own setting that differs from the design in force."""
-    found = changes(in_force, merged(in_force, own))
+    try:
+        found = changes(in_force, merged(in_force, own))
+    except ValueError as error:
+        return f"they do not go with those in force: {error}"
     return "; ".join(f"{c.setting} is {c.before} in force and {c.after} here" for c in found)
 
 

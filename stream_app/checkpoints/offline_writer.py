@@ -1,7 +1,7 @@
 """Writes from a command: a complete checkpoint, one cut-log entry, or rejections.
 
 Each call returns when the broker has acknowledged the records. No worker may run while a command
-writes a checkpoint.
+writes a checkpoint, unless it is of a state beside the one in force.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ def write_checkpoint(
     image.hash()
     rating_topic = reader.topic_id(clients.admin(connection), topics.ratings)
     frozen = image.frozen(rating_topic, cut_offset, tails)
-    obsolete_keys = reader.live_keys(connection, topics)
+    # Of a state beside nothing may go: until its design takes over, the others are in force.
+    obsolete_keys = [] if beside else reader.live_keys(connection, topics)
     headers = [*replica.spec.headers, *([(BESIDE, b"1")] if beside else [])]
     driver = _driver(deployment, headers, progress or (lambda _: None))
     driver.drive(LeaseAcquired(secrets.token_bytes(OWNER_BYTES), worker, obsolete_keys))

@@ -165,6 +165,10 @@ class Rounds:
         """The newest version of the event format that was read, in force or not."""
         return max(self.start.contract, self._chain.contract)
 
+    def supersedes(self, cut: int) -> bool:
+        """Return whether a truncation superseded a cut."""
+        return self._chain.truncations.supersede(cut)
+
     @property
     def designed(self) -> bool:
         """Whether the entry of a design was read."""

@@ -12,12 +12,13 @@ process ends in between: a checkpoint without its entry counts for nothing.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from stream_app.checkpoints import checkpoint_reader, offline_writer, snapshot_file
 from stream_app.checkpoints.design_in_force import in_force
-from stream_app.checkpoints.design_line import DesignLine, line_of
+from stream_app.checkpoints.design_line import line_of
 from stream_app.deployment import Deployment, new_replica, policies_of
 from stream_app.errors import UserError
 from stream_app.log.canonical_order import Start
@@ -34,6 +35,7 @@ from stream_app.wire.limits import CONTRACT
 from stream_app.wire.state_records import StateOrigin
 
 REBUILDS = "beside", "checkpoint"
+_WAITS, _PAUSE_SECONDS = 150, 0.2
 _PASSES = 3  # over what the log gained meanwhile
 
 
@@ -77,8 +79,11 @@ def plan(settings: Settings) -> Plan:
         )
     before = in_force(deployment).newest
     wanted = replace(deployment.spec, policies=policies_of(settings))
-    target = merged(before, wanted)
-    found = tuple(changes(before, target))
+    try:
+        target = merged(before, wanted)
+        found = tuple(changes(before, target))
+    except ValueError as error:
+        raise UserError(f"these settings do not go with those in force: {error}") from None
     now, after = (sum(new_replica(each).memory().values()) for each in (before, target))
     raises = logged.contract(logged.next_number) < CONTRACT
     return Plan(
@@ -102,9 +107,10 @@ def apply(planned: Plan, rebuild: str = "", display: ProgressDisplay = no_progre
     if target.withdrawn != current.withdrawn:
         known = replace(current, withdrawn=target.withdrawn)
         _replace(deployment, current, known)
+        _await_cut(deployment)
         current = known
     build = _from_checkpoint if rebuild == "checkpoint" else _from_log
-    built = _caught_up(deployment, build(planned, current, display))
+    built = _caught_up(deployment, build(planned, display))
     if built.replica.spec != target or in_force(deployment).newest != current:
         raise UserError(
             "the design in force changed while the state was computed, and nothing was written: "
@@ -153,27 +159,26 @@ def _append(deployment: Deployment, entry: DesignEntry | Contract) -> None:
     offline_writer.append(deployment.connection, deployment.topics.cuts, value)
 
 
-def _from_log(planned: Plan, current: StateSpec, display: ProgressDisplay) -> Replayed:  # noqa: ARG001
+def _from_log(planned: Plan, display: ProgressDisplay) -> Replayed:
     """Return the state of the target, computed from the origin of the present one."""
     deployment, target = planned.deployment, planned.target
     manifest = checkpoint_reader.read_manifest(deployment)
     origin = manifest.origin if manifest else StateOrigin(0, (0,) * deployment.partitions)
     _refuse_short_log(deployment, origin)
     line = line_of(deployment, origin.cut)
-    contained = dict(line.contained) | {step.offset: step.spec.withdrawn for step in line.later}
-    begun = replace(target, withdrawn=())
+    contained = dict(line.contained) | {step.offset: step.spec.withdrawn for step in line.steps}
+    begun = replace(line, base=replace(target, withdrawn=line.base.withdrawn), contained=contained)
     with display("computing the state") as progress:
-        own = replace(deployment, spec=begun)
-        return Replay(own, progress, line=DesignLine(begun, contained)).from_origin(origin)
+        return Replay(deployment, progress, line=begun).from_origin(origin)
 
 
-def _from_checkpoint(planned: Plan, current: StateSpec, display: ProgressDisplay) -> Replayed:
+def _from_checkpoint(planned: Plan, display: ProgressDisplay) -> Replayed:
     """Return the state of the target with what the newest checkpoint holds; it begins from a file
     in the data directory, which `murmurec state verify --snapshot` needs."""
     deployment, target = planned.deployment, planned.target
     with display("reading the checkpoint") as progress:
         found = checkpoint_reader.read_checkpoint(deployment, progress)
-    if found is None or found.replica.spec != current:
+    if found is None or found.replica.spec.withdrawn != target.withdrawn:
         raise UserError(
             f"{deployment.topics.state} holds no checkpoint of the settings in force: wait for one "
             "(murmurec doctor shows its age), or use --rebuild beside"
@@ -182,15 +187,30 @@ def _from_checkpoint(planned: Plan, current: StateSpec, display: ProgressDisplay
     folder.mkdir(parents=True, exist_ok=True)
     names = [folder / f"{deployment.topics.prefix}-cut-{found.manifest.cut}-{kind}.npz"
              for kind in ("before", "after")]  # fmt: skip
-    snapshot_file.write(names[0], found.replica)
-    replica, _ = converted(snapshot_file.read(names[0]), target)
+    try:
+        snapshot_file.write(names[0], found.replica)
+        replica, _ = converted(snapshot_file.read(names[0]), target)
+    finally:
+        names[0].unlink(missing_ok=True)
     snapshot_file.write(names[1], replica)
     carried, m = snapshot_file.read(names[1]), found.manifest
-    names[0].unlink()
     origin = StateOrigin(
         m.cut, m.end_offsets, carried.digest, m.origin.truncated, m.origin.excluded, m.contract
     )
     return Replayed(begin(target, origin, carried), m.cut_offset, m.tails)
+
+
+def _await_cut(deployment: Deployment) -> None:
+    """Return when a cut lies behind the last entry."""
+    before = history(deployment).next_number
+    for _ in range(_WAITS):
+        if history(deployment).next_number > before:
+            return
+        time.sleep(_PAUSE_SECONDS)
+    raise UserError(
+        "mechanisms are withdrawn, and no worker has taken that up yet: start one, then run "
+        "murmurec config apply again for the other settings"
+    )
 
 
 def _caught_up(deployment: Deployment, state: Replayed) -> Replayed:

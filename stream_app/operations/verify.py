@@ -102,7 +102,8 @@ def _recompute(
     with session.replay() as replay:
         digest_reports = _DigestReports(logged.digest_reports, findings)
         replay.each_cut = digest_reports.compare
-        state = replay.from_origin(origin, manifest.cut if manifest else None)
+        cut, design = (manifest.cut, manifest.design) if manifest else (None, "")
+        state = replay.from_origin(origin, cut, design)
         if manifest is not None:
             _compare_checkpoint(manifest, state.replica, findings)
         for url, reported in sorted(shown.items(), key=lambda item: item[1].cut):

@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -29,6 +28,8 @@ from confluent_kafka import (
 )
 
 from stream_app.checkpoints.cut_log_scan import CutLogScan
+from stream_app.checkpoints.design_in_force import refuse_fixed
+from stream_app.checkpoints.design_line import DesignLine, unknown
 from stream_app.deployment import Deployment
 from stream_app.errors import UserError
 from stream_app.kafka import clients
@@ -40,7 +41,7 @@ from stream_app.replay.log_bounds import RESTORE, WAYS_OUT, EndIsBefore, LogBoun
 from stream_app.replay.lost_tail import LeaderCheck, epoch_of, lost, tail_of, way_out
 from stream_app.replay.signature_check import SignatureCheck
 from stream_app.serving.catalogue import Catalogue
-from stream_app.state.design import followed, spec_of
+from stream_app.state.design import UnknownSettings, followed, spec_of
 from stream_app.state.spec import StateSpec
 from stream_app.wire import (
     UNREADABLE,
@@ -106,9 +107,8 @@ class Decoded:
 
 
 class Follower:
-    """Reads the log of one deployment after `start`, or from its beginning. The deployment's spec
-    is the design at the start; `contained` are the entries behind it (the offsets after them) that
-    this design contains already, with the mechanisms that were withdrawn from there on."""
+    """Reads the log of one deployment after `start`, or from its beginning. The design at the
+    start is that of `line`, or the deployment's spec."""
 
     def __init__(
         self,
@@ -117,10 +117,12 @@ class Follower:
         round_records: int = 2000,
         catalogue: Catalogue | None = None,
         newest_contract: int = CONTRACT,
-        contained: Mapping[int, tuple[str, ...]] = MappingProxyType({}),
+        line: DesignLine | None = None,
     ) -> None:
+        if line is not None:
+            deployment = replace(deployment, spec=line.base)
         self._deployment = deployment
-        self._contained = contained
+        self._line = line or DesignLine(deployment.spec)
         self._expected: deque[str] = deque(maxlen=8)  # designs that cuts may name beside `design`
         self.topics = topics = deployment.topics
         self._check = SignatureCheck()
@@ -257,17 +259,14 @@ class Follower:
         of mechanisms takes effect."""
         entry, spec = step.design, self._deployment.spec
         assert entry is not None
-        if step.cut_offset in self._contained:
-            found: StateSpec | None = replace(spec, withdrawn=self._contained[step.cut_offset])
+        if step.cut_offset in self._line.contained:
+            withdrawn = self._line.contained[step.cut_offset]
+            found: StateSpec | None = replace(spec, withdrawn=withdrawn)
             entry = msgspec.structs.replace(entry, built_to=None)
+        elif step.cut_offset < max(self._line.contained, default=0):
+            found = None  # it had no effect then
         else:
-            try:
-                found = followed(entry, spec, opening=self.rounds.number == 0)
-            except ValueError as error:
-                raise UserError(
-                    f"{self.topics.cuts} changes the settings to some that this release does not "
-                    f"know ({error}): install the release that wrote them"
-                ) from None
+            found = self._after(entry)
         if found is None:
             self.designs_ignored += 1
             return None, False
@@ -277,6 +276,19 @@ class Follower:
         self._expected.append(self.design)
         self.design = found.digest
         return found, entry.built_to is not None
+
+    def _after(self, entry: DesignEntry) -> StateSpec | None:
+        """Return the design after an entry, None for one without effect; refuses one that this
+        release does not know, and the opening of a deployment with other fixed settings."""
+        spec, topic = self._deployment.spec, self.topics.cuts
+        try:
+            found = followed(entry, spec, opening=self.rounds.number == 0)
+        except UnknownSettings as error:
+            raise UserError(unknown(topic, error)) from None
+        if found is not None:
+            refuse_fixed(found, spec, topic)
+        gone = entry.built_to is not None and self.rounds.supersedes(entry.built_to)
+        return None if gone else found
 
     def _assign(self) -> None:
         """Learn the truncations, and assign the consumer: late, since a request waits behind a
@@ -393,7 +405,7 @@ class Follower:
                 self.rounds.forget(entry, offset)
             case Contract():
                 self.rounds.set_contract(entry, offset)
-            case DesignEntry() if not entry.is_genuine(self._seal):
+            case DesignEntry() if not (self._line.unsealed or entry.is_genuine(self._seal)):
                 self.unsealed += 1
             case DesignEntry():
                 with suppress(ValueError):

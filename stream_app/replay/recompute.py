@@ -11,9 +11,8 @@ as a worker does.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from types import MappingProxyType
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -24,7 +23,6 @@ from stream_app.errors import UserError
 from stream_app.log.canonical_order import Start
 from stream_app.replay.follower import Decoded, Follower
 from stream_app.replay.lost_tail import LogLostItsEnd
-from stream_app.state.design import Way, changes
 from stream_app.state.replica import BatchOutcome, Replica, StateSpec
 from stream_app.wire import Batch, Tail
 from stream_app.wire.state_records import StateOrigin
@@ -77,27 +75,29 @@ class Replay:
     each_cut: Callable[[Replica], None] = field(default=lambda _: None)
     each_batch: Callable[[Batch, BatchOutcome], None] = field(default=lambda _batch, _outcome: None)
 
-    def from_origin(self, origin: StateOrigin | None = None, at_cut: int | None = None) -> Replayed:
-        """Return the state at a cut, computed from its origin."""
+    def from_origin(
+        self, origin: StateOrigin | None = None, at_cut: int | None = None, design: str = ""
+    ) -> Replayed:
+        """Return the state at a cut, computed from its origin; `design`: see `line_of`."""
         origin = origin or StateOrigin(0, (0,) * self.deployment.partitions)
         if at_cut is not None and at_cut < origin.cut:
             raise UserError(f"cut {at_cut}: the state begins at cut {origin.cut}; give a later one")
-        line = self.line or line_of(self.deployment, origin.cut, at_cut)
+        line = self.line or line_of(self.deployment, origin.cut, at_cut, design)
         begun = Replayed(begin(line.base, origin, self.snapshot), 0)
         start = Start(origin.cut, origin.end_offsets, contract=origin.contract)
-        return self.go_on(begun, start, at_cut, line.contained)
+        return self.go_on(begun, start, at_cut, line)
 
     def go_on(
         self,
         begun: Replayed,
         start: Start,
         at_cut: int | None = None,
-        contained: Mapping[int, tuple[str, ...]] = MappingProxyType({}),
+        line: DesignLine | None = None,
     ) -> Replayed:
-        """Return the state at a cut, following the log from `start`, the position of `begun`;
-        `contained`: see `Follower`."""
-        deployment = replace(self.deployment, spec=begun.replica.spec)
-        follower = Follower(deployment, start, contained=contained)
+        """Return the state at a cut, following the log from `start`, the position of `begun`, whose
+        designs are those of `line`, if given."""
+        line = line or DesignLine(begun.replica.spec)
+        follower = Follower(self.deployment, start, line=line)
         try:
             devices = self._follow(follower, begun, at_cut)
         finally:
@@ -187,14 +187,17 @@ def take(replica: Replica, piece: Decoded) -> BatchOutcome | None:
 
 
 def redesign(replica: Replica, spec: StateSpec) -> None:
-    """Take up a design; another layout is taken up before the first cut alone, when nothing is in
-    the state."""
-    if any(change.way is Way.BESIDE for change in changes(replica.spec, spec)):
-        contract = replica.contract
-        replica.restart(replica.origin, spec)
-        replica.set_contract(contract)
-    elif spec != replica.spec:
-        replica.redesign(spec)
+    """Take up a design; before the first cut, when no record is in the state, as if it had been the
+    one from the beginning."""
+    if replica.cut or replica.origin.cut:
+        if spec != replica.spec:
+            replica.redesign(spec)
+        return
+    contract, forgotten = replica.contract, replica.ledger.forgotten
+    replica.restart(replica.origin, spec)
+    replica.set_contract(contract)
+    for device in forgotten:
+        replica.forgotten.add(device)
 
 
 def excluding(origin: StateOrigin, devices: Iterable[str]) -> StateOrigin:

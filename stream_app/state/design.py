@@ -36,6 +36,9 @@ POLICIES = ("list_budget", "similarity_budget", "profile_mechanisms")
 _OF_THE_RELEASE = "parameters", "state_format"
 _SPECIAL = "mechanisms", "withdrawn", "policies", "seed", "list_scope"
 _DEFAULT = StateSpec((registry.parse("rr:5:2"),))
+# Of these co-ratings are bounded sums: lists cut at another length, or ratings that another bound
+# let through, have no known sensitivity, so with co-ratings such a change begins them again.
+_DECIDING_CO_RATINGS = "clip", "recent_items"
 _GROWING = "head_items", "recent_items"
 _IN_PLACE = ("clip", "held_out", "co_ratings")
 _FIXED = {
@@ -44,6 +47,10 @@ _FIXED = {
     "privacy_mode": "it decides which parties and campaigns there are",
     "accept_tests": "events of tests are in the log",
 }
+
+
+class UnknownSettings(ValueError):
+    """Settings as text that this release does not know."""
 
 
 class Way(StrEnum):
@@ -80,12 +87,16 @@ def design_id(spec: StateSpec) -> str:
 
 
 def spec_of(texts: Mapping[str, str], seed: int) -> StateSpec:
-    """Return the specification of settings as text; raises ValueError for others than those of
-    `decided`, and for an impossible specification."""
+    """Return the specification of settings as text; raises UnknownSettings for others than those of
+    `decided` and for mechanisms of another release, ValueError for an impossible specification."""
     own = {field.name: getattr(_DEFAULT, field.name) for field in fields(StateSpec)}
     unknown = sorted(texts.keys() - own.keys())
     if unknown or "mechanisms" not in texts:
-        raise ValueError(f"settings {unknown or 'without mechanisms'}: not those of this release")
+        raise UnknownSettings(f"{', '.join(unknown) or 'no mechanisms'}")
+    try:
+        mechanisms = tuple(registry.parse(each) for each in _parts(texts["mechanisms"], ", "))
+    except ValueError as error:
+        raise UnknownSettings(str(error)) from None
     found: dict[str, Any] = {
         name: _value(texts[name], default)
         for name, default in own.items()
@@ -93,7 +104,7 @@ def spec_of(texts: Mapping[str, str], seed: int) -> StateSpec:
     }
     pairs = (line.partition(" = ") for line in _parts(texts.get("policies", ""), "; "))
     return StateSpec(
-        mechanisms=tuple(registry.parse(each) for each in _parts(texts["mechanisms"], ", ")),
+        mechanisms=mechanisms,
         withdrawn=_parts(texts.get("withdrawn", ""), ", "),
         policies=tuple((name, value) for name, _, value in pairs),
         list_scope=unpacked(texts.get("list_scope", "")),
@@ -111,7 +122,10 @@ def _value(text: str, default: object) -> object:
         if text not in ("True", "False"):
             raise ValueError(f"{text!r} is neither True nor False")
         return text == "True"
-    return type(default)(text)  # type: ignore[call-arg]
+    value = type(default)(text)  # type: ignore[call-arg]
+    if value != value:
+        raise ValueError(f"{text!r} is no number")
+    return value
 
 
 def recorded_spec(headers: Headers, seed: int) -> StateSpec | None:
@@ -160,6 +174,8 @@ def _way(name: str, before: StateSpec, after: StateSpec) -> Way:
         return Way.FIXED
     if name in POLICIES:
         return Way.AT_START
+    if name in _DECIDING_CO_RATINGS and before.co_ratings and after.co_ratings:
+        return Way.BESIDE
     if name in _GROWING:
         return Way.IN_PLACE if getattr(before, name) < getattr(after, name) else Way.BESIDE
     if name == "mechanisms":
@@ -194,14 +210,29 @@ def followed(entry: DesignEntry, in_force: StateSpec, *, opening: bool) -> State
     """Return the design after an entry, None if the entry has no effect: another one came first, or
     it changes what it may not. `opening`: the log has no cut yet.
 
-    Raises ValueError for settings that this release does not know.
+    Raises UnknownSettings for settings that this release does not know.
     """
-    if entry.replaces != ("" if opening and not entry.replaces else design_id(in_force)):
+    opens = opening and not entry.replaces
+    if not opens and (entry.replaces, digest_of(entry.before)) != (design_id(in_force),) * 2:
         return None
-    target = spec_of(entry.settings, in_force.seed)
-    ways = {change.way for change in changes(in_force, target)}
-    same = target.mechanisms[: len(in_force.mechanisms)] == in_force.mechanisms
-    if Way.FIXED in ways or not (same or opening):
+    try:
+        target = spec_of(entry.settings, in_force.seed)
+    except UnknownSettings:
+        raise
+    except ValueError:
         return None
-    beside = Way.BESIDE in ways
-    return None if beside and entry.built_to is None and not opening else target
+    if opens:
+        return target
+    if fixed(in_force, target) or (
+        target.mechanisms[: len(in_force.mechanisms)] != in_force.mechanisms
+    ):
+        return None
+    beside = any(change.way is Way.BESIDE for change in changes(in_force, target))
+    return None if beside and entry.built_to is None else target
+
+
+def fixed(in_force: StateSpec, own: StateSpec) -> str:
+    """Return a clause for each setting that differs and cannot change; empty where none does."""
+    pairs = ((name, getattr(in_force, name), getattr(own, name)) for name in _FIXED)
+    return "; ".join(f"{n} is {there} there and {here} here" for n, there, here in pairs
+                     if there != here)  # fmt: skip

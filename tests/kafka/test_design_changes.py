@@ -20,12 +20,15 @@ from stream_app.cli import run
 from stream_app.cli.demo.demo_processes import WorkerProcess
 from stream_app.kafka import clients
 from stream_app.log.canonical_order import Start as Position
+from stream_app.log.cut_chain import LEAST_MARGIN
+from stream_app.operations.adopt import reseal
 from stream_app.operations.session import Session
 from stream_app.operations.verify import verify
 from stream_app.replay.recompute import Replay, Replayed
 from stream_app.settings import Settings
 from stream_app.state.design import POLICIES, entry_of
 from stream_app.state.replica import Replica
+from stream_app.wire import Truncate
 from stream_app.wire.authenticity.seal import Seal
 from tests.fixtures.streams import Published, events, publish
 from tests.fixtures.waiting import PATIENCE_SECONDS, until
@@ -161,6 +164,7 @@ def test_a_state_built_beside_takes_over_with_its_entry_and_not_before(
     assert code == 0, shown
     assert found(log).replica.spec.factors == 16
     assert found(log).manifest.cut == 3
+    assert not verify(Session.from_settings(log.settings)).differences
     log.rounds(records[120:], 2)
     replayed = log.replayed().replica
     assert replayed.spec.factors == 16
@@ -171,6 +175,63 @@ def test_a_state_built_beside_takes_over_with_its_entry_and_not_before(
         on = replay.go_on(begun, Position.after(checkpoint.manifest)).replica
     assert digests(on) == digests(replayed)
     assert on.ledger.counts()["applied"] == len(records)
+
+
+def test_what_was_withdrawn_before_stays_withdrawn_in_a_state_built_beside(
+    log: Log, records: list[Published], rng: np.random.Generator, config: Apply
+) -> None:
+    assert config("apply", mechanisms="none:5:inf")[0] == 0
+    log.round(records[120:160])  # rejected
+    code, shown = config(
+        "apply", "--rebuild", "beside", mechanisms="none:5:inf", tuning_factors="16"
+    )
+    assert code == 0, shown
+    assert in_force(log.deployment).first.factors == 16
+    log.round([publish(event) for event in events(rng, 40, mechanism="none:5:inf")])
+    checkpoint, replayed = found(log), log.replayed().replica
+    assert replayed.ledger.rejected() == {"mechanism_not_allowed": 40}
+    assert replayed.ledger.counts()["applied"] == 160
+    begun = Replayed(checkpoint.replica, checkpoint.manifest.cut_offset)
+    on = Replay(log.deployment).go_on(begun, Position.after(checkpoint.manifest)).replica
+    assert digests(on) == digests(replayed)
+
+
+def test_a_truncation_behind_a_checkpoint_of_a_second_state_takes_its_design_back(
+    log: Log, records: list[Published], config: Apply
+) -> None:
+    assert config("apply", "--rebuild", "beside", tuning_factors="16")[0] == 0
+    log.round(records[120:])
+    newest = log.number + 10 * LEAST_MARGIN
+    log.entry(Truncate(2, newest))
+    assert in_force(log.deployment).newest.factors == 8
+    assert found(log).replica.spec.factors == 8
+    log.number, log.end_offsets = newest, log.cuts[1].end_offsets
+    log.cut(log.cuts[3].end_offsets)
+    assert log.replayed().replica.spec.factors == 8
+
+
+def test_two_states_beside_without_their_entry_leave_the_one_in_force(log: Log) -> None:
+    target = replace(in_force(log.deployment).newest, factors=16)
+    state = Replay(log.deployment, line=DesignLine(target)).from_origin()
+    for _ in range(2):
+        write_checkpoint(log.deployment, state.replica, state.cut_offset, "test", beside=True)
+    assert found(log).manifest.cut == 2
+    assert found(log).replica.spec.factors == 8
+
+
+def test_a_secret_that_is_introduced_keeps_the_designs_before_it(
+    log: Log, records: list[Published], config: Apply
+) -> None:
+    assert config("apply", tuning_clip="1.5")[0] == 0
+    log.round(records[120:])
+    secret = log.settings.model_copy(update={"state_secret": "s" * 40})
+    state = log.replayed()
+    write_checkpoint(log.deployment, state.replica, state.cut_offset, "test")
+    sealed = Session.from_settings(secret)
+    reseal(sealed)
+    sealed = Session.from_settings(secret)
+    assert sealed.spec.clip == 1.5
+    assert not verify(sealed).differences
 
 
 def test_a_short_log_carries_over_what_the_checkpoint_holds(

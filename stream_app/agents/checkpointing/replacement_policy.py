@@ -82,7 +82,7 @@ class ReplacementPolicy:
     def take_over(self) -> None:
         """Request the state of a design that was built beside this one."""
         if self.reload is None:
-            self.reload = Reload("another design takes over")
+            self.reload = Reload("another design takes over", serving=True)
 
     def rebuild_without(self, entry: Forget) -> None:
         """Request a state without the device, unless the current state excludes the device already.

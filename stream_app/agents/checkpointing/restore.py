@@ -32,9 +32,11 @@ class Restored:
 class Reload:
     """A request for another state: the log replayed from `origin`, or the newest checkpoint.
 
-    With `or_checkpoint`, the checkpoint is used where the log does not reach back to the origin.
+    With `serving` the present state is whole and answers until then. With `or_checkpoint`, the
+    checkpoint is used where the log does not reach back to the origin.
     """
 
     reason: str
     origin: StateOrigin | None = None
     or_checkpoint: bool = False
+    serving: bool = False

@@ -72,7 +72,7 @@ def check_state(replica: Replica) -> None:
     if co_ratings is None:
         raise UserError(
             "co_ratings is off, so the state has no lists of ratings: set co_ratings = true and "
-            "rebuild (murmurec worker --rebuild)"
+            "run murmurec config apply"
         )
     if not replica.spec.list_scope:
         raise UserError(
@@ -92,7 +92,7 @@ def check_state(replica: Replica) -> None:
     if math.isfinite(replica.spec.clip):
         raise UserError(
             f"clip is {replica.spec.clip:g}: whether a rating counts then depends on what others "
-            "taught the model; unset clip and rebuild"
+            "taught the model; unset clip and run murmurec config apply --rebuild beside"
         )
 
 

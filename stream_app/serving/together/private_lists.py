@@ -40,6 +40,7 @@ decides.
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -98,6 +99,8 @@ def elected(replica: Replica) -> str:
     co_ratings = replica.pairs.co_ratings
     if not replica.spec.list_scope:
         return f"which items count depends on who rated; {GIVE_SCOPE}"
+    if math.isfinite(replica.spec.clip):
+        return f"clip is {replica.spec.clip:g}: which ratings count depends on other devices"
     if co_ratings is not None and not co_ratings.whole:
         return (
             f"{len(replica.marks):,} devices are known and co-ratings hold lists of "

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from stream_app.privacy import registry
+from stream_app.replay.recompute import redesign
 from stream_app.state.design import (
     Way,
     changes,
@@ -203,6 +204,42 @@ def test_an_entry_counts_once_and_only_over_the_design_that_it_replaces() -> Non
     opening = entry_of(None, target)
     assert followed(opening, RR, opening=True) == target
     assert followed(opening, RR, opening=False) is None
+
+
+def test_an_entry_whose_former_settings_are_not_those_that_it_names_has_no_effect() -> None:
+    entry = entry_of(RR, replace(RR, clip=2.0))
+    forged = DesignEntry(entry.replaces, {**entry.before, "factors": "12"}, entry.settings)
+    assert followed(forged, RR, opening=False) is None
+    impossible = DesignEntry(entry.replaces, entry.before, {**entry.settings, "clip": "nan"})
+    assert followed(impossible, RR, opening=False) is None
+
+
+def test_co_ratings_are_never_carried_over_to_another_bound() -> None:
+    rated = replace(RR, co_ratings=True)
+    for change in ({"clip": 2.0}, {"recent_items": 32}):
+        (found,) = changes(rated, replace(rated, **change))
+        assert found.way is Way.BESIDE
+    (found,) = changes(rated, replace(rated, head_items=40))
+    assert found.way is Way.IN_PLACE
+
+
+@pytest.mark.parametrize("own", [ALL, replace(HALF, co_ratings=True), replace(RR, factors=16)])
+def test_a_design_that_opens_a_log_is_taken_up_as_if_it_had_been_the_own_one(
+    own: StateSpec, rng: np.random.Generator
+) -> None:
+    opening = followed(entry_of(None, RR), own, opening=True)
+    assert opening == RR
+    replica, fresh = Replica(own), Replica(RR)
+    device = events(rng, 1, mechanism="rr:5:2")[0].device
+    for each in (replica, fresh):
+        each.set_contract(3)
+        each.forget(device)
+    redesign(replica, opening)
+    assert digests(replica) == digests(fresh)
+    records = [publish(event) for event in events(rng, 200, mechanism="rr:5:2")]
+    assert digests(halves(replica, records, rng, None)) == digests(
+        halves(fresh, records, rng, None)
+    )
 
 
 def test_an_entry_that_changes_what_it_may_not_has_no_effect() -> None:
