@@ -74,8 +74,10 @@ def with_design(deployment: Deployment) -> Deployment:
 
 
 def differences(in_force: StateSpec, own: StateSpec) -> str:
-    """Return a clause for each own setting that differs from the design in force."""
-    found = changes(in_force, merged(in_force, own))
+    """Return a clause for each own setting that differs from the design in force; policies where
+    the log decides them."""
+    compared = own if in_force.policies else replace(own, policies=())
+    found = changes(in_force, merged(in_force, compared))
     return "; ".join(f"{c.setting} is {c.before} in force and {c.after} here" for c in found)
 
 

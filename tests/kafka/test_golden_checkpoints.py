@@ -96,6 +96,7 @@ def test_its_worker_is_replaced_and_follows_a_change_to_a_new_checkpoint(
         state = worker.wait_for(before.state["positions"])
         kept = {name: state[name] for name in before.state}
         assert kept == before.state
+        assert "settings.differ" not in worker.log.read_text()
         monkeypatch.setenv("MURMUREC_TUNING_CLIP", "2.5")
         assert config(settings, "apply") == 0
         until(
