@@ -72,9 +72,11 @@ def with_design(deployment: Deployment) -> Deployment:
 
 
 def differences(in_force: StateSpec, own: StateSpec) -> str:
-    """Return a clause for each own setting that differs from the design in force."""
+    """Return a clause for each own setting that differs from the design in force; policies where
+    the log decides them."""
+    compared = own if in_force.policies else replace(own, policies=())
     try:
-        found = changes(in_force, merged(in_force, own))
+        found = changes(in_force, merged(in_force, compared))
     except ValueError as error:
         return f"they do not go with those in force: {error}"
     return "; ".join(f"{c.setting} is {c.before} in force and {c.after} here" for c in found)

@@ -28,7 +28,7 @@ from stream_app.replay.cut_history import history
 from stream_app.replay.log_bounds import gone_before
 from stream_app.replay.recompute import Replay, Replayed, begin
 from stream_app.settings import Settings
-from stream_app.state.design import Change, Way, changes, entry_of, merged
+from stream_app.state.design import Change, Way, changes, entry_of, following, merged
 from stream_app.state.spec import StateSpec
 from stream_app.wire import Contract, DesignEntry, encode_message
 from stream_app.wire.limits import CONTRACT
@@ -105,10 +105,11 @@ def apply(planned: Plan, rebuild: str = "", display: ProgressDisplay = no_progre
         return
     # A withdrawal is of the log, not of the state, so it does not wait for one.
     if target.withdrawn != current.withdrawn:
-        known = replace(current, withdrawn=target.withdrawn)
+        known = following(replace(current, withdrawn=target.withdrawn), current)
         _replace(deployment, current, known)
         _await_cut(deployment)
-        current = known
+        current, target = known, following(target, known)
+        planned = replace(planned, target=target)
     build = _from_checkpoint if rebuild == "checkpoint" else _from_log
     built = _caught_up(deployment, build(planned, display))
     if built.replica.spec != target or in_force(deployment).newest != current:

@@ -34,7 +34,7 @@ from stream_app.wire import DesignEntry
 POLICIES = ("list_budget", "similarity_budget", "profile_mechanisms")
 """Settings that decide no array; a worker takes a changed one up at its next start."""
 _OF_THE_RELEASE = "parameters", "state_format"
-_SPECIAL = "mechanisms", "withdrawn", "policies", "seed", "list_scope"
+_SPECIAL = "mechanisms", "withdrawn", "policies", "seed", "list_scope", "revision"
 _DEFAULT = StateSpec((registry.parse("rr:5:2"),))
 # Of these co-ratings are bounded sums: lists cut at another length, or ratings that another bound
 # let through, have no known sensitivity, so with co-ratings such a change begins them again.
@@ -107,6 +107,7 @@ def spec_of(texts: Mapping[str, str], seed: int) -> StateSpec:
         mechanisms=mechanisms,
         withdrawn=_parts(texts.get("withdrawn", ""), ", "),
         policies=tuple((name, value) for name, _, value in pairs),
+        revision=int(texts.get("revision", "0")),
         list_scope=unpacked(texts.get("list_scope", "")),
         seed=seed,
         **found,
@@ -142,12 +143,24 @@ def recorded_spec(headers: Headers, seed: int) -> StateSpec | None:
 
 def merged(in_force: StateSpec, wanted: StateSpec) -> StateSpec:
     """Return the design to which `wanted` changes the one in force: the mechanisms in force in
-    their order, then the others by id; those that are not wanted are withdrawn."""
+    their order, then the others by id; those that are not wanted are withdrawn. It has the next
+    revision, or is the one in force where nothing differs."""
     allowed = {each.id: each for each in wanted.allowed}
     known = {each.id for each in in_force.mechanisms}
     added = tuple(allowed[name] for name in sorted(allowed.keys() - known))
     withdrawn = tuple(each.id for each in in_force.mechanisms if each.id not in allowed)
-    return replace(wanted, mechanisms=(*in_force.mechanisms, *added), withdrawn=withdrawn)
+    target = replace(
+        wanted,
+        mechanisms=(*in_force.mechanisms, *added),
+        withdrawn=withdrawn,
+        revision=in_force.revision,
+    )
+    return target if target == in_force else following(target, in_force)
+
+
+def following(target: StateSpec, in_force: StateSpec) -> StateSpec:
+    """Return a design with the revision after that of the one in force."""
+    return replace(target, revision=in_force.revision + 1)
 
 
 def changes(in_force: StateSpec, target: StateSpec) -> list[Change]:
@@ -203,7 +216,8 @@ def entry_of(
     entry that opens a log."""
     if in_force is None:
         return DesignEntry("", {}, decided(target))
-    return DesignEntry(design_id(in_force), decided(in_force), decided(target), built_to)
+    after = following(target, in_force)
+    return DesignEntry(design_id(in_force), decided(in_force), decided(after), built_to)
 
 
 def followed(entry: DesignEntry, in_force: StateSpec, *, opening: bool) -> StateSpec | None:
@@ -223,9 +237,9 @@ def followed(entry: DesignEntry, in_force: StateSpec, *, opening: bool) -> State
         return None
     if opens:
         return target
-    if fixed(in_force, target) or (
-        target.mechanisms[: len(in_force.mechanisms)] != in_force.mechanisms
-    ):
+    if target.revision != in_force.revision + 1 or fixed(in_force, target):
+        return None
+    if target.mechanisms[: len(in_force.mechanisms)] != in_force.mechanisms:
         return None
     beside = any(change.way is Way.BESIDE for change in changes(in_force, target))
     return None if beside and entry.built_to is None else target

@@ -33,7 +33,13 @@ from stream_app.wire.signatures import Signatures
 # Raised with every change of the state that a log produces, or of its layout.
 STATE_FORMAT = 10
 DEVICES = "open", "signed"
-UNNAMED = {"co_ratings": "False", "list_scope": "none", "withdrawn": "", "policies": ""}
+UNNAMED = {
+    "co_ratings": "False",
+    "list_scope": "none",
+    "withdrawn": "",
+    "policies": "",
+    "revision": "0",
+}
 """Settings with the value that a digest does not name: a state without them is that of before."""
 GIVE_SCOPE = (
     "set list_scope to a file of the public items, one id a line (murmurec items list --ids "
@@ -53,6 +59,7 @@ class StateSpec:
     `mechanisms` has an order, which numbers them in the state. The `withdrawn` ones (ids) keep
     their number and what was learned from them, and their later reports are rejected. `policies`
     are settings of the deployment that the log decides (`state/design.py`) and no array depends on.
+    `revision` counts the changes by entries of the log, so that no specification comes back.
     """
 
     mechanisms: tuple[Mechanism, ...]
@@ -77,6 +84,7 @@ class StateSpec:
     privacy_mode: str = "local"
     withdrawn: tuple[str, ...] = ()
     policies: tuple[tuple[str, str], ...] = ()
+    revision: int = 0
 
     def __post_init__(self) -> None:
         check_model(self.model)

@@ -3,7 +3,7 @@
 VERSION = 1
 # The newest version of the log that this release knows: 2 has extension blocks of events, 3 entries
 # that change the design.
-CONTRACT = 3
+CONTRACT = DESIGN_CONTRACT = 3
 MAX_EXTENSION_BYTES = 512
 MAX_EVENT_BYTES = 128 * 1024
 # Of a batch of records on a topic that outsiders write: a largest event with its framing fits, and

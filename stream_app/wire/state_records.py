@@ -18,6 +18,9 @@ format and its seal too, and every later format keeps these three at the same pl
 record is therefore distinguished from a record of a newer worker, and that from a forged one. The
 seal (16 bytes, see `wire.authenticity.seal`) covers the body, and with it the digest of every page:
 a writer without the deployment's secret can delete a checkpoint but cannot make one.
+
+A manifest whose log may change the design (`DESIGN_CONTRACT`) has format 3, with the body of format
+2: a worker of an earlier release then asks for the newer one, and not for other settings.
 """
 
 from __future__ import annotations
@@ -31,9 +34,11 @@ import msgspec
 
 from stream_app.wire.authenticity.seal import OPEN, SEAL_BYTES, Seal
 from stream_app.wire.authenticity.tails import Tail
+from stream_app.wire.limits import DESIGN_CONTRACT
 from stream_app.wire.reasons import Reason, WireError
 
-CHECKPOINT_FORMAT = 2
+CHECKPOINT_FORMAT = 3
+_FIRST_FORMAT = 2  # of pages, claims and the manifests before there were designs in the log
 PAGE_BYTES = 64 * 1024
 UNCHANGED = 255
 DIGEST_BYTES = 16
@@ -192,7 +197,7 @@ def decode_state_key(key: bytes | None) -> StateKey:
 
 def encode_page(number: int, data: bytes | memoryview) -> bytes:
     """Return a page's value: the number of its checkpoint, and its bytes."""
-    return _PAGE_HEAD.pack(CHECKPOINT_FORMAT, number) + bytes(data)
+    return _PAGE_HEAD.pack(_FIRST_FORMAT, number) + bytes(data)
 
 
 def decode_page(value: bytes) -> tuple[int, memoryview]:
@@ -200,7 +205,7 @@ def decode_page(value: bytes) -> tuple[int, memoryview]:
     if len(value) < _PAGE_HEAD.size or len(value) > _PAGE_HEAD.size + PAGE_BYTES:
         raise WireError(Reason.MALFORMED)
     version, number = _PAGE_HEAD.unpack_from(value)
-    if version != CHECKPOINT_FORMAT:
+    if version != _FIRST_FORMAT:
         raise WireError(Reason.UNKNOWN_VERSION)
     return number, memoryview(value)[_PAGE_HEAD.size :]
 
@@ -262,8 +267,9 @@ def _name(array: Paged | SmallArray) -> str:
 def encode_manifest(manifest: Manifest, seal: Seal = OPEN) -> bytes:
     """Return a manifest's value, with its own digest and its seal in front."""
     body = msgspec.msgpack.encode(manifest)
-    sealed = seal.tag(_SEALED_MANIFEST, _covered(CHECKPOINT_FORMAT, body)) + body
-    version = bytes([CHECKPOINT_FORMAT])
+    number = _FIRST_FORMAT if manifest.contract < DESIGN_CONTRACT else CHECKPOINT_FORMAT
+    sealed = seal.tag(_SEALED_MANIFEST, _covered(number, body)) + body
+    version = bytes([number])
     return version + _own_digest(version + sealed) + sealed
 
 
@@ -275,7 +281,7 @@ def decode_manifest(value: bytes, seal: Seal = OPEN) -> Manifest:
     if not sealed or _own_digest(value[:1] + sealed) != digest:
         raise WireError(Reason.MALFORMED)
     tag, body = sealed[:SEAL_BYTES], sealed[SEAL_BYTES:]
-    known = value[0] == CHECKPOINT_FORMAT
+    known = value[0] in (_FIRST_FORMAT, CHECKPOINT_FORMAT)
     if known or seal.keyed:
         seal.check(_SEALED_MANIFEST, _covered(value[0], body), tag)
     if not known:
@@ -295,7 +301,7 @@ def _covered(version: int, body: bytes) -> bytes:
 def encode_claim(key: ClaimKey, claim: Claim, seal: Seal = OPEN) -> bytes:
     """Return a claim's value; its seal covers the key too."""
     body = msgspec.msgpack.encode(claim)
-    return bytes([CHECKPOINT_FORMAT]) + seal.tag(_SEALED_CLAIM, key.owner + body) + body
+    return bytes([_FIRST_FORMAT]) + seal.tag(_SEALED_CLAIM, key.owner + body) + body
 
 
 def decode_claim(key: ClaimKey, value: bytes, seal: Seal = OPEN) -> Claim:
@@ -303,7 +309,7 @@ def decode_claim(key: ClaimKey, value: bytes, seal: Seal = OPEN) -> Claim:
     tag, body = value[1 : 1 + SEAL_BYTES], value[1 + SEAL_BYTES :]
     if not body:
         raise WireError(Reason.MALFORMED)
-    if value[0] != CHECKPOINT_FORMAT:
+    if value[0] != _FIRST_FORMAT:
         raise WireError(Reason.UNKNOWN_VERSION)
     seal.check(_SEALED_CLAIM, key.owner + body, tag)
     try:

@@ -26,7 +26,7 @@ from stream_app.operations.session import Session
 from stream_app.operations.verify import verify
 from stream_app.replay.recompute import Replay, Replayed
 from stream_app.settings import Settings
-from stream_app.state.design import POLICIES, entry_of
+from stream_app.state.design import POLICIES, entry_of, following
 from stream_app.state.replica import Replica
 from stream_app.wire import Truncate
 from stream_app.wire.authenticity.seal import Seal
@@ -155,7 +155,7 @@ def test_a_state_built_beside_takes_over_with_its_entry_and_not_before(
     log: Log, records: list[Published], config: Apply
 ) -> None:
     before = in_force(log.deployment).newest
-    target = replace(before, factors=16)
+    target = following(replace(before, factors=16), before)
     own = replace(log.deployment, spec=target)
     state = Replay(own, line=DesignLine(target)).from_origin()
     write_checkpoint(own, state.replica, state.cut_offset, "test", beside=True)

@@ -18,6 +18,7 @@ from stream_app.state.design import (
     design_id,
     entry_of,
     followed,
+    following,
     merged,
     recorded_spec,
     spec_of,
@@ -120,7 +121,7 @@ def test_a_changed_clip_is_that_of_a_state_which_had_it_from_the_beginning(
     """Where nothing is clipped, the models before and after are one."""
     records = [publish(event) for event in events(rng, 300, mechanism="rr:5:2")]
     changed = halves(Replica(RR), records, rng, replace(RR, clip=1e9))
-    plain = halves(Replica(replace(RR, clip=1e9)), records, rng, None)
+    plain = halves(Replica(replace(RR, clip=1e9, revision=1)), records, rng, None)
     assert digests(changed) == digests(plain)
 
 
@@ -143,7 +144,7 @@ def test_a_withdrawn_mechanism_is_rejected_and_what_was_learned_from_it_stays(
         found = decode_many(run_of([one], 0, 1, one.partition), replica.spec.intake)
         assert list(Reason)[found.reasons[0]] is Reason.MECHANISM_NOT_ALLOWED
     replica.redesign(merged(replica.spec, HALF))
-    assert replica.spec.withdrawn == ()
+    assert (replica.spec.withdrawn, replica.spec.revision) == ((), 2)
     assert [m.id for m in replica.spec.mechanisms] == ["rr:5:1", "rr:5:2"]
 
 
@@ -199,8 +200,10 @@ def test_an_entry_counts_once_and_only_over_the_design_that_it_replaces() -> Non
     assert followed(entry, target, opening=False) is None
     second = entry_of(RR, merged(RR, replace(RR, clip=3.0)))
     assert followed(second, target, opening=False) is None
-    back = entry_of(target, merged(target, RR))
-    assert followed(back, target, opening=False) == RR
+    again = followed(entry_of(target, merged(target, RR)), target, opening=False)
+    assert again == replace(RR, revision=2)
+    assert again is not None
+    assert followed(entry, again, opening=False) is None  # written once more
     opening = entry_of(None, target)
     assert followed(opening, RR, opening=True) == target
     assert followed(opening, RR, opening=False) is None
@@ -250,7 +253,7 @@ def test_an_entry_that_changes_what_it_may_not_has_no_effect() -> None:
     ):
         assert followed(entry_of(RR, target), RR, opening=False) is None
     beside = replace(RR, factors=16)
-    assert followed(entry_of(RR, beside, 9), RR, opening=False) == beside
+    assert followed(entry_of(RR, beside, 9), RR, opening=False) == following(beside, RR)
 
 
 def test_an_entry_with_settings_of_a_later_release_is_refused_by_its_name() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -134,6 +135,15 @@ def test_a_newer_manifest_is_distinguished_from_a_damaged_one() -> None:
     with pytest.raises(WireError) as raised:
         decode_manifest(newer(b"something else"))
     assert raised.value.reason is Reason.UNKNOWN_VERSION
+
+
+def test_a_manifest_after_designs_in_the_log_has_a_format_that_earlier_releases_refuse() -> None:
+    """They ask for the newer release then; before, both read what the other writes."""
+    manifest = decode_manifest(bytes.fromhex(GOLDEN_MANIFEST))
+    for contract, number in ((2, 2), (3, 3)):
+        held = SmallArray("contract", "<i8", (1,), contract.to_bytes(8, "little"))
+        value = encode_manifest(msgspec.structs.replace(manifest, ledger_arrays=(held,)))
+        assert (value[0], decode_manifest(value).contract) == (number, contract)
 
 
 def newer(body: bytes) -> bytes:

@@ -317,7 +317,7 @@ def test_an_older_checkpoint_of_something_else_is_no_reason_to_refuse() -> None:
 def test_a_newer_format_of_the_newest_generation_is_refused() -> None:
     topic, writer = two()
     topic.append(ManifestKey(1, writer.generation or 0).encode(), newer())
-    with pytest.raises(CheckpointRefused, match=r"format 3 .* reads format 2.*newer.*--rebuild"):
+    with pytest.raises(CheckpointRefused, match=r"format 4 .* reads format 3.*newer.*--rebuild"):
         read(topic).newest()
 
 
