@@ -35,6 +35,8 @@ STANDARD = {
         "enum",
         "fractions",
         "functools",
+        "base64",
+        "contextlib",
         "hashlib",
         "hmac",
     ),

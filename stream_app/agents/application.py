@@ -47,10 +47,10 @@ from stream_app.agents.queries.reader import QueryReader
 from stream_app.agents.ranking_service import RankingService
 from stream_app.agents.rejections import RejectionWriter, patient_producer
 from stream_app.agents.runtime import Runtime, new_runtime
-from stream_app.checkpoints import checkpoint_reader, design_line
+from stream_app.checkpoints import checkpoint_reader
 from stream_app.checkpoints.checkpoint_reader import Checkpoint
 from stream_app.checkpoints.design_in_force import differences, with_design
-from stream_app.checkpoints.design_line import DesignLine
+from stream_app.checkpoints.design_line import DesignLine, line_of
 from stream_app.checkpoints.protocol.recovery import Recovery
 from stream_app.deployment import Deployment, policies_of, settings_in_force
 from stream_app.errors import UserError
@@ -63,6 +63,7 @@ from stream_app.replay.cut_history import check_origin, history
 from stream_app.replay.follower import Follower
 from stream_app.settings import Settings
 from stream_app.state.design import entry_of
+from stream_app.state.spec import StateSpec
 from stream_app.wire.messages import MILLION
 from stream_app.wire.state_records import StateOrigin
 
@@ -86,15 +87,8 @@ class WorkerParts:
 def build(
     settings: Settings, connection: Connection, admin_port: int, data_dir: Path
 ) -> WorkerParts:
-    """Return a worker with every stage attached; call it inside a running event loop.
-
-    Its settings are those of the log where the log decides them (`state/design.py`).
-    """
-    own = Deployment.from_settings(settings)
-    spec = with_design(own).spec
-    if differ := differences(spec, replace(own.spec, policies=policies_of(settings))):
-        log.warning("settings.differ", differ=differ, fix="murmurec config plan, then apply")
-    settings = settings_in_force(settings, spec)
+    """Return a worker with every stage attached; call it inside a running event loop."""
+    settings, spec = _in_force(settings)
     lists.check(settings, spec)
     runtime = new_runtime(settings, spec)
     topics, status = runtime.topics, runtime.status
@@ -151,6 +145,15 @@ def build(
                 await app.add_runtime_dependency(service)
 
     return WorkerParts(app, runtime, checkpoints, reader, queries)
+
+
+def _in_force(settings: Settings) -> tuple[Settings, StateSpec]:
+    """Return the settings, with those of the log where the log decides them, and the design."""
+    own = Deployment.from_settings(settings)
+    spec = with_design(own).spec
+    if differ := differences(spec, replace(own.spec, policies=policies_of(settings))):
+        log.warning("settings.differ", differ=differ, fix="murmurec config plan, then apply")
+    return settings_in_force(settings, spec), spec
 
 
 def _attach_timers(
@@ -217,12 +220,10 @@ def _reader(
         runtime.status.await_kernels()  # nothing is applied before the kernels are compiled
         return found
 
-    def follow(start: Start, line: DesignLine) -> Follower:
+    def follow(start: Start, spec: StateSpec | None) -> Follower:
+        line = DesignLine(spec) if spec else line_of(deployment, start.cut)
         records = settings.round_records
         return Follower(deployment, start, records, runtime.catalogue, line=line)
-
-    def line_of(origin_cut: int) -> DesignLine:
-        return design_line.line_of(deployment, origin_cut)
 
     def first_origin() -> StateOrigin:
         check_origin(deployment)
@@ -233,7 +234,7 @@ def _reader(
     cuts = clients.producer(deployment.connection, linger_ms=0)
     channel = learn.attach(app, runtime)
     check = _topic_check(runtime, clients.admin(deployment.connection))
-    return LogReader(runtime, recover, first_origin, follow, line_of, clock, cuts, channel, check)
+    return LogReader(runtime, recover, first_origin, follow, clock, cuts, channel, check)
 
 
 def _topic_check(runtime: Runtime, admin: AdminClient) -> Callable[[], None]:

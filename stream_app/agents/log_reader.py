@@ -36,7 +36,6 @@ from stream_app.agents.checkpointing.restore import Restored
 from stream_app.agents.crash_guard import ThreadService
 from stream_app.agents.runtime import Runtime
 from stream_app.checkpoints.checkpoint_reader import Checkpoint
-from stream_app.checkpoints.design_line import DesignLine
 from stream_app.errors import Unanswered, UserError
 from stream_app.kafka import clients
 from stream_app.kafka.background_thread import BackgroundThread
@@ -68,8 +67,7 @@ class LogReader(ThreadService):
         runtime: Runtime,
         recover: Callable[[Progress], Checkpoint | None],
         first_origin: Callable[[], StateOrigin],
-        follow: Callable[[Start, DesignLine], Follower],
-        line_of: Callable[[int], DesignLine],
+        follow: Callable[[Start, StateSpec | None], Follower],
         clock: Clock,
         producer: Producer,
         channel: Any,
@@ -80,7 +78,6 @@ class LogReader(ThreadService):
         self._recover = recover
         self._first_origin = first_origin
         self._follow = follow
-        self._line_of = line_of
         self._clock = clock
         self._producer = producer
         self._channel = channel
@@ -138,16 +135,16 @@ class LogReader(ThreadService):
             found = self._recover(self._progress)
         if found is not None:
             origin = found.manifest.origin
-            start, line = Start.after(found.manifest), DesignLine(found.replica.spec)
+            start, spec = Start.after(found.manifest), found.replica.spec
             runtime.metrics.recovered(time.monotonic() - began)
         else:
             origin = origin or self._first_origin()
             start = Start(origin.cut, origin.end_offsets, 0, origin.contract)
-            line = self._line_of(origin.cut)
-        follower = self._follow(start, line)
+            spec = None
+        follower = self._follow(start, spec)
         try:
             end_offsets, _ = follower.log_end_offsets()
-            restored = Restored(origin, found, line.base)
+            restored = Restored(origin, found, follower.first_spec)
             self._hand_over(restored)
             while not (restored.done.wait(0.1) or self.thread.ended):
                 pass
@@ -158,12 +155,12 @@ class LogReader(ThreadService):
             follower.close()
             raise
         self._clock.begin_again()
-        self._clock.design = line.base.digest
+        self._clock.design = follower.first_spec.digest
         return follower
 
     def _reaches_back(self, origin: StateOrigin) -> bool:
         start = Start(origin.cut, origin.end_offsets, 0, origin.contract)
-        follower = self._follow(start, DesignLine(self._runtime.replica.spec))
+        follower = self._follow(start, self._runtime.replica.spec)
         try:
             follower.log_end_offsets()
         except Unanswered:

@@ -129,7 +129,9 @@ def apply(planned: Plan, rebuild: str = "", display: ProgressDisplay = no_progre
 
 def _refuse(planned: Plan, rebuild: str) -> None:
     if planned.fixed:
-        clauses = "; ".join(f"{c.setting} {c.before} -> {c.after}: {c.why}" for c in planned.fixed)
+        clauses = "; ".join(
+            f"{c.setting} {c.before} -> {c.after}: {c.reason}" for c in planned.fixed
+        )
         raise UserError(
             f"these settings are fixed for the life of a deployment ({clauses}): set them back, or "
             "start a new deployment (--prefix)"

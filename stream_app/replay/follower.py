@@ -162,6 +162,11 @@ class Follower:
         self._leader: LeaderCheck | None = None  # of the first of them
 
     @property
+    def first_spec(self) -> StateSpec:
+        """The design at the start."""
+        return self._line.base
+
+    @property
     def _group(self) -> str:
         return f"{self.topics.prefix}-follower"
 

@@ -64,14 +64,14 @@ class Way(StrEnum):
 
 @dataclass(frozen=True)
 class Change:
-    """A setting with its value in force and another one as text, and how it can change; `why` it
+    """A setting with its value in force and another one as text, and how it can change; `reason` it
     cannot, for a fixed one."""
 
     setting: str
     before: str
     after: str
     way: Way
-    why: str = ""
+    reason: str = ""
 
 
 def decided(spec: StateSpec) -> dict[str, str]:
@@ -248,5 +248,4 @@ def followed(entry: DesignEntry, in_force: StateSpec, *, opening: bool) -> State
 def fixed(in_force: StateSpec, own: StateSpec) -> str:
     """Return a clause for each setting that differs and cannot change; empty where none does."""
     pairs = ((name, getattr(in_force, name), getattr(own, name)) for name in _FIXED)
-    return "; ".join(f"{n} is {there} there and {here} here" for n, there, here in pairs
-                     if there != here)  # fmt: skip
+    return "; ".join(f"{n} is {was} there and {is_} here" for n, was, is_ in pairs if was != is_)

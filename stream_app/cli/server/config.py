@@ -108,7 +108,7 @@ def _show(planned: Plan) -> None:
     if not planned.changes:
         say("nothing differs from the design in force")
         return
-    rows = [(c.setting, c.before, c.after, f"{c.way}: {c.why}" if c.why else str(c.way))
+    rows = [(c.setting, c.before, c.after, f"{c.way}: {c.reason}" if c.reason else str(c.way))
             for c in planned.changes]  # fmt: skip
     table(("setting", "in force", "planned", "change"), rows)
     mib = [round(each / 2**20, 1) for each in (planned.memory, planned.memory_after)]

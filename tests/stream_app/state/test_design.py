@@ -169,7 +169,7 @@ def test_mechanisms_are_a_set() -> None:
 def test_each_setting_has_its_way(change: dict[str, Any], way: Way) -> None:
     found = changes(RR, merged(RR, replace(RR, **change)))
     assert [each.way for each in found] == [way]
-    assert bool(found[0].why) == (way is Way.FIXED)
+    assert bool(found[0].reason) == (way is Way.FIXED)
 
 
 def test_a_report_that_counts_as_another_integer_needs_a_state_beside() -> None:
