@@ -38,7 +38,8 @@ def faults(
 ) -> dict[str, str]:
     """Return the fault of each part, as it would be seen `later` seconds from now."""
     connection = Connection(settings.servers)
-    found = examine(settings, connection, urls, gateways, now=lambda: time.time() + later)
+    now = lambda: time.time() + later  # noqa: E731
+    found = examine(settings, connection, urls, gateways, now, cached=True)
     return {each.part: each.sentence for each in found if not each.well}
 
 
