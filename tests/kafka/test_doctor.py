@@ -60,8 +60,8 @@ def test_a_deployment_without_faults_and_the_same_with_a_second_clock(
     assert run(["doctor", "--worker", worker.url, "--json", *where]) == 0
     parts = [each["part"] for each in json.loads(capsys.readouterr().out)]
     assert parts == [
-        *("broker", "rights", "topics", "cut log", "kernels", "devices", f"worker {worker.url}"),
-        *("clock", "design", "releases", "machines", "checkpoint"),
+        *("broker", "rights", "topics", "cut log", "settings", "kernels", "devices"),
+        *(f"worker {worker.url}", "clock", "design", "releases", "machines", "checkpoint"),
     ]
     assert not faults(settings, later=FAR)  # nothing waits, however old the newest cut is
     assert "behind the one here" in faults(settings, worker.url, later=FAR)["machines"]
