@@ -16,7 +16,6 @@ import secrets
 import time
 from collections.abc import Collection, Mapping
 from fractions import Fraction
-from types import TracebackType
 from typing import Any, Self
 
 import msgspec
@@ -177,12 +176,7 @@ class Recommendations:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import partial
-from types import TracebackType
 from typing import Any, Protocol
 
 from confluent_kafka import KafkaException
@@ -138,12 +137,7 @@ class Publisher:
     def __enter__(self) -> Publisher:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         # On an exception wait only 3 s for outstanding delivery reports.
         self.close(DEADLINE_SECONDS if error is None else 3.0)
 

@@ -12,16 +12,3 @@ from consumers.audit.findings import Finding, Verdict
 from consumers.audit.observed import Observed
 from consumers.audit.reading import observe
 from consumers.audit.records import Record, Source
-
-__all__ = [
-    "Finding",
-    "Observed",
-    "PublicConfiguration",
-    "Record",
-    "Source",
-    "Verdict",
-    "audit",
-    "audit_observed",
-    "observe",
-    "violated",
-]

@@ -48,27 +48,3 @@ from producers.journal.request import Message, Request
 from producers.person.account import Spent
 from producers.person.enrolment import ATTO, NANO, Enrolment, PersonBudget
 from stream_app.errors import BudgetExhausted, FinishedBefore, OutboxFull, Unwritable
-
-__all__ = [
-    "ATTO",
-    "NANO",
-    "OUTBOX_BYTES",
-    "BudgetExhausted",
-    "DatasetProgress",
-    "Debit",
-    "Enrolment",
-    "FinishedBefore",
-    "Journal",
-    "JournalView",
-    "Limits",
-    "Message",
-    "OutboxFull",
-    "PersonBudget",
-    "Request",
-    "Spent",
-    "Unwritable",
-    "debit",
-    "enrolled",
-    "read_journal",
-    "read_key",
-]

@@ -21,19 +21,3 @@ from producers.ranking.local_recommender import (
 from producers.ranking.published import PublicTable
 from producers.ranking.ranker import Ranked, Ranker
 from producers.ranking.rated_file import rated_in
-
-__all__ = [
-    "CampaignTerms",
-    "CleanHistory",
-    "LocalItem",
-    "LocalList",
-    "LocalRecommender",
-    "PublicTable",
-    "Ranked",
-    "Ranker",
-    "RatedItem",
-    "SimilarityTerms",
-    "campaign_side",
-    "rated_in",
-    "visit_of",
-]

@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -96,11 +97,8 @@ def build(
     app = new_app(settings, connection, admin_port, data_dir)
     group_membership.attach(app, membership)
     # Separate producers: rejections cannot fill the queue of the cut log's producer.
-    rejections = RejectionWriter(
-        patient_producer(connection, linger_ms=20),
-        topics.rejected,
-        status.fail_from_thread,
-    )
+    patient = partial(patient_producer, connection, linger_ms=20)
+    rejections = RejectionWriter(patient(), topics.rejected, status.fail_from_thread)
     runtime.reject = rejections
     clock = Clock(
         runtime.replica.spec.digest,
@@ -119,14 +117,8 @@ def build(
     clock_owner.attach(app, runtime, clock)
     campaigns.attach(app, runtime, connection)
     http_views.attach(app, runtime)
-    item_table.attach(app, runtime, patient_producer(connection, linger_ms=20))
-    item_links.attach(
-        app,
-        runtime,
-        connection,
-        patient_producer(connection, linger_ms=20),
-        lambda: runtime.recommender.side,
-    )
+    item_table.attach(app, runtime, patient())
+    item_links.attach(app, runtime, connection, patient(), lambda: runtime.recommender.side)
     similarities.attach(app, runtime, connection)
     _attach_timers(app, runtime, checkpoints, rejections)
 

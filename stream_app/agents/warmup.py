@@ -11,10 +11,12 @@ model: on another model numba compiles again.
 
 from __future__ import annotations
 
+import os
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import structlog
@@ -102,6 +104,18 @@ class KernelWarmUp:
     @staticmethod
     def _log_begin() -> None:
         log.info("kernels.compiling", reason="the cache has none for this processor and version")
+
+
+def is_cached() -> bool:
+    """Return whether the cache of this release's kernels holds any compiled code."""
+    return any(Path(os.environ["NUMBA_CACHE_DIR"]).rglob("*.nbi"))
+
+
+def compiled(spec: StateSpec, index: str) -> int:
+    """Warm up; return how many kernels were not in the cache."""
+    with CompilationCount() as count:
+        warm_up(spec, index)
+    return int(count.kernels)
 
 
 def warm_up(spec: StateSpec, index: str = "auto") -> None:

@@ -50,8 +50,8 @@ COMMANDS: dict[str, tuple[tuple[str, str | None], ...]] = {
         ("schemas", "reader.schemas_command"),
     ),
     "Campaigns": (
-        ("keys", "aggregator.party_keys"),
-        ("aggregate", "aggregator.aggregate"),
+        ("keys", "aggregator.party_commands"),
+        ("aggregate", "aggregator.party_commands"),
         ("rounds", "aggregator.round_commands"),
     ),
     "Claims": (

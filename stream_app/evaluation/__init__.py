@@ -24,20 +24,3 @@ from stream_app.evaluation.results import (
     split,
 )
 from stream_app.evaluation.scope_errors import ScopeDevices, evaluate_scope, most_rated_items
-
-__all__ = [
-    "PROTOCOLS",
-    "AdaptiveDevices",
-    "Devices",
-    "EvaluationData",
-    "EvaluationResult",
-    "FixedReports",
-    "ScopeDevices",
-    "TrueRatings",
-    "evaluate",
-    "evaluate_scope",
-    "item_means",
-    "most_rated_items",
-    "running_item_means",
-    "split",
-]

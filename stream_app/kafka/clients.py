@@ -72,31 +72,13 @@ _OWNED: Mapping[str, str] = {
     "group.id": "set group instead",
 }
 _PASSED_THROUGH = (
-    "security.protocol",
-    "sasl.mechanism",
-    "sasl.mechanisms",
-    "sasl.username",
-    "sasl.password",
-    "sasl.oauthbearer.config",
-    "ssl.ca.location",
-    "ssl.ca.pem",
-    "ssl.certificate.location",
-    "ssl.certificate.pem",
-    "ssl.key.location",
-    "ssl.key.pem",
-    "ssl.key.password",
-    "ssl.keystore.location",
-    "ssl.keystore.password",
-    "ssl.endpoint.identification.algorithm",
-    "enable.ssl.certificate.verification",
-    "linger.ms",
-    "batch.size",
-    "compression.type",
-    "message.max.bytes",
-    "socket.timeout.ms",
-    "reconnect.backoff.max.ms",
-    "broker.address.family",
-    "debug",
+    *("security.protocol", "sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password"),
+    *("sasl.oauthbearer.config", "ssl.ca.location", "ssl.ca.pem", "ssl.certificate.location"),
+    *("ssl.certificate.pem", "ssl.key.location", "ssl.key.pem", "ssl.key.password"),
+    *("ssl.keystore.location", "ssl.keystore.password", "ssl.endpoint.identification.algorithm"),
+    *("enable.ssl.certificate.verification", "linger.ms", "batch.size", "compression.type"),
+    *("message.max.bytes", "socket.timeout.ms", "reconnect.backoff.max.ms"),
+    *("broker.address.family", "debug"),
 )
 
 # The leader may not know a partition just after its topic was created or it restarted, and
@@ -146,7 +128,7 @@ class _Producer(Producer):
     """
 
     def __init__(self, configuration: dict[str, Any]) -> None:
-        self._topic, self._fatal = "", _FatalError()
+        self._topic, self._fatal = "", _Messages(logging.CRITICAL, _log)
         super().__init__({**configuration, "logger": self._fatal.logger})
 
     def produce(self, topic: str, *arguments: Any, **record: Any) -> None:
@@ -166,25 +148,27 @@ class _Producer(Producer):
         try:
             yield
         except (KafkaException, SystemError):
-            if _NO_ID not in self._fatal.message:
+            if not any(_NO_ID in message for message in self._fatal.received):
                 raise
             what = f"topic {self._topic}" if self._topic else "its topics"
             raise UserError(lacking(what, "WRITE")) from None
 
 
-class _FatalError(logging.Handler):
-    """The last fatal error in the log of one client."""
+class _Messages(logging.Handler):
+    """Collects what one client logs at a level or above; also in the log of all with `parent`."""
 
-    message = ""
-
-    def __init__(self) -> None:
-        super().__init__(logging.CRITICAL)
+    def __init__(self, level: int = logging.NOTSET, parent: logging.Logger | None = None) -> None:
+        super().__init__(level)
+        self.received: list[str] = []
         self.logger = logging.Logger(_log.name)
-        self.logger.parent = _log
+        self.logger.parent = parent
         self.logger.addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.message = record.getMessage()
+        self.received.append(record.getMessage())
+
+    def error(self, error: KafkaError) -> None:
+        self.received.append(error.str())
 
 
 def consumer(
@@ -347,19 +331,3 @@ def describe_cluster(connection: Connection, seconds: float = 5) -> ClusterMetad
             cause = diagnosis.probe_sentence(address, secure)
         if cause is not None:
             raise UserError(cause)
-
-
-class _Messages(logging.Handler):
-    """Collects the errors that one client reports."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.received: list[str] = []
-        self.logger = logging.Logger(f"{__name__}.describe_cluster")
-        self.logger.addHandler(self)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.received.append(record.getMessage())
-
-    def error(self, error: KafkaError) -> None:
-        self.received.append(error.str())

@@ -31,11 +31,6 @@ def _cache() -> Path:
     return (beside if writable else home / "murmurec" / "kernels") / state.hexdigest()
 
 
-def is_cached() -> bool:
-    """Return whether the cache of these sources holds any compiled code."""
-    return any(Path(config.CACHE_DIR).rglob("*.nbi"))
-
-
 if not config.CACHE_DIR:
     os.environ["NUMBA_CACHE_DIR"] = str(_cache())
     config.reload_config()

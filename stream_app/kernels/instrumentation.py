@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any
 
 from numba.core import event
@@ -40,12 +39,7 @@ class CompilationCount(event.Listener):
         event.register("numba:compile", self)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         event.unregister("numba:compile", self)
 
 

@@ -203,17 +203,17 @@ class Metrics(Collectors):
         self._counters["queries_total"].labels("answered").inc()
         self._histograms["query_duration_seconds"].labels(method).observe(seconds)
 
-    def query_expired(self, queries: int = 1) -> None:
-        """Count queries whose deadline had passed before they were read."""
-        self._counters["queries_total"].labels("expired").inc(queries)
+    def query_expired(self) -> None:
+        """Count a query whose deadline had passed before it was read."""
+        self._counters["queries_total"].labels("expired").inc()
 
-    def query_refused(self, queries: int = 1) -> None:
-        """Count queries that were not well-formed."""
-        self._counters["queries_total"].labels("refused").inc(queries)
+    def query_refused(self) -> None:
+        """Count a query that was not well-formed."""
+        self._counters["queries_total"].labels("refused").inc()
 
-    def query_busy(self, queries: int = 1) -> None:
-        """Count queries that were turned away because too many were waiting."""
-        self._counters["queries_total"].labels("busy").inc(queries)
+    def query_busy(self) -> None:
+        """Count a query that was turned away because too many were waiting."""
+        self._counters["queries_total"].labels("busy").inc()
 
     def private_list(self, epsilon: float) -> None:
         """Count a private list that is drawn, and its epsilon."""

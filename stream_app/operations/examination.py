@@ -31,7 +31,6 @@ from stream_app.kafka.broker_answers import ends
 from stream_app.kafka.clients import Connection
 from stream_app.kafka.topic_admin import configurations
 from stream_app.kafka.topic_follower import records
-from stream_app.kernels import is_cached
 from stream_app.operations.watching.members import (
     Finding,
     examine_gateways,
@@ -58,9 +57,11 @@ def examine(
     urls: Sequence[str] = (),
     gateways: Sequence[str] = (),
     now: Callable[[], float] = time.time,
+    *,
+    cached: bool,
 ) -> Iterator[Finding]:
     """Yield a finding for each part of a deployment, for each worker at `urls`, and for each of the
-    gateways."""
+    gateways; `cached`: compiled code is on this machine."""
     names = Topics(settings.topic_prefix)
 
     def broker() -> str:
@@ -92,7 +93,7 @@ def examine(
         ("topics", topics),
         ("cut log", cut_log),
         ("settings", settings_here),
-        ("kernels", lambda: kernels(is_cached(), urls)),
+        ("kernels", lambda: kernels(cached, urls)),
         ("devices", lambda: check_devices(connection, names, now())),
     ):
         found = finding(part, look)

@@ -20,7 +20,7 @@ from stream_app.checkpoints.state_image import StateImage
 from stream_app.log.canonical_order import Start
 from stream_app.operations import diff
 from stream_app.operations.session import Session
-from stream_app.operations.workers import ReportedState, ask
+from stream_app.operations.watching.workers import ReportedState, ask
 from stream_app.replay.cut_history import history, lost_origin
 from stream_app.replay.log_bounds import gone_before
 from stream_app.replay.recompute import Replay, Replayed

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from stream_app.privacy.exact.certificates import Certificate
 from stream_app.privacy.exact.integer_tables import Table
-from stream_app.privacy.privacy_map import Adjacency, InputMetric, Loss, OutputMeasure
+from stream_app.privacy.privacy_map import Adjacency, InputMetric, Loss, OutputMeasure, discrete
 from stream_app.privacy.randomness import RandomSource
 
 
@@ -114,6 +114,45 @@ class Mechanism(Protocol):
 
     def variance(self) -> NDArray[np.float64]:
         """Return Var[value(report) | input], shape (inputs,), in squared levels."""
+
+
+class OverLevels:
+    """What most mechanisms over levels share: the existence of a rating is public, there is no
+    mask, and each level is an input and a report."""
+
+    levels: int
+    epsilon: Fraction | None
+    family: ClassVar[str]
+    input_metric: ClassVar[InputMetric] = InputMetric.VALUE
+
+    @property
+    def id(self) -> str:
+        """The wire id, `family:levels:epsilon`."""
+        return f"{self.family}:{self.levels}:{'inf' if self.epsilon is None else self.epsilon}"
+
+    @property
+    def inputs(self) -> int:
+        """Number of inputs: the levels."""
+        return self.levels
+
+    @property
+    def alphabet(self) -> int:
+        """Number of different reports: as many as levels."""
+        return self.levels
+
+    @property
+    def masks(self) -> range:
+        """Empty: no masks."""
+        return range(0)
+
+    def privacy_map(self, distance: int) -> Loss:
+        """Return epsilon for inputs that differ, None where nothing is claimed; 0 for equal
+        ones."""
+        return discrete(self.epsilon, distance)
+
+    def presence(self, reports: NDArray[np.integer]) -> NDArray[np.float64]:
+        """Return ones: the existence of a rating is public."""
+        return np.ones(np.shape(reports))
 
 
 VALUE_PROTECTED = "the value of a rating"

@@ -35,23 +35,6 @@ _STALL_SECONDS = 15.0
 _ASK_SECONDS = 1.0
 
 
-def recompute(
-    deployment: Deployment,
-    at_cut: int | None = None,
-    progress: Progress | None = None,
-    origin: StateOrigin | None = None,
-    snapshot: SnapshotFile | None = None,
-) -> Replica:
-    """Return the replica at cut `at_cut`, or at the newest cut; `progress` is called with
-    (records applied, records in the log).
-
-    Refuses a cut that the log does not hold, a log that lacks records its cuts name or records
-    after the origin, and an origin whose snapshot is not given (`snapshot`).
-    """
-    replay = Replay(deployment, progress, snapshot)
-    return replay.from_origin(origin, at_cut).replica
-
-
 @dataclass(eq=False)
 class Replayed:
     """A replica at a cut, the offset after that cut in the cut log, and the last records before it
@@ -64,7 +47,8 @@ class Replayed:
 
 @dataclass(eq=False)
 class Replay:
-    """Replays one deployment, by the designs of its log or by `line`; `each_cut` is called with the
+    """Replays one deployment, by the designs of its log or by `line`; `progress` is called with
+    (records applied, records in the log), `each_cut` is called with the
     replica at every cut, `each_batch` with every batch and its outcome, also for those that a
     restart of the replay repeats."""
 
@@ -78,7 +62,12 @@ class Replay:
     def from_origin(
         self, origin: StateOrigin | None = None, at_cut: int | None = None, design: str = ""
     ) -> Replayed:
-        """Return the state at a cut, computed from its origin; `design`: see `line_of`."""
+        """Return the state at a cut, or at the newest, computed from its origin; `design`: see
+        `line_of`.
+
+        Refuses a cut that the log does not hold, a log that lacks records its cuts name or records
+        after the origin, and an origin whose snapshot is not given (`snapshot`).
+        """
         origin = origin or StateOrigin(0, (0,) * self.deployment.partitions)
         if at_cut is not None and at_cut < origin.cut:
             raise UserError(f"cut {at_cut}: the state begins at cut {origin.cut}; give a later one")

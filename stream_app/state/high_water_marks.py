@@ -90,11 +90,6 @@ class HighWaterMarks(GrowingArrays):
         return len(self) - int(self._numbers[kernels.FREE])
 
     @property
-    def oldest_day(self) -> int:
-        """The oldest day of which events are accepted; 0 where no cut has named one."""
-        return int(self._numbers[kernels.OLDEST])
-
-    @property
     def leaving(self) -> bool:
         """Whether rows have still to be looked at for devices whose every event is stale: which of
         them have been evicted depends on their rows, and so on other devices."""

@@ -114,12 +114,6 @@ class PairFeeds:
         return new
 
     @property
-    def reported_mechanism(self) -> int:
-        """The mechanism that protects presence and is counted, by its place in the allow-list; -1
-        where there is none."""
-        return self._mechanism
-
-    @property
     def reports(self) -> int:
         """How many reports were counted in both feeds."""
         return sum(feed.reports for feed in (self.rated, self.reported) if feed is not None)

@@ -33,7 +33,7 @@ from stream_app.deployment import Deployment, spec_from_settings
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
 from stream_app.kafka.topic_admin import create
-from stream_app.replay.recompute import recompute
+from stream_app.replay.recompute import Replay
 from stream_app.settings import Settings, load
 from stream_app.wire import Event, Topics, decode_many
 from stream_app.wire.signatures import SigningKey
@@ -316,9 +316,8 @@ def movielens(settings: Settings, bootstrap: str, prefix: str, echo: Echo) -> li
         recall = [v for k, v in worker.metrics().items() if k.startswith("query_recall")]
     chosen = settings.model_copy(update={"mechanisms": ("rr:5:2",)})
     began = time.monotonic()
-    replica = recompute(
-        Deployment(Connection(bootstrap), topics, spec_from_settings(chosen)), state["cut"]
-    )
+    deployment = Deployment(Connection(bootstrap), topics, spec_from_settings(chosen))
+    replica = Replay(deployment).from_origin(None, state["cut"]).replica
     rebuilt = time.monotonic() - began
     same = replica.model_digest() == state["model_digest"]
     return [

@@ -12,6 +12,7 @@ before the clock starts. What rbloom is measured to find wrongly is a figure, to
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from stream_app.models.sketches.ams import AmsSketch
-from stream_app.models.sketches.bloom import SeenFilter, expected_false_positive_ratio
+from stream_app.models.sketches.bloom import BLOCK_BYTES, SeenFilter, bloom_blocks
 from stream_app.models.sketches.count_min import CountMinSketch
 from tests.benchmarks import contest
 from tests.benchmarks.contest import Contender, Seconds, not_installed
@@ -38,6 +39,21 @@ def measure() -> list[Figure]:
     figures += _filters(added, fresh)
     figures += _counters(items)
     return figures
+
+
+def expected_false_positive_ratio(pairs: int, size_bytes: int) -> float:
+    """Return the false positive ratio to expect from `pairs` distinct pairs in `size_bytes`."""
+    blocks = size_bytes // BLOCK_BYTES
+    if pairs < 0 or blocks < 1:
+        raise ValueError(f"{pairs} pairs in {size_bytes} bytes: at least 0 and {BLOCK_BYTES}")
+    # Expand (1 - r^n)^8 binomially: E[r^(kn)] of a binomial n is ((1 - 1/B) + r^k / B)^pairs.
+    terms = (
+        (-1) ** k
+        * math.comb(bloom_blocks.WORDS, k)
+        * math.exp(pairs * math.log1p(((31 / 32) ** k - 1) / blocks))
+        for k in range(bloom_blocks.WORDS + 1)
+    )
+    return max(0.0, math.fsum(terms))
 
 
 def filter_bytes(keys: int, ratio: float) -> int:

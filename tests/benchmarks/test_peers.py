@@ -8,7 +8,6 @@ import msgspec
 import numpy as np
 import pytest
 
-from stream_app.models.sketches.bloom import expected_false_positive_ratio
 from stream_app.wire import decode_many
 from tests.benchmarks import (
     contest,
@@ -18,6 +17,7 @@ from tests.benchmarks import (
     search_peers,
     sketch_peers,
 )
+from tests.benchmarks.sketch_peers import expected_false_positive_ratio
 from tests.fixtures.movielens import Ratings
 
 pytestmark = pytest.mark.thorough

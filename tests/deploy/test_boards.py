@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from deploy import boards
 from deploy.boards import BOARDS, OVERVIEW, QUALITY, Board, Panel
-from stream_app.gateway.request_metrics import ANSWERS, GatewayMetrics
+from stream_app.gateway.context import ANSWERS, GatewayMetrics
 from stream_app.monitoring.metrics import Metrics
 from stream_app.privacy import registry
 from stream_app.privacy.exact.report_information import report_information_nats

@@ -20,7 +20,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from deploy.boards import OVERVIEW, Panel
-from stream_app.gateway.request_metrics import GatewayMetrics
+from stream_app.gateway.context import GatewayMetrics
 from stream_app.monitoring.collectors import CONTENT_TYPE
 from stream_app.monitoring.metrics import Metrics
 from tests.fixtures.metric_calls import CALLS

@@ -149,7 +149,8 @@ def test_partitions_that_are_added_are_not_used_and_end_nobody(
     stop(worker)
     again = start()
     proof(again.wait_for(ends.tolist()))
-    found = {each.part: each for each in examine(settings, kafka.connection, [again.url])}
+    faults = examine(settings, kafka.connection, [again.url], cached=True)
+    found = {each.part: each for each in faults}
     assert not found["cut log"].well
     assert f"6 partitions, the deployment 4: {unread} records" in found["cut log"].sentence
     assert [each.part for each in found.values() if not each.well] == ["cut log"]

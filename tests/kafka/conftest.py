@@ -14,7 +14,7 @@ from stream_app.cli.demo.demo_processes import WorkerProcess, running
 from stream_app.deployment import Deployment, spec_from_settings
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
-from stream_app.replay.recompute import recompute
+from stream_app.replay.recompute import Replay
 from stream_app.settings import Settings, load
 from stream_app.state.replica import Replica
 from stream_app.wire import Topics
@@ -120,9 +120,8 @@ def oracle(settings: Settings) -> Callable[..., Replica]:
 
     def recomputed(at_cut: int | None = None) -> Replica:
         names = Topics(settings.topic_prefix)
-        return recompute(
-            Deployment(Connection(bootstrap), names, spec_from_settings(settings)), at_cut
-        )
+        deployment = Deployment(Connection(bootstrap), names, spec_from_settings(settings))
+        return Replay(deployment).from_origin(None, at_cut).replica
 
     return recomputed
 

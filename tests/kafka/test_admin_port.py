@@ -11,7 +11,7 @@ import pytest
 
 from stream_app.cli import run
 from stream_app.errors import UserError
-from stream_app.operations.workers import ask, page
+from stream_app.operations.watching.workers import ask, page
 from stream_app.settings import Settings
 from tests.kafka.conftest import Start
 

@@ -38,7 +38,8 @@ def faults(
 ) -> dict[str, str]:
     """Return the fault of each part, as it would be seen `later` seconds from now."""
     connection = Connection(settings.servers)
-    found = examine(settings, connection, urls, gateways, now=lambda: time.time() + later)
+    now = lambda: time.time() + later  # noqa: E731
+    found = examine(settings, connection, urls, gateways, now, cached=True)
     return {each.part: each.sentence for each in found if not each.well}
 
 
@@ -59,8 +60,8 @@ def test_a_deployment_without_faults_and_the_same_with_a_second_clock(
     assert run(["doctor", "--worker", worker.url, "--json", *where]) == 0
     parts = [each["part"] for each in json.loads(capsys.readouterr().out)]
     assert parts == [
-        *("broker", "rights", "topics", "cut log", "kernels", "devices", f"worker {worker.url}"),
-        *("clock", "design", "releases", "machines", "checkpoint"),
+        *("broker", "rights", "topics", "cut log", "settings", "kernels", "devices"),
+        *(f"worker {worker.url}", "clock", "design", "releases", "machines", "checkpoint"),
     ]
     assert not faults(settings, later=FAR)  # nothing waits, however old the newest cut is
     assert "behind the one here" in faults(settings, worker.url, later=FAR)["machines"]

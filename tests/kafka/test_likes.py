@@ -13,7 +13,7 @@ from producers.journal import read_journal
 from stream_app.cli import run
 from stream_app.deployment import Deployment, spec_from_settings
 from stream_app.kafka import clients
-from stream_app.replay.recompute import recompute
+from stream_app.replay.recompute import Replay
 from stream_app.settings import load
 from stream_app.wire import PARTITIONS, Topics
 from tests.conftest import Kafka
@@ -68,8 +68,9 @@ def test_an_epoch_of_likes_is_learned_and_recomputed(
     assert run(["state", "verify", *where, "--json"]) == 0
     capsys.readouterr()
     spec = spec_from_settings(load(bootstrap_servers=kafka.bootstrap, topic_prefix=topics))
-    again = recompute(Deployment(kafka.connection, Topics(topics), spec), state["cut"])
-    assert again.model_digest() == state["model_digest"]
+    replay = Replay(Deployment(kafka.connection, Topics(topics), spec))
+    again = replay.from_origin(None, state["cut"])
+    assert again.replica.model_digest() == state["model_digest"]
     accounts = read_journal("device.journal").book.accounts.values()
     spent = [account.by_adjacency()["cell"] for account in accounts]
     assert {(each.reports, each.nano) for each in spent} == {(SCOPE, 2 * SCOPE * 10**9)}

@@ -253,7 +253,7 @@ def _asked_over_http(url: str, asked: Asked) -> Answer:
 
     import msgspec
 
-    from stream_app.operations.workers import page
+    from stream_app.operations.watching.workers import page
 
     found: Any = None
     try:

@@ -15,8 +15,8 @@ from stream_app.errors import UsageError
 if TYPE_CHECKING:
     from rich.console import Console, Group
 
-    from stream_app.operations.watching.live_frame import Frame
-    from stream_app.operations.watching.sources import Sources
+    from stream_app.cli.reader.watched_members import Sources
+    from stream_app.monitoring.live_frame import Frame
 
 COLUMNS = (
     *("worker", "state", "cut", "behind", "ratings/s", "queries/s", "p99", "checkpoint", "memory"),
@@ -41,7 +41,7 @@ def top(
 
     Example: murmurec top --worker http://127.0.0.1:8470
     """
-    from stream_app.operations.watching.sources import Sources
+    from stream_app.cli.reader.watched_members import Sources
     from stream_app.wire import Topics
 
     settings = cluster.settings()
@@ -69,8 +69,8 @@ def _first(sources: Sources, looks: int) -> Frame:
 
 
 def _frame(sources: Sources) -> Frame:
-    from stream_app.operations.watching.live_frame import frame
-    from stream_app.operations.watching.standing_alerts import standing
+    from stream_app.monitoring.live_frame import frame
+    from stream_app.monitoring.standing_alerts import standing
 
     looks = sources.look(1), sources.look()
     return frame(*looks, standing(*looks))
@@ -80,7 +80,7 @@ def _live(sources: Sources, shown: Console) -> None:
     """Show a frame each second, until the user ends it."""
     from rich.live import Live
 
-    from stream_app.operations.watching.sources import EVERY_SECONDS
+    from stream_app.cli.reader.watched_members import EVERY_SECONDS
 
     found = _first(sources, 1)
     with Live(drawn(found), console=shown, auto_refresh=False, screen=True) as live:

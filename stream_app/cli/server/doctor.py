@@ -32,12 +32,13 @@ def doctor(
 
     Example: murmurec doctor --worker http://127.0.0.1:8470
     """
+    from stream_app.agents.warmup import is_cached
     from stream_app.operations.examination import examine
 
     settings = cluster.settings()
     with status("looking at broker, topics and workers"):
         asked = tuple(worker or ()), tuple(gateway or ())
-        found = list(examine(settings, connection_from(settings), *asked))
+        found = list(examine(settings, connection_from(settings), *asked, cached=is_cached()))
     if as_json:
         print_json([each._asdict() for each in found], indent=2)
     else:

@@ -162,15 +162,13 @@ def _compile(settings: Settings) -> None:
     import os
     import time
 
-    from stream_app.agents.warmup import warm_up
+    from stream_app.agents.warmup import compiled
     from stream_app.deployment import spec_from_settings
-    from stream_app.kernels.instrumentation import CompilationCount
 
     began = time.monotonic()
-    with CompilationCount() as count:
-        warm_up(spec_from_settings(settings), settings.index)
+    count = compiled(spec_from_settings(settings), settings.index)
     say(
-        f"{plural(count.kernels, 'kernel')} compiled in {time.monotonic() - began:.1f} s; the "
+        f"{plural(count, 'kernel')} compiled in {time.monotonic() - began:.1f} s; the "
         f"others were in the cache {os.environ['NUMBA_CACHE_DIR']}"
     )
 

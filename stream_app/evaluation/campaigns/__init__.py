@@ -17,16 +17,3 @@ from stream_app.evaluation.campaigns.campaign_lists import (
 )
 from stream_app.evaluation.campaigns.runs import DELTA, MODES, Budget, noisy_sum
 from stream_app.evaluation.campaigns.stars import CampaignStars, evaluate_stars
-
-__all__ = [
-    "DELTA",
-    "LARGEST_SCOPE",
-    "MODES",
-    "Budget",
-    "CampaignLists",
-    "CampaignStars",
-    "ListOptions",
-    "evaluate_lists",
-    "evaluate_stars",
-    "noisy_sum",
-]

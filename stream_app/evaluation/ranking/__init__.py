@@ -19,23 +19,3 @@ from stream_app.evaluation.ranking.task import (
     lists_of,
     ranking_task,
 )
-
-__all__ = [
-    "FORMS",
-    "SPLITS",
-    "Mean",
-    "Messages",
-    "NothingToTest",
-    "RankingResult",
-    "RankingRow",
-    "RankingTask",
-    "Way",
-    "baselines",
-    "difference",
-    "gains_by_key",
-    "lists_of",
-    "messages_of",
-    "ranking_task",
-    "row_of",
-    "user_gains",
-]

@@ -12,18 +12,3 @@ from stream_app.models.retrieval.index_choice import INDEXES, IndexSpec, build, 
 from stream_app.models.retrieval.pca_index import PCAIndex
 from stream_app.models.retrieval.qolsh_index import QoLSHIndex
 from stream_app.models.retrieval.service_level import ServiceLevel
-
-__all__ = [
-    "INDEXES",
-    "AutoIndex",
-    "ExactIndex",
-    "Index",
-    "IndexSpec",
-    "PCAIndex",
-    "QoLSHIndex",
-    "RowFilter",
-    "ServiceLevel",
-    "build",
-    "check_index",
-    "recall",
-]

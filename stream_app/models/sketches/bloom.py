@@ -1,15 +1,13 @@
 """The (user, item) pairs seen, in a fixed number of bytes: no false negatives.
 
 A pair that was added is always found; a pair that was not is found with probability
-`false_positive_ratio`, and the item is then missing from a list that it might have been in. The
+`ratios()[1]`, and the item is then missing from a list that it might have been in. The
 state does not depend on the order of the pairs, and two filters merge by OR (Balu 2016, section
 2.3.2, in the blocked form of Putze, Sanders, Singler 2007; `kernels/sketches/bloom_blocks.py` has
 the equations).
 """
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,21 +16,6 @@ from stream_app.kernels.instrumentation import timed
 from stream_app.kernels.sketches import bloom_blocks
 from stream_app.kernels.sketches.bloom_blocks import BLOCK_BYTES
 from stream_app.models.paged_arrays import FixedArrays
-
-
-def expected_false_positive_ratio(pairs: int, size_bytes: int) -> float:
-    """Return the false positive ratio to expect from `pairs` distinct pairs in `size_bytes`."""
-    blocks = size_bytes // BLOCK_BYTES
-    if pairs < 0 or blocks < 1:
-        raise ValueError(f"{pairs} pairs in {size_bytes} bytes: at least 0 and {BLOCK_BYTES}")
-    # Expand (1 - r^n)^8 binomially: E[r^(kn)] of a binomial n is ((1 - 1/B) + r^k / B)^pairs.
-    terms = (
-        (-1) ** k
-        * math.comb(bloom_blocks.WORDS, k)
-        * math.exp(pairs * math.log1p(((31 / 32) ** k - 1) / blocks))
-        for k in range(bloom_blocks.WORDS + 1)
-    )
-    return max(0.0, math.fsum(terms))
 
 
 class SeenFilter(FixedArrays):
@@ -72,17 +55,8 @@ class SeenFilter(FixedArrays):
         self.mark_all_dirty()
         self._blocks |= other._blocks
 
-    @property
-    def fill_ratio(self) -> float:
-        """Share of the bits that are set; reads the whole filter."""
-        return float(bloom_blocks.fill(self._blocks)[0] / (8 * self._blocks.nbytes))
-
-    @property
-    def false_positive_ratio(self) -> float:
-        """Probability that a pair never added is found, given the bits now set; reads them all."""
-        return float(bloom_blocks.fill(self._blocks)[1])
-
     def ratios(self) -> tuple[float, float]:
-        """Return fill and false-positive ratio in one pass over the filter."""
+        """Return the share of the bits that are set, and the probability that a pair never added is
+        found, given these bits; reads the whole filter."""
         ones, found = bloom_blocks.fill(self._blocks)
         return float(ones / (8 * self._blocks.nbytes)), float(found)

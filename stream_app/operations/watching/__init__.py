@@ -1,1 +1,1 @@
-"""What an operator sees of a running deployment: faults by part, and numbers each second."""
+"""What is wrong with a running deployment, and what its members say of themselves."""

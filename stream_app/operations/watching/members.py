@@ -21,7 +21,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from stream_app.errors import UserError
-from stream_app.operations.workers import page as page_of
+from stream_app.operations.watching.workers import page as page_of
 from stream_app.settings import Settings
 from stream_app.state.spec import differing
 

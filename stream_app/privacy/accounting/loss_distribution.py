@@ -18,7 +18,7 @@ the search that found it; it is also at most the sum of the largest losses.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -210,14 +210,6 @@ class LossDistribution:
         if most:
             spacing = most / _steps(np.array(losses) / most, max(1, math.ceil(most / spacing)))
         return Fraction(max(1, math.ceil(spacing * _FINE)), _FINE)
-
-
-def compose_all(parts: Iterable[LossDistribution]) -> LossDistribution:
-    """Return the composition of all parts."""
-    total = LossDistribution()
-    for part in parts:
-        total = total.compose(part)
-    return total
 
 
 def _steps(losses: NDArray[np.float64], least: int) -> int:

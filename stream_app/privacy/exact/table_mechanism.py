@@ -37,13 +37,14 @@ from stream_app.privacy.mechanism import (
     VALUE_LIMIT,
     VALUE_OBSERVED,
     VALUE_PROTECTED,
+    OverLevels,
     check_epsilon,
     check_inputs,
     check_levels,
     short,
     without_masks,
 )
-from stream_app.privacy.privacy_map import Adjacency, InputMetric, Loss, OutputMeasure, discrete
+from stream_app.privacy.privacy_map import Adjacency, InputMetric, OutputMeasure
 from stream_app.privacy.randomness import RandomSource
 from stream_app.privacy.ticket import admitted
 
@@ -52,7 +53,7 @@ Weights = Sequence[Sequence[Fraction | int]]
 
 
 @dataclass(frozen=True)
-class TableMechanism(ABC):
+class TableMechanism(OverLevels, ABC):
     """One table for all inputs, compiled and certified on construction."""
 
     levels: int
@@ -62,7 +63,6 @@ class TableMechanism(ABC):
 
     family: ClassVar[str]
     adjacency: ClassVar[Adjacency] = Adjacency.VALUE
-    input_metric: ClassVar[InputMetric] = InputMetric.VALUE
     output_measure: ClassVar[OutputMeasure] = OutputMeasure.PURE
     protected: ClassVar[str] = VALUE_PROTECTED
     observed: ClassVar[str] = VALUE_OBSERVED
@@ -81,11 +81,6 @@ class TableMechanism(ABC):
         """Return w[v][z], proportional to P(z | v) in each row."""
 
     @property
-    def id(self) -> str:
-        """The wire id, `family:levels:epsilon`."""
-        return f"{self.family}:{self.levels}:{self.epsilon}"
-
-    @property
     def inputs(self) -> int:
         """Number of inputs: `levels`, or one more where presence is protected."""
         return self._table.inputs
@@ -94,15 +89,6 @@ class TableMechanism(ABC):
     def alphabet(self) -> int:
         """Number of distinct reports."""
         return self._table.outputs
-
-    @property
-    def masks(self) -> range:
-        """Empty: these mechanisms have no mask column."""
-        return range(0)
-
-    def privacy_map(self, distance: int) -> Loss:
-        """Return epsilon for inputs that differ, 0 for equal ones."""
-        return discrete(self.epsilon, distance)
 
     def table(self, mask: int = 0) -> Table:  # noqa: ARG002 (the protocol's signature)
         """Return the integer table that `release` samples from."""
@@ -135,10 +121,6 @@ class TableMechanism(ABC):
     def likelihood(self, mask: int = 0) -> NDArray[np.float64]:  # noqa: ARG002
         """Return P(z | v) of the integer table, shape (alphabet, inputs)."""
         return self._table.probabilities()
-
-    def presence(self, reports: NDArray[np.integer]) -> NDArray[np.float64]:
-        """Return ones: the existence of a rating is public."""
-        return np.ones(np.shape(reports))
 
     def value(self, reports: NDArray[np.integer]) -> NDArray[np.float64]:
         """Return an unbiased estimate of the level behind each report."""

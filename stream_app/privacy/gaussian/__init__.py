@@ -8,12 +8,3 @@ from stream_app.privacy.gaussian.certificate import (
 )
 from stream_app.privacy.gaussian.keyed_source import KeyedSource
 from stream_app.privacy.gaussian.sampling import discrete_gaussian
-
-__all__ = [
-    "CampaignCertificate",
-    "KeyedSource",
-    "NoisySum",
-    "discrete_gaussian",
-    "largest_square",
-    "least_variance",
-]

@@ -267,15 +267,6 @@ class Jlt:
         products: NDArray[np.float32] = first @ second.T
         return products.astype(np.float64)
 
-    def squared_distances(
-        self, first: NDArray[np.float32], second: NDArray[np.float32]
-    ) -> NDArray[np.float64]:
-        """Return the squared distance of the projections of every pair, unbiased, shape (m, n)."""
-        of_first = np.einsum("ml,ml->m", first, first, dtype=np.float64)
-        of_second = np.einsum("ml,ml->m", second, second, dtype=np.float64)
-        both = (first @ second.T).astype(np.float64)
-        return np.asarray(of_first[:, None] + of_second - 2 * both - 2 * self._noise, np.float64)
-
     def weights(self, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return ones."""
         return np.ones(len(sizes))
@@ -306,7 +297,7 @@ class Jlt:
 class JltPaper(Jlt):
     """`Jlt` with the noise of Lemma 2, as in the thesis: a reproduction.
 
-    The lemma also requires epsilon < ln(1/delta) (`lemma_holds`); the delta that its noise really
+    The lemma also requires epsilon < ln(1/delta); the delta that its noise really
     satisfies is proved as for `Jlt`, and is far below the claimed delta.
 
     >>> JltPaper(1000, Fraction(2), Fraction(1, 10)).id
@@ -328,11 +319,6 @@ class JltPaper(Jlt):
             math.ceil(lemma_variance(epsilon, delta) * self.length * STEPS),
             int(LEAST_VARIANCE) * STEPS,
         )
-
-    @property
-    def lemma_holds(self) -> bool:
-        """Whether the lemma's condition epsilon < ln(1 / delta) holds."""
-        return self.epsilon is not None and exp_bounds(self.epsilon)[1] < 1 / self.delta
 
 
 def _check_claim(epsilon: Fraction | None, delta: Fraction) -> None:

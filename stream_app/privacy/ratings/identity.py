@@ -8,21 +8,21 @@ reads the ratings. Metrics and replies computed from such reports are labelled `
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.privacy.exact.certificates import Certificate
-from stream_app.privacy.mechanism import check_inputs, without_masks
-from stream_app.privacy.privacy_map import Adjacency, InputMetric, Loss, OutputMeasure, discrete
+from stream_app.privacy.mechanism import OverLevels, check_inputs, without_masks
+from stream_app.privacy.privacy_map import Adjacency, OutputMeasure
 from stream_app.privacy.randomness import RandomSource
 from stream_app.privacy.ticket import admitted
 
 
 @dataclass(frozen=True)
-class Identity:
+class Identity(OverLevels):
     """Release every level as it is: nothing is protected.
 
     >>> Identity(5).id
@@ -30,10 +30,10 @@ class Identity:
     """
 
     levels: int
+    epsilon: None = field(default=None, init=False, repr=False)
 
     family: ClassVar[str] = "none"
     adjacency: ClassVar[Adjacency] = Adjacency.NOTHING
-    input_metric: ClassVar[InputMetric] = InputMetric.VALUE
     output_measure: ClassVar[OutputMeasure] = OutputMeasure.NOTHING
     protected: ClassVar[str] = "nothing"
     observed: ClassVar[str] = "everything: the reports are the ratings"
@@ -43,35 +43,6 @@ class Identity:
     def __post_init__(self) -> None:
         if type(self.levels) is not int or not 2 <= self.levels <= 256:
             raise ValueError(f"levels {self.levels!r}: a scale has 2 to 256 levels")
-
-    @property
-    def id(self) -> str:
-        """The wire id, `none:levels:inf`."""
-        return f"{self.family}:{self.levels}:inf"
-
-    @property
-    def alphabet(self) -> int:
-        """Number of different reports: as many as levels."""
-        return self.levels
-
-    @property
-    def epsilon(self) -> None:
-        """None: no claim."""
-        return None
-
-    @property
-    def inputs(self) -> int:
-        """Number of inputs: the levels."""
-        return self.levels
-
-    @property
-    def masks(self) -> range:
-        """Empty: no masks."""
-        return range(0)
-
-    def privacy_map(self, distance: int) -> Loss:
-        """Return no bound for inputs that differ, 0 for equal ones."""
-        return discrete(self.epsilon, distance)
 
     def table(self, mask: int = 0) -> None:  # noqa: ARG002 (the protocol's signature)
         """Return None: no noise is drawn."""
@@ -105,10 +76,6 @@ class Identity:
     def likelihood(self, mask: int = 0) -> NDArray[np.float64]:  # noqa: ARG002
         """Return the unit matrix, shape (levels, levels)."""
         return np.eye(self.levels)
-
-    def presence(self, reports: NDArray[np.integer]) -> NDArray[np.float64]:
-        """Return ones: presence is public."""
-        return np.ones(np.shape(reports))
 
     def value(self, reports: NDArray[np.integer]) -> NDArray[np.float64]:
         """Return the level index itself."""

@@ -32,11 +32,12 @@ from stream_app.privacy.exact.integer_tables import Table
 from stream_app.privacy.mechanism import (
     VALUE_OBSERVED,
     VALUE_PROTECTED,
+    OverLevels,
     check_epsilon,
     check_inputs,
     check_levels,
 )
-from stream_app.privacy.privacy_map import Adjacency, InputMetric, Loss, OutputMeasure, discrete
+from stream_app.privacy.privacy_map import Adjacency, OutputMeasure
 from stream_app.privacy.randomness import RandomSource
 from stream_app.privacy.ratings.randomized_response import RandomizedResponse
 from stream_app.privacy.ticket import admitted
@@ -45,7 +46,7 @@ MOST_LEVELS = 11  # a mask has levels - 1 bits and each has its own channel on t
 
 
 @dataclass(frozen=True)
-class PartitionResponse:
+class PartitionResponse(OverLevels):
     """Report the group of the true level under a public mask; see the module.
 
     Adjacency: value. Pure epsilon-DP per rating under every mask, certified on construction. Raises
@@ -62,7 +63,6 @@ class PartitionResponse:
 
     family: ClassVar[str] = "partition"
     adjacency: ClassVar[Adjacency] = Adjacency.VALUE
-    input_metric: ClassVar[InputMetric] = InputMetric.VALUE
     output_measure: ClassVar[OutputMeasure] = OutputMeasure.PURE
     protected: ClassVar[str] = f"{VALUE_PROTECTED}; the groups are public"
     observed: ClassVar[str] = f"{VALUE_OBSERVED}, and the groups"
@@ -82,21 +82,6 @@ class PartitionResponse:
         object.__setattr__(self, "_groups", groups)
 
     @property
-    def id(self) -> str:
-        """The wire id, `partition:levels:epsilon`; the mask is sent beside each report."""
-        return f"{self.family}:{self.levels}:{self.epsilon}"
-
-    @property
-    def inputs(self) -> int:
-        """Number of inputs: the levels."""
-        return self.levels
-
-    @property
-    def alphabet(self) -> int:
-        """Number of different reports under the finest mask: as many as levels."""
-        return self.levels
-
-    @property
     def masks(self) -> range:
         """All masks with two or more groups."""
         return range(1, 2 ** (self.levels - 1))
@@ -106,10 +91,6 @@ class PartitionResponse:
         if mask not in self.masks:
             raise ValueError(f"mask {mask}: {self.id} takes masks 1 to {self.masks[-1]}")
         return np.asarray(self._groups[mask], np.uint8)
-
-    def privacy_map(self, distance: int) -> Loss:
-        """Return epsilon for inputs that differ, 0 for equal ones."""
-        return discrete(self.epsilon, distance)
 
     def table(self, mask: int = 0) -> Table:
         """Return the integer table of a mask, shape (levels, groups); ValueError for mask 0."""
@@ -155,10 +136,6 @@ class PartitionResponse:
         """Return P(z | v) under `mask`, shape (groups, levels)."""
         groups = self.groups(mask)
         return np.asarray(self._response(groups).probabilities()[:, groups], np.float64)
-
-    def presence(self, reports: NDArray[np.integer]) -> NDArray[np.float64]:
-        """Return ones: presence is public."""
-        return np.ones(np.shape(reports))
 
     def value(self, reports: NDArray[np.integer]) -> NDArray[np.float64]:
         """Return NaN: a group without its mask gives no unbiased estimate of the level."""

@@ -23,15 +23,3 @@ from stream_app.wire.signatures.envelope import (
     pseudonym_of,
     verify_each,
 )
-
-__all__ = [
-    "ENVELOPE",
-    "HEAD_BYTES",
-    "Claim",
-    "Signatures",
-    "SigningKey",
-    "envelope_device",
-    "opened",
-    "pseudonym_of",
-    "verify_each",
-]

@@ -15,7 +15,7 @@ from stream_app.cli import run
 from stream_app.cli.server.forget_device import left_behind
 from stream_app.kafka import clients
 from stream_app.kafka.topic_admin import create, delete
-from stream_app.operations.workers import page
+from stream_app.operations.watching.workers import page
 from stream_app.wire import Topics
 from tests.conftest import Kafka
 from tests.fixtures.http import OK, answering

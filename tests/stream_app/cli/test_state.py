@@ -16,8 +16,8 @@ from stream_app.checkpoints.state_image import StateImage
 from stream_app.cli import run
 from stream_app.errors import UserError
 from stream_app.operations import diff as comparing
-from stream_app.operations import workers
 from stream_app.operations.inventory import Inventory, inventory
+from stream_app.operations.watching import workers
 from stream_app.privacy import registry
 from stream_app.state.replica import Replica, StateSpec
 from stream_app.wire.state_records import Manifest

@@ -16,7 +16,7 @@ from rich.console import Console
 from stream_app.broker.local import free_ports
 from stream_app.cli import run
 from stream_app.cli.reader.top import drawn
-from stream_app.operations.watching.live_frame import Frame, WorkerRow
+from stream_app.monitoring.live_frame import Frame, WorkerRow
 from tests.fixtures.waiting import PATIENCE_SECONDS
 
 FRAME = Frame(

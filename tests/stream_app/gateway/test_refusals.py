@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies
 
-from stream_app.gateway.request_metrics import ANSWERS
+from stream_app.gateway.context import ANSWERS
 from stream_app.wire import MAX_EVENT_BYTES, REASONS, Event, encode
 from stream_app.wire.signatures import SigningKey
 from tests.fixtures.gateways import DEVICE, JSON, PACKED, Running, body, exchange, running

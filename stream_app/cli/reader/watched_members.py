@@ -20,8 +20,8 @@ from stream_app.kafka.broker_answers import ends
 from stream_app.kafka.clients import Connection
 from stream_app.kafka.topic_follower import records
 from stream_app.monitoring.exposition import Exposition
-from stream_app.operations.watching.live_frame import NAMES, BrokerLook, Look, WorkerLook
-from stream_app.operations.workers import page
+from stream_app.monitoring.live_frame import NAMES, BrokerLook, Look, WorkerLook
+from stream_app.operations.watching.workers import page
 from stream_app.wire import Cut, Topics, WireError, decode_entry
 
 EVERY_SECONDS = 1.0

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from stream_app.monitoring.exposition import Exposition
-from stream_app.operations.watching.live_frame import Look, WorkerLook, p99, rate
+from stream_app.monitoring.live_frame import Look, WorkerLook, p99, rate
 
 SECONDS_BEHIND, SLOW_SECONDS, OWED_SECONDS = 60.0, 0.5, 30.0
 FREE_BYTES = 2e9

@@ -9,9 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from stream_app.monitoring.exposition import Exposition, quantile
-from stream_app.monitoring.metric_table import METRICS
-from stream_app.monitoring.metrics import Metrics
-from stream_app.operations.watching.live_frame import (
+from stream_app.monitoring.live_frame import (
     NAMES,
     BrokerLook,
     Look,
@@ -19,7 +17,9 @@ from stream_app.operations.watching.live_frame import (
     WorkerRow,
     frame,
 )
-from stream_app.operations.watching.standing_alerts import NAMED, standing
+from stream_app.monitoring.metric_table import METRICS
+from stream_app.monitoring.metrics import Metrics
+from stream_app.monitoring.standing_alerts import NAMED, standing
 from stream_app.wire import Reason
 from tests.deploy.test_alert_rules import CASES, Series
 

@@ -101,7 +101,7 @@ def certify(
 
 def _certify_noisy_sums(name: str, epsilon: str | None, *, as_json: bool) -> None:
     """Prove what the noisy sums of a campaign cost a person; print the row and its notes."""
-    from stream_app.cli.research.certify import noisy_sums
+    from stream_app.cli.research import noisy_sums
 
     try:
         rows = [noisy_sums.row(name, noisy_sums.claim(epsilon), PERSON_DELTA)]
@@ -234,7 +234,7 @@ def _profiles(epsilon: Fraction) -> list[CertificateRow]:
 
 
 def _noisy_sum(epsilon: Fraction) -> list[CertificateRow]:
-    from stream_app.cli.research.certify import noisy_sums
+    from stream_app.cli.research import noisy_sums
 
     return [noisy_sums.row(_NOISY_SUMS, epsilon, PERSON_DELTA)]
 

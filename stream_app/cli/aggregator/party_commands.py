@@ -1,17 +1,67 @@
-"""`murmurec aggregate`: a party of campaigns, which sums contributions and adds its noise."""
+"""`murmurec keys` and `murmurec aggregate`: the keys of a party of campaigns, and the party, which
+sums what devices contribute and adds its noise."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from stream_app.cli.aggregator.party_keys import FolderOption, PartyOption, keys_folder
-from stream_app.cli.options import Cluster, connection_from
+import typer
+
+from stream_app.cli.options import Cluster, ConfigOption, connection_from, settings_from
 from stream_app.cli.output import say
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from stream_app.settings import Settings
+
+
+class PartyName(StrEnum):
+    """Which party: one of the two of a split campaign, or the trusted one alone."""
+
+    a = "a"
+    b = "b"
+    central = "central"
+
+
+PartyOption = Annotated[
+    PartyName,
+    typer.Option("--party", help="a or b: one of two; central: the only one, which is trusted."),
+]
+FolderOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--folder", metavar="FOLDER", help="Where the keys are (default: keys in data_dir)."
+    ),
+]
+
+
+def keys(
+    party: PartyOption,
+    make: Annotated[bool, typer.Option("--make", help="Make them, once.")] = False,
+    folder: FolderOption = None,
+    config: ConfigOption = None,
+) -> None:
+    """Print the public half of a party's keys, which plans and devices name; or make the keys.
+
+    Example: murmurec keys --party a --make
+    """
+    from stream_app.aggregation import keys
+
+    place = keys_folder(folder, config)
+    if not make:
+        say(keys.load(place / f"{party}.key").public.hex())
+        return
+    made = keys.make(place, keys.Role(party))
+    say(f"keys       {place / f'{party}.key'}, readable by their owner alone; keep a copy")
+    say(f"copies     need {party}.released beside them, as new as it is here")
+    say(f"public     {made.public.hex()}")
+    say(f"in         {place / f'{party}.pub'}, for the plan and for the devices' configuration")
+
+
+def keys_folder(folder: Path | None, config: Path | None) -> Path:
+    """Return the folder of the keys."""
+    return folder or settings_from(config).data_dir / "keys"
 
 
 def aggregate(
@@ -34,7 +84,7 @@ def _run(settings: Settings, folder: Path, name: str) -> None:
     import signal
     import threading
 
-    from stream_app.aggregation import keys
+    from stream_app.aggregation.keys import load
     from stream_app.aggregation.party import Party
     from stream_app.aggregation.releases import ReleasesFile
     from stream_app.aggregation.round_topics import ContributionTopic, RoundTopic
@@ -42,7 +92,7 @@ def _run(settings: Settings, folder: Path, name: str) -> None:
     from stream_app.kafka import acls, clients, topic_checks
     from stream_app.wire import Topics
 
-    own = keys.load(folder / f"{name}.key")
+    own = load(folder / f"{name}.key")
     releases = ReleasesFile(folder / f"{name}.released")
     connection, names = connection_from(settings), Topics(settings.topic_prefix)
     clients.describe_cluster(connection)
