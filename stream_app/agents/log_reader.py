@@ -90,7 +90,7 @@ class LogReader(ThreadService):
         self._first_read: tuple[Future[Checkpoint | None], float] | None = None
         self._has_begun = False
         self._progressed = 0, 0
-        self._warmed = _calls(runtime.replica.spec)
+        self._warmed: StateSpec | None = None
 
     def read_ahead(self) -> None:
         """Read the checkpoint from now on, in a thread of its own, while the worker joins its
@@ -188,7 +188,6 @@ class LogReader(ThreadService):
             piece, most = (LARGE, _LARGE_PIECES) if quiet else (SMALL, _PIECES)
             try:
                 for pieces in _chunks(follower.poll(patience, piece), most):
-                    self._await_kernels(pieces)
                     self._hand_over(pieces)
             except Unanswered as reason:
                 log.warning("broker.unanswered", reason=str(reason))
@@ -197,9 +196,10 @@ class LogReader(ThreadService):
     def _await_kernels(self, pieces: list[Decoded]) -> None:
         """Compile what a new design calls before it is applied; queries are answered meanwhile."""
         for piece in pieces:
-            if piece.design is not None and _calls(piece.design) != self._warmed:
+            runtime, kernels = self._runtime, self._runtime.status.kernels
+            warmed = self._warmed or _calls(runtime.replica.spec)
+            if piece.design is not None and _calls(piece.design) != warmed:
                 self._warmed = _calls(piece.design)
-                kernels, runtime = self._runtime.status.kernels, self._runtime
                 kernels.start(piece.design, runtime.settings.index)
                 kernels.wait(serving=True)
                 runtime.status.note_answer()
@@ -210,6 +210,8 @@ class LogReader(ThreadService):
         """Put the pieces on the channel; waits while the learner is behind."""
         if self.thread.ended:
             return
+        if not isinstance(pieces, Restored):
+            self._await_kernels(pieces)
         put = asyncio.run_coroutine_threadsafe(self._channel.put(pieces), self.loop)
         while not self.thread.ended:
             try:

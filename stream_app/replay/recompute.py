@@ -178,9 +178,10 @@ def take(replica: Replica, piece: Decoded) -> BatchOutcome | None:
 def redesign(replica: Replica, spec: StateSpec) -> None:
     """Take up a design; before the first cut, when no record is in the state, as if it had been the
     one from the beginning."""
+    if spec == replica.spec:
+        return
     if replica.cut or replica.origin.cut:
-        if spec != replica.spec:
-            replica.redesign(spec)
+        replica.redesign(spec)
         return
     contract, forgotten = replica.contract, replica.ledger.forgotten
     replica.restart(replica.origin, spec)

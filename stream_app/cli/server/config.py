@@ -17,10 +17,7 @@ from stream_app.settings import place
 if TYPE_CHECKING:
     from stream_app.operations.redesign import Plan
 
-app = Commands(
-    help="Show the settings, and put changed ones into force on a running deployment. Example: "
-    "murmurec config plan"
-)
+app = Commands(help="Show the settings; put changed ones into force. Example: murmurec config plan")
 
 
 @app.command()

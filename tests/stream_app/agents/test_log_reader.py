@@ -33,7 +33,8 @@ class Runtime:
 
     def __init__(self) -> None:
         self.status = Status()
-        self.replacement = self
+        self.replacement = self.replica = self
+        self.spec = None
         self.reload = None
 
 
@@ -135,9 +136,9 @@ def test_a_broker_that_is_away_is_not_a_log_that_does_not_reach_back() -> None:
     gone, reached = Log(UserError("the records between were deleted")), Log([])
     away = Log(AWAY)
     for log, expected in ((gone, False), (reached, True)):
-        assert Reader(follow=lambda _, log=log: log)._reaches_back(origin) is expected
+        assert Reader(follow=lambda *_, log=log: log)._reaches_back(origin) is expected
     with pytest.raises(Unanswered):
-        Reader(follow=lambda _: away)._reaches_back(origin)
+        Reader(follow=lambda *_: away)._reaches_back(origin)
     assert gone.closed
     assert reached.closed
     assert away.closed

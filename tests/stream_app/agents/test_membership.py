@@ -200,7 +200,7 @@ def test_a_member_that_leaves_is_not_evicted() -> None:
 def test_a_group_that_cannot_be_joined_is_one_sentence() -> None:
     async def body(group: Group) -> None:
         waiting = group.coordinator._push_error_to_user(GroupAuthorizationFailedError("g"))
-        assert "group g cannot be joined" in str(group.failures[0])
+        assert "group g: this user has no right to READ it" in str(group.failures[0])
         assert isinstance(group.failures[0], UserError)
         group.coordinator._closing.set_result(None)
         await waiting

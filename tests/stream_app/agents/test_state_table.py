@@ -14,6 +14,7 @@ import faust
 import numpy as np
 import pytest
 from aiokafka.errors import NodeNotReadyError
+from confluent_kafka import KafkaError
 from faust.assignor.client_assignment import ClientAssignment
 from faust.tables.recovery import RebalanceAgain, ServiceStopped
 from faust.types import TP
@@ -46,6 +47,9 @@ class Refused:
 
     def str(self) -> str:
         return "Broker: Topic authorization failed"
+
+    def code(self) -> int:
+        return int(KafkaError.TOPIC_AUTHORIZATION_FAILED)
 
 
 class Broker:
@@ -168,7 +172,7 @@ def test_an_offset_before_our_claim_is_another_topic_of_the_same_name() -> None:
 def test_a_refused_record_ends_the_process_and_is_not_acknowledged() -> None:
     writer = WriterRun()
     assert writer.write(CLAIM, Refused()) == []
-    assert "Topic authorization failed" in str(writer.failures[0])
+    assert "no right to WRITE" in str(writer.failures[0])
     assert writer.changelog.position is None
 
 
@@ -440,7 +444,7 @@ def test_a_record_sent_from_the_loop_is_awaited(tmp_path: Path) -> None:
         async with asyncio.timeout(60):
             assert await made.table.send_changelog(0, CLAIM, b"") == 0
             made.writer.broker.polled.append(lambda: made.writer.broker.acknowledge(Refused()))
-            with pytest.raises(UserError, match="Topic authorization failed"):
+            with pytest.raises(UserError, match="no right to WRITE"):
                 await made.table.send_changelog(None, PAGE, b"")
         assert len(made.writer.failures) == 1
         with pytest.raises(ValueError, match="partition 1"):

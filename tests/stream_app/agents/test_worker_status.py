@@ -21,7 +21,7 @@ def status(**fields: object) -> WorkerStatus:
 
 def test_a_worker_that_compiles_does_not_blame_the_broker() -> None:
     compiling = status(last_answer_time=LONG_AGO)
-    compiling.kernels.awaited = True
+    compiling.kernels.awaited = compiling.kernels.waiting = True
     assert not compiling.broker_unreachable
     assert compiling.waiting_for((0,), "") == "loading the compiled kernels"
     compiling.kernels._count.kernels = 3

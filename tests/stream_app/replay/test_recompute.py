@@ -142,7 +142,7 @@ def test_a_silent_broker_is_reported_in_a_sentence(monkeypatch: pytest.MonkeyPat
     with pytest.raises(UserError, match="cannot be described: the broker did not answer"):
         rights.check(Connection("x:1"), rights.of_role("worker", Topics("x")))
     with pytest.raises(UserError, match="topic x: Kafka did not answer"):
-        topics._result("x", Future())
+        topics._result("x", Future(), "DESCRIBE")
 
 
 def test_what_is_wrong_with_a_whole_broker_names_no_partition() -> None:

@@ -101,7 +101,7 @@ def test_one_device_changes_its_own_list_and_no_other(rng: np.random.Generator) 
 
 
 def test_a_state_without_co_ratings_is_refused() -> None:
-    with pytest.raises(UserError, match=r"co_ratings is off.*set co_ratings = true and rebuild"):
+    with pytest.raises(UserError, match=r"co_ratings is off.*set co_ratings = true and run"):
         check_state(Replica(replace(CO, co_ratings=False, list_scope=())))
 
 
