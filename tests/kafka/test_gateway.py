@@ -270,7 +270,7 @@ def test_a_topic_with_other_partitions_is_named(kafka, topics):
     async def check() -> None:
         async with running(kafka.bootstrap, topics, partitions=5) as at:
             async with asyncio.timeout(PATIENCE_SECONDS):
-                while "4 partitions, not 5" not in (await at.get("/readyz"))[1].decode():
+                while "with 5 partitions" not in (await at.get("/readyz"))[1].decode():
                     pass
             assert (await at.post(body()))[0] == 503
 

@@ -252,7 +252,12 @@ def test_no_kill_draws_twice_under_one_debit(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("MURMUREC_SIMILARITY_BUDGET", "40")
+    def budget(epsilon: str) -> None:
+        monkeypatch.setenv("MURMUREC_SIMILARITY_BUDGET", epsilon)
+        assert run(["config", "apply"]) == 0
+        capsys.readouterr()
+
+    budget("40")
     killed("writing the debit")
     assert debits(kafka, topics) == []
     killed("drawing the noise")
@@ -280,14 +285,14 @@ def test_no_kill_draws_twice_under_one_debit(
     newer = table(kafka, topics)
     assert newer is not None
     assert (newer.slot, newer.table == whole.table) == (1 - whole.slot, False)
-    monkeypatch.setenv("MURMUREC_SIMILARITY_BUDGET", "20")
+    budget("20")
     said = refusal(capsys, *PUBLISH)
     assert "similarity_budget is 20" in said
     assert "nothing was drawn" in said
     assert len(debits(kafka, topics)) == 4
-    monkeypatch.setenv("MURMUREC_SIMILARITY_BUDGET", "0")
+    budget("0")
     assert "similarity_budget is 0, so nothing may be released" in refusal(capsys, *PUBLISH)
-    monkeypatch.setenv("MURMUREC_SIMILARITY_BUDGET", "40")
+    budget("40")
     # A log that was emptied, or holds what is no debit, says no more what was spent.
     later = replace(decode_table(newer.table), release=99)
     write(kafka, topics, encode_table(later), newer.cut, whole.slot)
