@@ -180,7 +180,7 @@ def redesign(replica: Replica, spec: StateSpec) -> None:
     one from the beginning."""
     if spec == replica.spec:
         return
-    if replica.cut or replica.origin.cut:
+    if replica.cut or replica.origin.cut or replica.origin.snapshot:
         replica.redesign(spec)
         return
     contract, forgotten = replica.contract, replica.ledger.forgotten

@@ -13,7 +13,6 @@ from typing import Any
 
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from stream_app.deployment import spec_from_settings
 from stream_app.kafka import clients
 from stream_app.kafka import topic_admin as broker_topics
 from stream_app.kafka.clients import Connection
@@ -21,6 +20,7 @@ from stream_app.settings import load as settings_of
 from stream_app.state.replica import StateSpec
 from stream_app.wire import Topics
 from tests.chaos.processes import Life, environment
+from tests.fixtures.small_worker import opened
 from tests.fixtures.streams import MECHANISMS
 
 SPEC = {
@@ -103,7 +103,7 @@ class Deployment:
             name.removeprefix("MURMUREC_").removeprefix("TUNING_").lower(): text
             for name, text in self._spec.items()
         }
-        return spec_from_settings(settings_of(bootstrap_servers=self.bootstrap, **flags))
+        return opened(settings_of(bootstrap_servers=self.bootstrap, **flags))
 
     def _make_topics(self, setup: Setup, stack: ExitStack) -> None:
         admin = clients.admin(Connection(self.bootstrap))

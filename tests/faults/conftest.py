@@ -29,7 +29,7 @@ from confluent_kafka.admin import (
 
 from stream_app.cli import run
 from stream_app.cli.demo.demo_processes import WorkerProcess
-from stream_app.deployment import new_replica, spec_from_settings
+from stream_app.deployment import new_replica
 from stream_app.kafka import clients
 from stream_app.kafka.topic_admin import delete
 from stream_app.settings import Settings
@@ -39,6 +39,7 @@ from stream_app.wire.limits import CONTRACT
 from tests.conftest import Kafka
 from tests.faults.brokers import NoMountError, small_disk
 from tests.fixtures.cut_log import cuts
+from tests.fixtures.small_worker import opened
 from tests.fixtures.streams import Published, log, run_of
 from tests.fixtures.waiting import PATIENCE_SECONDS, until
 from tests.kafka.conftest import (
@@ -181,7 +182,7 @@ def replayed(kafka: Kafka, names: Topics, settings: Settings) -> Callable[..., R
     no longer holds them."""
 
     def applied(records: Sequence[Published], at_cut: int) -> Replica:
-        replica, parts = new_replica(spec_from_settings(settings)), log(list(records))
+        replica, parts = new_replica(opened(settings)), log(list(records))
         replica.set_contract(CONTRACT)  # the first entry of a new log
         intake = replace(replica.spec.intake, contract=CONTRACT)
         for cut in cuts(kafka, names):

@@ -94,7 +94,7 @@ WITH_A_WORKER = (
     ),
     Row("reader", "ask --similar-to 100 --timeout 30"),
     Row("reader", f"ask --device {DEVICE} --private-list 1/2 -k 2 --timeout 30"),
-    Row("operator", "doctor"),
+    Row("operator", "doctor", "READ rejected"),
     Row("operator", "config plan"),
     Row("operator", "config apply"),
     Row("operator", "state show", "READ state"),
@@ -275,6 +275,7 @@ def test_each_command_works_under_the_rights_of_its_role_and_names_one_that_is_m
         PROFILE_MECHANISMS="blip:2000:2:24",
         CO_RATINGS="true",
         LIST_BUDGET=2,
+        LIST_SCOPE=scope(tmp_path),
         SIMILARITY_BUDGET=20,
     )
     made.go(BEFORE[0])
@@ -312,6 +313,13 @@ def test_each_command_works_under_the_rights_of_its_role_and_names_one_that_is_m
             made.go(row)
 
 
+def scope(folder: Path) -> str:
+    """Write a file of public items, and return its name."""
+    path = folder / "scope.txt"
+    path.write_text("".join(f"{item}\n" for item in range(100, 120)), encoding="utf-8")
+    return str(path)
+
+
 WITH_FEATURE: dict[str, dict[str, object]] = {
     "": {},
     "campaigns": {"PRIVACY_MODE": "central"},
@@ -326,7 +334,10 @@ def test_a_worker_runs_under_the_rights_of_its_features_and_is_refused_without_o
     made: Deployment, tmp_path: Path, feature: str
 ) -> None:
     """It answers a query with the rights of the feature, and does not start without one of them."""
-    made = with_features(made, "worker", "reader", **WITH_FEATURE[feature])
+    chosen = WITH_FEATURE[feature]
+    if "LIST_BUDGET" in chosen:
+        chosen = {**chosen, "LIST_SCOPE": scope(tmp_path)}
+    made = with_features(made, "worker", "reader", **chosen)
     made.works("operator", "topics apply")
     names = Topics(made.prefix)
     rows = acls.ROLES["worker"][feature]

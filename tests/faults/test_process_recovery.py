@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from stream_app.cli.demo.demo_processes import WorkerProcess
-from stream_app.deployment import new_replica, spec_from_settings
+from stream_app.deployment import new_replica
 from stream_app.kafka import clients
 from stream_app.settings import Settings
 from stream_app.wire import Cut, Topics, decode_many, encode_message
@@ -17,6 +17,7 @@ from tests.conftest import Kafka
 from tests.faults.conftest import Command, Oracle, Proof, digests, stop
 from tests.fixtures.cut_log import cuts
 from tests.fixtures.given_worker import given_worker
+from tests.fixtures.small_worker import opened
 from tests.fixtures.streams import Published, events, log, publish, run_of
 from tests.fixtures.waiting import PATIENCE_SECONDS, until
 from tests.kafka.conftest import Send, Start, ends_of
@@ -147,7 +148,7 @@ def without(
     at_cut: int,
 ) -> str:
     """Return the model digest of the same rounds of a log in which the device never was."""
-    replica = new_replica(spec_from_settings(settings))
+    replica = new_replica(opened(settings))
     before: tuple[int, ...] = (0, 0, 0, 0)
     name = device.hex().encode()
     for cut in cuts(kafka, names):

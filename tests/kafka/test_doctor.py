@@ -113,12 +113,12 @@ def test_what_devices_use_and_workers_reject_is_named_and_a_gateway_that_allows_
         assert run(["doctor", "--json", *asked, *where]) == 1
     rows = json.loads(capsys.readouterr().out)
     found = {each["part"]: each["sentence"] for each in rows if not each["well"]}
-    assert found.keys() == {"devices", f"gateway {gateway.url}"}
+    assert found.keys() == {"settings", "devices", f"gateway {gateway.url}"}
     assert "4 of the newest 1,000 rejections" in found["devices"]
     assert "use rr:5:7, another: update them" in found["devices"]
     assert f"allows {other}, which workers reject" in found[f"gateway {gateway.url}"]
     later = faults(settings, gateways=(gateway.url,), later=2 * 86_400)
-    assert later.keys() == {f"gateway {gateway.url}"}
+    assert later.keys() == {"settings", f"gateway {gateway.url}"}
     assert "start the gateway" in later[f"gateway {gateway.url}"]
 
 

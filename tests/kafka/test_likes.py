@@ -11,12 +11,13 @@ from confluent_kafka import TopicPartition
 
 from producers.journal import read_journal
 from stream_app.cli import run
-from stream_app.deployment import Deployment, spec_from_settings
+from stream_app.deployment import Deployment
 from stream_app.kafka import clients
 from stream_app.replay.recompute import Replay
 from stream_app.settings import load
 from stream_app.wire import PARTITIONS, Topics
 from tests.conftest import Kafka
+from tests.fixtures.small_worker import opened
 from tests.kafka.conftest import SMALL, Start
 
 pytestmark = pytest.mark.kafka
@@ -67,7 +68,7 @@ def test_an_epoch_of_likes_is_learned_and_recomputed(
     assert learned == USERS * SCOPE  # a bit of every cell
     assert run(["state", "verify", *where, "--json"]) == 0
     capsys.readouterr()
-    spec = spec_from_settings(load(bootstrap_servers=kafka.bootstrap, topic_prefix=topics))
+    spec = opened(load(bootstrap_servers=kafka.bootstrap, topic_prefix=topics))
     replay = Replay(Deployment(kafka.connection, Topics(topics), spec))
     again = replay.from_origin(None, state["cut"])
     assert again.replica.model_digest() == state["model_digest"]

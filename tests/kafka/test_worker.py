@@ -17,13 +17,14 @@ from confluent_kafka import TopicPartition
 
 from stream_app.cli import run
 from stream_app.cli.demo.demo_processes import WorkerProcess
-from stream_app.deployment import new_replica, spec_from_settings
+from stream_app.deployment import new_replica
 from stream_app.kafka import clients
 from stream_app.settings import Settings
 from stream_app.state.replica import Replica
 from stream_app.wire import Cut, Rejection, Topics, decode_many, decode_message, encode_message
 from tests.conftest import Kafka
 from tests.fixtures.cut_log import cuts
+from tests.fixtures.small_worker import opened
 from tests.fixtures.streams import Published, events, log, publish, run_of
 from tests.fixtures.waiting import PATIENCE_SECONDS, until
 from tests.kafka.conftest import SOON, Send, Start, ends_of
@@ -217,7 +218,7 @@ def without(
     poison: list[Published], mixed: list[Published], chain: list[Cut], settings: Settings
 ) -> str:
     """Return the model digest of the same rounds with the poison taken out."""
-    replica = new_replica(spec_from_settings(settings))
+    replica = new_replica(opened(settings))
     before = (0, 0, 0, 0)
     for cut in chain:
         for p, part in enumerate(log(mixed)):
