@@ -62,7 +62,7 @@ OBEYED: dict[tuple[str, str], tuple[str, ...]] = {
     ),
     (
         "tests/kafka/test_state_commands.py",
-        "test_a_checkpoint_of_another_design_is_refused_by_verify_and_replaced_by_rebuild",
+        "test_verify_and_rebuild_go_by_the_design_in_force_and_not_by_other_settings",
     ): (
         "or run `murmurec worker --rebuild` to start over",
         "murmurec state rebuild",
