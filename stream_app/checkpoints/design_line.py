@@ -107,7 +107,7 @@ def _line(deployment: Deployment, origin_cut: int, at_cut: int | None, design: s
     steps = followed_by(deployment, base, entries)
     pivot = -1
     for number, step in enumerate(steps):
-        begins = step.spec.digest == design if design else step.offset <= last
+        begins = step.offset <= last or step.spec.digest == design
         if (step.beside and begins) or step.offset <= first:
             pivot = number
     counted = tuple(step for n, step in enumerate(steps) if step.offset <= last or n <= pivot)

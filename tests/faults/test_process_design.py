@@ -54,6 +54,7 @@ def test_nothing_is_lost_while_settings_change(
     records = [publish(event) for event in events(rng, 2000, mechanism="rr:5:2")]
     with QueryLoad(kafka.connection, topics) as load:
         with flow(records):
+            until(lambda: workers[0].state()["cut"], "a cut")
             put(workers, mechanisms=MORE)
             put(workers, mechanisms=MORE, head_items=3000, clip=3.0)
             workers[1].process.send_signal(signal.SIGKILL)
