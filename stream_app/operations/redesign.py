@@ -13,6 +13,7 @@ process ends in between: a checkpoint without its entry counts for nothing.
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from stream_app.checkpoints.design_in_force import in_force
 from stream_app.checkpoints.design_line import line_of
 from stream_app.deployment import Deployment, new_replica, policies_of
 from stream_app.errors import UserError
+from stream_app.kafka import topic_follower
 from stream_app.log.canonical_order import Start
 from stream_app.operations.growth import converted
 from stream_app.operations.session import ProgressDisplay, no_progress
@@ -30,7 +32,7 @@ from stream_app.replay.recompute import Replay, Replayed, begin
 from stream_app.settings import Settings
 from stream_app.state.design import Change, Way, changes, entry_of, following, merged
 from stream_app.state.spec import StateSpec
-from stream_app.wire import Contract, DesignEntry, encode_message
+from stream_app.wire import Contract, Cut, DesignEntry, WireError, decode_entry, encode_message
 from stream_app.wire.limits import CONTRACT
 from stream_app.wire.state_records import StateOrigin
 
@@ -98,16 +100,15 @@ def apply(planned: Plan, rebuild: str = "", display: ProgressDisplay = no_progre
     no other one came first."""
     _refuse(planned, rebuild)
     deployment, current, target = planned.deployment, planned.before, planned.target
-    if planned.raises_contract:
-        _append(deployment, Contract(CONTRACT))
     if not planned.beside:
-        _replace(deployment, current, target)
+        _replace(planned, current, target)
         return
     # A withdrawal is of the log, not of the state, so it does not wait for one.
     if target.withdrawn != current.withdrawn:
         known = following(replace(current, withdrawn=target.withdrawn), current)
-        _replace(deployment, current, known)
-        _await_cut(deployment)
+        behind = topic_follower.end_offset(deployment.connection, deployment.topics.cuts) or 0
+        _replace(planned, current, known)
+        _await_cut(deployment, behind)
         current, target = known, following(target, known)
         planned = replace(planned, target=target)
     build = _from_checkpoint if rebuild == "checkpoint" else _from_log
@@ -124,7 +125,7 @@ def apply(planned: Plan, rebuild: str = "", display: ProgressDisplay = no_progre
             "murmurec config apply", lambda done: progress(done, max(done, total)), built.tails,
             beside=True,
         )  # fmt: skip
-    _replace(deployment, current, target, built.replica.cut)
+    _replace(planned, current, target, built.replica.cut)
 
 
 def _refuse(planned: Plan, rebuild: str) -> None:
@@ -145,9 +146,13 @@ def _refuse(planned: Plan, rebuild: str) -> None:
 
 
 def _replace(
-    deployment: Deployment, before: StateSpec, after: StateSpec, built_to: int | None = None
+    planned: Plan, before: StateSpec, after: StateSpec, built_to: int | None = None
 ) -> None:
-    """Append the entry; refuses if another one came first."""
+    """Append the entry; refuses if another one came first. What ends older workers comes just
+    before it, so a refusal until then changes nothing."""
+    deployment = planned.deployment
+    if planned.raises_contract:
+        _append(deployment, Contract(CONTRACT))
     entry = entry_of(before, after, built_to).sealed(deployment.seal)
     _append(deployment, entry)
     if in_force(deployment).newest != after:
@@ -203,12 +208,14 @@ def _from_checkpoint(planned: Plan, display: ProgressDisplay) -> Replayed:
     return Replayed(begin(target, origin, carried), m.cut_offset, m.tails)
 
 
-def _await_cut(deployment: Deployment) -> None:
-    """Return when a cut lies behind the last entry."""
-    before = history(deployment).next_number
+def _await_cut(deployment: Deployment, behind: int) -> None:
+    """Return when the cut log has a cut from an offset on."""
+    topic = deployment.topics.cuts
     for _ in range(_WAITS):
-        if history(deployment).next_number > before:
-            return
+        for message in topic_follower.records(deployment.connection, topic, first=behind):
+            with suppress(WireError):
+                if isinstance(decode_entry(message.value()), Cut):
+                    return
         time.sleep(_PAUSE_SECONDS)
     raise UserError(
         "mechanisms are withdrawn, and no worker has taken that up yet: start one, then run "
