@@ -15,7 +15,7 @@ import msgspec
 from stream_app.kafka import topic_follower
 from stream_app.kafka.clients import Connection
 from stream_app.log.cut_chain import MOST_CUTS, Truncations, scan
-from stream_app.wire import Cut, Truncate, WireError, decode_entry
+from stream_app.wire import Cut, Entry, Truncate, WireError, decode_entry
 from stream_app.wire.state_records import Manifest
 
 
@@ -113,15 +113,21 @@ class CutLogScan:
         return self._found[first]
 
     def _entries(self, first: int) -> Iterator[tuple[int, Cut | Truncate]]:
-        for message in topic_follower.records(self._connection, self._topic, first=first):
-            value = message.value() or b""
-            try:
-                head = _head.decode(value)
-                if head.kind == "truncate":
-                    entry = decode_entry(value)
-                    if isinstance(entry, Truncate):
-                        yield message.offset(), entry  # type: ignore[misc]
-                elif head.kind == "cut":
-                    yield message.offset(), Cut(head.number, (), 0)  # type: ignore[misc]
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, WireError):
-                continue
+        for offset, entry in heads(self._connection, self._topic, first, "truncate"):
+            if isinstance(entry, Truncate | Cut):
+                yield offset, entry
+
+
+def heads(connection: Connection, topic: str, first: int, kind: str) -> Iterator[tuple[int, Entry]]:
+    """Yield (offset, entry) of the cuts, with their number alone, and of the valid entries of a
+    kind, from an offset of the cut log on; the others are not decoded."""
+    for message in topic_follower.records(connection, topic, first=first):
+        value, offset = message.value() or b"", message.offset() or 0
+        try:
+            head = _head.decode(value)
+            if head.kind == kind:
+                yield offset, decode_entry(value)
+            elif head.kind == "cut":
+                yield offset, Cut(head.number, (), 0)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, WireError):
+            continue

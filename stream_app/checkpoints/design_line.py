@@ -17,26 +17,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-import msgspec
-
-from stream_app.checkpoints.cut_log_scan import CutLogScan
+from stream_app.checkpoints.cut_log_scan import CutLogScan, heads
 from stream_app.deployment import Deployment
 from stream_app.errors import UserError
-from stream_app.kafka import topic_follower
 from stream_app.state.design import UnknownSettings, followed, spec_of
 from stream_app.state.spec import StateSpec, settings_digest
-from stream_app.wire import DesignEntry, WireError, decode_entry
+from stream_app.wire import Cut, DesignEntry
 from stream_app.wire.authenticity.seal import ANY
-
-
-class _Head(msgspec.Struct):
-    """What is needed of an entry; the other fields are not decoded."""
-
-    kind: str = "cut"
-    number: int = 0
-
-
-_head = msgspec.json.Decoder(_Head)
 
 
 class Logged(NamedTuple):
@@ -185,17 +172,9 @@ def entries_after(deployment: Deployment, first: int) -> list[Logged]:
 
 
 def _entries(deployment: Deployment, first: int = 0) -> Iterator[tuple[int, DesignEntry | int]]:
-    """Yield (offset, entry of a design, or number of a cut)."""
-    topic = deployment.topics.cuts
-    for message in topic_follower.records(deployment.connection, topic, first=first):
-        value, offset = message.value() or b"", message.offset() or 0
-        try:
-            head = _head.decode(value)
-            if head.kind == "cut":
-                yield offset, head.number
-            elif head.kind == "design":
-                entry = decode_entry(value)
-                if isinstance(entry, DesignEntry) and entry.is_genuine(deployment.seal):
-                    yield offset, entry
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, WireError):
-            continue
+    """Yield (offset, genuine entry of a design, or number of a cut)."""
+    for offset, entry in heads(deployment.connection, deployment.topics.cuts, first, "design"):
+        if isinstance(entry, Cut):
+            yield offset, entry.number
+        elif isinstance(entry, DesignEntry) and entry.is_genuine(deployment.seal):
+            yield offset, entry
