@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import structlog
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
@@ -216,7 +216,8 @@ class Runtime:
     def _designed(self) -> None:
         """Follow the spec of the replica, which is another one."""
         spec = self.replica.spec
-        self.settings = settings_in_force(self.settings, spec)
+        # Policies hold from the next start on: the services of this process keep theirs.
+        self.settings = settings_in_force(self.settings, replace(spec, policies=()))
         self.gauges.follow_design()
         self.replacement.comparison.follow(spec.digest)
         self.metrics.clip_threshold(spec.clip)
