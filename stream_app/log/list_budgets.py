@@ -70,9 +70,13 @@ class ListBudgets:
         """Return the millionths that the lists of a device (16 bytes) have spent."""
         return self._spent.get(device, 0)
 
+    def answered(self, device: bytes, query: str) -> bool:
+        """Return whether a debit of this query counts already, of the latest `recent`."""
+        return _named(device, query) in self._queries
+
     def _count(self, debit: ListDebit) -> Verdict:
         device = bytes.fromhex(debit.user)
-        query = device + bytes.fromhex(debit.query.zfill(len(debit.query) + len(debit.query) % 2))
+        query = _named(device, debit.query)
         spent = self._spent.get(device, 0)
         if query in self._queries:
             return Verdict.REPEATED
@@ -83,3 +87,7 @@ class ListBudgets:
             del self._queries[next(iter(self._queries))]
         self._spent[device] = spent + debit.epsilon
         return Verdict.COUNTS
+
+
+def _named(device: bytes, query: str) -> bytes:
+    return device + bytes.fromhex(query.zfill(len(query) + len(query) % 2))
