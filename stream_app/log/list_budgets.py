@@ -72,11 +72,11 @@ class ListBudgets:
 
     def answered(self, device: bytes, query: str) -> bool:
         """Return whether a debit of this query counts already, of the latest `recent`."""
-        return _named(device, query) in self._queries
+        return device + query.encode() in self._queries
 
     def _count(self, debit: ListDebit) -> Verdict:
         device = bytes.fromhex(debit.user)
-        query = _named(device, debit.query)
+        query = device + debit.query.encode()
         spent = self._spent.get(device, 0)
         if query in self._queries:
             return Verdict.REPEATED
@@ -87,7 +87,3 @@ class ListBudgets:
             del self._queries[next(iter(self._queries))]
         self._spent[device] = spent + debit.epsilon
         return Verdict.COUNTS
-
-
-def _named(device: bytes, query: str) -> bytes:
-    return device + bytes.fromhex(query.zfill(len(query) + len(query) % 2))

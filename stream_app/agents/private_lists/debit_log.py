@@ -53,9 +53,8 @@ class DebitLog(ThreadService):
         return self._at_end
 
     async def debit(self, user: str, query: str, epsilon: int) -> Verdict | None:
-        """Append a debit of millionths and return what the log makes of it; None where it was not
-        read back in time, so that it may have been spent for nothing. A query of which a debit is
-        under way gets no second record."""
+        """Append a debit of millionths, one at a time of a query, and return what the log makes of
+        it; None where it was not read back in time, so that it may have been spent for nothing."""
         if (user, query) in self._waiting:
             return Verdict.REPEATED
         name = secrets.token_hex(16)

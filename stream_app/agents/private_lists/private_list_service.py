@@ -16,7 +16,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from fractions import Fraction
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,15 +40,7 @@ REPEATED = "this query has been answered: a query gets one private list; ask und
 NOT_READ_BACK = "the debit was not read back in time; its epsilon may be spent, ask again"
 EMPTY = "all items of list_scope are withdrawn; murmurec items put restores one"
 STARTING = "this worker is starting and has not read the catalogue yet: ask again in some seconds"
-
-
-class _Plan(NamedTuple):
-    """What draws a list, the items it is drawn from, and what the reply states."""
-
-    among: private_lists.Keys
-    subset: KSubset
-    table: CoRated | None
-    guarantee: Guarantee
+_Plan = tuple[private_lists.Keys, KSubset, CoRated | None, Guarantee]
 
 
 class PrivateLists:
@@ -91,7 +82,8 @@ class PrivateLists:
         return self._drawn(device if account else None, cost, count, query)
 
     def _planned(self, cost: int, count: int) -> _Plan | Refused:
-        """Return how a list is drawn from the state of this moment, or why none can be."""
+        """Return from which items, how, by which table and with what guarantee a list is drawn from
+        the state of this moment, or why none can be."""
         runtime, recommender = self._runtime, self._runtime.recommender
         if elected := private_lists.elected(runtime.replica):
             return Refused(f"private lists are not served: {elected}")
@@ -112,7 +104,7 @@ class PrivateLists:
             subset.check(len(among))
         except ValueError as error:
             return Refused(f"private list: {error}")
-        return _Plan(among, subset, table, by.guarantee(epsilon))
+        return among, subset, table, by.guarantee(epsilon)
 
     async def _drawn(
         self, device: bytes | None, cost: int, count: int, query: str
@@ -120,23 +112,25 @@ class PrivateLists:
         loop, runtime = asyncio.get_running_loop(), self._runtime
         if device is not None:
             verdict = await self._debits.debit(device.hex(), query, cost)
+            if verdict is Verdict.SPENT:
+                return self._spent(device, cost)
             if verdict is not Verdict.COUNTS:
-                return self._refused(verdict, device, cost)
+                return Refused(NOT_READ_BACK if verdict is None else REPEATED)
         async with self._turn:
             plan = self._planned(cost, count)  # again: the state or its design may be another one
             if isinstance(plan, Refused):
                 return plan
-            scores, as_of = self._scores(device, plan.among, plan.table), runtime.replica.cut
+            among, subset, table, guarantee = plan
+            scores, as_of = self._scores(device, among, table), runtime.replica.cut
             await asyncio.sleep(0)  # of hundreds that wait one copies, then the loop serves others
-        subset = plan.subset
         chosen = await loop.run_in_executor(None, lambda: subset.release(scores(), self._source))
         runtime.metrics.private_list(cost / MILLION if device is not None else 0.0)
         return RankedItems(
-            plan.among[chosen],
+            among[chosen],
             np.full(count, np.nan),
             private_lists.METHOD,
             as_of,
-            guarantee=plan.guarantee,
+            guarantee=guarantee,
         )
 
     def _scores(
@@ -149,11 +143,6 @@ class PrivateLists:
         if table is None:
             return partial(private_lists.scores, private_lists.counts(replica, device), among)
         return partial(published_lists.scores, table, published_lists.rated(replica, device), among)
-
-    def _refused(self, verdict: Verdict | None, device: bytes, cost: int) -> Refused:
-        if verdict is Verdict.SPENT:
-            return self._spent(device, cost)
-        return Refused(NOT_READ_BACK if verdict is None else REPEATED)
 
     def _spent(self, device: bytes, cost: int) -> Refused:
         self._runtime.metrics.private_list_refused()

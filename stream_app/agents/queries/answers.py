@@ -169,8 +169,7 @@ class Answers:
         self._send(id.encode(), value, until, done)
 
     def _send(self, key: bytes, value: bytes, until: float, done: Done) -> None:
-        """Queue a reply, for which there is room; one that is sent again keeps its place. What the
-        client does not take ends the process, and the query is read again."""
+        """Queue a reply; what the client does not take ends the process: its query is read again."""
         delivered = partial(self._delivered, until, done)
         topic = self._runtime.topics.recommendations
         try:
