@@ -169,7 +169,7 @@ class Answers:
         self._send(id.encode(), value, until, done)
 
     def _send(self, key: bytes, value: bytes, until: float, done: Done) -> None:
-        """Queue a reply; what the client does not take ends the process: its query is read again."""
+        """Queue a reply; where the client takes none the process ends: its query is read again."""
         delivered = partial(self._delivered, until, done)
         topic = self._runtime.topics.recommendations
         try:
