@@ -230,7 +230,7 @@ _ROWS: dict[str, tuple[Callable[[str], Panel], ...]] = {
             "In a day, of all users: how many lists, and what one device may show in all of them.",
             "lists, {{instance}} | sum by (instance) (increase(@private_lists_total[1d]))",
             "epsilon, {{instance}} | sum by (instance) (increase(@private_list_epsilon_total[1d]))",
-            "refused, {{reason}} | sum by (reason) (increase(@private_lists_refused_total[1d]))",
+            "refused | sum(increase(@private_lists_refused_total[1d]))",
             may_be_empty=True),
     ),
     "The state": (

@@ -321,11 +321,13 @@ async def _stop(worker: WorkerParts, failure: BaseException | None) -> None:
     threading.excepthook = _log_thread_end
     _limit_stop_time(failure)
     handing_over = asyncio.ensure_future(worker.queries.hand_over())
-    if failure is None and not await worker.checkpoints.finish(_LAST_SECONDS):
-        log.warning("checkpoint.last_missing", cut=worker.runtime.replica.cut)
-    await handing_over
-    worker.checkpoints.close()
-    await worker.app.stop()
+    try:
+        if failure is None and not await worker.checkpoints.finish(_LAST_SECONDS):
+            log.warning("checkpoint.last_missing", cut=worker.runtime.replica.cut)
+        await handing_over
+    finally:
+        worker.checkpoints.close()
+        await worker.app.stop()
 
 
 def _log_thread_end(ended: threading.ExceptHookArgs) -> None:

@@ -70,9 +70,13 @@ class ListBudgets:
         """Return the millionths that the lists of a device (16 bytes) have spent."""
         return self._spent.get(device, 0)
 
+    def answered(self, device: bytes, query: str) -> bool:
+        """Return whether a debit of this query counts already, of the latest `recent`."""
+        return device + query.encode() in self._queries
+
     def _count(self, debit: ListDebit) -> Verdict:
         device = bytes.fromhex(debit.user)
-        query = device + bytes.fromhex(debit.query.zfill(len(debit.query) + len(debit.query) % 2))
+        query = device + debit.query.encode()
         spent = self._spent.get(device, 0)
         if query in self._queries:
             return Verdict.REPEATED

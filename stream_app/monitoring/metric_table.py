@@ -87,7 +87,6 @@ RANKING = Label("method", LISTED_BY)
 LIST = Label("list", ("served", "popular"))
 DETECTOR = Label("detector", ("error", "lists"))
 PARTY = Label("party", ("a", "b", "central"))
-LISTS_REFUSED = Label("reason", ("spent", "full"))
 MECHANISM, ADJACENCY = Label("mechanism"), Label("adjacency")
 LEARNING = Label(
     "activity", ("waiting", "kernels", "applying", "measuring", "ending_rounds", "serving")
@@ -214,9 +213,9 @@ METRICS: tuple[Metric, ...] = (
     Metric("query_recall_ratio", "gauge", QUERIES, (METHOD,),
            "Share of the exact answer that a method found, on a sample of queries."),
     Metric("private_lists_total", "counter", QUERIES, (),
-           "Private lists drawn since the start."),
-    Metric("private_lists_refused_total", "counter", QUERIES, (LISTS_REFUSED,),
-           "Private lists refused: the user's budget is spent, or the log of debits is full."),
+           "Private lists drawn since the start that cost epsilon."),
+    Metric("private_lists_refused_total", "counter", QUERIES, (),
+           "Private lists refused: the user's budget is spent."),
     Metric("private_list_epsilon_total", "counter", QUERIES, (),
            "Epsilon of the private lists drawn since the start, of all users together."),
 

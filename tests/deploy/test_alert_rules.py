@@ -128,11 +128,11 @@ CASES: dict[str, tuple[int, Series, Series]] = {
     "BudgetsSpent": (
         50,
         {
-            'murmurec_private_lists_refused_total{reason="spent"}': "0+2x60",
+            "murmurec_private_lists_refused_total": "0+2x60",
             "murmurec_private_lists_total": "0+4x60",
         },
         {
-            'murmurec_private_lists_refused_total{reason="spent"}': "0+2x60",
+            "murmurec_private_lists_refused_total": "0+2x60",
             "murmurec_private_lists_total": "0+40x60",
         },
     ),

@@ -35,12 +35,12 @@ def session_seconds() -> float:
 ITEMS = 40
 
 
-def with_lists(monkeypatch: pytest.MonkeyPatch, head: int = 64) -> None:
-    """Configure private lists over a public scope, with a budget of 2."""
+def with_lists(monkeypatch: pytest.MonkeyPatch, budget: int = 2) -> None:
+    """Configure private lists over a public scope."""
     scope = Path("scope.txt").absolute()
     scope.write_text("".join(f"{item}\n" for item in range(ITEMS)))
     for name, value in {
-        "LIST_BUDGET": "2", "CO_RATINGS": "true", "TUNING_HEAD_ITEMS": str(head),
+        "LIST_BUDGET": str(budget), "CO_RATINGS": "true", "TUNING_HEAD_ITEMS": "64",
         "LIST_SCOPE": str(scope),
     }.items():  # fmt: skip
         monkeypatch.setenv(f"MURMUREC_{name}", value)
@@ -149,14 +149,17 @@ def test_a_query_that_comes_twice_is_drawn_once(
     worker = with_catalogue(ask, start())
     worker.wait_for(ends_of(records))
     query = Query("a" * 16, device_of(0).hex(), 5, 2**50, private=Fraction(1, 2))
-    for _ in range(2):
-        producer.produce(names.queries, key=query.id.encode(), value=encode_message(query))
-    assert producer.flush(PATIENCE_SECONDS) == 0
-    until(lambda: worker.metrics()["private_lists_total"] == 1, "the list")
+    # At once, while the debit is under way, and after it counts: the log of debits does not grow.
+    for many in (100, 100):
+        for _ in range(many):
+            producer.produce(names.queries, key=query.id.encode(), value=encode_message(query))
+        assert producer.flush(PATIENCE_SECONDS) == 0
+        until(lambda: worker.metrics()["private_lists_total"] == 1, "the list")
     with Recommendations(kafka.bootstrap, topics) as reader:
         reader.best(device_of(0).hex(), 5, 20, private=Fraction(1, 2))
     assert worker.metrics()["private_lists_total"] == 2
     assert worker.metrics()["private_list_epsilon_total"] == 1.0
+    assert len(list(topic_follower.records(kafka.connection, names.list_debits))) == 2
 
 
 def test_a_log_of_debits_without_its_beginning_ends_the_worker(

@@ -24,11 +24,13 @@ from stream_app.agents.private_lists.debit_log import DebitLog
 from stream_app.agents.runtime import Runtime
 from stream_app.deployment import LEAST_LIST
 from stream_app.log.list_budgets import Verdict
+from stream_app.privacy.k_subset import KSubset
 from stream_app.privacy.randomness import RandomSource, SystemSource
 from stream_app.serving.ranked_items import RankedItems, Refused
 from stream_app.serving.together import private_lists, published_lists
 from stream_app.serving.together.co_rated import CoRated
 from stream_app.serving.together.similar_items import NOT_PUBLISHED
+from stream_app.wire import Guarantee
 from stream_app.wire.messages import MILLION
 
 MOST_LISTS = 1000
@@ -36,6 +38,7 @@ REPEATED = "this query has been answered: a query gets one private list; ask und
 NOT_READ_BACK = "the debit was not read back in time; its epsilon may be spent, ask again"
 EMPTY = "all items of list_scope are withdrawn; murmurec items put restores one"
 STARTING = "this worker is starting and has not read the catalogue yet: ask again in some seconds"
+_Plan = tuple[private_lists.Keys, KSubset, CoRated | None, Guarantee]
 
 
 class PrivateLists:
@@ -65,56 +68,67 @@ class PrivateLists:
             )
         if not self._runtime.catalogue.read:
             return Refused(STARTING)
-        elected = private_lists.elected(self._runtime.replica)
-        if elected:
-            return Refused(f"private lists are not served: {elected}")
-        recommender = self._runtime.recommender
-        if recommender.from_published and recommender.published is None:
-            return Refused(NOT_PUBLISHED)
-        account = recommender.known(device)
-        # What is spent never falls, so this refusal stays true and needs no record.
+        planned = self._planned(cost, count)
+        if isinstance(planned, Refused):
+            return planned
+        account = self._runtime.recommender.known(device)
+        # What is spent or answered stays so: these refusals need no record.
+        if account and self._debits.budgets.answered(device, query):
+            return Refused(REPEATED)
         if account and self._debits.budgets.spent(device) + cost > self._debits.budget:
             return self._spent(device, cost)
         return self._drawn(device if account else None, cost, count, query)
 
-    async def _drawn(
-        self, device: bytes | None, cost: int, count: int, query: str
-    ) -> RankedItems | Refused:
-        loop, runtime = asyncio.get_running_loop(), self._runtime
-        scope = runtime.replica.spec.list_scope
-        among = private_lists.candidates(scope, runtime.catalogue)
-        epsilon = Fraction(cost, MILLION)
+    def _planned(self, cost: int, count: int) -> _Plan | Refused:
+        """Return from which items, how, by which table and with what guarantee a list is drawn from
+        the state of this moment, or why none can be."""
+        runtime, recommender = self._runtime, self._runtime.recommender
+        if elected := private_lists.elected(runtime.replica):
+            return Refused(f"private lists are not served: {elected}")
+        table, spec = recommender.published, runtime.replica.spec
+        if recommender.from_published and table is None:
+            return Refused(NOT_PUBLISHED)
+        among = private_lists.candidates(spec.list_scope, runtime.catalogue)
         if count > len(among):
             return Refused(
                 f"k {count}: list_scope has {len(among)} items to choose from"
                 if len(among)
                 else EMPTY
             )
-        table = runtime.recommender.published
         by = private_lists if table is None else published_lists
+        epsilon = Fraction(cost, MILLION)
         try:
-            subset = by.mechanism(runtime.replica.spec.recent_items, count, epsilon)
+            subset = by.mechanism(spec.recent_items, count, epsilon)
             subset.check(len(among))
         except ValueError as error:
             return Refused(f"private list: {error}")
+        return among, subset, table, by.guarantee(epsilon)
+
+    async def _drawn(
+        self, device: bytes | None, cost: int, count: int, query: str
+    ) -> RankedItems | Refused:
+        loop, runtime = asyncio.get_running_loop(), self._runtime
         if device is not None:
             verdict = await self._debits.debit(device.hex(), query, cost)
+            if verdict is Verdict.SPENT:
+                return self._spent(device, cost)
             if verdict is not Verdict.COUNTS:
-                return self._refused(verdict, device, cost)
-        runtime.metrics.private_list(float(epsilon) if device is not None else 0.0)
-        elected = private_lists.elected(runtime.replica)
-        if elected:
-            return Refused(f"private lists are not served: {elected}")
+                return Refused(NOT_READ_BACK if verdict is None else REPEATED)
         async with self._turn:
+            plan = self._planned(cost, count)  # again: the state or its design may be another one
+            if isinstance(plan, Refused):
+                return plan
+            among, subset, table, guarantee = plan
             scores, as_of = self._scores(device, among, table), runtime.replica.cut
             await asyncio.sleep(0)  # of hundreds that wait one copies, then the loop serves others
         chosen = await loop.run_in_executor(None, lambda: subset.release(scores(), self._source))
+        runtime.metrics.private_list(cost / MILLION if device is not None else 0.0)
         return RankedItems(
             among[chosen],
             np.full(count, np.nan),
             private_lists.METHOD,
             as_of,
-            guarantee=by.guarantee(epsilon),
+            guarantee=guarantee,
         )
 
     def _scores(
@@ -128,13 +142,8 @@ class PrivateLists:
             return partial(private_lists.scores, private_lists.counts(replica, device), among)
         return partial(published_lists.scores, table, published_lists.rated(replica, device), among)
 
-    def _refused(self, verdict: Verdict | None, device: bytes, cost: int) -> Refused:
-        if verdict is Verdict.SPENT:
-            return self._spent(device, cost)
-        return Refused(NOT_READ_BACK if verdict is None else REPEATED)
-
     def _spent(self, device: bytes, cost: int) -> Refused:
-        self._runtime.metrics.private_list_refused("spent")
+        self._runtime.metrics.private_list_refused()
         spent = self._debits.budgets.spent(device)
         return Refused(
             f"private lists of this user have spent epsilon {_shown(spent)} of "

@@ -4,7 +4,8 @@ Every query that was read has one outcome, and a reply that says so: answered, r
 expired. `done` is called when the broker has the reply. At most `_MOST_WAITING` queries wait; one
 more is refused as busy. While the broker has yet to acknowledge `_MOST_UNSENT_BYTES` of replies, no
 query is answered, and none is read while a refusal waits. A reply that the broker did not take is
-sent again while somebody may wait for it: the process may have been frozen.
+sent again while somebody may wait for it: the process may have been frozen. One that the broker
+will never take ends the process.
 
 Every reply has `LIST_LENGTH` entries, one size in bytes (`replies`), and is keyed by the
 correlation id, so its length reveals neither k nor the list.
@@ -32,7 +33,6 @@ from fractions import Fraction
 from functools import partial
 
 import msgspec
-import structlog
 from confluent_kafka import KafkaError, Message, Producer
 
 from stream_app.agents.queries.accepted import Done
@@ -48,17 +48,13 @@ from stream_app.kafka import clients, passing
 from stream_app.serving.ranked_items import RankedItems, Refused
 from stream_app.wire import Query, Status
 
-log = structlog.get_logger()
 _MOST_WAITING = 256  # about 50 ms of answers
 _AT_ONCE = 8  # answers before the event loop serves others
 _MOST_UNSENT_BYTES = 8 << 20  # half of what the producer of the replies holds
 _PAUSE_SECONDS = 0.01
 _AGAIN_SECONDS = 30.0  # after the deadline of a query
-_LOST = (
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError._UNKNOWN_TOPIC,
-)
+_WAITED_FOR = frozenset({"private", "neighbours"})  # options with an answer that has to wait
+_NOT_TAKEN = (KafkaError._MSG_TIMED_OUT, KafkaError.UNKNOWN)  # for now: no broker, or a full disk
 
 
 class Answers:
@@ -137,14 +133,14 @@ class Answers:
             self._loop.call_soon(self._answer)
 
     def _answer_one(self, query: Query, arrived: float, done: Done) -> None:
-        if query.deadline < time.time() * 1000:
+        # Before the answer is begun: one that nobody awaits would wait in the count of its part.
+        full = len(self._later) >= _MOST_WAITING and not _WAITED_FOR.isdisjoint(query.options)
+        if full or query.deadline < time.time() * 1000:
             self.turn_away(query, done)
             return
         found = outcome(self._runtime, query, arrived)
         if not inspect.isawaitable(found):
             self._finish(query, found, done)
-        elif len(self._later) >= _MOST_WAITING:
-            self.turn_away(query, done)
         else:
             task = self._loop.create_task(self._answer_later(query, found, done))
             self._later.add(task)
@@ -173,24 +169,24 @@ class Answers:
         self._send(id.encode(), value, until, done)
 
     def _send(self, key: bytes, value: bytes, until: float, done: Done) -> None:
-        """Queue a reply; one that a full queue does not take is dropped, and the log says so."""
+        """Queue a reply; where the client takes none the process ends: its query is read again."""
         delivered = partial(self._delivered, until, done)
         topic = self._runtime.topics.recommendations
         try:
             clients.send(self._producer, topic, key=key, value=value, on_delivery=delivered)
-        except BufferError:
-            log.warning("replies.dropped", waiting=len(self._producer))
+        except (BufferError, UserError) as reason:
+            self._runtime.status.fail_from_thread(reason)
 
     def _delivered(
         self, until: float, done: Done, error: KafkaError | None, message: Message
     ) -> None:
         if error is None:
             done()
-        elif error.code() in _LOST:
+        elif error.code() not in _NOT_TAKEN:
             topic = self._runtime.topics.recommendations
             fault = (
                 f"{topic}: a reply could not be written ({error.str()}); check that the topic "
-                "exists"
+                "exists, with the default of max.message.bytes"
             )
             self._runtime.status.fail_from_thread(
                 UserError(passing.refusal(error, f"topic {topic}", "WRITE", fault))

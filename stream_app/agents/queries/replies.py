@@ -51,18 +51,11 @@ def recommendation(runtime: Runtime, correlation_id: str, answer: RankedItems) -
     )
 
 
-def refusal(
-    runtime: Runtime, correlation_id: str, status: Status, reason: str | None = None
-) -> Recommendation:
-    """Return a reply without recommendations, of the same length as any other."""
-    of_state = runtime.replica.cut, runtime.privacy_at_cut, runtime.catching_up
-    return _refusal(correlation_id, status, reason, *of_state)
-
-
 def encoded_refusal(
     runtime: Runtime, correlation_id: str, status: Status, reason: str | None = None
 ) -> bytes:
-    """Return such a reply as bytes; a flood of one reason is encoded once for each state."""
+    """Return a reply without recommendations, of the same length as any other, as bytes; a flood of
+    one reason is encoded once for each state."""
     of_state = runtime.replica.cut, runtime.privacy_at_cut, runtime.catching_up
     before, after = _around_id(status, reason, *of_state)
     value = b'%b"id":"%b"%b' % (before, correlation_id.encode(), after)
@@ -73,19 +66,13 @@ def encoded_refusal(
 def _around_id(
     status: Status, reason: str | None, cut: int, privacy: str, catching_up: bool
 ) -> tuple[bytes, bytes]:
-    whole = encode_message(_refusal("", status, reason, cut, privacy, catching_up))
-    before, _, after = whole.partition(b'"id":""')
-    return before, after
-
-
-def _refusal(
-    id: str, status: Status, reason: str | None, cut: int, privacy: str, catching_up: bool
-) -> Recommendation:
     nothing = (None,) * LIST_LENGTH
-    return Recommendation(
-        id, status, nothing, nothing, "none", cut, privacy, catching_up,
+    reply = Recommendation(
+        "", status, nothing, nothing, "none", cut, privacy, catching_up,
         because=nothing, reason=reason,
     )  # fmt: skip
+    before, _, after = encode_message(reply).partition(b'"id":""')
+    return before, after
 
 
 def _score(score: float) -> float | None:

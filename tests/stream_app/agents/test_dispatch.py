@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from stream_app.agents.queries import answers, replies
 from stream_app.agents.queries import answers as answers_of_worker
@@ -31,6 +31,7 @@ from tests.fixtures.waiting import PATIENCE_SECONDS
 from tests.stream_app.agents.lines import a_runtime, runtime_alone
 
 USER = "1" * 32
+TIMED_OUT = KafkaError(KafkaError._MSG_TIMED_OUT)
 
 
 def a_query(user: str | None = USER, **options: Any) -> Query:
@@ -65,8 +66,7 @@ def test_what_is_not_served_is_refused_with_a_reason(
     found = answers.outcome(runtime, query, 0.0)
     assert isinstance(found, Refused)
     assert reason in found.reason
-    reply = replies.refusal(runtime, "0" * 16, Status.REFUSED, found.reason)
-    value = replies.encoded_reply(reply, runtime.catalogue)
+    value = replies.encoded_refusal(runtime, "0" * 16, Status.REFUSED, found.reason)
     assert decode_message(Recommendation, value).reason == found.reason
     assert len(value) == replies.reply_bytes(runtime.catalogue)
 
@@ -110,9 +110,10 @@ class Drawn:
 
 
 class Written:
-    """A producer that keeps what is written."""
+    """A producer that keeps what is written, and refuses as many replies as are to be refused."""
 
-    def __init__(self) -> None:
+    def __init__(self, reason: KafkaError | Exception = TIMED_OUT) -> None:
+        self.reason = reason
         self.replies: list[Recommendation] = []
         self.wrote = asyncio.Event()
         self.unsent = 0
@@ -132,12 +133,14 @@ class Written:
     def produce(
         self, topic: str, *, value: bytes, on_delivery: Callable[[Any, Any], None], **_: Any
     ) -> None:
-        """Keep a reply, and refuse as many as are to be refused."""
+        """Keep a reply, and report what became of it."""
         self.replies.append(decode_message(Recommendation, value))
         self.wrote.set()
         self.refused -= 1
-        on_delivery(KafkaError(KafkaError._MSG_TIMED_OUT) if self.refused >= 0 else None,
-                    Record(self.replies[-1].id.encode(), value))  # fmt: skip
+        reason = self.reason if self.refused >= 0 else None
+        if isinstance(reason, Exception):
+            raise reason
+        on_delivery(reason, Record(self.replies[-1].id.encode(), value))
 
 
 @dataclass
@@ -229,6 +232,74 @@ def test_a_reply_that_the_broker_did_not_take_is_sent_again_while_somebody_may_w
         assert len(producer.replies) == tries
         assert len({reply.id for reply in producer.replies}) == 1
         assert done == [True]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("refused", "sentence"),
+    [
+        (KafkaError(KafkaError.MSG_SIZE_TOO_LARGE), "could not be written .*max.message.bytes"),
+        (KafkaError(KafkaError.POLICY_VIOLATION), "could not be written"),
+        (KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), "WRITE"),
+        (KafkaException(KafkaError(KafkaError._FATAL)), "a record was refused"),
+        (BufferError("queue full"), "queue full"),
+    ],
+    ids=str,
+)
+def test_a_reply_that_is_never_taken_ends_the_worker(
+    refused: KafkaError | Exception, sentence: str
+) -> None:
+    """With one sentence; its query has no outcome, so it is read again."""
+
+    async def main() -> None:
+        runtime, line = a_runtime()
+        line.checkpoints.close()
+        producer, done = Written(refused), list[bool]()
+        producer.refused = 1000
+        answers = Answers(runtime, producer)  # type: ignore[arg-type]
+        answers.turn_away(a_query(), lambda: done.append(True))
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await runtime.status.ending.wait()
+        assert (len(producer.replies), done) == (1, [])
+        assert re.search(sentence, str(runtime.status.failure))
+
+    asyncio.run(main())
+
+
+class Slow:
+    """Answers that wait for ever, of which it counts those that were begun."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+
+    def answer(self, *_: Any) -> Awaitable[RankedItems | Refused]:
+        """Begin an answer."""
+        self.begun += 1
+        return self._made()
+
+    async def _made(self) -> RankedItems | Refused:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+def test_no_answer_is_begun_that_nobody_will_await(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would keep its place among those that wait; queries that need not wait are answered."""
+
+    async def main() -> None:
+        runtime, line = a_runtime()
+        line.checkpoints.close()
+        monkeypatch.setattr(answers_of_worker, "_MOST_WAITING", 3)
+        runtime.private_lists, runtime.neighbours = Slow(), Slow()
+        producer = Written()
+        answers = Answers(runtime, producer)  # type: ignore[arg-type]
+        for query in 3 * [a_query(private=Fraction(1))] + 3 * [a_query(neighbours=True)]:
+            answers._answer_one(query, 0.0, nothing)
+        assert (runtime.private_lists.begun, runtime.neighbours.begun) == (3, 0)
+        answers._answer_one(a_query(), 0.0, nothing)
+        assert [reply.status for reply in producer.replies] == 3 * [Status.BUSY] + [Status.OK]
+        for task in answers._later:
+            task.cancel()
 
     asyncio.run(main())
 

@@ -18,9 +18,10 @@ from stream_app.agents.runtime import Runtime
 from stream_app.deployment import check_private_lists, spec_from_settings
 from stream_app.errors import UserError
 from stream_app.log.list_budgets import ListBudgets, Verdict
+from stream_app.privacy.k_subset import KSubset
 from stream_app.privacy.randomness import SeededSource
 from stream_app.serving.ranked_items import RankedItems, Refused
-from stream_app.serving.together import published_lists
+from stream_app.serving.together import private_lists, published_lists
 from stream_app.serving.together.co_rated import NoisedSimilarities
 from stream_app.serving.together.similar_items import NOT_PUBLISHED
 from stream_app.settings import Settings
@@ -131,10 +132,12 @@ def test_a_budget_is_spent_and_a_query_is_answered_once() -> None:
         assert isinstance(await answer(given, "3/2", query="a" * 16), RankedItems)
         assert "spent epsilon 1.5 of 2: too little is left for 1" in await reason(given, "1")
         value = runtime.metrics.registry.get_sample_value
-        assert value("murmurec_private_lists_refused_total", {"reason": "spent"}) == 1
+        assert value("murmurec_private_lists_refused_total") == 1
         # Refused without a record: what is spent never falls.
         assert debits.debits == 1
         assert await reason(given, "1/4", query="a" * 16) == lists.REPEATED
+        assert await reason(given, "1", query="a" * 16) == lists.REPEATED
+        assert debits.debits == 1  # however often it comes again, the log does not grow
         assert debits.budgets.spent(DEVICE) == 3 * MILLION // 2
         assert isinstance(await answer(given, "1/2", query="c" * 16), RankedItems)
 
@@ -204,9 +207,42 @@ def test_an_invented_pseudonym_gets_a_list_of_nothing_and_leaves_nothing() -> No
         assert counts[11] == 0
         assert counts[:11].min() > 40  # 82 each on average, 7.7 the standard deviation
         published = runtime.metrics.registry.get_sample_value
-        assert published("murmurec_private_lists_total") == 300
+        # What costs nothing is no part of the total by which refusals for a budget are judged.
+        assert published("murmurec_queries_total", {"outcome": "answered"}) == 300
+        assert published("murmurec_private_lists_total") == 0
         assert published("murmurec_private_list_epsilon_total") == 0
 
+    asked(action)
+
+
+@pytest.mark.parametrize(
+    ("change", "drawn"), [({"clip": 2.5}, False), ({"recent_items": 64}, True)], ids=str
+)
+def test_a_list_is_drawn_under_the_design_of_the_state_that_it_reads(
+    monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], drawn: bool
+) -> None:
+    """That of the debit may have ended while the list waits for its turn: with longer lists the
+    sensitivity is another one, and with a clip there is none."""
+    changed, used, release = replace(SCOPED, **change), list[float](), KSubset.release
+
+    def watched(self: KSubset, *arguments: Any) -> Any:
+        used.append(self.sensitivity)
+        return release(self, *arguments)
+
+    async def action(given: PrivateLists, debits: LogInMemory, runtime: Runtime) -> None:
+        async with given._turn:
+            waiting = asyncio.ensure_future(answer(given))
+            while not given._turn._waiters:  # type: ignore[attr-defined]
+                await asyncio.sleep(0)
+            assert debits.budgets.spent(DEVICE) == MILLION
+            runtime.replica.take(replica_of({1: [0, 1, 2]}, changed))
+        found = await waiting
+        assert isinstance(found, RankedItems) is drawn
+        published = runtime.metrics.registry.get_sample_value
+        assert published("murmurec_private_lists_total") == drawn
+        assert used == [private_lists.sensitivity(changed.recent_items)] * drawn
+
+    monkeypatch.setattr(KSubset, "release", watched)
     asked(action)
 
 

@@ -205,9 +205,7 @@ def test_what_cannot_be_answered_is_refused_in_words(runtime: Runtime) -> None:
     found.take(*record(2, made=JLT))
     assert asked(runtime, found, 1) == Refused(ALONE)
     for reason in (nothing.reason, READING, ALONE, BUSY):
-        replies.encoded_reply(
-            replies.refusal(runtime, "0" * 16, replies.Status.REFUSED, reason), runtime.catalogue
-        )
+        replies.encoded_refusal(runtime, "0" * 16, replies.Status.REFUSED, reason)
 
 
 def test_more_queries_than_may_wait_are_refused(runtime: Runtime) -> None:

@@ -81,11 +81,15 @@ def test_every_reply_has_one_length_whatever_the_list(
     correlation_id = data.draw(st.text("0123456789abcdef", min_size=16, max_size=64))
     answer = data.draw(answers([key(name) for name in names]))
     reply = replies.recommendation(runtime, correlation_id, answer)
-    refused = replies.refusal(runtime, correlation_id, Status.REFUSED, "x" * 240)
-    for each in (reply, refused, replies.refusal(runtime, correlation_id, Status.BUSY)):
-        value = replies.encoded_reply(each, runtime.catalogue)
+    value = replies.encoded_reply(reply, runtime.catalogue)
+    assert len(value) == size
+    assert decode_message(Recommendation, value) == reply
+    for status, reason in ((Status.REFUSED, "x" * 240), (Status.BUSY, None)):
+        value = replies.encoded_refusal(runtime, correlation_id, status, reason)
         assert len(value) == size
-        assert decode_message(Recommendation, value) == each
+        found = decode_message(Recommendation, value)
+        assert (found.id, found.status, found.reason) == (correlation_id, status, reason)
+        assert {*found.items, *found.scores, *found.because} == {None}
 
 
 def test_a_text_item_of_the_longest_kind_fits_a_reply(runtime: Runtime) -> None:

@@ -14,9 +14,9 @@ import pytest
 
 from stream_app.agents.crash_guard import crash_guard
 from stream_app.agents.http_views import state_of
-from stream_app.agents.queries.replies import refusal
+from stream_app.agents.queries.replies import encoded_refusal
 from stream_app.agents.runtime import Runtime
-from stream_app.wire import Cut, Rejection, Status
+from stream_app.wire import Cut, Recommendation, Rejection, Status, decode_message
 from tests.fixtures.campaigns import plan, planned, released
 from tests.fixtures.replicas import SMALL
 from tests.fixtures.streams import Published, events, log, publish
@@ -163,7 +163,8 @@ def test_the_privacy_mode_is_the_weakest_that_came_and_not_what_is_allowed(
 def test_replies_and_the_metric_name_the_mode_of_campaigns(mode: str) -> None:
     async def body(runtime: Runtime) -> None:
         assert runtime.privacy == f"local+{mode}"
-        assert refusal(runtime, "00" * 8, Status.REFUSED).privacy == f"local+{mode}"
+        refused = encoded_refusal(runtime, "00" * 8, Status.REFUSED)
+        assert decode_message(Recommendation, refused).privacy == f"local+{mode}"
         state = await state_of(runtime)
         assert (state["privacy"], state["privacy_mode"]) == ("local", mode)
         runtime.follow(planned(plan(3, parties=runtime.replica.spec.parties)))

@@ -38,7 +38,11 @@ def test_a_debit_counts_if_it_fits_what_is_left() -> None:
 
 def test_a_query_pays_once_and_is_answered_once() -> None:
     budgets = ListBudgets()
+    asked = bytes.fromhex(USERS[0]), f"{7:016x}"
+    assert not budgets.answered(*asked)
     assert applied(budgets, debit(2, 7)) is Verdict.COUNTS
+    assert budgets.answered(*asked)
+    assert not budgets.answered(bytes.fromhex(USERS[1]), asked[1])
     assert applied(budgets, debit(2, 7)) is Verdict.REPEATED
     assert applied(budgets, debit(1, 7)) is Verdict.REPEATED
     assert budgets.spent(bytes.fromhex(USERS[0])) == 2
