@@ -63,17 +63,9 @@ def top(
 def _first(sources: Sources, looks: int) -> Frame:
     """Return a frame once every member was looked at so often, or does not answer."""
     deadline = time.monotonic() + _FIRST_SECONDS
-    while sources.looks < looks and time.monotonic() < deadline:
+    while not sources.looked(looks) and time.monotonic() < deadline:
         time.sleep(_PAUSE_SECONDS)
-    return _frame(sources)
-
-
-def _frame(sources: Sources) -> Frame:
-    from stream_app.monitoring.live_frame import frame
-    from stream_app.monitoring.standing_alerts import standing
-
-    looks = sources.look(1), sources.look()
-    return frame(*looks, standing(*looks))
+    return sources.frame()
 
 
 def _live(sources: Sources, shown: Console) -> None:
@@ -86,7 +78,7 @@ def _live(sources: Sources, shown: Console) -> None:
     with Live(drawn(found), console=shown, auto_refresh=False, screen=True) as live:
         while True:
             time.sleep(EVERY_SECONDS)
-            live.update(drawn(_frame(sources)), refresh=True)
+            live.update(drawn(sources.frame()), refresh=True)
 
 
 def drawn(found: Frame) -> Group:
