@@ -10,7 +10,6 @@ import typer
 
 from stream_app.cli.options import Cluster, JsonOption, connection_from
 from stream_app.cli.output import console, print_json, printable, say, table
-from stream_app.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -42,13 +41,13 @@ def top(
     Example: murmurec top --worker http://127.0.0.1:8470
     """
     from stream_app.cli.reader.watched_members import Sources
+    from stream_app.operations.watching.workers import check_address
     from stream_app.wire import Topics
 
     settings = cluster.settings()
     urls = tuple(worker or (f"http://127.0.0.1:{settings.admin_port}",))
     for url in urls:
-        if not url.startswith(("http://", "https://")):
-            raise UsageError(f"--worker {url}: give an address such as http://127.0.0.1:8470")
+        check_address(url)
     connection = connection_from(settings) if settings.bootstrap_servers else None
     shown = console()
     names = Topics(settings.topic_prefix)

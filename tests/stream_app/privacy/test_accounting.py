@@ -48,12 +48,6 @@ def test_epsilons_of_two_kinds_have_no_sum(other: Adjacency) -> None:
         PrivacyLoss(F(1), F(0), CELL) + F(1)  # type: ignore[operator]
 
 
-def test_what_protects_a_cell_protects_its_value() -> None:
-    assert PrivacyLoss(F(2), F(0), CELL).per_value() == PrivacyLoss(F(2), F(0), VALUE)
-    with pytest.raises(ValueError, match="only cell converts"):
-        PrivacyLoss(F(2), F(0), VALUE).per_value()
-
-
 @pytest.mark.parametrize(
     ("kind", "n", "c_max", "neighbours", "changed"),
     [(CELL, 1682, 106, "replace", 212), (CELL, 1682, 106, "empty", 106),
