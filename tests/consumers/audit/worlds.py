@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from consumers.audit import Finding, PublicConfiguration, Record, Source, Verdict, audit
+from consumers.audit import Finding, PublicConfiguration, audit
+from consumers.audit.findings import Verdict
+from consumers.audit.records import Record, Source
 from stream_app import wire
 from stream_app.privacy import registry
 from stream_app.privacy.mechanism import Mechanism
