@@ -9,7 +9,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from functools import partial
 from http.client import HTTPException
 from typing import Generic, TypeVar
@@ -18,7 +18,6 @@ from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.broker_answers import ends
 from stream_app.kafka.clients import Connection
-from stream_app.kafka.topic_follower import records
 from stream_app.monitoring.exposition import Exposition
 from stream_app.monitoring.live_frame import (
     NAMES,
@@ -30,7 +29,8 @@ from stream_app.monitoring.live_frame import (
 )
 from stream_app.monitoring.standing_alerts import standing
 from stream_app.operations.watching.workers import page
-from stream_app.wire import Cut, Topics, WireError, decode_entry
+from stream_app.replay.log_bounds import cuts
+from stream_app.wire import Topics
 
 EVERY_SECONDS = 1.0
 _PAGE_SECONDS = 3.0
@@ -118,10 +118,8 @@ def look_at_broker(connection: Connection | None, names: Topics) -> BrokerLook:
     reached: tuple[int, ...] = ()
     try:
         clients.describe_cluster(connection, _PAGE_SECONDS)
-        for message in records(connection, names.cuts, newest=_NEWEST):
-            with suppress(WireError):
-                entry = decode_entry(message.value())
-                reached = entry.end_offsets if isinstance(entry, Cut) else reached
+        for cut, _ in cuts(connection, names.cuts, newest=_NEWEST):
+            reached = cut.end_offsets
         with closing(clients.consumer(connection)) as consumer:
             last = [place.offset for place in ends(consumer, names.ratings)]
     except UserError as fault:

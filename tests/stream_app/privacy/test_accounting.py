@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_app.privacy.accounting import PrivacyLoss
+from stream_app.privacy.accounting.basic_composition import PrivacyLoss
 from stream_app.privacy.privacy_map import Adjacency
 from tests.stream_app.privacy.checks import check_user_cost
 
