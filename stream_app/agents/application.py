@@ -36,7 +36,6 @@ from stream_app.agents.faust_ext import group_membership
 from stream_app.agents.faust_ext.faust_app import SESSION_SECONDS, new_app
 from stream_app.agents.faust_ext.group_membership import Membership, lock_instance
 from stream_app.agents.log_reader import LogReader, Progress
-from stream_app.agents.private_lists import private_list_service as lists
 from stream_app.agents.private_lists.debit_log import DebitLog
 from stream_app.agents.private_lists.private_list_service import PrivateLists
 from stream_app.agents.profiles import profile_service
@@ -53,7 +52,12 @@ from stream_app.checkpoints.checkpoint_reader import Checkpoint
 from stream_app.checkpoints.design_in_force import differences, with_design
 from stream_app.checkpoints.design_line import DesignLine, line_of
 from stream_app.checkpoints.protocol.recovery import Recovery
-from stream_app.deployment import Deployment, policies_of, settings_in_force
+from stream_app.deployment import (
+    Deployment,
+    check_private_lists,
+    policies_of,
+    settings_in_force,
+)
 from stream_app.errors import UserError
 from stream_app.kafka import clients, topic_checks
 from stream_app.kafka.clients import Connection
@@ -90,7 +94,7 @@ def build(
 ) -> WorkerParts:
     """Return a worker with every stage attached; call it inside a running event loop."""
     settings, spec = _in_force(settings)
-    lists.check(settings, spec)
+    check_private_lists(settings, spec)
     runtime = new_runtime(settings, spec)
     topics, status = runtime.topics, runtime.status
     membership = Membership(settings.instance, SESSION_SECONDS, status.fail_from_thread)

@@ -159,6 +159,7 @@ def test_of_a_thousand_queries_at_once_as_many_wait_as_may_and_the_others_are_bu
 def test_without_a_worker_there_is_no_answer_by_the_deadline(kafka: Kafka, topics: str) -> None:
     async def main() -> None:
         async with served(kafka.connection, topics, seconds=0.5) as (session, gateway, app):
+            await app[lists.ASKER]._listening.wait()
             began = time.monotonic()
             async with session.get(f"/recommendations/{USER}") as reply:
                 assert (reply.status, reply.headers["Retry-After"]) == (503, "2")

@@ -22,18 +22,16 @@ from numpy.typing import NDArray
 
 from stream_app.agents.private_lists.debit_log import DebitLog
 from stream_app.agents.runtime import Runtime
-from stream_app.errors import UserError
+from stream_app.deployment import LEAST_LIST
 from stream_app.log.list_budgets import Verdict
 from stream_app.privacy.randomness import RandomSource, SystemSource
 from stream_app.serving.ranked_items import RankedItems, Refused
 from stream_app.serving.together import private_lists, published_lists
 from stream_app.serving.together.co_rated import CoRated
 from stream_app.serving.together.similar_items import NOT_PUBLISHED
-from stream_app.settings import Settings
-from stream_app.state.spec import GIVE_SCOPE, StateSpec
 from stream_app.wire.messages import MILLION
 
-LEAST, MOST_LISTS = MILLION // 1000, 1000
+MOST_LISTS = 1000
 REPEATED = "this query has been answered: a query gets one private list; ask under a new id"
 NOT_READ_BACK = "the debit was not read back in time; its epsilon may be spent, ask again"
 EMPTY = "all items of list_scope are withdrawn; murmurec items put restores one"
@@ -51,7 +49,7 @@ class PrivateLists:
         self._source = source or SystemSource()
         self._turn = asyncio.Lock()
         most = runtime.settings.private_list_epsilon
-        self._least = max(LEAST, debits.budget // MOST_LISTS)
+        self._least = max(LEAST_LIST, debits.budget // MOST_LISTS)
         self._most = debits.budget if most is None else min(round(most * MILLION), debits.budget)
 
     def answer(
@@ -141,31 +139,6 @@ class PrivateLists:
         return Refused(
             f"private lists of this user have spent epsilon {_shown(spent)} of "
             f"{_shown(self._debits.budget)}: too little is left for {_shown(cost)}"
-        )
-
-
-def check(settings: Settings, spec: StateSpec) -> None:
-    """Refuse settings under which a list would not be what it states."""
-    if not settings.list_budget:
-        return
-    if not settings.co_ratings:
-        raise UserError(
-            f"list_budget {settings.list_budget:g} with co_ratings false: private lists are drawn "
-            "by who rated both of two items; set co_ratings, or list_budget to 0"
-        )
-    if not spec.list_scope:
-        raise UserError(
-            f"list_budget {settings.list_budget:g} without list_scope: which items count would "
-            f"depend on what devices send; {GIVE_SCOPE}"
-        )
-    if settings.clip != float("inf"):
-        raise UserError(
-            f"list_budget {settings.list_budget:g} with clip {settings.clip:g}: which ratings "
-            "count would depend on other devices; leave clip at inf, or set list_budget to 0"
-        )
-    if round(settings.list_budget * MILLION) < LEAST:
-        raise UserError(
-            f"list_budget {settings.list_budget:g}: a list costs at least {_shown(LEAST)}"
         )
 
 

@@ -15,7 +15,7 @@ from stream_app.agents.private_lists import private_list_service as lists
 from stream_app.agents.private_lists.private_list_service import PrivateLists
 from stream_app.agents.queries import replies
 from stream_app.agents.runtime import Runtime
-from stream_app.deployment import spec_from_settings
+from stream_app.deployment import check_private_lists, spec_from_settings
 from stream_app.errors import UserError
 from stream_app.log.list_budgets import ListBudgets, Verdict
 from stream_app.privacy.randomness import SeededSource
@@ -303,6 +303,6 @@ def test_settings_under_which_a_list_is_not_what_it_states_are_refused(
     settings: dict[str, float], message: str
 ) -> None:
     with pytest.raises(UserError, match=message):
-        lists.check(Settings(**settings), PLAIN if "list_scope" in message else SCOPED)  # type: ignore[arg-type]
-    lists.check(Settings(), PLAIN)
-    lists.check(Settings(list_budget=2.0, **ALLOWED), SCOPED)  # type: ignore[arg-type]
+        check_private_lists(Settings(**settings), PLAIN if "list_scope" in message else SCOPED)  # type: ignore[arg-type]
+    check_private_lists(Settings(), PLAIN)
+    check_private_lists(Settings(list_budget=2.0, **ALLOWED), SCOPED)  # type: ignore[arg-type]
