@@ -12,7 +12,6 @@ budget.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Iterable
 
 from producers.ids import normalised
 from stream_app import wire
@@ -24,11 +23,6 @@ MAX_USER_BYTES = 1024
 def pseudonym(key: bytes, user: int | str) -> bytes:
     """Return the 16-byte pseudonym of a user id; ValueError for an id that cannot be one."""
     return hmac.digest(_checked(key), encoded(user), "sha256")[: wire.DEVICE_BYTES]
-
-
-def pseudonyms(key: bytes, users: Iterable[int | str]) -> list[bytes]:
-    """Return the pseudonym of each user id, in order."""
-    return [pseudonym(key, user) for user in users]
 
 
 def _checked(key: bytes) -> bytes:

@@ -24,7 +24,8 @@ from stream_app.privacy.accounting.whole_person import report_loss, sum_cost
 from stream_app.privacy.exact.discrete_gaussian import DeltaCertificate
 from stream_app.privacy.exact.gaussian_calibration import analytic_variance, lemma_variance
 from stream_app.privacy.exact.report_information import report_information_nats
-from stream_app.privacy.gaussian import largest_square, naming
+from stream_app.privacy.gaussian import naming
+from stream_app.privacy.gaussian.certificate import largest_square
 from stream_app.privacy.gaussian.sampling import gaussian_table
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.privacy_map import Adjacency, InputMetric, OutputMeasure

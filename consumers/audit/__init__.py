@@ -6,9 +6,7 @@ Nothing here knows a raw rating, a journal or the server's state. A measurement 
 can show that a claim is false, never that it is true.
 """
 
-from consumers.audit.auditor import audit, audit_observed, violated
+from consumers.audit.auditor import audit_observed, violated
 from consumers.audit.configuration import PublicConfiguration
-from consumers.audit.findings import Finding, Verdict
-from consumers.audit.observed import Observed
+from consumers.audit.findings import Finding
 from consumers.audit.reading import observe
-from consumers.audit.records import Record, Source

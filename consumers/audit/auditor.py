@@ -17,8 +17,6 @@ from consumers.audit.checks.spending_check import spending
 from consumers.audit.configuration import PublicConfiguration
 from consumers.audit.findings import Finding, Verdict, judged, untestable
 from consumers.audit.observed import Observed
-from consumers.audit.reading import observe
-from consumers.audit.records import Record
 
 Check = Callable[[Observed, PublicConfiguration], Iterator[Finding]]
 Progress = Callable[[int, int], None]
@@ -43,22 +41,14 @@ _INVISIBLE = (
 )
 
 
-def audit(
-    records: Iterable[Record],
-    configuration: PublicConfiguration,
-    progress: Progress | None = None,
-) -> list[Finding]:
-    """Return every finding about the records; `progress` takes (checks done, checks)."""
-    return audit_observed(observe(records, configuration), configuration, progress)
-
-
 def audit_observed(
     observed: Observed,
     configuration: PublicConfiguration,
     progress: Progress | None = None,
     others: Iterable[Finding] = (),
 ) -> list[Finding]:
-    """Return every finding about what was read, judged together with `others`."""
+    """Return every finding about what was read, judged together with `others`; `progress` takes
+    (checks done, checks)."""
     findings: list[Finding] = list(others)
     for done, check in enumerate(CHECKS, 1):
         findings += check(observed, configuration)

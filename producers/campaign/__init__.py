@@ -7,8 +7,3 @@ mechanism        what a campaign costs the person, and the sealed boxes of a sta
 stage_requests   what the journal is asked for: the debit, once an epoch, and the boxes
 contributing     terms, debit and boxes in one durable record of the journal -> message
 """
-
-from producers.campaign.contributing import contribute
-from producers.campaign.terms import Pinned, check, open_stage
-
-__all__ = ["Pinned", "check", "contribute", "open_stage"]

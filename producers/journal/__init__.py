@@ -39,8 +39,8 @@ cannot be released. After any of them file, budget and reported keys are unchang
 What an account is, and what a person's budget holds: `producers.person`.
 """
 
-from producers.journal.budget import Debit, Limits, debit
-from producers.journal.journal import OUTBOX_BYTES, Journal
+from producers.journal.budget import Limits, debit
+from producers.journal.journal import Journal
 from producers.journal.journal_progress import DatasetProgress
 from producers.journal.journal_replay import JournalView, read_journal, read_key
 from producers.journal.release import enrolled

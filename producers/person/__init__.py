@@ -4,6 +4,5 @@ enrolment   the terms of an account: budget, window, plan; simulated or withdraw
 account     what the journal knows of one device: numbers, reported keys, spends, its terms
 reports     how many reports a budget holds, and what those on record cost the person
 rounds      the part of a budget for cells that are reported again
-spending    which epsilon, on how many ratings, spends a budget best
-expected_error   the RMSE to expect of it, from a table that was measured
+spending    which epsilon, on how many ratings, spends a budget best, and the RMSE to expect of it
 """

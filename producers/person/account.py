@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from producers.person.enrolment import ATTO, NANO, Enrolment
 from producers.person.reports import NOTHING, Used
-from stream_app.privacy.accounting import PrivacyLoss
+from stream_app.privacy.accounting.basic_composition import PrivacyLoss
 from stream_app.privacy.mechanism import LARGEST_EPSILON
 from stream_app.privacy.privacy_map import Adjacency
 from stream_app.privacy.profiles.profile_mechanism import MOST_ITEMS

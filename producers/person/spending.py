@@ -9,6 +9,14 @@ is taken. All of it is public: budget, grid and number of ratings expected, and 
 
 The same with reports counted by basic composition (epsilons added, delta 0) is what exact
 composition is compared with.
+
+The error to expect of predictions learned from reports is that of a table. `make bench
+ARGS=budget_plans` measures it on MovieLens-1M (6,040 people, 1 .. 5 stars): each person has the
+same budget, of 5 to 320, and reports by the plan; a dense learner of 8 factors learns all reports
+in one pass; the mean of three random splits, which differ by .008 at few reports and by .002 at
+many. It depends on the information that a person reports, in clean ratings, and within .007 not on
+how many reports carry it: 24 plans from .6 to 49 clean ratings a person lie on one curve. More
+people lower it, and other ratings have another one.
 """
 
 from __future__ import annotations
@@ -16,6 +24,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
+from math import log
 
 from producers.person.enrolment import PersonBudget
 from producers.person.plans import checked_plan
@@ -26,6 +36,17 @@ from stream_app.privacy.ratings.information_fraction import information_fraction
 
 GRID = tuple(Fraction(n, 4) for n in (1, 2, 4, 6, 8, 10, 12, 16, 20, 24))
 MOST_RATINGS = 10**6
+LEVELS = 5
+SOURCE = "measured on MovieLens-1M, 6,040 people with this budget, 1 to 5 stars"
+_MEASURED = (  # information of a person, RMSE, RMSE with the device's own ratings folded in
+    (1.088, 1.0637, 0.9936),  # 2 reports of 5/2: a budget of 5
+    (2.175, 1.0338, 0.9751),  # 4 of 5/2: 10
+    (4.106, 1.0024, 0.9577),  # 5 of 4: 20
+    (8.213, 0.9731, 0.9413),  # 10 of 4: 40
+    (16.262, 0.9473, 0.9273),  # 20 of 4: 80; from here on some people have fewer ratings
+    (29.549, 0.9308, 0.9182),  # 40 of 4: 160
+    (48.675, 0.9182, 0.9065),  # 80 of 4: 320
+)
 
 
 @dataclass(frozen=True)
@@ -140,3 +161,17 @@ def _limit(budget: PersonBudget) -> Fraction:
             "is composed exactly at its delta"
         )
     return budget.epsilon
+
+
+def expected_error(information: float) -> tuple[float, float] | None:
+    """Return the RMSE in stars after `information` clean ratings a person, without and with fold-in
+    on the device: linear in ln information between measured points, None outside of them.
+    """
+    if not _MEASURED[0][0] <= information <= _MEASURED[-1][0]:
+        return None
+    for (low, *before), (high, *after) in pairwise(_MEASURED):
+        if information <= high:
+            share = log(information / low) / log(high / low)
+            alone, folded = (a + share * (b - a) for a, b in zip(before, after, strict=True))
+            return alone, folded
+    return None

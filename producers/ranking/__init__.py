@@ -13,11 +13,8 @@ from producers.ranking.clean_history import CleanHistory, RatedItem, visit_of
 from producers.ranking.kinds import campaign_side
 from producers.ranking.local_recommender import (
     CampaignTerms,
-    LocalItem,
     LocalList,
     LocalRecommender,
     SimilarityTerms,
 )
-from producers.ranking.published import PublicTable
-from producers.ranking.ranker import Ranked, Ranker
 from producers.ranking.rated_file import rated_in

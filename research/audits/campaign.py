@@ -29,7 +29,6 @@ from stream_app.campaigns.rated_items import RatedItems
 from stream_app.campaigns.sealing import within
 from stream_app.privacy.randomness import RandomSource
 
-Floats = NDArray[np.float64]
 Progress = Callable[[int, int], object]
 ACCUSED = 1e-3  # of an honest curve, by its bound; the counts make it a thousand times less
 _LEAST_RUNS = 10

@@ -30,7 +30,8 @@ from stream_app.campaigns.public_side import PublicSide, decode_side, encode_sid
 from stream_app.campaigns.rated_items import RatedItems
 from stream_app.campaigns.rounds import Phase, Rounds, StageState
 from stream_app.errors import UserError
-from stream_app.privacy.gaussian import KeyedSource, discrete_gaussian
+from stream_app.privacy.gaussian.keyed_source import KeyedSource
+from stream_app.privacy.gaussian.sampling import discrete_gaussian
 from stream_app.privacy.randomness import RandomSource
 from stream_app.wire.campaigns.contribution import encode_contribution
 from stream_app.wire.campaigns.round_log import Close, Open, Planned, RoundEntry

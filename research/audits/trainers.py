@@ -23,7 +23,7 @@ from research.trainers.langevin import PrintedLangevin
 from research.trainers.sampled_sums import SampledSums
 from research.trainers.single_pass import SinglePass
 from research.trainers.trainer import BOUND, Events, TrainerSpec
-from stream_app.privacy.gaussian import CampaignCertificate
+from stream_app.privacy.gaussian.certificate import CampaignCertificate
 from stream_app.privacy.randomness import RandomSource
 
 Make = Callable[[str, TrainerSpec, RandomSource], object]

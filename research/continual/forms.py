@@ -39,7 +39,7 @@ from stream_app.campaigns.stars import contributions as stars
 from stream_app.campaigns.stars.recipe import recipe
 from stream_app.campaigns.stars.side import StarsSide
 from stream_app.evaluation.campaigns.runs import Budget, exact_sum, run
-from stream_app.privacy.gaussian import NoisySum, largest_square
+from stream_app.privacy.gaussian.certificate import NoisySum, largest_square
 from stream_app.privacy.randomness import RandomSource
 
 Floats = NDArray[np.float64]

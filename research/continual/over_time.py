@@ -23,7 +23,6 @@ from stream_app.privacy.randomness import SeededSource
 
 PARTS = 10
 MOST_ROUNDS = 32
-FORMS = ("again", "running")
 Floats = NDArray[np.float64]
 
 

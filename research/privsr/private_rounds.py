@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from research.noise_shares import GaussianShares
 from research.privsr.social_factorization import MIDDLE, Matrix, SocialRatings
-from stream_app.privacy.gaussian import largest_square, least_variance
+from stream_app.privacy.gaussian.certificate import largest_square, least_variance
 from stream_app.privacy.randomness import RandomSource, SystemSource
 
 _GRID = 4096  # units of a clip of 1 star

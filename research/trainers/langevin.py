@@ -36,7 +36,7 @@ from research.trainers.trainer import (
     TrainerSpec,
     check_events,
 )
-from stream_app.privacy.gaussian import discrete_gaussian
+from stream_app.privacy.gaussian.sampling import discrete_gaussian
 from stream_app.privacy.randomness import RandomSource, SystemSource
 
 NOISE = 0.8  # s^2, of a rating around the model, in stars squared

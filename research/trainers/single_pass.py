@@ -31,7 +31,7 @@ from research.trainers.trainer import (
     TrainerSpec,
     check_events,
 )
-from stream_app.privacy.gaussian import (
+from stream_app.privacy.gaussian.certificate import (
     CampaignCertificate,
     NoisySum,
     largest_square,

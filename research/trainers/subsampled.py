@@ -26,7 +26,7 @@ from research.trainers.trainer import (
     TrainerSpec,
     check_events,
 )
-from stream_app.privacy.gaussian import NoisySum
+from stream_app.privacy.gaussian.certificate import NoisySum
 from stream_app.privacy.randomness import RandomSource, SystemSource
 
 RATE = Fraction(1, 16)

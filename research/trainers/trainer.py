@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from research.trainers.cell_model import CellModel
 from stream_app.models.factorization.learner import Keys, LearnerSpec
-from stream_app.privacy.gaussian import discrete_gaussian
+from stream_app.privacy.gaussian.sampling import discrete_gaussian
 from stream_app.privacy.privacy_map import Adjacency
 from stream_app.privacy.randomness import RandomSource
 

@@ -23,7 +23,15 @@ from mode.utils.queues import ThrowableQueue
 from stream_app.agents.checkpointing.restore import Restored
 from stream_app.agents.crash_guard import crash_guard
 from stream_app.agents.runtime import Runtime
-from stream_app.wire import Batch
+from stream_app.wire import (
+    Aborted,
+    Batch,
+    CampaignPlan,
+    Contract,
+    DigestReport,
+    Forget,
+    Released,
+)
 
 # Half of it costs a seventh more for each rating, and a fourth of it a third more.
 _PART_RATINGS = 4000
@@ -68,16 +76,17 @@ def attach(app: faust.App, runtime: Runtime) -> Any:
                     await _apply(runtime, piece.batch)
                 if piece.cut is not None:
                     runtime.end_round(piece.cut, piece.cut_offset, piece.tails)
-                if piece.contract is not None:
-                    runtime.replica.set_contract(piece.contract.version)
-                if piece.campaign is not None:
-                    runtime.follow(piece.campaign)
                 if piece.design is not None:
                     await runtime.redesign(piece.design, takes_over=piece.takes_over)
-                if piece.forget is not None:
-                    runtime.forget(piece.forget)
-                if piece.digest_report is not None:
-                    runtime.compare(piece.digest_report)
+                match piece.entry:
+                    case Contract(version=version):
+                        runtime.replica.set_contract(version)
+                    case CampaignPlan() | Released() | Aborted() as entry:
+                        runtime.follow(entry)
+                    case Forget() as entry:
+                        runtime.forget(entry)
+                    case DigestReport() as entry:
+                        runtime.compare(entry)
                 await _serve(runtime)
             idle_from = time.perf_counter()
 

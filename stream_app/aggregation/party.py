@@ -28,7 +28,8 @@ from numpy.typing import NDArray
 from stream_app.aggregation.collection import Collected, Collection, Record, collect
 from stream_app.aggregation.keys import PartyKeys
 from stream_app.campaigns.rounds import Phase, Rounds, StageState
-from stream_app.privacy.gaussian import KeyedSource, discrete_gaussian
+from stream_app.privacy.gaussian.keyed_source import KeyedSource
+from stream_app.privacy.gaussian.sampling import discrete_gaussian
 from stream_app.wire.campaigns.plan import Campaign
 from stream_app.wire.campaigns.round_log import Abort, AbortReason, NoisyShare, Opened
 

@@ -25,13 +25,13 @@ from stream_app.campaigns.features import Features
 from stream_app.campaigns.plan import MAX_INTEGERS, Campaign, Item, Stage, Wanted
 from stream_app.campaigns.stars import shape
 from stream_app.campaigns.stars.recipe import recipe
-from stream_app.privacy.gaussian import (
+from stream_app.privacy.gaussian.certificate import (
+    SMOOTHING,
     CampaignCertificate,
     NoisySum,
     largest_square,
     least_variance,
 )
-from stream_app.privacy.gaussian.certificate import SMOOTHING
 from stream_app.privacy.gaussian.sampling import LARGEST_VARIANCE
 from stream_app.wire.limits import MAX_CONTRIBUTIONS
 

@@ -19,7 +19,7 @@ from nacl import bindings
 from nacl.exceptions import CryptoError
 from numpy.typing import NDArray
 
-from stream_app.privacy.gaussian import KeyedSource
+from stream_app.privacy.gaussian.keyed_source import KeyedSource
 from stream_app.privacy.randomness import RandomSource
 from stream_app.wire.campaigns.contribution import (
     CONTEXT_BYTES,

@@ -35,8 +35,6 @@ from stream_app.wire.state_records import (
     page_digest,
 )
 
-Bits = NDArray[np.bool_]
-
 
 class _Digests:
     """What is known of one array's pages, (pages,) each: digest, whether it is current, whether

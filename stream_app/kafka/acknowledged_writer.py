@@ -73,19 +73,12 @@ class AcknowledgedWriter:
         with self._lock:
             return time.monotonic() - self._progressed if self._unacknowledged > 0 else 0.0
 
-    def send(
-        self,
-        *,
-        on_acknowledged: OnAcknowledged | None = None,
-        on_refused: OnRefused | None = None,
-        **record: Any,
-    ) -> None:
+    def send(self, *, on_acknowledged: OnAcknowledged | None = None, **record: Any) -> None:
         """Queue one record, with the keywords of `produce`; raises BufferError while librdkafka's
         queue is full.
 
         `on_acknowledged` receives the offset, negative if the client does not know it: the broker
-        acknowledges a duplicate retry without an offset. This record's `on_refused` is called
-        before the writer's.
+        acknowledges a duplicate retry without an offset.
         """
 
         def delivered(error: KafkaError | None, message: Message) -> None:
@@ -94,10 +87,7 @@ class AcknowledgedWriter:
                 self._progressed = time.monotonic()
                 self._acknowledged += error is None
             if error is not None:
-                refusal = self._refusal(error)
-                if on_refused is not None:
-                    on_refused(refusal)
-                self._on_refused(refusal)
+                self._on_refused(self._refusal(error))
             elif on_acknowledged is not None:
                 offset = message.offset()
                 on_acknowledged(-1 if offset is None else offset)

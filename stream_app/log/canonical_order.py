@@ -26,21 +26,7 @@ from dataclasses import dataclass
 
 from stream_app.log.cut_chain import Chain, Truncations
 from stream_app.log.partition_buffer import PartitionBuffer
-from stream_app.wire import (
-    Aborted,
-    CampaignEntry,
-    CampaignPlan,
-    Contract,
-    Cut,
-    DesignEntry,
-    DigestReport,
-    Entry,
-    Forget,
-    RecordRun,
-    Released,
-    Tail,
-    Truncate,
-)
+from stream_app.wire import Contract, Cut, DigestReport, Entry, Forget, RecordRun, Tail, Truncate
 from stream_app.wire.state_records import Manifest
 
 
@@ -82,20 +68,16 @@ class Start:
 
 @dataclass(frozen=True, eq=False)
 class LogStep:
-    """The next piece of the canonical order: a run of records, the cut that ends their round, a
-    device to forget, a version of the event format, a design or an entry of a campaign before the
-    next run, or a digest report; `cut_offset` is the offset after the entry. `tails` of a cut: the
-    last record of each partition, then that of the cut itself (`wire.authenticity.tails`)."""
+    """The next piece of the canonical order: a run of records, the cut that ends their round, or
+    another entry, which takes effect before the next run; `cut_offset` is the offset after it.
+    `tails` of a cut: the last record of each partition, then that of the cut itself
+    (`wire.authenticity.tails`)."""
 
     run: RecordRun | None = None
     cut: Cut | None = None
     cut_offset: int = 0
-    forget: Forget | None = None
-    digest_report: DigestReport | None = None
-    contract: Contract | None = None
-    campaign: CampaignEntry | None = None
     tails: tuple[Tail | None, ...] = ()
-    design: DesignEntry | None = None
+    entry: Entry | None = None
 
 
 class Rounds:
@@ -204,45 +186,16 @@ class Rounds:
                 found, waiting = found + waiting, []
         return found
 
-    def cut(self, cut: Cut, offset: int | None = None, tail: Tail | None = None) -> bool:
-        """Take one cut from the cut log, with the tail of its record; False where it does not
-        count."""
-        counts = self._entry(cut, offset)
-        if counts and self._entries and self._entries[-1][1] is cut:
-            self._cut_tails.append(tail)
-        return counts
+    def take(self, entry: Entry, offset: int | None = None, tail: Tail | None = None) -> bool:
+        """Take an entry of the cut log, the next one without an offset; `tail` is that of the
+        record of a cut. Return False where it came before, or is a cut that does not count.
 
-    def truncate(self, truncate: Truncate, offset: int | None = None) -> bool:
-        """Take a truncation; one that was not known before is noted in `truncated`: then the reader
-        begins again, from a cut that is not superseded."""
+        A truncation that was not known before is noted in `truncated`: then the reader begins
+        again, from a cut that is not superseded.
+        """
         place = self._next_offset if offset is None else offset
-        if place >= self._chain.truncations.end:
+        if isinstance(entry, Truncate) and place >= self._chain.truncations.end:
             self.truncated = True
-        return self._entry(truncate, offset)
-
-    def forget(self, forget: Forget, offset: int | None = None) -> bool:
-        """Take the entry of a device that is to be forgotten; False where it came before."""
-        return self._entry(forget, offset)
-
-    def set_contract(self, contract: Contract, offset: int | None = None) -> bool:
-        """Take the entry of a version of the event format; False where it came before."""
-        return self._entry(contract, offset)
-
-    def redesign(self, entry: DesignEntry, offset: int | None = None) -> bool:
-        """Take the entry of a design; False where it came before."""
-        return self._entry(entry, offset)
-
-    def campaign(self, entry: CampaignEntry, offset: int | None = None) -> bool:
-        """Take an entry of a campaign; False where it came before."""
-        return self._entry(entry, offset)
-
-    def digest_report(self, digest_report: DigestReport, offset: int | None = None) -> bool:
-        """Take the entry of a durable checkpoint; return False if it was taken before."""
-        return self._entry(digest_report, offset)
-
-    def _entry(self, entry: Entry, offset: int | None) -> bool:
-        """Take an entry; without an offset it is the next one."""
-        place = self._next_offset if offset is None else offset
         if place < self._next_offset:
             return False
         self._next_offset = place + 1
@@ -259,7 +212,9 @@ class Rounds:
                 )
         elif counts:
             self._entries.append((place, entry))
-            self._cuts += isinstance(entry, Cut)
+            if isinstance(entry, Cut):
+                self._cuts += 1
+                self._cut_tails.append(tail)
         return counts
 
     def deliver(
@@ -307,7 +262,7 @@ class Rounds:
                 if entry.version <= self.contract:
                     continue
                 self.contract = entry.version
-            return _step_of(entry, offset + 1)
+            return LogStep(cut_offset=offset + 1, entry=entry)
         return None
 
     def _end_round(self, cut: Cut, offset: int) -> LogStep:
@@ -340,19 +295,3 @@ class Rounds:
                 return None
             self._partition += 1
         return None
-
-
-def _step_of(entry: Entry, offset: int) -> LogStep:
-    match entry:
-        case Forget():
-            return LogStep(forget=entry, cut_offset=offset)
-        case Contract():
-            return LogStep(contract=entry, cut_offset=offset)
-        case DesignEntry():
-            return LogStep(design=entry, cut_offset=offset)
-        case CampaignPlan() | Released() | Aborted():
-            return LogStep(campaign=entry, cut_offset=offset)
-        case DigestReport():
-            return LogStep(digest_report=entry, cut_offset=offset)
-        case Cut() | Truncate():
-            raise AssertionError("a cut ends its round, and a truncation is never queued")

@@ -57,9 +57,9 @@ class Exposition:
             found[key] = found.get(key, 0.0) + value
         return found
 
-    def total(self, name: str) -> float:
-        """Return the sum of all samples of a metric that are finite."""
-        return sum(value for _, value in self._series(name))
+    def all(self, name: str) -> list[float]:
+        """Return all samples of a metric that are finite."""
+        return [value for _, value in self._series(name)]
 
     def _series(self, name: str) -> Iterator[tuple[dict[str, str], float]]:
         for (found, labels), value in self._samples.items():

@@ -1,6 +1,6 @@
-"""What is shown of a deployment at one moment: a function of two looks at its members.
+"""What is shown of a deployment at one moment: a function of two looks at each of its members.
 
-    look    the time, what each worker's /metrics says, or why it says nothing, and the broker
+    look    the time, what a worker's /metrics says, or why it says nothing; or the broker
     frame   a row for each worker, numbers of all of them, and the alerts that hold
 
 Rates are of the time between the two looks; without an earlier one they are not known (None), and
@@ -10,7 +10,7 @@ one cut, so one of them is shown.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from stream_app.monitoring.exposition import Exposition, quantile
@@ -26,6 +26,8 @@ NAMES = {
         *("replicas_differ_total", "disk_free_bytes", "campaign_party_waiting_seconds"),
     )
 } | {"process_resident_memory_bytes"}
+_ANSWERED = "query_duration_seconds_bucket"
+_NOTHING = Exposition("", ())
 
 
 class BrokerLook(NamedTuple):
@@ -46,12 +48,37 @@ class WorkerLook(NamedTuple):
     sentence: str = ""
 
 
-class Look(NamedTuple):
-    """What was seen at one moment: of each worker by its address, and of the broker."""
+class Watched(NamedTuple):
+    """The newest look at a worker, and the one before it."""
 
-    time: float
-    workers: Mapping[str, WorkerLook]
-    broker: BrokerLook
+    after: WorkerLook
+    before: WorkerLook | None = None
+
+    @property
+    def numbers(self) -> Exposition:
+        """The newest numbers; without an answer there are none."""
+        return self.after.numbers or _NOTHING
+
+    def rate(self, name: str, label: str, values: Collection[str] = ()) -> float | None:
+        """Return by how much a counter grows in a second, for some values of a label, or all; None
+        where that is not known, as after a restart."""
+        if self.before is None or self.before.numbers is None or self.after.numbers is None:
+            return None
+        seconds = self.after.time - self.before.time
+        now, then = (
+            sum(n for value, n in each.by(name, label).items() if not values or value in values)
+            for each in (self.after.numbers, self.before.numbers)
+        )
+        return None if seconds <= 0 or now < then else (now - then) / seconds
+
+    def p99(self) -> float | None:
+        """Return the 99th percentile of the time to answer a query between the two looks, since the
+        start where there was none between them."""
+        counts = self.numbers.by(_ANSWERED, "le")
+        earlier = ((self.before and self.before.numbers) or _NOTHING).by(_ANSWERED, "le")
+        grown = {bound: count - earlier.get(bound, 0.0) for bound, count in counts.items()}
+        between = min(grown.values(), default=0.0) >= 0 and max(grown.values(), default=0.0) > 0
+        return quantile(0.99, grown if between else counts)
 
 
 class WorkerRow(NamedTuple):
@@ -84,18 +111,20 @@ class Frame(NamedTuple):
     alerts: tuple[str, ...]
 
 
-def frame(before: Look | None, after: Look, alerts: tuple[str, ...] = ()) -> Frame:
-    """Return what is shown of the newest look."""
-    seen = [each.numbers for each in after.workers.values() if each.numbers is not None]
-    furthest = max(seen, key=lambda each: each.number("cut_number") or 0, default=None)
-    rejected = max((each.by("rejected_total", "reason") for each in seen), key=_sum, default={})
-    one = furthest or Exposition("", ())
+def frame(
+    workers: Mapping[str, Watched],
+    alerts: tuple[str, ...],
+    broker: BrokerLook,
+    earlier: BrokerLook | None = None,
+) -> Frame:
+    """Return what is shown of the workers by their address, and of two looks at the broker."""
+    seen = [each.numbers for each in workers.values()]
+    one = max(seen, key=lambda each: each.number("cut_number") or 0, default=_NOTHING)
+    counts = (each.by("rejected_total", "reason") for each in seen)
+    rejected = max(counts, key=lambda each: sum(each.values()), default={})
     return Frame(
-        broker=_broker(before.broker if before else None, after.broker),
-        workers=tuple(
-            _row(url, before.workers.get(url) if before else None, look)
-            for url, look in after.workers.items()
-        ),
+        broker=_log(broker, earlier),
+        workers=tuple(_row(url, watched) for url, watched in workers.items()),
         rejected={reason: int(count) for reason, count in rejected.items() if count},
         rmse=one.number("prediction_rmse", window="recent", kind="debiased"),
         rmse_baseline=one.number("prediction_rmse_baseline", kind="debiased"),
@@ -106,11 +135,7 @@ def frame(before: Look | None, after: Look, alerts: tuple[str, ...] = ()) -> Fra
     )
 
 
-def _sum(counts: Mapping[str, float]) -> float:
-    return sum(counts.values())
-
-
-def _broker(before: BrokerLook | None, after: BrokerLook) -> str:
+def _log(after: BrokerLook, before: BrokerLook | None) -> str:
     if after.records is None:
         return after.sentence
     grown = ""
@@ -120,54 +145,22 @@ def _broker(before: BrokerLook | None, after: BrokerLook) -> str:
     return f"{after.records:,} records{grown}; {after.waiting:,} wait for a cut"
 
 
-def _row(url: str, before: WorkerLook | None, after: WorkerLook) -> WorkerRow:
-    numbers = after.numbers
+def _row(url: str, watched: Watched) -> WorkerRow:
+    time, numbers, sentence = watched.after
     if numbers is None:
-        return WorkerRow(url, after.sentence)
+        return WorkerRow(url, sentence)
     written = numbers.number("checkpoint_timestamp_seconds")
-    held = numbers.number("process_resident_memory_bytes") or numbers.total("model_memory_bytes")
+    held = numbers.number("process_resident_memory_bytes") or sum(numbers.all("model_memory_bytes"))
     return WorkerRow(
         url,
-        "ready" if numbers.number("ready") == 1 else f"not ready: {after.sentence}",
+        "ready" if numbers.number("ready") == 1 else f"not ready: {sentence}",
         numbers.whole("cut_number"),
         numbers.whole("consumer_lag_records"),
         numbers.number("consumer_lag_seconds"),
-        rate(before, after, "ratings_total", "outcome", ("learned", "held_out")),
-        rate(before, after, "queries_total", "outcome", ("answered",)),
-        p99(before, after),
-        None if written is None else after.time - written,
+        watched.rate("ratings_total", "outcome", ("learned", "held_out")),
+        watched.rate("queries_total", "outcome", ("answered",)),
+        watched.p99(),
+        None if written is None else time - written,
         int(held) or None,
         numbers.number("clock_owner") == 1,
     )
-
-
-def rate(
-    before: WorkerLook | None,
-    after: WorkerLook,
-    name: str,
-    label: str,
-    values: tuple[str, ...] | None = None,
-) -> float | None:
-    """Return by how much a counter grows in a second, for some values of a label, or all; None
-    where that is not known, as after a restart."""
-    if before is None or before.numbers is None or after.numbers is None:
-        return None
-    seconds = after.time - before.time
-    sums = [
-        sum(count for value, count in each.by(name, label).items() if not values or value in values)
-        for each in (before.numbers, after.numbers)
-    ]
-    return None if seconds <= 0 or sums[1] < sums[0] else (sums[1] - sums[0]) / seconds
-
-
-def p99(before: WorkerLook | None, after: WorkerLook) -> float | None:
-    """Return the 99th percentile of the time to answer a query between two looks, since the start
-    where there was none between them."""
-    assert after.numbers is not None
-    counts = after.numbers.by("query_duration_seconds_bucket", "le")
-    if before is not None and before.numbers is not None:
-        earlier = before.numbers.by("query_duration_seconds_bucket", "le")
-        grown = {bound: count - earlier.get(bound, 0.0) for bound, count in counts.items()}
-        if min(grown.values(), default=0.0) >= 0 and max(grown.values(), default=0.0) > 0:
-            counts = grown
-    return quantile(0.99, counts)

@@ -30,7 +30,6 @@ from stream_app.kafka import acls, clients, topic_checks
 from stream_app.kafka.broker_answers import ends
 from stream_app.kafka.clients import Connection
 from stream_app.kafka.topic_admin import configurations
-from stream_app.kafka.topic_follower import records
 from stream_app.operations.watching.members import (
     Finding,
     examine_gateways,
@@ -38,9 +37,9 @@ from stream_app.operations.watching.members import (
     finding,
 )
 from stream_app.operations.watching.refused_mechanisms import check_devices
-from stream_app.replay.log_bounds import placed_by, unread_records
+from stream_app.replay.log_bounds import cuts, placed_by, unread_records
 from stream_app.settings import Settings
-from stream_app.wire import Cut, Topics, WireError, decode_entry
+from stream_app.wire import Topics
 from stream_app.wire.topics import holds_pages
 
 STALL_SECONDS = 60.0
@@ -164,16 +163,9 @@ def _is_here(url: str) -> bool:
 
 
 def _cut_log(connection: Connection, names: Topics, now: Callable[[], float]) -> str:
-    newest, written, designs = None, 0.0, list[str]()
-    for message in records(connection, names.cuts, newest=_NEWEST):
-        try:
-            entry = decode_entry(message.value())
-        except WireError:
-            continue
-        if isinstance(entry, Cut):
-            newest, written = entry, message.timestamp()[1] / 1000
-            designs.append(entry.design)
-    check_turns(designs)
+    found = list(cuts(connection, names.cuts, newest=_NEWEST))
+    check_turns([cut.design for cut, _ in found])
+    newest, written = found[-1] if found else (None, 0.0)
     with closing(clients.consumer(connection)) as consumer:
         last = [place.offset for place in ends(consumer, names.ratings)]
         used = len(newest.end_offsets) if newest else len(last)

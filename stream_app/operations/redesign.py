@@ -13,7 +13,6 @@ process ends in between: a checkpoint without its entry counts for nothing.
 from __future__ import annotations
 
 import time
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -33,12 +32,12 @@ from stream_app.log.canonical_order import Start
 from stream_app.operations.growth import converted
 from stream_app.operations.session import ProgressDisplay, no_progress
 from stream_app.replay.cut_history import history
-from stream_app.replay.log_bounds import gone_before
+from stream_app.replay.log_bounds import cuts, gone_before
 from stream_app.replay.recompute import Replay, Replayed, begin
 from stream_app.settings import Settings
 from stream_app.state.design import Change, Way, changes, entry_of, following, merged
 from stream_app.state.spec import StateSpec
-from stream_app.wire import Contract, Cut, DesignEntry, WireError, decode_entry, encode_message
+from stream_app.wire import Contract, DesignEntry, encode_message
 from stream_app.wire.limits import CONTRACT
 from stream_app.wire.state_records import StateOrigin
 
@@ -219,10 +218,8 @@ def _await_cut(deployment: Deployment, behind: int) -> None:
     """Return when the cut log has a cut from an offset on."""
     topic = deployment.topics.cuts
     for _ in range(_WAITS):
-        for message in topic_follower.records(deployment.connection, topic, first=behind):
-            with suppress(WireError):
-                if isinstance(decode_entry(message.value()), Cut):
-                    return
+        if any(cuts(deployment.connection, topic, first=behind)):
+            return
         time.sleep(_PAUSE_SECONDS)
     raise UserError(
         "mechanisms are withdrawn, and no worker has taken that up yet: start one, then run "

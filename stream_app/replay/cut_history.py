@@ -62,15 +62,6 @@ class CutHistory:
         )
 
 
-def entries(
-    deployment: Deployment,
-    progress: Callable[[int, int], None] | None = None,
-) -> Iterator[CutLogEntry]:
-    """Yield the valid entries in log order, without superseded cuts, their digest reports, and
-    digest reports that lack the seal."""
-    return _counting(deployment, _truncations(deployment), progress)
-
-
 def _truncations(deployment: Deployment) -> Truncations:
     return CutLogScan(deployment.connection, deployment.topics.cuts).after(0, 0)
 

@@ -47,16 +47,14 @@ from stream_app.wire import (
     UNREADABLE,
     Aborted,
     Batch,
-    CampaignEntry,
     CampaignPlan,
     Contract,
     Cut,
     DesignEntry,
     DigestReport,
-    Forget,
+    Entry,
     Released,
     Tail,
-    Truncate,
     WireError,
     decode_entry,
     decode_many,
@@ -89,19 +87,15 @@ LARGE, SMALL = Piece(4096, 1 << 19), Piece(1024, 1 << 17)
 
 @dataclass(frozen=True, eq=False)
 class Decoded:
-    """The next piece of the log: a decoded run, the cut that ends its round, a device to forget, a
-    version of the event format, a design or an entry of a campaign before the next run, or a digest
-    report; `cut_offset` is the offset after the entry in the cut log. The state of a design with
-    `takes_over` was built beside."""
+    """The next piece of the log: a decoded run, the cut that ends its round, or another entry of
+    the cut log, which takes effect before the next run; `cut_offset` is the offset after it.
+    `design` is that of a `DesignEntry`; the state of one with `takes_over` was built beside."""
 
     batch: Batch | None
     cut: Cut | None
     cut_offset: int = 0
-    forget: Forget | None = None
-    digest_report: DigestReport | None = None
-    contract: Contract | None = None
-    campaign: CampaignEntry | None = None
     tails: tuple[Tail | None, ...] = ()
+    entry: Entry | None = None
     design: StateSpec | None = None
     takes_over: bool = False
 
@@ -233,20 +227,11 @@ class Follower:
             self._take(self._arrived[0])
             self._arrived.popleft()  # it stays where a question about it is not answered
         while not self._unproven and (step := self._step(piece)) is not None:
-            if step.contract is not None:
-                self._set_contract(step.contract.version)
+            if isinstance(step.entry, Contract):
+                self._set_contract(step.entry.version)
             batch = decode_many(step.run, self.intake, scan_events) if step.run else None
-            yield Decoded(
-                batch,
-                step.cut,
-                step.cut_offset,
-                step.forget,
-                step.digest_report,
-                step.contract,
-                step.campaign,
-                step.tails,
-                *((None, False) if step.design is None else self._redesign(step)),
-            )
+            place = step.cut, step.cut_offset, step.tails, step.entry
+            yield Decoded(batch, *place, *self._redesign(step))
         self._pause_and_resume()
 
     def _set_contract(self, version: int) -> None:
@@ -262,8 +247,9 @@ class Follower:
         """Take up the design of an entry, and return it and whether it takes over; (None, False)
         for an entry without effect. Of entries that the first design contains, only the withdrawal
         of mechanisms takes effect."""
-        entry, spec = step.design, self._deployment.spec
-        assert entry is not None
+        entry, spec = step.entry, self._deployment.spec
+        if not isinstance(entry, DesignEntry):
+            return None, False
         if step.cut_offset in self._line.contained:
             withdrawn = self._line.contained[step.cut_offset]
             found: StateSpec | None = replace(spec, withdrawn=withdrawn)
@@ -399,40 +385,33 @@ class Follower:
 
     def _entry(self, message: Message) -> None:
         self.cuts_at_end = False
-        offset = message.offset()
         try:
             entry = decode_entry(message.value())
         except WireError:
             self.cuts_ignored += 1
             return
         match entry:
-            case Forget():
-                self.rounds.forget(entry, offset)
-            case Contract():
-                self.rounds.set_contract(entry, offset)
+            case Cut():
+                self._cut(entry, message)
+                return
             case DesignEntry() if not (self._line.unsealed or entry.is_genuine(self._seal)):
                 self.unsealed += 1
+                return
             case DesignEntry():
                 with suppress(ValueError):
                     after = spec_of(entry.settings, self._deployment.spec.seed)
                     self._expected.append(after.digest)
-                self.rounds.redesign(entry, offset)
             case CampaignPlan() | Released() | Aborted():
                 self.unsealed += not entry.is_genuine(self._seal)
-                self.rounds.campaign(entry, offset)
             case DigestReport() if not entry.is_genuine(self._seal):
                 self.unsealed += 1
-            case DigestReport():
-                self.rounds.digest_report(entry, offset)
-            case Truncate():
-                self.rounds.truncate(entry, offset)
-            case Cut():
-                self._cut(entry, message)
+                return
+        self.rounds.take(entry, message.offset())
 
     def _cut(self, cut: Cut, message: Message) -> None:
         tail = tail_of(message)
         try:
-            counts = self.rounds.cut(cut, tail.offset, tail)
+            counts = self.rounds.take(cut, tail.offset, tail)
         except OrderError as error:
             raise UserError(
                 f"{self.topics.cuts}: {error}; this state was not computed from this log; {RESTORE}"

@@ -3,7 +3,7 @@ and the sentences for a log that does not hold what a reader needs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -11,8 +11,9 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
+from stream_app.kafka.topic_follower import records
 from stream_app.log.canonical_order import Start
-from stream_app.wire import Topics
+from stream_app.wire import Cut, Topics, WireError, decode_entry
 
 WAYS_OUT = (
     "restore the topic, continue without them (murmurec worker --accept-gap, which records it), or "
@@ -65,6 +66,17 @@ def placed_by(partitions: int) -> str:
         f"no worker reads them: let every producer place its records in the first {partitions} "
         f"(devices and gateways: MURMUREC_PARTITIONS={partitions}), and send these again"
     )
+
+
+def cuts(
+    connection: Connection, topic: str, newest: int | None = None, first: int = 0
+) -> Iterator[tuple[Cut, float]]:
+    """Yield the cuts in a part of the cut log (`records`), and when each was written."""
+    for message in records(connection, topic, newest=newest, first=first):
+        with suppress(WireError):
+            entry = decode_entry(message.value())
+            if isinstance(entry, Cut):
+                yield entry, message.timestamp()[1] / 1000
 
 
 class LogBounds:

@@ -24,7 +24,7 @@ from stream_app.log.canonical_order import Start
 from stream_app.replay.follower import Decoded, Follower
 from stream_app.replay.lost_tail import LogLostItsEnd
 from stream_app.state.replica import BatchOutcome, Replica, StateSpec
-from stream_app.wire import Batch, Tail
+from stream_app.wire import Aborted, Batch, CampaignPlan, Contract, Forget, Released, Tail
 from stream_app.wire.state_records import StateOrigin
 
 if TYPE_CHECKING:
@@ -103,8 +103,8 @@ class Replay:
             for piece in follower.poll(0.05):
                 if piece.takes_over:
                     raise UserError("another design took over during the replay: run it again")
-                if piece.forget is not None and piece.forget.rebuild:
-                    ahead = [piece.forget, *follower.rounds.forgets_ahead(at_cut)]
+                if isinstance(piece.entry, Forget) and piece.entry.rebuild:
+                    ahead = [piece.entry, *follower.rounds.forgets_ahead(at_cut)]
                     devices = {forget.device for forget in ahead if forget.rebuild}
                     if devices - set(replica.origin.excluded):
                         return devices
@@ -163,15 +163,16 @@ def take(replica: Replica, piece: Decoded) -> BatchOutcome | None:
     outcome = None if piece.batch is None else replica.apply(piece.batch)
     if piece.cut is not None:
         replica.end_round(piece.cut.number, piece.cut.end_offsets, piece.cut.accepted_days)
-    if piece.contract is not None:
-        replica.set_contract(piece.contract.version)
-    if piece.campaign is not None:
-        replica.follow(piece.campaign)
     if piece.design is not None:
         redesign(replica, piece.design)
-    # With a rebuild, the origin excludes the device, as if it had never reported.
-    if piece.forget is not None and not piece.forget.rebuild:
-        replica.forget(bytes.fromhex(piece.forget.device))
+    match piece.entry:
+        case Contract(version=version):
+            replica.set_contract(version)
+        case CampaignPlan() | Released() | Aborted() as entry:
+            replica.follow(entry)
+        # With a rebuild, the origin excludes the device, as if it had never reported.
+        case Forget(device=device, rebuild=False):
+            replica.forget(bytes.fromhex(device))
     return outcome
 
 

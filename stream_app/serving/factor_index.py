@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.models.retrieval import RowFilter, recall
+from stream_app.models.retrieval.index import RowFilter, recall
 from stream_app.models.retrieval.index_choice import new_index
 from stream_app.state.replica import Replica
 

@@ -13,8 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.models.retrieval import RowFilter
-from stream_app.models.retrieval.index import walk_ranking
+from stream_app.models.retrieval.index import RowFilter, walk_ranking
 from stream_app.state.known_items import KnownItems
 
 Rows = NDArray[np.int64]

@@ -23,8 +23,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.models import retrieval
-from stream_app.models.retrieval import RowFilter
+from stream_app.models.retrieval.index import Index, RowFilter
+from stream_app.models.retrieval.service_level import ServiceLevel
 from stream_app.ranking.histories import History
 from stream_app.ranking.item_side import ItemSide
 from stream_app.ranking.reasons import reasons_of
@@ -72,7 +72,7 @@ class Recommender:
         self.replica = replica
         self.catalogue = catalogue
         self.index_name, self.code_bits = method, code_bits
-        self.level = retrieval.ServiceLevel(recall)
+        self.level = ServiceLevel(recall)
         self.restart()
 
     def restart(self) -> None:
@@ -85,7 +85,7 @@ class Recommender:
         self.standing = ServedMethod()
 
     @property
-    def index(self) -> retrieval.Index:
+    def index(self) -> Index:
         """The index over the learner's vectors, which is asked where no pairs are counted."""
         return self._factors.index
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from stream_app.kernels.stream.deduplication import LATE
 from stream_app.log.ledger import ledger_array
-from stream_app.models.cooccurrence.older_parts import complete
+from stream_app.models.cooccurrence.item_head import complete_older
 from stream_app.models.factorization import transfer
 from stream_app.models.factorization.factor_model import ITEM, USER
 from stream_app.models.factorization.factory import build_durable
@@ -139,7 +139,7 @@ class Migration:
         """Load a part if its arrays fit, and return whether they do."""
         try:
             if name.startswith(_FEEDS):
-                self._completed[name] = complete(name, given, self._parts[name].arrays())
+                self._completed[name] = complete_older(name, given, self._parts[name].arrays())
             self._parts[name].load(given)
         except (ValueError, KeyError):
             return False

@@ -45,7 +45,6 @@ from stream_app.wire.limits import (
     LIST_LENGTH,
     MAX_EVENT_BYTES,
     MAX_ITEM_BYTES,
-    MAX_PROFILE_BYTES,
     MAX_RATINGS,
     MAX_SEQ,
     MAX_SEQ_GAP,

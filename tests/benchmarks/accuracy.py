@@ -16,11 +16,10 @@ from stream_app.evaluation import (
     EvaluationData,
     EvaluationResult,
     FixedReports,
-    ScopeDevices,
     TrueRatings,
     evaluate,
-    evaluate_scope,
 )
+from stream_app.evaluation.scope_errors import ScopeDevices, evaluate_scope
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.learner import Learner, LearnerSpec

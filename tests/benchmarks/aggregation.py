@@ -13,7 +13,8 @@ from stream_app.aggregation.collection import Collection, Record
 from stream_app.aggregation.keys import PartyKeys, Role
 from stream_app.campaigns.rounds import Rounds, StageState
 from stream_app.campaigns.sealing import seal
-from stream_app.privacy.gaussian import KeyedSource, discrete_gaussian
+from stream_app.privacy.gaussian.keyed_source import KeyedSource
+from stream_app.privacy.gaussian.sampling import discrete_gaussian
 from stream_app.privacy.randomness import SystemSource
 from stream_app.wire.campaigns.contribution import encode_contribution
 from stream_app.wire.campaigns.plan import Campaign, Stage

@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable
 from fractions import Fraction
 
-from stream_app.privacy.gaussian import KeyedSource, discrete_gaussian
-from stream_app.privacy.gaussian.sampling import GaussianTable
+from stream_app.privacy.gaussian.keyed_source import KeyedSource
+from stream_app.privacy.gaussian.sampling import GaussianTable, discrete_gaussian
 from stream_app.privacy.randomness import SystemSource
 from tests.benchmarks.figure import Figure
 from tests.naive.exact_samplers import Words

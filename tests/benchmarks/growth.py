@@ -39,8 +39,8 @@ from rich.table import Table
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.factory import build_durable
 from stream_app.models.factorization.learner import DurableLearner, LearnerSpec
-from stream_app.models.retrieval import Index
-from stream_app.models.retrieval import build as build_index
+from stream_app.models.retrieval.index import Index
+from stream_app.models.retrieval.index_choice import build as build_index
 from stream_app.privacy.ratings.identity import Identity
 from tests.benchmarks.contest import Contender, contest
 from tests.benchmarks.figure import Figure, shown

@@ -30,10 +30,11 @@ from typing import Any
 import numpy as np
 
 from producers.device import requests as device
-from producers.journal import OUTBOX_BYTES, Journal, Limits
+from producers.journal import Journal, Limits
 from producers.journal.append_log import Log
 from producers.journal.disk import Disk
 from producers.journal.frames import Frame, Kind
+from producers.journal.journal import OUTBOX_BYTES
 from producers.person.enrolment import NO_LIMIT
 from stream_app.errors import UserError
 from stream_app.privacy import registry

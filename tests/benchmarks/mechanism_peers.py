@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from stream_app.privacy import registry
-from stream_app.privacy.gaussian import discrete_gaussian
+from stream_app.privacy.gaussian.sampling import discrete_gaussian
 from stream_app.privacy.profiles.blip import Blip
 from stream_app.privacy.randomness import SystemSource
 from stream_app.privacy.ticket import TicketIssuer

@@ -24,7 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from producers.datasets.load import load
-from producers.ranking import LocalRecommender, PublicTable
+from producers.ranking import LocalRecommender
+from producers.ranking.published import PublicTable
 from research.noise_once import RECENT
 from research.xmap.task import RELEVANT, Cold, ColdTask, cold_task, two_domains
 from research.xmap.two_domains import DomainRatings, of_two_files

@@ -9,9 +9,11 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from stream_app.models.retrieval import ExactIndex, Index, QoLSHIndex, recall
 from stream_app.models.retrieval.base import Ranker
+from stream_app.models.retrieval.exact_index import ExactIndex
+from stream_app.models.retrieval.index import Index, recall
 from stream_app.models.retrieval.qolsh_codes import Encoder
+from stream_app.models.retrieval.qolsh_index import QoLSHIndex
 from tests.benchmarks.figure import Figure
 from tests.benchmarks.statistics import best_seconds
 from tests.fixtures.movielens import load, skipped

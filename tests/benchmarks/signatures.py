@@ -13,7 +13,8 @@ import numpy as np
 from stream_app import wire
 from stream_app.replay.signature_check import SignatureCheck
 from stream_app.wire import Event, Intake, RecordRun
-from stream_app.wire.signatures import Claim, Signatures, SigningKey, opened, verify_each
+from stream_app.wire.signatures import Claim, Signatures, SigningKey, opened
+from stream_app.wire.signatures.envelope import verify_each
 from tests.benchmarks.figure import Figure
 
 TOPIC = "murmurec.ratings.v1"

@@ -27,6 +27,7 @@ from stream_app.ranking.similarity import cosine, nearest, slope_one, table
 from stream_app.ranking.similarity.nearest import because
 from stream_app.ranking.similarity.table import CoRatingTable
 from tests.benchmarks.figure import Figure
+from tests.fixtures import cosine_stars
 from tests.fixtures.rating_files import folder, rating_files
 
 ITEMS, HISTORY, LEAST_PROFILE = 4_096, 128, 20
@@ -82,14 +83,14 @@ class Split:
 
 def errors(split: Split) -> list[Figure]:
     """Return the RMSE of every form, beside that of the peer."""
-    found, means = split.table, cosine.item_means(split.table)
+    found, means = split.table, cosine_stars.item_means(split.table)
 
     def by_deviations(deviations: np.ndarray, least_profile: int | None = None) -> float:
         return split.rmse(lambda s, r: slope_one.predict(deviations, s, r, least_profile))
 
     def by_cosine(damping: float | None) -> float:
         similar = cosine.similarities(found, damping)
-        return split.rmse(lambda s, r: cosine.predict(similar, means, s, r))
+        return split.rmse(lambda s, r: cosine_stars.predict(similar, means, s, r))
 
     name, peer = peer_rmse(split)
     plain = by_deviations(slope_one.deviations(found))

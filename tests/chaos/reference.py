@@ -10,7 +10,7 @@ from stream_app.deployment import Deployment, new_replica
 from stream_app.kafka.clients import Connection
 from stream_app.replay.follower import Follower
 from stream_app.state.replica import StateSpec
-from stream_app.wire import DigestReport, Topics
+from stream_app.wire import CampaignEntry, Contract, DigestReport, Forget, Topics
 from tests.fixtures.waiting import PATIENCE_SECONDS
 
 Digests = tuple[str, str]
@@ -48,12 +48,11 @@ class Reference:
         for piece in self._follower.poll(seconds):
             if piece.batch is not None:
                 self.replica.apply(piece.batch)
-            if piece.forget is not None:
-                raise AssertionError("no device is forgotten in this test")
-            if piece.contract is not None:
-                self.replica.set_contract(piece.contract.version)
-            if piece.campaign is not None:
-                self.replica.follow(piece.campaign)
+            assert not isinstance(piece.entry, Forget), "no device is forgotten in this test"
+            if isinstance(piece.entry, Contract):
+                self.replica.set_contract(piece.entry.version)
+            if isinstance(piece.entry, CampaignEntry):
+                self.replica.follow(piece.entry)
             if piece.cut is not None:
                 self.replica.end_round(
                     piece.cut.number, piece.cut.end_offsets, piece.cut.accepted_days
@@ -61,8 +60,8 @@ class Reference:
                 self._digests[piece.cut.number] = self._now()
                 if len(self._digests) > _KEPT:
                     self._digests.popitem(last=False)
-            if piece.digest_report is not None:
-                self._compare(piece.digest_report)
+            if isinstance(piece.entry, DigestReport):
+                self._compare(piece.entry)
 
     def _compare(self, digest_report: DigestReport) -> None:
         self.digest_reports += 1

@@ -25,6 +25,7 @@ from stream_app.operations.examination import STALL_SECONDS, examine
 from stream_app.settings import Settings
 from stream_app.wire import Topics
 from tests.fixtures.gateway_beside import served
+from tests.fixtures.signed_devices import signed, signing_key
 from tests.fixtures.streams import events, publish
 from tests.fixtures.waiting import PATIENCE_SECONDS, until
 from tests.kafka.conftest import Send, Start, ends_of
@@ -98,6 +99,8 @@ def test_what_devices_use_and_workers_reject_is_named_and_a_gateway_that_allows_
     other = "rr:5:7"
     records = [publish(event) for event in events(rng, 3, mechanism=other)]
     records.append(replace(records[0], value=records[0].value.replace(b"rr:5:7", b"\x1b[2J--")))
+    (event,) = events(rng, 1, mechanism="rr:5:6")
+    records.append(signed(event, signing_key(1), topic=Topics(topics).ratings))
     send(records)
     worker.wait_for(ends_of(records))
     rejected = Topics(topics).rejected
@@ -114,12 +117,14 @@ def test_what_devices_use_and_workers_reject_is_named_and_a_gateway_that_allows_
     rows = json.loads(capsys.readouterr().out)
     found = {each["part"]: each["sentence"] for each in rows if not each["well"]}
     assert found.keys() == {"settings", "devices", f"gateway {gateway.url}"}
-    assert "4 of the newest 1,000 rejections" in found["devices"]
-    assert "use rr:5:7, another: update them" in found["devices"]
+    assert "5 of the newest 1,000 rejections" in found["devices"]
+    assert found["devices"].count("another") == 1
+    for name in (other, "rr:5:6"):
+        assert name in found["devices"]
     assert f"allows {other}, which workers reject" in found[f"gateway {gateway.url}"]
     later = faults(settings, gateways=(gateway.url,), later=2 * 86_400)
     assert later.keys() == {f"gateway {gateway.url}"}
-    assert "start the gateway" in later[f"gateway {gateway.url}"]
+    assert "start the worker or gateway" in later[f"gateway {gateway.url}"]
 
 
 def test_records_that_no_worker_takes_and_a_topic_that_loses_records(

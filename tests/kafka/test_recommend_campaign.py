@@ -15,7 +15,8 @@ from confluent_kafka import TopicPartition
 
 from murmurec import Device
 from producers.campaign import history
-from producers.ranking import LocalRecommender, PublicTable, campaign_side, published
+from producers.ranking import LocalRecommender, campaign_side, published
+from producers.ranking.published import PublicTable
 from stream_app.aggregation import keys
 from stream_app.aggregation.keys import Role
 from stream_app.aggregation.round_topics import RoundTopic

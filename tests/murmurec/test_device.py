@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError
 
 from murmurec import Device, LocalRecommender
 from producers.person.enrolment import NO_LIMIT
-from producers.ranking import PublicTable
+from producers.ranking.published import PublicTable
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from tests.fixtures.item_sides import item_side

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from murmurec import Recommender, evaluate_ranking, learned_lists, learned_server
 from murmurec.ranking import RankingOptions
-from producers.ranking import LocalRecommender, PublicTable, RatedItem
+from producers.ranking import LocalRecommender, RatedItem
+from producers.ranking.published import PublicTable
 from stream_app import wire
 from stream_app.state.spec import StateSpec
 from tests.fixtures.item_sides import item_side

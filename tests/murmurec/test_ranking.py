@@ -16,7 +16,8 @@ from murmurec.ratings import columns_of
 from producers.datasets import synthetic
 from producers.datasets.load import Dataset
 from producers.scale import Scale
-from stream_app.evaluation.ranking import FORMS, SPLITS
+from stream_app.evaluation.ranking import FORMS
+from stream_app.evaluation.ranking.task import SPLITS
 
 OTHERS = ("global", "user-time")
 FAST = RankingOptions(factors=4, messages=("packed",))

@@ -17,8 +17,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from producers.campaign import Pinned, contribute
+from producers.campaign.contributing import contribute
 from producers.campaign.stage_requests import Sealing
+from producers.campaign.terms import Pinned
 from producers.journal import Journal, Limits, PersonBudget, Request
 from producers.person.reports import spent
 from producers.ranking import RatedItem

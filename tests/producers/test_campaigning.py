@@ -13,7 +13,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from producers.campaign import Pinned, history
+from producers.campaign import history
+from producers.campaign.terms import Pinned
 from producers.datasets.load import Dataset
 from producers.fleet.campaigning import Fleet, StageProgress
 from producers.fleet.population import Population, populate

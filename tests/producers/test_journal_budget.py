@@ -11,7 +11,7 @@ import pytest
 from producers.journal import BudgetExhausted, Journal, Limits, PersonBudget, Spent
 from producers.person.enrolment import ADAPTIVE
 from stream_app.errors import UserError
-from stream_app.privacy.accounting import PrivacyLoss
+from stream_app.privacy.accounting.basic_composition import PrivacyLoss
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.privacy_map import Adjacency
 from tests.producers.journals import ANN, BOB, CELL, HALF, OPEN, RR, ask, at, release

@@ -7,13 +7,13 @@ from fractions import Fraction
 import pytest
 
 from producers.journal import PersonBudget
-from producers.person.expected_error import expected_error
 from producers.person.plans import checked_plan
 from producers.person.spending import (
     GRID,
     Expected,
     best_plan,
     best_plan_by_sums,
+    expected_error,
     reports_by_sums,
 )
 from stream_app.privacy.accounting.budget_plans import fits

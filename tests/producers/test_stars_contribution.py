@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from producers.campaign import Pinned, contribute
+from producers.campaign.contributing import contribute
+from producers.campaign.terms import Pinned
 from producers.journal import Journal, Limits, PersonBudget
 from producers.ranking import RatedItem
 from stream_app import wire

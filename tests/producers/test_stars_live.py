@@ -23,7 +23,7 @@ from stream_app.campaigns.rounds import signed_sum
 from stream_app.campaigns.sealing import as_words, open_box, seal
 from stream_app.campaigns.stars.fold_in import fold_in, predict
 from stream_app.evaluation.campaigns.runs import run
-from stream_app.privacy.gaussian import discrete_gaussian
+from stream_app.privacy.gaussian.sampling import discrete_gaussian
 from stream_app.privacy.randomness import RandomSource, SeededSource
 from stream_app.state.campaigns.part import CampaignPart
 from stream_app.wire import CampaignEntry, CampaignPlan, Released

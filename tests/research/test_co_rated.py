@@ -9,6 +9,7 @@ from research import co_rated
 from research.co_rated import CO_RATED
 from stream_app.models.factorization.learner import DurableLearner, LearnerSpec
 from stream_app.ranking.similarity import cosine, slope_one, table
+from tests.fixtures import cosine_stars
 from tests.stream_app.models.learners import CHANNELS, CLEAN, NOISY, SIZES, batch_of, stream
 
 every_model = pytest.mark.parametrize("model", CO_RATED)
@@ -38,7 +39,7 @@ def offline(model: str, found: table.CoRatingTable, slots: np.ndarray, stars: np
     if model == "cosine":
         sums = found.sums + 5 * np.float32(mean)
         means = sums / (found.raters + 5)
-        return cosine.predict(cosine.similarities(found), means, slots, stars)
+        return cosine_stars.predict(cosine.similarities(found), means, slots, stars)
     if model == "slope-one":
         return slope_one.predict(slope_one.deviations(found), slots, stars)
     deviations = slope_one.deviations(found, co_rated.DAMPING, towards_means=True)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from research.noise_shares import GaussianShares, PolyaShares
-from stream_app.privacy.gaussian import CampaignCertificate, NoisySum
+from stream_app.privacy.gaussian.certificate import CampaignCertificate, NoisySum
 from stream_app.privacy.randomness import SeededSource
 
 F = Fraction

@@ -188,10 +188,3 @@ def _from_messages(
     found = np.zeros((len(place), width))
     np.add.at(found, (owner, column), weight)
     return found
-
-
-def hit_rate(links: Links, truth: dict[bytes, bytes]) -> float:
-    """Return the share of pseudonyms whose best match is the same person's, against a test's
-    truth."""
-    right = [truth.get(own) == match for own, match in zip(links.first, links.best, strict=True)]
-    return float(np.mean(right)) if right else 0.0

@@ -14,10 +14,9 @@ Precision and recall of the items above 1/2 are those that the posterior itself 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from consumers.audit.attacks.evidence import (
     Attack,
@@ -95,14 +94,3 @@ def _busiest(observed: Observed) -> list[tuple[bytes, Released]]:
         own.weight += count
     ordered = sorted(found.items(), key=lambda pair: (-pair[1].weight, pair[0]))
     return ordered[:MOST_DEVICES]
-
-
-def hits(found: Mapping[bytes, NDArray[np.bool_]], rebuilt: list[Rebuilt]) -> tuple[float, float]:
-    """Return precision and recall of the rebuilt profiles against the truth of a test."""
-    picked = true = right = 0
-    for each in rebuilt:
-        if each.posterior is not None and each.device in found:
-            chosen, own = each.posterior > 0.5, found[each.device]
-            picked, true = picked + int(chosen.sum()), true + int(own.sum())
-            right += int((chosen & own).sum())
-    return right / max(1, picked), right / max(1, true)

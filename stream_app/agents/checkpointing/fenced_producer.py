@@ -26,7 +26,7 @@ from confluent_kafka import Producer
 
 from stream_app.errors import Unanswered, UserError
 from stream_app.kafka import topic_follower
-from stream_app.kafka.acknowledged_writer import AcknowledgedWriter, OnAcknowledged, OnRefused
+from stream_app.kafka.acknowledged_writer import AcknowledgedWriter, OnAcknowledged
 from stream_app.kafka.background_thread import BackgroundThread
 from stream_app.kafka.clients import Connection
 from stream_app.wire import WireError
@@ -74,13 +74,7 @@ class FencedProducer:
         self._is_reading_gaps = False
         self._lock = threading.Lock()
 
-    def produce(
-        self,
-        key: bytes,
-        value: bytes | None,
-        on_acknowledged: OnAcknowledged,
-        on_refused: OnRefused | None = None,
-    ) -> None:
+    def produce(self, key: bytes, value: bytes | None, on_acknowledged: OnAcknowledged) -> None:
         """Send one record; raises BufferError when it must wait: poll and try again.
 
         A record waits while librdkafka's queue is full, and while the lease is invalid: the group
@@ -102,7 +96,6 @@ class FencedProducer:
             value=value,
             partition=0,
             on_acknowledged=acknowledged,
-            on_refused=on_refused,
             **({"headers": headers} if headers else {}),
         )
 

@@ -19,7 +19,6 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import faust
@@ -40,7 +39,6 @@ log = structlog.get_logger()
 _ASK_SECONDS = 3.0
 _PATIENCE_SECONDS = 5.0
 _IDLE_SECONDS = 8.0  # more than a session
-_POLL_SECONDS = 0.002
 
 
 class StateTable(faust.Table[PageIndex, memoryview]):
@@ -67,7 +65,6 @@ class StateTable(faust.Table[PageIndex, memoryview]):
         self._assigned_with = TP(assigned_with, 0)
         self._partitions_now = partitions_now
         self._acquire, self._release, self._fail = acquire, release, fail
-        self._pending = 0
         self._lease_lock = threading.Lock()  # acquire and release never overlap
         self._stepped_down_time = time.monotonic()
 
@@ -91,40 +88,7 @@ class StateTable(faust.Table[PageIndex, memoryview]):
 
     on_key_set = on_key_del = on_clear = clear = _refuse
     __setitem__ = __delitem__ = _refuse
-    update = pop = popitem = setdefault = _refuse  # type: ignore[assignment]
-
-    def send_changelog(  # type: ignore[override]
-        self, partition: int | None, key: bytes, value: bytes | None, *_: Any, **__: Any
-    ) -> asyncio.Future[int]:
-        """Send a record from the event loop; the future is its offset, or fails with `UserError`.
-
-        Raises BufferError as `FencedProducer.produce` does, which other threads use.
-        """
-        if partition not in (None, 0):
-            raise ValueError(f"partition {partition}: the state topic has partition 0 alone")
-        loop = asyncio.get_running_loop()
-        sent: asyncio.Future[int] = loop.create_future()
-
-        def finish(result: int | UserError) -> None:
-            self._pending -= 1
-            if sent.done():
-                return
-            if isinstance(result, UserError):
-                sent.set_exception(result)
-            else:
-                sent.set_result(result)
-
-        soon = partial(_soon, loop, finish)
-        self.changelog.produce(key, value, on_acknowledged=soon, on_refused=soon)
-        self._pending += 1
-        if self._pending == 1:
-            self.add_future(self._poll_while_pending())
-        return sent
-
-    async def _poll_while_pending(self) -> None:
-        while self._pending:
-            self.changelog.poll()
-            await asyncio.sleep(_POLL_SECONDS)
+    update = pop = popitem = setdefault = send_changelog = _refuse  # type: ignore[assignment]
 
     # --- the lease ------------------------------------------------------------------------
 
@@ -208,10 +172,6 @@ class StateTable(faust.Table[PageIndex, memoryview]):
             if self.lease_held:
                 self.lease_held = False
                 self._release()
-
-
-def _soon(loop: asyncio.AbstractEventLoop, answer: Callable[..., None], *what: Any) -> None:
-    loop.call_soon_threadsafe(answer, *what)
 
 
 def check_partitions(topic: str, partitions: int | None) -> None:

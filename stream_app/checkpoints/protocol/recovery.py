@@ -160,13 +160,6 @@ class Recovery:
         """Every manifest that can be read and is not superseded; pages are not checked."""
         return [m for g in self._generations for m in self._manifests(g).manifests]
 
-    def greatest_cut(self, origin: StateOrigin) -> int:
-        """Return the highest cut of a manifest with this origin, 0 if there is none.
-
-        Pages are not checked. The result is `LeaseAcquired.min_cut` of the next writer."""
-        wanted = self.design, self._topic_id, origin
-        return max((m.cut for m in self.manifests if _line(m) == wanted), default=0)
-
     def read(
         self, offset: int, key: bytes | None, value: bytes | None, digest: bytes | None = None
     ) -> Page | None:

@@ -20,7 +20,7 @@ from typing import Literal
 import numpy as np
 
 from murmurec.ratings import item_keys, user_keys
-from producers.campaign import Pinned
+from producers.campaign.terms import Pinned
 from producers.datasets.load import Dataset
 from producers.fleet.campaigning import Fleet
 from producers.journal import PersonBudget

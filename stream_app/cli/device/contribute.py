@@ -26,7 +26,7 @@ from stream_app.cli.output import notice, plural, printable, say
 from stream_app.errors import UserError
 
 if TYPE_CHECKING:
-    from producers.campaign import Pinned
+    from producers.campaign.terms import Pinned
     from producers.journal import Journal, Message
     from producers.publishing import Publisher
     from stream_app.campaigns.public_side import PublicSide
@@ -148,8 +148,8 @@ def _debits(journal: Journal, device: bytes) -> int:
 
 
 def _contribution(journal: Journal, device: bytes, wanted: _Wanted, topic: str) -> Message:
-    from producers.campaign import check, open_stage
-    from producers.campaign import contribute as contributed
+    from producers.campaign.contributing import contribute as contributed
+    from producers.campaign.terms import check, open_stage
     from producers.ranking import CleanHistory
 
     check(open_stage(wanted.rounds)[0], wanted.pinned)  # before the scope is stored

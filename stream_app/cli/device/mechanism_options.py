@@ -180,7 +180,7 @@ def mechanism_from(
     from stream_app.privacy import registry
 
     if family.startswith("like:") and family.count(":") == 3:
-        return _likes_from(family, epsilon, scale, thinning)
+        return mechanism_of_id(family, epsilon, scale, thinning)
     if ":" in family:
         name, _, loss, rate, *_ = [*printable(family[:60]).split(":"), "", "", ""]
         more = f" and --epsilon {loss}" if loss and name != "none" else ""
@@ -195,11 +195,15 @@ def mechanism_from(
         raise UsageError(str(error)) from None
 
 
-def _likes_from(id: str, epsilon: str | None, scale: Scale, thinning: str | None) -> Mechanism:
+def mechanism_of_id(id: str, epsilon: str | None, scale: Scale, thinning: str | None) -> Mechanism:
+    """Return the mechanism of an id, which leaves nothing to other options."""
     from stream_app.privacy import registry
 
     if epsilon is not None or thinning is not None:
-        raise UsageError(f"--mechanism {printable(id[:60])}: the id holds all; leave the rest out")
+        raise UsageError(
+            f"--mechanism {printable(id[:60])}: the id contains epsilon and thinning; leave "
+            "--epsilon and --thinning out"
+        )
     try:
         found = registry.parse(id)
     except ValueError as error:

@@ -12,7 +12,7 @@ from stream_app.cli.options import campaign_keys, campaign_scope, connection_fro
 from stream_app.errors import UsageError
 
 if TYPE_CHECKING:
-    from producers.campaign import Pinned
+    from producers.campaign.terms import Pinned
     from producers.device.item_means import ItemMeans
     from producers.journal import Journal
     from producers.publishing import Publisher
@@ -115,7 +115,7 @@ def pinned_terms(
 ) -> tuple[Pinned, bytes]:
     """Return the keys, the items and the largest epsilon of campaigns that the device takes part
     in, and the digest of the items; raises as `check_pin` where the journal has another."""
-    from producers.campaign import Pinned
+    from producers.campaign.terms import Pinned
     from producers.device.pinned_scope import check_pin, read_ordered
     from stream_app.campaigns.planning import LARGEST_EPSILON
     from stream_app.wire.limits import MAX_SCOPE

@@ -10,7 +10,6 @@ import typer
 
 from stream_app.cli.options import Cluster, JsonOption, connection_from
 from stream_app.cli.output import console, print_json, printable, say, table
-from stream_app.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -42,13 +41,13 @@ def top(
     Example: murmurec top --worker http://127.0.0.1:8470
     """
     from stream_app.cli.reader.watched_members import Sources
+    from stream_app.operations.watching.workers import check_address
     from stream_app.wire import Topics
 
     settings = cluster.settings()
     urls = tuple(worker or (f"http://127.0.0.1:{settings.admin_port}",))
     for url in urls:
-        if not url.startswith(("http://", "https://")):
-            raise UsageError(f"--worker {url}: give an address such as http://127.0.0.1:8470")
+        check_address(url)
     connection = connection_from(settings) if settings.bootstrap_servers else None
     shown = console()
     names = Topics(settings.topic_prefix)
@@ -63,17 +62,9 @@ def top(
 def _first(sources: Sources, looks: int) -> Frame:
     """Return a frame once every member was looked at so often, or does not answer."""
     deadline = time.monotonic() + _FIRST_SECONDS
-    while sources.looks < looks and time.monotonic() < deadline:
+    while not sources.looked(looks) and time.monotonic() < deadline:
         time.sleep(_PAUSE_SECONDS)
-    return _frame(sources)
-
-
-def _frame(sources: Sources) -> Frame:
-    from stream_app.monitoring.live_frame import frame
-    from stream_app.monitoring.standing_alerts import standing
-
-    looks = sources.look(1), sources.look()
-    return frame(*looks, standing(*looks))
+    return sources.frame()
 
 
 def _live(sources: Sources, shown: Console) -> None:
@@ -86,7 +77,7 @@ def _live(sources: Sources, shown: Console) -> None:
     with Live(drawn(found), console=shown, auto_refresh=False, screen=True) as live:
         while True:
             time.sleep(EVERY_SECONDS)
-            live.update(drawn(_frame(sources)), refresh=True)
+            live.update(drawn(sources.frame()), refresh=True)
 
 
 def drawn(found: Frame) -> Group:

@@ -9,7 +9,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from functools import partial
 from http.client import HTTPException
 from typing import Generic, TypeVar
@@ -18,11 +18,19 @@ from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.broker_answers import ends
 from stream_app.kafka.clients import Connection
-from stream_app.kafka.topic_follower import records
 from stream_app.monitoring.exposition import Exposition
-from stream_app.monitoring.live_frame import NAMES, BrokerLook, Look, WorkerLook
+from stream_app.monitoring.live_frame import (
+    NAMES,
+    BrokerLook,
+    Frame,
+    Watched,
+    WorkerLook,
+    frame,
+)
+from stream_app.monitoring.standing_alerts import standing
 from stream_app.operations.watching.workers import page
-from stream_app.wire import Cut, Topics, WireError, decode_entry
+from stream_app.replay.log_bounds import cuts
+from stream_app.wire import Topics
 
 EVERY_SECONDS = 1.0
 _PAGE_SECONDS = 3.0
@@ -37,27 +45,21 @@ class _Source(Generic[Seen]):
 
     def __init__(self, look: Callable[[], Seen], stopped: threading.Event) -> None:
         self._look, self._stopped = look, stopped
-        self._seen: tuple[tuple[float, Seen], ...] = ()  # the newest last; replaced whole
+        self._seen: tuple[tuple[float, Seen], ...] = ()  # the newest first; replaced whole
         # It may wait for a member that hangs: nobody waits for it.
         threading.Thread(target=self._run, daemon=True).start()
 
     def _run(self) -> None:
         while not self._stopped.is_set():
             found = self._look()
-            self._seen = (*self._seen[-1:], (time.time(), found))
+            self._seen = ((time.time(), found), *self._seen[:1])
             self._stopped.wait(EVERY_SECONDS)
 
-    @property
-    def looks(self) -> int:
-        """How many looks are known, 2 at most."""
-        return len(self._seen)
-
-    def seen(self, ago: int, now: float) -> Seen | None:
-        """Return what was seen so many looks ago; None of a member that does not answer."""
+    def seen(self) -> list[Seen]:
+        """Return what was seen, the newest first; nothing of a member that does not answer."""
         seen = self._seen
-        if len(seen) <= ago or now - seen[-1][0] > _OLD_SECONDS:
-            return None
-        return seen[-1 - ago][1]
+        old = not seen or time.time() - seen[0][0] > _OLD_SECONDS
+        return [] if old else [found for _, found in seen]
 
 
 class Sources:
@@ -73,19 +75,18 @@ class Sources:
         }
         self._broker = _Source(partial(look_at_broker, connection, names), self._stopped)
 
-    def look(self, ago: int = 0) -> Look:
-        """Return what was seen of each member in its newest look, or so many before."""
+    def frame(self) -> Frame:
+        """Return what is shown of the newest looks."""
         now = time.time()
-        workers = {
-            url: source.seen(ago, now) or WorkerLook(now, None, _NO_ANSWER)
-            for url, source in self._workers.items()
-        }
-        return Look(now, workers, self._broker.seen(ago, now) or BrokerLook(now, None, _NO_ANSWER))
+        away = WorkerLook(now, None, _NO_ANSWER)
+        workers = {url: Watched(*(each.seen() or [away])) for url, each in self._workers.items()}
+        broker = self._broker.seen() or [BrokerLook(now, None, _NO_ANSWER)]
+        return frame(workers, standing(workers), *broker)
 
-    @property
-    def looks(self) -> int:
-        """How often every member was looked at, 2 at most."""
-        return min(self._broker.looks, *(source.looks for source in self._workers.values()))
+    def looked(self, times: int) -> bool:
+        """Return whether every member was looked at so often; 2 times at most are known."""
+        known = len(self._broker.seen()), *(len(each.seen()) for each in self._workers.values())
+        return min(known) >= times
 
     def close(self) -> None:
         """Begin no further look."""
@@ -117,10 +118,8 @@ def look_at_broker(connection: Connection | None, names: Topics) -> BrokerLook:
     reached: tuple[int, ...] = ()
     try:
         clients.describe_cluster(connection, _PAGE_SECONDS)
-        for message in records(connection, names.cuts, newest=_NEWEST):
-            with suppress(WireError):
-                entry = decode_entry(message.value())
-                reached = entry.end_offsets if isinstance(entry, Cut) else reached
+        for cut, _ in cuts(connection, names.cuts, newest=_NEWEST):
+            reached = cut.end_offsets
         with closing(clients.consumer(connection)) as consumer:
             last = [place.offset for place in ends(consumer, names.ratings)]
     except UserError as fault:

@@ -9,7 +9,8 @@ from fractions import Fraction
 from typing import Any
 
 from stream_app.cli.output import plural
-from stream_app.privacy.gaussian import CampaignCertificate, naming
+from stream_app.privacy.gaussian import naming
+from stream_app.privacy.gaussian.certificate import CampaignCertificate
 from stream_app.privacy.gaussian.sampling import gaussian_table
 from stream_app.privacy.parsing import parse_fraction, shorten
 from stream_app.privacy.privacy_map import Adjacency, InputMetric, OutputMeasure

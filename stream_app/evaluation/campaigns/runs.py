@@ -20,7 +20,7 @@ from stream_app.campaigns.learning import stage_learning as stages
 from stream_app.campaigns.plan import Campaign, Stage
 from stream_app.campaigns.public_side import PublicSide
 from stream_app.campaigns.rated_items import RatedItems
-from stream_app.privacy.gaussian import discrete_gaussian
+from stream_app.privacy.gaussian.sampling import discrete_gaussian
 from stream_app.privacy.randomness import RandomSource
 
 _TOGETHER = 100

@@ -8,14 +8,8 @@ A way to make lists may use of the learned part what its place allows: a server 
 device its own history and what the server publishes, a baseline everybody's true ratings.
 """
 
-from stream_app.evaluation.devices import FORMS, Messages, messages_of
+from stream_app.evaluation.devices import FORMS, messages_of
 from stream_app.evaluation.ranking import baselines
 from stream_app.evaluation.ranking.gains import Mean, difference, gains_by_key, user_gains
 from stream_app.evaluation.ranking.ranking_results import RankingResult, RankingRow, Way, row_of
-from stream_app.evaluation.ranking.task import (
-    SPLITS,
-    NothingToTest,
-    RankingTask,
-    lists_of,
-    ranking_task,
-)
+from stream_app.evaluation.ranking.task import NothingToTest, RankingTask, lists_of, ranking_task

@@ -4,7 +4,7 @@
 
 F2 / total^2 is the probability that two random ratings are of one item: it jumps when a flood of
 ratings hits one item. Only F2: for other moments the construction of Balu 2016, section 2.3.2.7, is
-wrong. Exact integers; order does not matter and sketches of parts merge by addition.
+wrong. Exact integers; order does not matter.
 """
 
 from __future__ import annotations
@@ -64,12 +64,3 @@ class AmsSketch(FixedArrays):
         """
         depth, width = self._cells.shape
         return math.sqrt(2.0 / width) * math.sqrt(math.pi / (2 * depth + math.pi - 2))
-
-    def merge(self, other: AmsSketch) -> None:
-        """Add the counts of a sketch with the same shape and seed."""
-        same = self._cells.shape == other._cells.shape
-        if not same or not np.array_equal(self._coefficients, other._coefficients):
-            raise ValueError("AMS sketches merge only with the same depth, width and seed")
-        self.mark_all_dirty()
-        self._cells += other._cells
-        self._moments[:] = (self._cells * self._cells).sum(axis=1)

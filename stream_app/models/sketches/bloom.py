@@ -2,9 +2,8 @@
 
 A pair that was added is always found; a pair that was not is found with probability
 `ratios()[1]`, and the item is then missing from a list that it might have been in. The
-state does not depend on the order of the pairs, and two filters merge by OR (Balu 2016, section
-2.3.2, in the blocked form of Putze, Sanders, Singler 2007; `kernels/sketches/bloom_blocks.py` has
-the equations).
+state does not depend on the order of the pairs (Balu 2016, section 2.3.2, in the blocked form of
+Putze, Sanders, Singler 2007; `kernels/sketches/bloom_blocks.py` has the equations).
 """
 
 from __future__ import annotations
@@ -47,13 +46,6 @@ class SeenFilter(FixedArrays):
         pairs = (np.require(each, np.uint64, ["C", "W"]) for each in (users, items))
         bloom_blocks.test(self._blocks, *pairs, self._seed, found)
         return found
-
-    def merge(self, other: SeenFilter) -> None:
-        """Add all pairs of a filter with the same size and seed."""
-        if self._blocks.shape != other._blocks.shape or self._seed != other._seed:
-            raise ValueError("seen filters merge only with the same size and seed")
-        self.mark_all_dirty()
-        self._blocks |= other._blocks
 
     def ratios(self) -> tuple[float, float]:
         """Return the share of the bits that are set, and the probability that a pair never added is

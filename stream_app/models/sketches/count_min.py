@@ -4,7 +4,7 @@
     estimate <= count + e/width * total      with probability 1 - e^-depth for each key
 
 (Cormode, Muthukrishnan 2005; the inequality signs in Balu 2016, section 2.3.2, are garbled.) The
-estimate is never too small. Order does not matter and sketches of parts merge by addition.
+estimate is never too small. Order does not matter.
 """
 
 from __future__ import annotations
@@ -62,14 +62,6 @@ class CountMinSketch(FixedArrays):
         count_min_cells.estimate(self._cells, self._seeds, keys, counts)
         return counts
 
-    def merge(self, other: CountMinSketch) -> None:
-        """Add the counts of a sketch with the same shape and seed."""
-        if self._cells.shape != other._cells.shape or self._seed != other._seed:
-            raise ValueError("count-min sketches merge only with the same depth, width and seed")
-        self.mark_all_dirty()
-        self._cells += other._cells
-        self._total += other._total
-
     @property
     def total(self) -> int:
         """Number of keys counted."""
@@ -77,10 +69,5 @@ class CountMinSketch(FixedArrays):
 
     @property
     def error_bound(self) -> float:
-        """Bound on estimate minus count that holds with probability `confidence`."""
+        """Bound on estimate minus count that holds with probability 1 - e^-depth."""
         return math.e / self._cells.shape[1] * self.total
-
-    @property
-    def confidence(self) -> float:
-        """The probability with which `error_bound` holds for a key, over seeds."""
-        return 1.0 - math.exp(-self._cells.shape[0])

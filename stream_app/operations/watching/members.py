@@ -15,21 +15,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
-from http.client import HTTPException
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import msgspec
 
 from stream_app.errors import UserError
-from stream_app.operations.watching.workers import page as page_of
+from stream_app.operations.watching.workers import asked
 from stream_app.settings import Settings
 from stream_app.state.spec import differing
 
 LAG_RECORDS = 100_000
 APART_SECONDS = 2.0
 REPEATED_SECONDS = 60.0
-_PAGE_SECONDS = 15.0
-Reply = TypeVar("Reply")
 
 
 class Finding(NamedTuple):
@@ -92,36 +89,20 @@ def examine_workers(
     for url in urls:
 
         def look(url: str = url) -> str:
-            members.append(_asked(url, settings.admin_token, now))
+            members.append(_member(url, settings.admin_token, now))
             return _condition(members[-1].state)
 
         yield finding(f"worker {url}", look)
     if len(members) == len(urls):
-        yield finding("clock", lambda: clock(members))
-        yield finding("design", lambda: design(members))
-        yield finding("releases", lambda: releases(members))
-        yield finding("machines", lambda: machines(members))
-        yield finding("checkpoint", lambda: checkpoint(members, settings.replay_seconds))
+        for look_at in (clock, design, releases, machines):
+            yield finding(look_at.__name__, partial(look_at, members))
+        yield finding("checkpoint", partial(checkpoint, members, settings.replay_seconds))
     return members
 
 
-def _asked(url: str, token: str | None, now: Callable[[], float]) -> Member:
-    state = _decoded(url, "/state", token, WorkerState, "start the worker", "its --admin-port")
+def _member(url: str, token: str | None, now: Callable[[], float]) -> Member:
+    state = asked(url, "/state", token, WorkerState)
     return Member(url, state, 0.0 if state.time is None else state.time - now())
-
-
-def _decoded(
-    url: str, path: str, token: str | None, kind: type[Reply], start: str, address: str
-) -> Reply:
-    if not url.startswith(("http://", "https://")):
-        raise UserError(f"{url} is no address: give one such as http://127.0.0.1:8470")
-    try:
-        return msgspec.json.decode(page_of(url, path, token, _PAGE_SECONDS), type=kind)
-    except (OSError, HTTPException, ValueError):
-        raise UserError(
-            f"nothing shows {path} there within {_PAGE_SECONDS:.0f} s: {start}, or give the "
-            f"address of {address}"
-        ) from None
 
 
 def _condition(worker: WorkerState) -> str:
@@ -229,9 +210,8 @@ def examine_gateways(
 
 
 def _gateway(url: str, taken: Sequence[str]) -> str:
-    start = "start the gateway"
-    page = _decoded(url, "/mechanisms", None, _Mechanisms, start, "its --port")
-    return allowed_alike(tuple(each.id for each in page.allowed), taken)
+    page = asked(url, "/mechanisms", None, _Mechanisms)
+    return allowed_alike([each.id for each in page.allowed], taken)
 
 
 def allowed_alike(gateway: Sequence[str], workers: Sequence[str]) -> str:

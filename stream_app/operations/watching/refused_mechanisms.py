@@ -19,6 +19,7 @@ from stream_app.kafka import clients
 from stream_app.kafka.clients import BOUNDED_FETCH, Connection
 from stream_app.kafka.topic_follower import TopicFollower, records
 from stream_app.wire import Reason, Rejection, Topics, WireError, decode_message
+from stream_app.wire.signatures.envelope import HEAD_BYTES, envelope_device
 
 RECENT_SECONDS = 86_400.0
 _NEWEST = 1_000  # rejections
@@ -76,6 +77,8 @@ def _read_again(connection: Connection, topic: str, places: Sequence[tuple[int, 
 def mechanism_in(message: Message) -> str:
     """Return the mechanism that an event names, `another` where it is not to be seen."""
     value = message.value() or b""
+    if envelope_device(value) is not None:
+        value = value[HEAD_BYTES:]
     decode = msgspec.json.decode if value[:1] == b"{" else msgspec.msgpack.decode
     try:
         name: str = decode(value, type=_Named).mechanism

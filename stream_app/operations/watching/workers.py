@@ -7,15 +7,17 @@ import urllib.error
 import urllib.request
 from collections.abc import Collection
 from http.client import HTTPException
+from typing import TypeVar
 
 import msgspec
 
-from stream_app.errors import UserError
+from stream_app.errors import UsageError, UserError
 from stream_app.wire.state_records import StateOrigin
 
 _SECONDS = 15.0
 _LONGEST = 1 << 20
 _REFUSED = (400, 401, 409, 421, 429, 503)
+Reply = TypeVar("Reply")
 
 
 class ReportedState(msgspec.Struct, frozen=True):
@@ -37,16 +39,26 @@ class _Refusal(msgspec.Struct, frozen=True):
 
 def ask(url: str, token: str | None = None) -> ReportedState:
     """Return the state that the worker at `url` reports; refuses a URL without a worker."""
-    if not url.startswith(("http://", "https://")):
-        raise UserError(f"--worker {url}: give an address such as http://127.0.0.1:8470")
+    return asked(url, "/state", token, ReportedState)
+
+
+def asked(url: str, path: str, token: str | None, kind: type[Reply]) -> Reply:
+    """Return what a page says; refuses a URL without a listener, with another server, or with a
+    reply of another form."""
+    check_address(url)
     try:
-        return msgspec.json.decode(page(url, "/state", token, _SECONDS), type=ReportedState)
+        return msgspec.json.decode(page(url, path, token, _SECONDS), type=kind)
     except (OSError, HTTPException, ValueError):
-        # No listener, another server, an invalid URL, or a reply without a state.
         raise UserError(
-            f"no worker showed its state at {url}: is one running there "
-            "(murmurec worker --admin-port), and is it ready?"
+            f"nothing shows {path} at {url} within {_SECONDS:.0f} s: start the worker or gateway, "
+            "or give the address of its --admin-port or --port"
         ) from None
+
+
+def check_address(url: str) -> None:
+    """Refuse what is no address of a worker or gateway."""
+    if not url.startswith(("http://", "https://")):
+        raise UsageError(f"{url} is no address: give one such as http://127.0.0.1:8470")
 
 
 def page(

@@ -4,7 +4,3 @@
 that are built from the tables that devices sample from. The accounts are on the device
 (`producers.person`).
 """
-
-from stream_app.privacy.accounting.basic_composition import PrivacyLoss
-
-__all__ = ["PrivacyLoss"]

@@ -70,18 +70,14 @@ class PrivacyLoss:
         delta = min(Fraction(1), self.delta * count)
         return PrivacyLoss(self.epsilon * count, delta, self.adjacency)
 
-    def per_value(self) -> PrivacyLoss:
-        """Convert a loss per cell to the value of one rating: the same numbers."""
-        self._only(Adjacency.CELL)
-        return PrivacyLoss(self.epsilon, self.delta, Adjacency.VALUE)
-
     def per_user(self, n: int, c_max: int, neighbours: Neighbours = "replace") -> PrivacyLoss:
         """Convert this loss on each of `n` cells to a user with at most `c_max` ratings.
 
         ValueError for a loss that is neither per cell nor per value, and for an empty neighbour if
         presence is public.
         """
-        self._only(Adjacency.CELL, Adjacency.VALUE)
+        if self.adjacency not in (Adjacency.CELL, Adjacency.VALUE):
+            raise ValueError(f"adjacency {self.adjacency}: only cell or value converts to this")
         if n < 0 or c_max < 0:
             raise ValueError(f"n {n}, c_max {c_max}: numbers of cells and ratings are 0 or more")
         if neighbours not in ("replace", "empty"):
@@ -107,9 +103,3 @@ class PrivacyLoss:
                 -(-power * high * 2**64 // 1), 2**64
             )  # rounded up; exact powers would double their digits
         return factor * self.delta
-
-    def _only(self, *kinds: Adjacency) -> None:
-        if self.adjacency not in kinds:
-            raise ValueError(
-                f"adjacency {self.adjacency}: only {' or '.join(kinds)} converts to this"
-            )

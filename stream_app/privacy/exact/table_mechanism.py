@@ -139,8 +139,23 @@ class TableMechanism(OverLevels, ABC):
         return unbiased(self._table.counts, targets)
 
     def _targets(self, power: int) -> list[Fraction]:
-        """Return level^power for each input."""
-        return [Fraction(v) ** power for v in range(self.levels)]
+        """Return level^power for each input; where presence is protected, of the level counted from
+        the middle of the scale, and 0 where there is no rating."""
+        if self.adjacency is Adjacency.VALUE:
+            return [Fraction(v) ** power for v in range(self.levels)]
+        middle = Fraction(self.levels - 1, 2)
+        return [*((v - middle) ** power for v in range(self.levels)), Fraction(0)]
+
+    def presence(self, reports: NDArray[np.integer]) -> NDArray[np.float64]:
+        """Return an unbiased estimate of 1[there is a rating] for each report; 1 where presence is
+        public, NaN without an estimate."""
+        if self.adjacency is Adjacency.VALUE:
+            return super().presence(reports)
+        return np.asarray(self._presence[reports], np.float64)
+
+    @cached_property
+    def _presence(self) -> NDArray[np.float64]:
+        return self._column(0)
 
     @cached_property
     def _log(self) -> NDArray[np.float64]:
@@ -206,15 +221,3 @@ class PresenceMechanism(TableMechanism):
             [*(self.thinning * w for w in row[:-1]), sum(row) - self.thinning * sum(row[:-1])]
             for row in rows
         ]
-
-    def presence(self, reports: NDArray[np.integer]) -> NDArray[np.float64]:
-        """Return an unbiased estimate of 1[there is a rating] for each report."""
-        return np.asarray(self._presence[reports], np.float64)
-
-    def _targets(self, power: int) -> list[Fraction]:
-        middle = Fraction(self.levels - 1, 2)
-        return [*((v - middle) ** power for v in range(self.levels)), Fraction(0)]
-
-    @cached_property
-    def _presence(self) -> NDArray[np.float64]:
-        return self._column(0)

@@ -117,10 +117,6 @@ class Like(TableMechanism):
         """Return an unbiased estimate of 1[the cell holds a like] for each report."""
         return np.asarray(self._liked[reports], np.float64)
 
-    def presence(self, reports: NDArray[np.integer]) -> NDArray[np.float64]:
-        """Return NaN for each report; an estimate of 1[there is a rating] where threshold is 0."""
-        return np.asarray(self._presence[reports], np.float64)
-
     def unbiased(self, targets: list[Fraction]) -> list[Fraction] | None:
         """Return the exact g_hat of targets that are functions of the bit; None for any other."""
         likes, others = set(targets[self.threshold : -1]), {*targets[: self.threshold], targets[-1]}
@@ -133,14 +129,6 @@ class Like(TableMechanism):
         ratio, one = compiled_ratio(self.epsilon), Fraction(1)
         likes = [v >= self.threshold for v in range(self.levels)]
         return [[ratio, one] if like else [one, ratio] for like in (*likes, False)]
-
-    def _targets(self, power: int) -> list[Fraction]:
-        middle = Fraction(self.levels - 1, 2)
-        return [*((v - middle) ** power for v in range(self.levels)), Fraction(0)]
-
-    @cached_property
-    def _presence(self) -> NDArray[np.float64]:
-        return self._column(0)
 
     @cached_property
     def _liked(self) -> NDArray[np.float64]:

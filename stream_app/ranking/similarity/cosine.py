@@ -12,10 +12,7 @@ c_jk: co-raters of j and k; n_j: raters of j; k: the m items that the user has r
 item says nothing about itself.
 
 The published sensitivity 2 / T (Theorem 3.2) does not hold for the first form, in which a first
-rater takes s from 0 to .7; the bounds at the end of this file hold for the others. A prediction in
-stars is the item's mean and what similar items were above theirs:
-
-    r_j = M_j + sum_k s_kj (r_k - M_k) / (sum_k s_kj + shrink)        (after Sarwar et al. 2001)
+rater takes s from 0 to .7; the bounds at the end of this file hold for the others.
 """
 
 from __future__ import annotations
@@ -24,15 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.ranking.similarity.slope_one import (
-    HIGHEST,
-    LOWEST,
-    MIDDLE,
     checked_damping,
-    known_ratings,
 )
 from stream_app.ranking.similarity.table import CoRatingTable
-
-MEAN_WEIGHT = 5.0  # ratings of the middle of the scale in the mean of an item
 
 
 def similarities(table: CoRatingTable, damping: float | None = None) -> NDArray[np.float32]:
@@ -76,35 +67,6 @@ def contributions(
     places = np.asarray(slots, np.int64)
     found: NDArray[np.float32] = similarities[np.ix_(places.clip(0), targets)]
     found[places < 0] = 0
-    return found
-
-
-def item_means(table: CoRatingTable) -> NDArray[np.float32]:
-    """Return M (n,) in stars: each item's mean, drawn to the overall mean with the weight of five
-    ratings; 3 for all where there are none."""
-    raters: NDArray[np.float32] = np.maximum(table.raters, np.float32(0))
-    total = float(raters.sum(dtype=np.float64))
-    overall = float(table.sums.sum(dtype=np.float64)) / total if total > 0 else MIDDLE
-    drawn = table.sums + np.float32(MEAN_WEIGHT * overall)
-    found: NDArray[np.float32] = drawn / (raters + np.float32(MEAN_WEIGHT))
-    return found
-
-
-def predict(
-    similarities: NDArray[np.float32],
-    means: NDArray[np.float32],
-    slots: NDArray[np.integer],
-    ratings: NDArray[np.floating],
-    shrink: float = 0.0,
-) -> NDArray[np.float32]:
-    """Return r (n,) in stars within 1 .. 5, for every item of the table; its mean where nothing
-    that the user rated is similar. slots, ratings (m,): as in `slope_one.predict`."""
-    places, stars = known_ratings(slots, ratings)
-    rows = similarities[places]
-    above = (stars - means[places]) @ rows
-    below = rows.sum(axis=0, dtype=np.float32) + np.float32(shrink)
-    moved = np.divide(above, below, out=np.zeros_like(above), where=below > 0)
-    found: NDArray[np.float32] = np.clip(means + moved, LOWEST, HIGHEST).astype(np.float32)
     return found
 
 

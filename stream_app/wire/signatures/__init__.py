@@ -20,6 +20,4 @@ from stream_app.wire.signatures.envelope import (
     SigningKey,
     envelope_device,
     opened,
-    pseudonym_of,
-    verify_each,
 )

@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from consumers.audit import Observed, PublicConfiguration, observe
-from consumers.audit.attacks.linking import hit_rate, link
-from consumers.audit.attacks.rebuilding import hits, rebuild
+from consumers.audit import PublicConfiguration, observe
+from consumers.audit.attacks.linking import Links, link
+from consumers.audit.attacks.rebuilding import Rebuilt, rebuild
+from consumers.audit.observed import Observed
 from stream_app.privacy.profiles import profile_registry as profiles
 from tests.consumers.audit.worlds import CELL, EPOCH, PUBLIC, RR, World, emit, keys, rate, rated
+
+
+def hits(found: Mapping[bytes, NDArray[np.bool_]], rebuilt: list[Rebuilt]) -> tuple[float, float]:
+    """Return precision and recall of the rebuilt profiles against the truth."""
+    picked = true = right = 0
+    for each in rebuilt:
+        if each.posterior is not None and each.device in found:
+            chosen, own = each.posterior > 0.5, found[each.device]
+            picked, true = picked + int(chosen.sum()), true + int(own.sum())
+            right += int((chosen & own).sum())
+    return right / max(1, picked), right / max(1, true)
+
+
+def hit_rate(links: Links, truth: dict[bytes, bytes]) -> float:
+    """Return the share of pseudonyms whose best match is the same person's."""
+    right = [truth.get(own) == match for own, match in zip(links.first, links.best, strict=True)]
+    return float(np.mean(right)) if right else 0.0
 
 
 def seen(world: World, **public: object) -> tuple[Observed, PublicConfiguration]:

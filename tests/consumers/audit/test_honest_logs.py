@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from consumers.audit import Finding, Verdict
+from consumers.audit import Finding
 from consumers.audit import tail_check as tails
 from consumers.audit.checks.hull import hull_divergence, point_divergence
-from consumers.audit.findings import judged, statistical
+from consumers.audit.findings import Verdict, judged, statistical
 from producers.fleet.epoch_emission import emission_time
 from stream_app import wire
 from stream_app.privacy import registry

@@ -9,8 +9,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from consumers.audit import PublicConfiguration, Record, Source, Verdict, audit_observed, observe
+from consumers.audit import PublicConfiguration, audit_observed, observe
+from consumers.audit.findings import Verdict
 from consumers.audit.observed import MOST_LENGTHS, Replies
+from consumers.audit.records import Record, Source
 from consumers.audit.sample import Sample
 from stream_app import wire
 from tests.consumers.audit.worlds import CELL, EPOCH, PUBLIC, RR, World, emit, honest, keys

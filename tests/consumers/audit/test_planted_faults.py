@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from consumers.audit import Finding, PublicConfiguration, Source, Verdict, observe
+from consumers.audit import Finding, PublicConfiguration, observe
+from consumers.audit.findings import Verdict
 from consumers.audit.list_checks import canaries_from
+from consumers.audit.records import Source
 from stream_app import wire
 from stream_app.privacy import registry
 from stream_app.privacy.profiles import profile_registry as profiles

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from consumers.audit import PublicConfiguration, Record, Source, audit, observe
+from consumers.audit import PublicConfiguration, audit_observed, observe
+from consumers.audit.records import Record, Source
 from producers.fleet.population import Population, populate
 from producers.journal import Journal, Message
 from producers.person.enrolment import NO_LIMIT
@@ -54,7 +55,8 @@ def test_a_rating_changes_nothing_but_the_reports_of_2000_real_devices(tmp_path:
     logs = [emitted(each, tmp_path / name) for name, each in (("0", nothing), ("1", rated))]
     worlds = []
     for records in logs:
-        findings = audit(records, replace(PUBLIC, enrolled=frozenset(rated.devices)))
+        configuration = replace(PUBLIC, enrolled=frozenset(rated.devices))
+        findings = audit_observed(observe(records, configuration), configuration)
         assert violated({each.claim: each for each in findings}) == set()
         messages = observe(records, PUBLIC).messages
         assert len(messages) == PAIRS

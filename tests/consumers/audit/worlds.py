@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from consumers.audit import Finding, PublicConfiguration, Record, Source, Verdict, audit
+from consumers.audit import Finding, PublicConfiguration, audit_observed, observe
+from consumers.audit.findings import Verdict
+from consumers.audit.records import Record, Source
 from stream_app import wire
 from stream_app.privacy import registry
 from stream_app.privacy.mechanism import Mechanism
@@ -100,7 +102,10 @@ class World:
         """Audit the log and return the findings by claim; without a budget no claim is about it."""
         public.setdefault("budget", 1e6)
         configuration = PublicConfiguration(tuple(mechanisms), **public)  # type: ignore[arg-type]
-        return {finding.claim: finding for finding in audit(self.records, configuration)}
+        return {
+            finding.claim: finding
+            for finding in audit_observed(observe(self.records, configuration), configuration)
+        }
 
 
 def violated(findings: dict[str, Finding]) -> set[str]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from producers.campaign import Pinned
+from producers.campaign.terms import Pinned
 from producers.daemon.delivery import Delivery
 from producers.daemon.scheduled_contributions import Contributing
 from producers.journal import Journal, PersonBudget

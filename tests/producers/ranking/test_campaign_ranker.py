@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from producers.ranking import LocalRecommender, PublicTable, RatedItem
+from producers.ranking import LocalRecommender, RatedItem
 from producers.ranking.campaign_ranker import CampaignRanker
+from producers.ranking.published import PublicTable
 from stream_app.campaigns.public_side import PublicSide, PublishedSide
 from stream_app.campaigns.stars.side import StarsSide
 from stream_app.campaigns.together import TogetherSide

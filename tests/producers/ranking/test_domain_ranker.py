@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from producers.ranking import LocalRecommender, PublicTable
+from producers.ranking import LocalRecommender
+from producers.ranking.published import PublicTable
 from stream_app.errors import UserError
 from stream_app.wire import CatalogueEntry, key
 from tests.fixtures.similarity_tables import BOOKS, FILMS, TASTES, by_taste

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from producers.ranking import LocalRecommender, PublicTable
+from producers.ranking import LocalRecommender
+from producers.ranking.published import PublicTable
 from stream_app.campaigns.public_side import (
     PublishedSideError,
     decode_published,

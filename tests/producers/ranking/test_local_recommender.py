@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from producers.ranking import LocalRecommender, PublicTable, RatedItem
+from producers.ranking import LocalRecommender, RatedItem
+from producers.ranking.published import PublicTable
 from stream_app import wire
 from stream_app.ranking.item_side import ItemSide
 from stream_app.wire import CatalogueEntry

@@ -19,7 +19,7 @@ from stream_app.campaigns import sealing, stage_vectors, together
 from stream_app.campaigns.plan import Campaign
 from stream_app.campaigns.planning import Outline, stages
 from stream_app.errors import UserError
-from stream_app.privacy.gaussian import discrete_gaussian
+from stream_app.privacy.gaussian.sampling import discrete_gaussian
 from stream_app.privacy.randomness import SeededSource
 
 pytestmark = pytest.mark.thorough

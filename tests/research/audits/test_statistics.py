@@ -10,7 +10,7 @@ import pytest
 
 from research.audits import bounds, likelihood
 from research.audits.noise_law import P_VALUE, NoiseLaw, two_sided
-from stream_app.privacy.gaussian import discrete_gaussian
+from stream_app.privacy.gaussian.sampling import discrete_gaussian
 from stream_app.privacy.randomness import SeededSource
 
 REACH = np.arange(-60, 61)

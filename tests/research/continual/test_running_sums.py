@@ -17,7 +17,7 @@ from research.continual.running_sums import (
     running_sum,
 )
 from stream_app.privacy.accounting.gaussian import gaussian_delta
-from stream_app.privacy.gaussian import CampaignCertificate, NoisySum, largest_square
+from stream_app.privacy.gaussian.certificate import CampaignCertificate, NoisySum, largest_square
 from stream_app.privacy.gaussian.sampling import LARGEST_VARIANCE
 from stream_app.privacy.randomness import SeededSource
 from tests.naive import gaussian as naive

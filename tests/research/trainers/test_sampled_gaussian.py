@@ -18,7 +18,7 @@ from research.trainers.sampled_gaussian import (
 from research.trainers.sampled_sums import SampledSums, sampled_variance
 from stream_app.privacy.accounting.gaussian import gaussian_epsilon
 from stream_app.privacy.accounting.loss_distribution import LossDistribution
-from stream_app.privacy.gaussian import NoisySum
+from stream_app.privacy.gaussian.certificate import NoisySum
 from tests.research.trainers.generate_sampled import SAMPLED, TABLE, TREES
 
 pytestmark = pytest.mark.thorough

@@ -337,6 +337,7 @@ def test_the_table_shows_the_pages_and_refuses_to_be_written(tmp_path: Path) -> 
             lambda: shown.pop((0, 0)),
             lambda: shown.update({(0, 0): b""}),
             lambda: shown.setdefault((0, 9), b""),
+            lambda: shown.send_changelog(0, b"", b""),
             shown.popitem,
             shown.clear,
         ):
@@ -434,21 +435,6 @@ def test_an_existing_topic_without_an_assignment_is_waited_for(tmp_path: Path) -
     async def body(made: Table) -> None:
         await made.assign("cuts")
         assert made.writer.failures == []
-
-    with_table(body, tmp_path)
-
-
-def test_a_record_sent_from_the_loop_is_awaited(tmp_path: Path) -> None:
-    async def body(made: Table) -> None:
-        made.writer.broker.polled.append(made.writer.broker.acknowledge)
-        async with asyncio.timeout(60):
-            assert await made.table.send_changelog(0, CLAIM, b"") == 0
-            made.writer.broker.polled.append(lambda: made.writer.broker.acknowledge(Refused()))
-            with pytest.raises(UserError, match="no right to WRITE"):
-                await made.table.send_changelog(None, PAGE, b"")
-        assert len(made.writer.failures) == 1
-        with pytest.raises(ValueError, match="partition 1"):
-            made.table.send_changelog(1, PAGE, b"")
 
     with_table(body, tmp_path)
 

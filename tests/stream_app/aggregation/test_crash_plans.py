@@ -10,7 +10,7 @@ import pytest
 from stream_app.aggregation.party import Party
 from stream_app.campaigns.rounds import Phase
 from stream_app.campaigns.sealing import seal
-from stream_app.privacy.gaussian import discrete_gaussian
+from stream_app.privacy.gaussian.sampling import discrete_gaussian
 from stream_app.privacy.randomness import SeededSource, SystemSource
 from tests.stream_app.aggregation.crashes import Scene, runs
 from tests.stream_app.aggregation.test_party import noise_of

@@ -15,7 +15,8 @@ from stream_app.aggregation.keys import Role
 from stream_app.aggregation.party import Party
 from stream_app.campaigns.rounds import Phase
 from stream_app.campaigns.sealing import expand, open_box, seal
-from stream_app.privacy.gaussian import KeyedSource, discrete_gaussian
+from stream_app.privacy.gaussian.keyed_source import KeyedSource
+from stream_app.privacy.gaussian.sampling import discrete_gaussian
 from stream_app.privacy.randomness import SeededSource
 from stream_app.wire import Reason
 from stream_app.wire.campaigns.contribution import (

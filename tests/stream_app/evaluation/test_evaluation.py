@@ -11,21 +11,20 @@ import pytest
 
 from producers.datasets.synthetic import generate
 from stream_app.evaluation import (
-    PROTOCOLS,
     AdaptiveDevices,
     Devices,
     EvaluationData,
     EvaluationResult,
     FixedReports,
-    ScopeDevices,
     TrueRatings,
     evaluate,
-    evaluate_scope,
     item_means,
     most_rated_items,
-    running_item_means,
     split,
 )
+from stream_app.evaluation.rating_errors import PROTOCOLS
+from stream_app.evaluation.results import running_item_means
+from stream_app.evaluation.scope_errors import ScopeDevices, evaluate_scope
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.learner import Learner, LearnerSpec

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from producers.datasets.synthetic import generate
-from stream_app.evaluation import (
-    EvaluationData,
-    EvaluationResult,
+from stream_app.evaluation import EvaluationData, EvaluationResult, TrueRatings
+from stream_app.evaluation.scope_errors import (
+    ScopeCells,
     ScopeDevices,
-    TrueRatings,
+    evaluate_likes,
     evaluate_scope,
+    log_losses,
 )
-from stream_app.evaluation.scope_errors import ScopeCells, evaluate_likes, log_losses
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.learner import LearnerSpec

@@ -43,7 +43,8 @@ from stream_app.models.factorization.dense import DenseLearner
 from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.hybrid import HybridLearner
 from stream_app.models.factorization.learner import LearnerSpec
-from stream_app.models.retrieval import PCAIndex, QoLSHIndex
+from stream_app.models.retrieval.pca_index import PCAIndex
+from stream_app.models.retrieval.qolsh_index import QoLSHIndex
 from tests.stream_app.models.learners import CHANNELS, CLEAN, NOISY
 
 _ROWS, _DEPTH, _EVENTS, _KEYS, _ITEMS, _BITS = 20, 3, 60, 12, 500, 100

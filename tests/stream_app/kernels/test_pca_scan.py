@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from stream_app.kernels.retrieval import pca_scan as scan
 from stream_app.kernels.retrieval.top_k import shortened
-from stream_app.models.retrieval import PCAIndex
+from stream_app.models.retrieval.pca_index import PCAIndex
 
 LOWEST = -(2**15)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stream_app.log.canonical_order import OrderError, Rounds, Start
 from stream_app.log.cut_chain import Chain
-from stream_app.wire import Aborted, Contract, Cut, DigestReport, Entry, Forget
+from stream_app.wire import Aborted, Cut, DigestReport, Entry, Forget
 from stream_app.wire.campaigns.round_log import AbortReason
 
 PARTITIONS = 3
@@ -70,22 +70,6 @@ def noise(cut: Cut) -> Iterator[Cut]:
     yield cut
 
 
-def take(rounds: Rounds, entry: Entry, offset: int) -> bool:
-    """Give an entry of the cut log to the rounds."""
-    match entry:
-        case Cut():
-            return rounds.cut(entry, offset)
-        case Forget():
-            return rounds.forget(entry, offset)
-        case Contract():
-            return rounds.set_contract(entry, offset)
-        case Aborted():
-            return rounds.campaign(entry, offset)
-        case DigestReport():
-            return rounds.digest_report(entry, offset)
-    raise AssertionError(entry)
-
-
 def run(draw: st.DataObject, log: Logs, start: Start | None = None) -> list[object]:
     """Deliver the log after `start` in a drawn interleaving, in drawn step sizes, some of it twice,
     and return the steps in their order."""
@@ -104,9 +88,9 @@ def run(draw: st.DataObject, log: Logs, start: Start | None = None) -> list[obje
         choice, twice = draw.draw(st.sampled_from(choices)), draw.draw(st.booleans())
         if choice == -1:
             place, (entry, counts) = cut_log.pop(0)
-            assert take(rounds, entry, place) == counts or not rounds.found_start
+            assert rounds.take(entry, place) == counts or not rounds.found_start
             if twice:
-                assert not take(rounds, entry, place)
+                assert not rounds.take(entry, place)
         else:
             offset = pending[choice].pop(0)
             rounds.deliver(choice, offset, b"k", b"v")
@@ -130,7 +114,7 @@ def collect(rounds: Rounds, limit: int, out: list[object]) -> None:
             continue
         if step.cut is not None:
             assert (rounds.number, rounds.end_offsets) == (step.cut.number, step.cut.end_offsets)
-        entry = step.cut or step.forget or step.campaign or step.digest_report
+        entry = step.cut or step.entry
         out.append((entry, step.cut_offset))
 
 
@@ -182,16 +166,16 @@ def test_a_reader_that_starts_after_a_cut_gets_the_rest_of_the_order(
 )
 def test_a_cut_that_does_not_count_changes_nothing(cut: Cut) -> None:
     rounds = Rounds(PARTITIONS)
-    assert rounds.cut(Cut(1, (3, 3, 3), 0))
-    assert not rounds.cut(cut)
+    assert rounds.take(Cut(1, (3, 3, 3), 0))
+    assert not rounds.take(cut)
     assert rounds.newest_cut == (1, (3, 3, 3))
-    assert rounds.cut(Cut(2, (3, 4, 3), 0))
+    assert rounds.take(Cut(2, (3, 4, 3), 0))
 
 
 def test_of_two_cuts_with_one_number_the_first_counts() -> None:
     rounds = Rounds(1)
-    assert rounds.cut(Cut(1, (2,), 0))
-    assert not rounds.cut(Cut(1, (3,), 0))
+    assert rounds.take(Cut(1, (2,), 0))
+    assert not rounds.take(Cut(1, (3,), 0))
     assert rounds.newest_cut == (1, (2,))
 
 
@@ -207,24 +191,24 @@ def test_a_cut_that_advances_nothing_counts_while_an_entry_waits_for_it(waiting:
 
 def test_a_forget_waits_until_the_next_cut_is_known() -> None:
     rounds = Rounds(1)
-    rounds.forget(Forget(DEVICE), 0)
+    rounds.take(Forget(DEVICE), 0)
     assert rounds.entry_waits
     assert rounds.step() is None
     assert rounds.forgets_ahead() == []
-    rounds.cut(Cut(1, (0,), 0), 1)
+    rounds.take(Cut(1, (0,), 0), 1)
     assert rounds.forgets_ahead() == [Forget(DEVICE)]
     assert rounds.forgets_ahead(at_cut=0) == []
     assert not rounds.entry_waits
     first, second = rounds.step(), rounds.step()
     assert first is not None
-    assert first.forget == Forget(DEVICE)
+    assert first.entry == Forget(DEVICE)
     assert second is not None
     assert (second.cut, second.cut_offset) == (Cut(1, (0,), 0), 2)
 
 
 def test_a_round_waits_for_its_last_record() -> None:
     rounds = Rounds(1)
-    rounds.cut(Cut(1, (2,), 0))
+    rounds.take(Cut(1, (2,), 0))
     rounds.deliver(0, 0, b"k", b"v")
     step = rounds.step()
     assert step is not None
@@ -240,10 +224,10 @@ def test_a_round_waits_for_its_last_record() -> None:
 
 def test_a_cut_log_that_differs_at_the_start_cut_is_refused() -> None:
     rounds = Rounds(1, Start(2, (7,)))
-    rounds.cut(Cut(1, (3,), 0))
+    rounds.take(Cut(1, (3,), 0))
     assert not rounds.found_start
     with pytest.raises(OrderError, match=r"cut 2 of the cut log ends at \(6,\), not at \(7,\)"):
-        rounds.cut(Cut(2, (6,), 0))
+        rounds.take(Cut(2, (6,), 0))
 
 
 @pytest.mark.parametrize("start", [(-1, (0,), 0), (0, (-1,), 0), (0, (0,), -1)])
@@ -261,7 +245,7 @@ def test_the_buffer_frees_taken_records() -> None:
     rounds = Rounds(1)
     for offset in range(20_000):
         rounds.deliver(0, offset, b"k", b"v")
-    rounds.cut(Cut(1, (19_999,), 0))
+    rounds.take(Cut(1, (19_999,), 0))
     while rounds.step(512) is not None:
         pass
     assert rounds.buffered(0) == 1

@@ -9,7 +9,6 @@ from stream_app.log.canonical_order import Rounds, Start
 from stream_app.log.cut_clock import Clock
 from stream_app.wire import Contract, Cut, Entry
 from stream_app.wire.limits import CONTRACT
-from tests.stream_app.log.test_canonical_order import take
 
 ZERO = (0, (0, 0))
 
@@ -29,7 +28,7 @@ def versions(log: list[Entry], start: Start) -> dict[int, int]:
     rounds, found = Rounds(1, start), {}
     for place, entry in enumerate(log):
         if place >= start.cut_offset:
-            take(rounds, entry, place)
+            rounds.take(entry, place)
     for offset in range(start.end_offsets[0], len(log)):
         rounds.deliver(0, offset, b"k", b"v")
     while (step := rounds.step()) is not None:
@@ -62,11 +61,11 @@ def test_a_record_is_decoded_by_one_version_wherever_a_reader_starts(
 def test_a_version_of_no_effect_is_no_step() -> None:
     rounds = Rounds(1)
     for entry in (Contract(2), Contract(1), Contract(2), Cut(1, (1,), 0)):
-        take(rounds, entry, rounds._next_offset)
+        rounds.take(entry, rounds._next_offset)
     assert rounds.newest_contract == 2
     rounds.deliver(0, 0, b"k", b"v")
     steps = [rounds.step() for _ in range(3)]
-    assert [step.contract for step in steps if step and step.contract] == [Contract(2)]
+    assert [step.entry for step in steps if step and step.entry] == [Contract(2)]
     assert rounds.step() is None
 
 
@@ -90,10 +89,10 @@ def test_the_clock_of_a_log_with_cuts_leaves_the_version_alone() -> None:
 
 def test_a_version_waits_for_the_next_cut_as_the_state_at_a_cut_holds_it() -> None:
     rounds = Rounds(1)
-    take(rounds, Contract(2), 0)
+    rounds.take(Contract(2), 0)
     assert rounds.step() is None
     assert (rounds.contract, rounds.newest_contract) == (1, 2)
-    take(rounds, Cut(1, (1,), 0), 1)
+    rounds.take(Cut(1, (1,), 0), 1)
     step = rounds.step()
     assert step is not None
-    assert step.contract == Contract(2)
+    assert step.entry == Contract(2)

@@ -155,15 +155,15 @@ def test_two_clocks_at_once_still_make_one_chain_of_cuts(data: st.DataObject) ->
         for i in range(2):
             late = 0 if now >= 50 else data.draw(st.integers(0, 2))
             for cut in cut_log[read[i] : max(read[i], len(cut_log) - late)]:
-                views[i].cut(cut)
+                views[i].take(cut)
             read[i] = max(read[i], len(cut_log) - late)
             due = clocks[i].due(float(now), views[i].newest_cut, received, 0)
             if due is not None:
                 cut_log.append(due)
     for cut in cut_log:
-        views[2].cut(cut)
+        views[2].take(cut)
     for i in range(2):
         for cut in cut_log[read[i] :]:
-            views[i].cut(cut)
+            views[i].take(cut)
     assert views[0].newest_cut == views[1].newest_cut == views[2].newest_cut
     assert views[2].newest_cut[1] == tuple(received)

@@ -54,7 +54,7 @@ def test_records_have_the_days_of_the_cut_that_ends_their_round() -> None:
         rounds.deliver(0, offset, b"k", b"v")
     for number, days in enumerate([(5, 9), None, (6, 10)], 1):
         cut = Cut(number, (number,), TODAY)
-        rounds.cut(cut if days is None else Cut(number, (number,), TODAY, days=days))
+        rounds.take(cut if days is None else Cut(number, (number,), TODAY, days=days))
     found = []
     while step := rounds.step():
         found.append(step.run.days if step.run else step.cut and step.cut.accepted_days)

@@ -109,26 +109,12 @@ def scanned(log: Log, end: int) -> Truncations:
     return scan(kinds, margin=1)
 
 
-def take(rounds: Rounds, entry: Entry, offset: int) -> None:
-    match entry:
-        case Cut():
-            rounds.cut(entry, offset)
-        case Forget():
-            rounds.forget(entry, offset)
-        case Aborted():
-            rounds.campaign(entry, offset)
-        case DigestReport():
-            rounds.digest_report(entry, offset)
-        case Truncate():
-            rounds.truncate(entry, offset)
-
-
 def collect(rounds: Rounds, limit: int, out: Steps) -> None:
     while (step := rounds.step(limit)) is not None:
         if step.run is not None:
             out.extend((step.run.partition, offset) for offset in step.run.offsets)
         else:
-            entry = step.cut or step.forget or step.campaign or step.digest_report
+            entry = step.cut or step.entry
             out.append((entry, step.cut_offset))
 
 
@@ -142,7 +128,7 @@ def read(draw: st.DataObject, log: Log, known: int, start: Start, out: Steps) ->
         choice = draw.draw(st.sampled_from(choices))
         if choice == -1:
             place, entry = entries.pop(0)
-            take(rounds, entry, place)
+            rounds.take(entry, place)
             if rounds.truncated:
                 assert isinstance(entry, Truncate)
                 return place
@@ -215,24 +201,24 @@ def test_an_absurd_truncation_has_no_effect(entry: Truncate) -> None:
 
 def test_a_known_truncation_does_not_make_a_reader_begin_again() -> None:
     rounds = Rounds(1, None, Truncations((Truncate(0, 9),), 1))
-    rounds.truncate(Truncate(0, 9), 0)
+    rounds.take(Truncate(0, 9), 0)
     assert not rounds.truncated
-    rounds.truncate(Truncate(0, 19), 1)
+    rounds.take(Truncate(0, 19), 1)
     assert rounds.truncated
 
 
 def test_a_forget_of_a_superseded_round_waits_for_the_next_cut() -> None:
     truncations = Truncations((Truncate(0, 9),), 9)
     rounds = Rounds(1, None, truncations)
-    rounds.forget(Forget(DIGEST), 0)
-    rounds.cut(Cut(1, (5,), 0), 1)
+    rounds.take(Forget(DIGEST), 0)
+    rounds.take(Cut(1, (5,), 0), 1)
     assert rounds.entry_waits
     assert rounds.last_used == (9, (0,))
     assert rounds.step() is None
-    assert rounds.cut(Cut(10, (0,), 0), 2)
+    assert rounds.take(Cut(10, (0,), 0), 2)
     step = rounds.step()
     assert step is not None
-    assert step.forget == Forget(DIGEST)
+    assert step.entry == Forget(DIGEST)
 
 
 # --- fingerprints ---------------------------------------------------------------------------------
@@ -253,7 +239,7 @@ def read_cut(cut: Cut, values: list[bytes], epoch: int = 3) -> tuple[Tail | None
     for offset, value in enumerate(values):
         rounds.deliver(0, offset, b"k", value, epoch)
     own = Tail(7, "a" * 16)
-    assert rounds.cut(cut, 0, own)
+    assert rounds.take(cut, 0, own)
     while (step := rounds.step(2)) is not None:
         if step.cut is not None:
             assert step.tails[-1] == own
@@ -282,7 +268,7 @@ def test_tails_do_not_depend_on_what_was_taken_already() -> None:
     clock, cut = clock_and_reader(6)
     ends = ((3, 0), (6, 0), (6, 0))
     wanted = [clock.tails_below(each) for each in ends]
-    clock.cut(Cut(1, (3, 0), 0, tails=wanted[0]), 0)
+    clock.take(Cut(1, (3, 0), 0, tails=wanted[0]), 0)
     while clock.step(1) is not None:
         pass
     assert [clock.tails_below(each) for each in ends] == wanted
@@ -305,7 +291,7 @@ def test_a_start_gives_the_tails_of_partitions_that_do_not_move() -> None:
     assert rounds.tails_below((9, 0)) == (known.fingerprint, "")
     rounds.deliver(1, 0, b"k", b"v")
     cut = Cut(5, (9, 1), 0, tails=rounds.tails_below((9, 1)))
-    rounds.cut(cut, 4)
+    rounds.take(cut, 4)
     assert rounds.step() is not None
     step = rounds.step()
     assert step is not None
@@ -317,6 +303,6 @@ def test_a_start_gives_the_tails_of_partitions_that_do_not_move() -> None:
 
 def reread(rounds: Rounds, cut: Cut) -> None:
     rounds.deliver(1, 0, b"k", b"v")
-    rounds.cut(cut, 4)
+    rounds.take(cut, 4)
     while rounds.step() is not None:
         pass

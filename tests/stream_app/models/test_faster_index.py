@@ -7,17 +7,13 @@ import itertools
 import numpy as np
 import pytest
 
-from stream_app.models.retrieval import (
-    AutoIndex,
-    ExactIndex,
-    Index,
-    PCAIndex,
-    ServiceLevel,
-    index_choice,
-    recall,
-)
-from stream_app.models.retrieval.auto_index import everything
+from stream_app.models.retrieval import index_choice
+from stream_app.models.retrieval.auto_index import AutoIndex, everything
+from stream_app.models.retrieval.exact_index import ExactIndex
+from stream_app.models.retrieval.index import Index, recall
 from stream_app.models.retrieval.index_choice import is_clearly_faster, new_index
+from stream_app.models.retrieval.pca_index import PCAIndex
+from stream_app.models.retrieval.service_level import ServiceLevel
 
 
 class Slow:

@@ -1,4 +1,4 @@
-"""The guarantees of the statistics: no false negatives, valid bounds, lossless merges."""
+"""The guarantees of the statistics: no false negatives, valid bounds."""
 
 from __future__ import annotations
 
@@ -59,18 +59,15 @@ def state(sketch) -> dict[str, bytes]:
 @pytest.mark.parametrize("make", SKETCHES.values(), ids=SKETCHES)
 @settings(deadline=None, max_examples=25)
 @given(seed=SEEDS, n=st.integers(0, 300), cuts=st.lists(st.integers(0, 300), max_size=5))
-def test_the_state_depends_on_neither_batches_nor_order_nor_parts(make, seed, n, cuts):
+def test_the_state_depends_on_neither_batches_nor_order(make, seed, n, cuts):
     rng = np.random.default_rng(seed)
     stream = keys(rng, n)
-    whole, split, shuffled, merged, rest = make(), make(), make(), make(), make()
+    whole, split, shuffled = make(), make(), make()
     whole.add_many(stream)
     for part in np.split(stream, sorted(min(c, n) for c in cuts)):
         split.add_many(part)
     shuffled.add_many(rng.permutation(stream))
-    merged.add_many(stream[: n // 3])
-    rest.add_many(stream[n // 3 :])
-    merged.merge(rest)
-    assert state(whole) == state(split) == state(shuffled) == state(merged)
+    assert state(whole) == state(split) == state(shuffled)
 
 
 @pytest.mark.parametrize("make", SKETCHES.values(), ids=SKETCHES)
@@ -81,22 +78,6 @@ def test_arrays_returns_the_state_itself_and_its_size_is_reported(make):
     sketch.add_many(np.arange(50, dtype=np.uint64))
     assert before != state(sketch) == {name: a.tobytes() for name, a in held.items()}
     assert sketch.memory_bytes == sum(a.nbytes for a in held.values())
-
-
-@pytest.mark.parametrize(
-    ("left", "right"),
-    [
-        (SeenFilter(64), SeenFilter(96)),
-        (SeenFilter(64), SeenFilter(64, seed=2)),
-        (CountMinSketch(width=8), CountMinSketch(width=9)),
-        (CountMinSketch(width=8), CountMinSketch(width=8, seed=2)),
-        (AmsSketch(), AmsSketch(depth=4)),
-        (AmsSketch(), AmsSketch(seed=2)),
-    ],
-)
-def test_sketches_of_different_shape_or_seed_do_not_merge(left, right):
-    with pytest.raises(ValueError, match="merge only with the same"):
-        left.merge(right)
 
 
 @pytest.mark.parametrize(
@@ -204,7 +185,6 @@ def test_no_count_is_too_small_and_few_exceed_the_bound():
     estimates = frequencies.estimate_many(items)
     assert frequencies.total == 200_000
     assert frequencies.error_bound == pytest.approx(np.e / 64 * 200_000)
-    assert frequencies.confidence == pytest.approx(0.8647, abs=1e-4)
     assert (estimates >= counts).all()
     assert (estimates > counts + frequencies.error_bound).mean() < 0.03
 

@@ -12,7 +12,7 @@ from stream_app.monitoring.exposition import Exposition, quantile
 from stream_app.monitoring.live_frame import (
     NAMES,
     BrokerLook,
-    Look,
+    Watched,
     WorkerLook,
     WorkerRow,
     frame,
@@ -28,10 +28,6 @@ URL = "http://127.0.0.1:8470"
 
 def worker(metrics: Metrics, time: float, waiting: str = "") -> WorkerLook:
     return WorkerLook(time, Exposition(metrics.exposition().decode(), NAMES), waiting)
-
-
-def look(time: float, records: int, **workers: WorkerLook) -> Look:
-    return Look(time, workers, BrokerLook(time, records, waiting=3))
 
 
 def busy() -> Metrics:
@@ -53,13 +49,14 @@ def busy() -> Metrics:
 
 def test_a_frame_has_the_rates_between_two_looks_and_what_is_measured() -> None:
     metrics = busy()
-    before = look(100.0, 1000, a=worker(metrics, 100.0))
+    before = worker(metrics, 100.0)
     metrics.ratings(learned=180, held_out=20, clipped=50)
     metrics.rejected(Reason.MALFORMED, 4)
     for _ in range(10):
         metrics.query_answered("exact", 0.004)
-    after = look(102.0, 1500, a=worker(metrics, 102.0))
-    found = frame(before, after, ("MurmurecDrift",))
+    broker, earlier = BrokerLook(102.0, 1500, waiting=3), BrokerLook(100.0, 1000)
+    watched = Watched(worker(metrics, 102.0), before)
+    found = frame({"a": watched}, ("MurmurecDrift",), broker, earlier)
     assert found.workers == (
         WorkerRow("a", "ready", 4812, 12, 0.5, 100.0, 5.0, pytest.approx(0.005, abs=1e-4), 12.0,
                   3 << 20, True),
@@ -74,25 +71,26 @@ def test_a_frame_has_the_rates_between_two_looks_and_what_is_measured() -> None:
 
 
 def test_without_an_earlier_look_or_after_a_restart_no_rate_is_invented() -> None:
-    first = frame(None, look(1.0, 5, a=worker(busy(), 1.0))).workers[0]
+    broker, before = BrokerLook(1.0, 5), worker(busy(), 1.0)
+    first = frame({"a": Watched(before)}, (), broker).workers[0]
     assert first.ratings_per_second is None
     assert first.p99_seconds is None
     fresh = Metrics(CollectorRegistry())
-    again = look(2.0, 5, a=worker(fresh, 2.0, "replaying the log"))
-    row = frame(look(1.0, 5, a=worker(busy(), 1.0)), again).workers[0]
+    again = Watched(worker(fresh, 2.0, "replaying the log"), before)
+    row = frame({"a": again}, (), broker).workers[0]
     assert row.state == "not ready: replaying the log"
     assert (row.ratings_per_second, row.cut, row.checkpoint_age_seconds) == (None, None, None)
 
 
 def test_what_does_not_answer_is_a_row_and_a_sentence() -> None:
-    away = WorkerLook(1.0, None, "no answer")
-    seen = Look(1.0, {"a": away, "b": worker(busy(), 1.0)}, BrokerLook(1.0, None, "no broker"))
-    found = frame(None, seen)
+    away = Watched(WorkerLook(1.0, None, "no answer"))
+    seen = {"a": away, "b": Watched(worker(busy(), 1.0))}
+    found = frame(seen, (), BrokerLook(1.0, None, "no broker"))
     assert found.workers[0] == WorkerRow("a", "no answer")
     assert found.workers[1].cut == 4812
     assert found.broker == "no broker"
-    assert standing(None, seen) == ("MurmurecWorkerDown",)
-    alone = frame(None, Look(1.0, {"a": away}, BrokerLook(1.0, 3)))
+    assert standing(seen) == ("MurmurecWorkerDown",)
+    alone = frame({"a": away}, (), BrokerLook(1.0, 3))
     assert (alone.rmse, alone.rejected, alone.drift) == (None, {}, {})
 
 
@@ -107,7 +105,7 @@ def steps(text: str) -> list[float]:
     return values
 
 
-def looks_of(series: Series, minutes: int) -> tuple[Look, Look]:
+def looks_of(series: Series, minutes: int) -> dict[str, Watched]:
     """Return the first look and that after so many minutes at the workers of a case."""
     lines: list[dict[str, list[str]]] = [{}, {}]
     for name, text in series.items():
@@ -119,16 +117,15 @@ def looks_of(series: Series, minutes: int) -> tuple[Look, Look]:
         for page, at in zip(lines, (0, min(minutes, len(values) - 1)), strict=True):
             whose = instance[1] if instance else "a"
             page.setdefault(whose, []).append(f"{labels} {values[at]}")
-    found = []
+    found: dict[str, Watched] = {}
     for page, time in zip(lines, (0.0, 60.0 * minutes), strict=True):
-        workers = {}
         for url, samples in page.items():
             owned = any("clock_owner" in each for each in samples)
             more = [] if owned else ["murmurec_clock_owner 1"]
             text = "\n".join([*samples, *more])
-            workers[url] = WorkerLook(time, Exposition(text, NAMES))
-        found.append(Look(time, workers, BrokerLook(time, 0)))
-    return found[0], found[1]
+            look = WorkerLook(time, Exposition(text, NAMES))
+            found[url] = Watched(look, found[url].after if url in found else None)
+    return found
 
 
 # Rules that look back: `top` shows what is so now, or since a worker has started.
@@ -138,8 +135,8 @@ _LATER = {"MurmurecWorkerDown", "MurmurecReplicasDiffer", "MurmurecDrift", "Murm
 @pytest.mark.parametrize("name", [each for each in NAMED if each not in _LATER])
 def test_an_alert_of_the_rules_holds_where_prometheus_lets_it_fire(name: str) -> None:
     minutes, fires, silent = CASES[name.removeprefix("Murmurec")]
-    assert standing(*looks_of(fires, minutes)) == (name,)
-    assert name not in standing(*looks_of(silent, minutes))
+    assert standing(looks_of(fires, minutes)) == (name,)
+    assert name not in standing(looks_of(silent, minutes))
 
 
 @pytest.mark.parametrize(
@@ -152,9 +149,9 @@ def test_an_alert_of_the_rules_holds_where_prometheus_lets_it_fire(name: str) ->
 )
 def test_what_has_happened_since_a_worker_started_is_shown(name: str, call) -> None:
     metrics = busy()
-    assert standing(None, look(1.0, 0, a=worker(metrics, 1.0))) == ()
+    assert standing({"a": Watched(worker(metrics, 1.0))}) == ()
     call(metrics)
-    assert standing(None, look(1.0, 0, a=worker(metrics, 1.0))) == (name,)
+    assert standing({"a": Watched(worker(metrics, 1.0))}) == (name,)
 
 
 def test_every_name_is_published_and_every_alert_is_a_rule() -> None:

@@ -20,7 +20,7 @@ from itertools import accumulate, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.privacy.accounting import PrivacyLoss
+from stream_app.privacy.accounting.basic_composition import PrivacyLoss
 from stream_app.privacy.exact.certificates import certify
 from stream_app.privacy.exact.integer_tables import TOTAL, Table, exp_bounds
 from stream_app.privacy.mechanism import Mechanism

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_app.privacy.accounting import PrivacyLoss
+from stream_app.privacy.accounting.basic_composition import PrivacyLoss
 from stream_app.privacy.privacy_map import Adjacency
 from tests.stream_app.privacy.checks import check_user_cost
 
@@ -46,12 +46,6 @@ def test_epsilons_of_two_kinds_have_no_sum(other: Adjacency) -> None:
             PrivacyLoss(F(1), F(0), a) + PrivacyLoss(F(1), F(0), b)
     with pytest.raises(TypeError):
         PrivacyLoss(F(1), F(0), CELL) + F(1)  # type: ignore[operator]
-
-
-def test_what_protects_a_cell_protects_its_value() -> None:
-    assert PrivacyLoss(F(2), F(0), CELL).per_value() == PrivacyLoss(F(2), F(0), VALUE)
-    with pytest.raises(ValueError, match="only cell converts"):
-        PrivacyLoss(F(2), F(0), VALUE).per_value()
 
 
 @pytest.mark.parametrize(

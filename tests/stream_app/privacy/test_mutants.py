@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stream_app.privacy.accounting import PrivacyLoss
+from stream_app.privacy.accounting.basic_composition import PrivacyLoss
 from stream_app.privacy.exact.certificates import Certificate
 from stream_app.privacy.exact.integer_tables import Table, compile_table
 from stream_app.privacy.mechanism import Mechanism

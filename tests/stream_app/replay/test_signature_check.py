@@ -14,7 +14,8 @@ from stream_app.errors import UserError
 from stream_app.replay import signature_check
 from stream_app.replay.signature_check import SignatureCheck
 from stream_app.wire import Event, decode_many
-from stream_app.wire.signatures import Claim, Signatures, vectors, verify_each
+from stream_app.wire.signatures import Claim, Signatures, vectors
+from stream_app.wire.signatures.envelope import verify_each
 from tests.fixtures.replicas import SMALL, Replica
 from tests.fixtures.signed_devices import TOPIC, signed, signing_key
 from tests.fixtures.streams import Published, run_of

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from stream_app import wire
 from stream_app.wire import Intake, Reason, RecordRun, WireError
 from stream_app.wire import batch_decoding as batches
-from stream_app.wire.signatures import HEAD_BYTES, Signatures, SigningKey, vectors, verify_each
+from stream_app.wire.signatures import HEAD_BYTES, Signatures, SigningKey, vectors
+from stream_app.wire.signatures.envelope import verify_each
 from tests.fixtures.crafted_signatures import crafted_signatures
 from tests.fixtures.signed_devices import TOPIC, signed, signing_key
 from tests.fixtures.streams import Published, publish

@@ -17,7 +17,7 @@ from research.commands.tradeoff.whole_person.points import QUICK, Grid, WholePer
 from stream_app.cli import output
 from stream_app.cli.options import writable
 from stream_app.errors import UsageError, UserError
-from stream_app.evaluation.campaigns import LARGEST_SCOPE
+from stream_app.evaluation.campaigns.campaign_lists import LARGEST_SCOPE
 
 MOST_SPLITS = 100
 _FEW_FACTORS = 8

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from producers.person.enrolment import PersonBudget
-from producers.person.expected_error import LEVELS, SOURCE, expected_error
 from producers.person.spending import (
+    LEVELS,
+    SOURCE,
     Expected,
     SpendingPlan,
     best_plan,
     best_plan_by_sums,
+    expected_error,
     reports_by_sums,
 )
 from stream_app.cli.output import plural

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from producers.campaign import Pinned
+from producers.campaign.terms import Pinned
 from producers.datasets.load import load
 from producers.device.pinned_scope import check_pin, read_ordered
 from producers.fleet.campaigning import Fleet, StageProgress, under_way

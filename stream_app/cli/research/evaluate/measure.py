@@ -8,10 +8,9 @@ from murmurec.learner_evaluation import Evaluation, Options
 from producers.datasets.load import Dataset
 from producers.scale import Scale
 from stream_app.cli import output
-from stream_app.cli.device.mechanism_options import mechanism_from
+from stream_app.cli.device.mechanism_options import mechanism_from, mechanism_of_id
 from stream_app.errors import UsageError, UserError
 from stream_app.evaluation import EvaluationResult
-from stream_app.privacy import registry
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.ratings.partition_response import MOST_LEVELS
 
@@ -43,18 +42,7 @@ def mechanism_for(name: str, epsilon: str | None, thinning: str | None, scale: S
     """Return the mechanism of a family and the other options, or of an id."""
     if ":" not in name:
         return mechanism_from(name, epsilon, scale, thinning)
-    if epsilon is not None or thinning is not None:
-        raise UsageError(
-            f"--mechanism {name}: the id contains epsilon and thinning; leave --epsilon and "
-            "--thinning out"
-        )
-    try:
-        found = registry.parse(name)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    if found.levels != scale.levels:
-        raise UsageError(f"{found.id}: the ratings have {scale.levels} levels ({scale})")
-    return found
+    return mechanism_of_id(name, epsilon, scale, thinning)
 
 
 def measured(

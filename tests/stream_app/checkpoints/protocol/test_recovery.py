@@ -271,14 +271,6 @@ def test_another_base_of_a_newer_owner_counts_although_its_cut_is_smaller() -> N
     assert (found.manifest.cut, found.manifest.origin) == (1, origin)
 
 
-def test_the_reach_is_the_greatest_cut_of_the_base() -> None:
-    topic, _ = two()
-    recovery = read(topic)
-    assert recovery.greatest_cut(StateOrigin(0, (0, 0))) == 2
-    assert recovery.greatest_cut(StateOrigin(0, (0, 0), truncated=True)) == 0
-    assert read(topic, design="e" * 32).greatest_cut(StateOrigin(0, (0, 0))) == 0
-
-
 # --- refusals -------------------------------------------------------------------------------------
 
 

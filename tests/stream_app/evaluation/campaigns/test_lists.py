@@ -10,14 +10,8 @@ import pytest
 
 from stream_app.campaigns.features import Features, features_of
 from stream_app.campaigns.planning import Wanted, stages
-from stream_app.evaluation.campaigns import (
-    DELTA,
-    Budget,
-    CampaignLists,
-    ListOptions,
-    evaluate_lists,
-    noisy_sum,
-)
+from stream_app.evaluation.campaigns import DELTA, Budget, CampaignLists, ListOptions, noisy_sum
+from stream_app.evaluation.campaigns.campaign_lists import evaluate_lists
 from stream_app.evaluation.ranking import RankingTask
 from stream_app.privacy.randomness import SeededSource
 from tests.stream_app.evaluation.campaigns.worlds import lists_task

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from stream_app.evaluation import EvaluationData, TrueRatings
-from stream_app.evaluation.campaigns import DELTA, Budget, evaluate_stars
-from stream_app.evaluation.campaigns.stars import population
+from stream_app.evaluation.campaigns import DELTA, Budget
+from stream_app.evaluation.campaigns.stars import evaluate_stars, population
 from tests.stream_app.evaluation.campaigns.worlds import columns
 
 

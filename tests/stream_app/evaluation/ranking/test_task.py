@@ -7,8 +7,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from stream_app.evaluation.ranking import SPLITS, NothingToTest, ranking_task
-from stream_app.evaluation.ranking.task import MOST_USERS, held_out
+from stream_app.evaluation.ranking import NothingToTest, ranking_task
+from stream_app.evaluation.ranking.task import MOST_USERS, SPLITS, held_out
 
 Rows = tuple[np.ndarray, np.ndarray, np.ndarray]
 

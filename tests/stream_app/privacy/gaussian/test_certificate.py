@@ -11,13 +11,14 @@ import pytest
 from numpy.typing import NDArray
 
 from stream_app.privacy.accounting.gaussian import gaussian_delta, gaussian_epsilon
-from stream_app.privacy.gaussian import (
+from stream_app.privacy.gaussian.certificate import (
+    SMOOTHING,
     CampaignCertificate,
     NoisySum,
     largest_square,
     least_variance,
+    unevenness,
 )
-from stream_app.privacy.gaussian.certificate import SMOOTHING, unevenness
 from tests.naive import gaussian as naive
 
 F = Fraction

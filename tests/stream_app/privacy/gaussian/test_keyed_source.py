@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stream_app.privacy.gaussian import KeyedSource
+from stream_app.privacy.gaussian.keyed_source import KeyedSource
 from tests.naive import chacha20
 
 # RFC 8439, appendix A.1, test vector 2: key 0, nonce 0, block counter 1.

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from stream_app.privacy.gaussian import CampaignCertificate, NoisySum
+from stream_app.privacy.gaussian.certificate import CampaignCertificate, NoisySum
 from stream_app.privacy.gaussian.naming import MOST_STAGES, name, parse, within
 
 STAGES = (NoisySum(100, Fraction(31_809), 300), NoisySum(7, Fraction(63_617, 2), 9000))

@@ -10,8 +10,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from stream_app.privacy.gaussian import KeyedSource, discrete_gaussian
-from stream_app.privacy.gaussian.sampling import GaussianTable, cumulative, gaussian_table, resolve
+from stream_app.privacy.gaussian.keyed_source import KeyedSource
+from stream_app.privacy.gaussian.sampling import (
+    GaussianTable,
+    cumulative,
+    discrete_gaussian,
+    gaussian_table,
+    resolve,
+)
 from stream_app.privacy.randomness import SeededSource, SystemSource
 from tests.naive import gaussian as naive
 from tests.naive.exact_samplers import Words

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from stream_app.privacy.accounting import PrivacyLoss
+from stream_app.privacy.accounting.basic_composition import PrivacyLoss
 from stream_app.privacy.privacy_map import Adjacency
 from stream_app.privacy.ratings.item_sampling import ItemSample, Scope
 from tests.stream_app.privacy.checks import allowed, check_budget

@@ -10,6 +10,7 @@ import pytest
 from stream_app.kernels.machine.scalars import hash64
 from stream_app.ranking.similarity import cosine, nearest, slope_one
 from stream_app.ranking.similarity.nearest import because
+from tests.fixtures import cosine_stars
 from tests.naive import similarity as naive
 from tests.stream_app.ranking.similarity.ratings import drawn, tabled
 
@@ -89,9 +90,9 @@ def test_plain_cosine_is_that_without_damping():
 def test_a_prediction_of_cosine_is_a_mean_of_what_similar_items_were_above_theirs():
     stars = drawn(np.random.default_rng(5), users=30, items=8)
     table = tabled(stars)
-    found, means = cosine.similarities(table, 2.0), cosine.item_means(table)
+    found, means = cosine.similarities(table, 2.0), cosine_stars.item_means(table)
     slots, ratings = history(stars[0])
-    predicted = cosine.predict(found, means, slots, ratings, shrink=0.7)
+    predicted = cosine_stars.predict(found, means, slots, ratings, shrink=0.7)
     for j in range(8):
         weights = [float(found[k, j]) for k in slots]
         above = sum(w * (r - means[k]) for w, k, r in zip(weights, slots, ratings, strict=True))
@@ -101,8 +102,8 @@ def test_a_prediction_of_cosine_is_a_mean_of_what_similar_items_were_above_their
 
 def test_item_means_are_drawn_to_the_overall_mean():
     stars = np.array([[5, np.nan, np.nan], [5, 2, np.nan]])
-    assert cosine.item_means(tabled(stars)) == pytest.approx([30 / 7, 22 / 6, 4.0])
-    assert (cosine.item_means(tabled(stars * np.nan)) == 3).all()
+    assert cosine_stars.item_means(tabled(stars)) == pytest.approx([30 / 7, 22 / 6, 4.0])
+    assert (cosine_stars.item_means(tabled(stars * np.nan)) == 3).all()
 
 
 # --- edges ----------------------------------------------------------------------------------------
@@ -122,7 +123,7 @@ def every_answer(table, slots, ratings):
         for least_profile in (None, 20):
             yield slope_one.predict(deviations, slots, ratings, least_profile)
         yield cosine.scores(similarities, slots, 20)
-        yield cosine.predict(similarities, cosine.item_means(table), slots, ratings)
+        yield cosine_stars.predict(similarities, cosine_stars.item_means(table), slots, ratings)
         yield slope_one.contributions(deviations, slots, ratings, np.arange(len(table)))
         yield cosine.contributions(similarities, slots, np.arange(len(table)))
 
@@ -181,7 +182,7 @@ def test_ratings_of_items_outside_the_table_change_nothing():
     inside, outside = np.array([3, 5]), np.array([3, -1, 5, -1])
     few, more = np.array([5.0, 1.0]), np.array([5.0, 1.0, 1.0, 2.0])
     deviations, similarities = slope_one.deviations(table, 5.0), cosine.similarities(table, 5.0)
-    means = cosine.item_means(table)
+    means = cosine_stars.item_means(table)
     for least in (None, 3):
         assert (
             slope_one.predict(deviations, inside, few, least)
@@ -189,8 +190,8 @@ def test_ratings_of_items_outside_the_table_change_nothing():
         ).all()
     assert (cosine.scores(similarities, inside) == cosine.scores(similarities, outside)).all()
     assert (
-        cosine.predict(similarities, means, inside, few)
-        == cosine.predict(similarities, means, outside, more)
+        cosine_stars.predict(similarities, means, inside, few)
+        == cosine_stars.predict(similarities, means, outside, more)
     ).all()
 
 
