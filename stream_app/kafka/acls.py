@@ -14,6 +14,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
@@ -29,8 +30,10 @@ from stream_app.wire import Topics
 from stream_app.wire.topics import absent, lacking
 
 _SECONDS = 30.0
+_NO_RIGHT = "this user has no right to {} the cluster: run this as a super user of Kafka"
 _READ, _WRITE = AclOperation.READ, AclOperation.WRITE
-# How a topic is kept: a server refuses one that loses records or takes what expands.
+# How a topic is kept: a server refuses one that loses records or takes what expands; a worker looks
+# at each of its topics.
 _SEE = AclOperation.DESCRIBE_CONFIGS
 Operations = tuple[AclOperation, ...]
 Rows = Mapping[str, Operations]
@@ -42,20 +45,20 @@ _WORKER: Mapping[str, Rows] = {
         "cuts": (_READ, _WRITE, _SEE),
         "state": (_READ, _WRITE, _SEE),
         "items": (_READ, _SEE),
-        "item_table": (_WRITE,),
-        "item_links": (_READ, _WRITE),
+        "item_table": (_WRITE, _SEE),
+        "item_links": (_READ, _WRITE, _SEE),
         "queries": (_READ, _SEE),
-        "recommendations": (_WRITE,),
-        "rejected": (_WRITE,),
+        "recommendations": (_WRITE, _SEE),
+        "rejected": (_WRITE, _SEE),
     },
     "campaigns": {
         "contributions": (_READ, _SEE),
         "rounds": (_READ, _WRITE, _SEE),
-        "item_side": (_READ, _WRITE),
+        "item_side": (_READ, _WRITE, _SEE),
     },
     "profiles": {"profiles": (_READ, _SEE)},
     "private lists": {"list_debits": (_READ, _WRITE, _SEE)},
-    "similarities": {"similarities": (_READ,)},
+    "similarities": {"similarities": (_READ, _SEE)},
 }
 ROLES: Mapping[str, Mapping[str, Rows]] = {
     "device": {
@@ -147,23 +150,66 @@ def bindings(
     return found
 
 
+def row(right: AclBinding) -> dict[str, str]:
+    """Return a right by the words of Kafka."""
+    return {
+        "principal": right.principal,
+        "operation": AclOperation(right.operation).name,
+        "kind": ResourceType(right.restype).name.lower(),
+        "name": right.name,
+        "pattern": ResourcePatternType(right.resource_pattern_type).name.lower(),
+    }
+
+
 def grant(connection: Connection, wanted: list[AclBinding]) -> None:
     """Give rights; raises UserError where Kafka refuses, as one without an authorizer does."""
     admin = clients.admin(connection)
     for future in admin.create_acls(wanted, request_timeout=_SECONDS).values():
-        try:
-            future.result(timeout=_SECONDS)
-        except KafkaException as error:
-            reason: KafkaError = error.args[0]
-            fault = f"Kafka grants no rights: {reason.str()}"
-            if reason.code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED:
-                fault = (
-                    "this user has no right to ALTER the cluster, which it takes to grant rights: "
-                    "run murmurec acl apply as a super user of Kafka"
-                )
-            raise UserError(fault) from None
-        except TimeoutError:
-            raise UserError(f"Kafka did not answer within {_SECONDS:.0f} s; try again") from None
+        _answer(future, "ALTER")
+
+
+def compare(connection: Connection, wanted: list[AclBinding]) -> None:
+    """Refuse a user whose rights at Kafka, or denials, are not exactly these; what everyone has is
+    the user's too."""
+    anything: Any = ResourceType.ANY, None, ResourcePatternType.ANY, None, None
+    anything += AclOperation.ANY, AclPermissionType.ANY
+    admin = clients.admin(connection)  # held: a client that nothing holds answers nothing
+    cluster = _answer(admin.describe_cluster(include_authorized_operations=True), "DESCRIBE")
+    # Without it librdkafka finds no rights, and no error.
+    if AclOperation.DESCRIBE not in (cluster.authorized_operations or ()):
+        raise UserError(_NO_RIGHT.format("DESCRIBE"))
+    found = admin.describe_acls(AclBindingFilter(*anything), request_timeout=_SECONDS)
+    user = wanted[0].principal
+    has = {each for each in _answer(found, "DESCRIBE") if each.principal in (user, "User:*")}
+    faults = [
+        f"{what} {', '.join(sorted(map(_in_words, rights)))}; {fix}"
+        for what, rights, fix in (
+            ("lacks", set(wanted) - has, "murmurec acl apply grants it"),
+            ("has besides its role", has - set(wanted), "take it away (kafka-acls.sh)"),
+        )
+        if rights
+    ]
+    if faults:
+        raise UserError(f"{user} {'; and '.join(faults)}")
+
+
+def _in_words(right: AclBinding) -> str:
+    has, permission = row(right), AclPermissionType(right.permission_type).name
+    place = f"{has['kind']} {has['name']} ({has['pattern']}, host {right.host})"
+    return f"{permission} {has['operation']} on {place}"
+
+
+def _answer(future: Future[Any], operation: str) -> Any:
+    try:
+        return future.result(timeout=_SECONDS)
+    except KafkaException as error:
+        reason: KafkaError = error.args[0]
+        fault = f"Kafka refused to show or to grant rights: {reason.str()}"
+        if is_denied(reason):
+            fault = _NO_RIGHT.format(operation)
+        raise UserError(fault) from None
+    except TimeoutError:
+        raise UserError(f"Kafka did not answer within {_SECONDS:.0f} s; try again") from None
 
 
 def check(
@@ -180,7 +226,7 @@ def check(
     )
     for topic, operations in wanted.items():
         granted = _granted(topic, described[topic], operations[0], role)
-        for operation in operations:
+        for operation in (*operations, *EVERY_TOPIC.get(role, ())):
             if granted and not granted & {operation, AclOperation.ALL}:
                 raise UserError(lacking(f"topic {topic}", operation.name, role))
     if group is not None and role in GROUPS:

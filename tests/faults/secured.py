@@ -73,16 +73,20 @@ class Secured(Node):
     @contextmanager
     def without(self, taken: AclBinding) -> Iterator[None]:
         """Take a right away for the length of the block."""
+        self.take_away(taken)
+        try:
+            yield
+        finally:
+            self.grant([taken])
+
+    def take_away(self, taken: AclBinding) -> None:
+        """Take a right away."""
         admin = clients.admin(Connection(self.bootstrap))
         fields = (taken.restype, taken.name, taken.resource_pattern_type, taken.principal)
         only = AclBindingFilter(*fields, taken.host, taken.operation, taken.permission_type)
         for future in admin.delete_acls([only]).values():
             assert future.result(timeout=PATIENCE_SECONDS) == [taken]
         until(lambda: taken not in self._rights(), "the right is gone")
-        try:
-            yield
-        finally:
-            self.grant([taken])
 
 
 @contextmanager
@@ -139,8 +143,11 @@ class Commands:
         return output
 
     def refused(self, role: str, words: str) -> str:
-        """Run a command that must fail, and return its one sentence."""
+        """Run a command that must fail, and return its one sentence; what `doctor` prints."""
         code, output, errors = self.run(role, words)
+        if words == "doctor":
+            assert (code, "Traceback" in errors) == (1, False), errors
+            return next(line for line in output.splitlines() if line.startswith("FAULT"))
         shown = f"{role}: murmurec {words}: exit code {code}: {output}{errors}"
         sentences = [line for line in errors.splitlines() if line.startswith("murmurec: ")]
         assert code == 1, shown

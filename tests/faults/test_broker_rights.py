@@ -40,11 +40,11 @@ RIGHTS = {
     "cuts": ("READ", "WRITE", "DESCRIBE_CONFIGS"),
     "state": ("READ", "WRITE", "DESCRIBE_CONFIGS"),
     "items": ("READ", "DESCRIBE_CONFIGS"),
-    "item-table": ("WRITE",),
-    "item-links": ("READ", "WRITE"),
+    "item-table": ("WRITE", "DESCRIBE_CONFIGS"),
+    "item-links": ("READ", "WRITE", "DESCRIBE_CONFIGS"),
     "queries": ("READ", "DESCRIBE_CONFIGS"),
-    "recommendations": ("WRITE",),
-    "rejected": ("WRITE",),
+    "recommendations": ("WRITE", "DESCRIBE_CONFIGS"),
+    "rejected": ("WRITE", "DESCRIBE_CONFIGS"),
 }
 NEEDED = ("READ", "WRITE")
 
