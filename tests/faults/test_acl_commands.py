@@ -30,7 +30,7 @@ from tests.faults.secured import Commands, Secured, secured
 from tests.fixtures import forks
 from tests.fixtures.attacked import launch
 from tests.fixtures.gateways import DEVICE, body
-from tests.fixtures.similarity_tables import rated_by_taste
+from tests.fixtures.similarity_tables import BOOKS, FILMS, rated_by_taste
 from tests.fixtures.small_worker import SMALL
 from tests.fixtures.streams import Published
 from tests.fixtures.waiting import PATIENCE_SECONDS, until
@@ -316,7 +316,7 @@ def test_each_command_works_under_the_rights_of_its_role_and_names_one_that_is_m
 def scope(folder: Path) -> str:
     """Write a file of public items, and return its name."""
     path = folder / "scope.txt"
-    path.write_text("".join(f"{item}\n" for item in range(100, 120)), encoding="utf-8")
+    path.write_text("".join(f"{item}\n" for item in (*BOOKS, *FILMS)), encoding="utf-8")
     return str(path)
 
 

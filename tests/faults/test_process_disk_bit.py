@@ -65,7 +65,7 @@ def test_a_record_with_a_flipped_bit_reaches_no_reader(
     monkeypatch.setattr(topic_follower, "STALL_SECONDS", 1.0)
     producer = clients.producer(kafka.connection, compression_type="none")
     for name, place in ((names.cuts, 100), (names.state, 0)):  # in a value; the record's length
-        # After a wrong checksum librdkafka reads on at a wrong place: of zeros there it would abort.
+        # After a wrong checksum librdkafka reads on at a wrong place: at zeros it would abort.
         producer.produce(name, key=b"key", value=b"0" * 100)
         producer.flush()
         (segment,) = (home / "log" / f"{name}-0").glob("*.log")
