@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.deploy.test_commands import UNITS, unit
+from tests.fixtures.programs import program
 
 EVERY_UNIT = pytest.mark.parametrize("file", UNITS, ids=lambda file: file.name)
 
@@ -24,11 +24,9 @@ def copies(tmp_path: Path) -> list[str]:
 
 
 def analyzed(*arguments: str) -> subprocess.CompletedProcess[str]:
-    program = shutil.which("systemd-analyze")
-    if program is None:
-        pytest.skip("systemd-analyze is not on the PATH (Debian: systemd)")
+    tool = program("systemd-analyze", package="systemd")
     return subprocess.run(
-        [program, *arguments], capture_output=True, text=True, timeout=60, check=False
+        [tool, *arguments], capture_output=True, text=True, timeout=60, check=False
     )
 
 

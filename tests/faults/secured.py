@@ -68,7 +68,7 @@ class Secured(Node):
 
     def rights(self, user: str) -> list[AclBinding]:
         """Return the rights of a user that the broker goes by."""
-        return [each for each in self._rights() if each.principal == f"User:{user}"]
+        return [each for each in self.every_right() if each.principal == f"User:{user}"]
 
     @contextmanager
     def without(self, taken: AclBinding) -> Iterator[None]:
@@ -79,14 +79,19 @@ class Secured(Node):
         finally:
             self.grant([taken])
 
-    def take_away(self, taken: AclBinding) -> None:
-        """Take a right away."""
+    def take_away(self, *taken: AclBinding) -> None:
+        """Take rights away."""
         admin = clients.admin(Connection(self.bootstrap))
-        fields = (taken.restype, taken.name, taken.resource_pattern_type, taken.principal)
-        only = AclBindingFilter(*fields, taken.host, taken.operation, taken.permission_type)
-        for future in admin.delete_acls([only]).values():
-            assert future.result(timeout=PATIENCE_SECONDS) == [taken]
-        until(lambda: taken not in self._rights(), "the right is gone")
+        filters = [
+            AclBindingFilter(
+                *(right.restype, right.name, right.resource_pattern_type, right.principal),
+                *(right.host, right.operation, right.permission_type),
+            )
+            for right in taken
+        ]
+        gone = [future.result(PATIENCE_SECONDS) for future in admin.delete_acls(filters).values()]
+        assert sorted(right for each in gone for right in each) == sorted(taken)
+        until(lambda: not set(taken) & set(self.every_right()), "the rights are gone")
 
 
 @contextmanager

@@ -209,6 +209,8 @@ def made(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Deployment:
     """Give a deployment whose files are in an empty folder, without topics and rights."""
+    if left := broker.every_right():  # whoever may write some topic is a producer of any
+        broker.take_away(*left)
     monkeypatch.chdir(tmp_path)
     folder = {"DATA_DIR": "data", "DEVICE_JOURNAL": "device.journal", "CAMPAIGN_SCOPE": "items.txt"}
     sizes = {"TUNING_HEAD_ITEMS": "64", "TUNING_RECENT_ITEMS": "32", "TUNING_HELD_OUT": "0"}
