@@ -8,10 +8,9 @@ broker without access control grants every operation; one that reports none pass
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from concurrent.futures import Future
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import KafkaError, TopicCollection
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -25,11 +24,12 @@ from confluent_kafka.admin import (
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
-from stream_app.kafka.passing import is_denied
+from stream_app.kafka.passing import CODES, result
 from stream_app.wire import Topics
 from stream_app.wire.topics import absent, lacking
 
 _SECONDS = 30.0
+_RIGHTS = "rights at Kafka"
 _NO_RIGHT = "this user has no right to {} the cluster: run this as a super user of Kafka"
 _READ, _WRITE = AclOperation.READ, AclOperation.WRITE
 # How a topic is kept: a server refuses one that loses records or takes what expands; a worker looks
@@ -165,7 +165,7 @@ def grant(connection: Connection, wanted: list[AclBinding]) -> None:
     """Give rights; raises UserError where Kafka refuses, as one without an authorizer does."""
     admin = clients.admin(connection)
     for future in admin.create_acls(wanted, request_timeout=_SECONDS).values():
-        _answer(future, "ALTER")
+        result(future, _SECONDS, _RIGHTS, _NO_RIGHT.format("ALTER"))
 
 
 def compare(connection: Connection, wanted: list[AclBinding]) -> None:
@@ -174,13 +174,15 @@ def compare(connection: Connection, wanted: list[AclBinding]) -> None:
     anything: Any = ResourceType.ANY, None, ResourcePatternType.ANY, None, None
     anything += AclOperation.ANY, AclPermissionType.ANY
     admin = clients.admin(connection)  # held: a client that nothing holds answers nothing
-    cluster = _answer(admin.describe_cluster(include_authorized_operations=True), "DESCRIBE")
+    lacks = _NO_RIGHT.format("DESCRIBE")
+    asked = admin.describe_cluster(include_authorized_operations=True, request_timeout=_SECONDS)
+    cluster = result(asked, _SECONDS, _RIGHTS, lacks)
     # Without it librdkafka finds no rights, and no error.
     if AclOperation.DESCRIBE not in (cluster.authorized_operations or ()):
-        raise UserError(_NO_RIGHT.format("DESCRIBE"))
-    found = admin.describe_acls(AclBindingFilter(*anything), request_timeout=_SECONDS)
-    user = wanted[0].principal
-    has = {each for each in _answer(found, "DESCRIBE") if each.principal in (user, "User:*")}
+        raise UserError(lacks)
+    asked = admin.describe_acls(AclBindingFilter(*anything), request_timeout=_SECONDS)
+    found, user = result(asked, _SECONDS, _RIGHTS, lacks), wanted[0].principal
+    has = {each for each in found if each.principal in (user, "User:*")}
     faults = [
         f"{what} {', '.join(sorted(map(_in_words, rights)))}; {fix}"
         for what, rights, fix in (
@@ -199,19 +201,6 @@ def _in_words(right: AclBinding) -> str:
     return f"{permission} {has['operation']} on {place}"
 
 
-def _answer(future: Future[Any], operation: str) -> Any:
-    try:
-        return future.result(timeout=_SECONDS)
-    except KafkaException as error:
-        reason: KafkaError = error.args[0]
-        fault = f"Kafka refused to show or to grant rights: {reason.str()}"
-        if is_denied(reason):
-            fault = _NO_RIGHT.format(operation)
-        raise UserError(fault) from None
-    except TimeoutError:
-        raise UserError(f"Kafka did not answer within {_SECONDS:.0f} s; try again") from None
-
-
 def check(
     connection: Connection,
     wanted: Mapping[str, Operations],
@@ -225,40 +214,15 @@ def check(
         TopicCollection(list(wanted)), include_authorized_operations=True, request_timeout=_SECONDS
     )
     for topic, operations in wanted.items():
-        granted = _granted(topic, described[topic], operations[0], role)
+        lacks = lacking(what := f"topic {topic}", operations[0].name, role)
+        answer = result(described[topic], _SECONDS, what, lacks, KafkaError.UNKNOWN_TOPIC_OR_PART)
+        if answer is None:
+            raise UserError(absent(topic))
+        granted = set(answer.authorized_operations or ())
         for operation in (*operations, *EVERY_TOPIC.get(role, ())):
             if granted and not granted & {operation, AclOperation.ALL}:
-                raise UserError(lacking(f"topic {topic}", operation.name, role))
+                raise UserError(lacking(what, operation.name, role))
     if group is not None and role in GROUPS:
-        _check_group(admin, group, role)
-
-
-def _check_group(admin: AdminClient, group: str, role: str) -> None:
-    described = admin.describe_consumer_groups([group], request_timeout=_SECONDS)[group]
-    try:
-        described.result(timeout=_SECONDS)
-    except TimeoutError:
-        raise UserError(f"group {group}: Kafka did not answer within {_SECONDS:.0f} s") from None
-    except KafkaException as error:
-        if is_denied(error.args[0]):  # else there is no such group yet
-            raise UserError(lacking(f"group {group}", GROUPS[role].name, role)) from None
-
-
-def _granted(
-    topic: str, described: Future[Any], needed: AclOperation, role: str
-) -> set[AclOperation]:
-    """Return the operations granted on a topic; empty if the broker reports none."""
-    try:
-        return set(described.result(timeout=_SECONDS).authorized_operations or ())
-    except TimeoutError:
-        raise UserError(
-            f"topic {topic} cannot be described: the broker did not answer within "
-            f"{_SECONDS:.0f} s; try again"
-        ) from None
-    except KafkaException as error:
-        reason: KafkaError = error.args[0]
-    if is_denied(reason):
-        raise UserError(lacking(f"topic {topic}", needed.name, role))
-    if reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-        raise UserError(absent(topic))
-    raise UserError(f"topic {topic} cannot be described: {reason.str()}")
+        of_group = admin.describe_consumer_groups([group], request_timeout=_SECONDS)[group]
+        lacks = lacking(what := f"group {group}", GROUPS[role].name, role)
+        result(of_group, _SECONDS, what, lacks, KafkaError.GROUP_ID_NOT_FOUND, *CODES)
