@@ -4,12 +4,15 @@
 #   kafka-users   the same users for the broker;  admin-token, state-secret: of the workers
 # Containers read the files as other users, so it is the folder that keeps everyone else out.
 set -eu
+umask 077
 cd "$(dirname "$0")"
 if [ -d secrets ]; then
   echo "deploy/secrets is there: nothing was drawn"
   exit
 fi
 drawn=$(mktemp -d ./secrets.XXXXXX)
+trap 'rm -rf "$drawn"' EXIT # nothing is left half written
+trap 'exit 1' HUP INT TERM
 word() { od -An -N32 -tx1 /dev/urandom | tr -d ' \n'; }
 
 token=$(word)
@@ -27,6 +30,5 @@ for role in worker gateway; do
   printf '[admin]\ntoken = "%s"\n' "$token" >> "$drawn/$role.toml"
 done
 chmod 0644 "$drawn"/*
-chmod 0700 "$drawn"
 mv "$drawn" secrets
 echo "deploy/secrets: drawn"

@@ -58,12 +58,12 @@ def kafka_topics(settings: Settings) -> Iterator[str]:
 def kafka_users(settings: Settings) -> Iterator[str]:
     """Return a KafkaUser for each role that has rights under these settings."""
     topics = Topics(settings.topic_prefix)
-    group = settings.group or settings.topic_prefix
     for role in Role:
         if acls.of_role(role, topics, settings.features):
             user = f"murmurec-{role}"
+            group = settings.worker_group
             rights = acls.bindings(role, user, topics, settings.features, group)
-            yield kafka_user(user, rights, CLUSTER)
+            yield kafka_user(user, map(acls.row, rights), CLUSTER)
 
 
 def prometheus_rule() -> str:

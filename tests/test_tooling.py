@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.fixtures.programs import program
 from tests.fixtures.waiting import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parents[1]
@@ -77,3 +79,30 @@ def test_the_hooks_before_a_commit_are_the_projects_own_ruff() -> None:
         command = hook["entry"].split()[1]
         assert command == hook["id"].removeprefix("ruff-")
         assert f"$(BIN)/ruff {command}" in recipe("check")
+
+
+def test_ci_installs_every_program_that_a_test_asks_for() -> None:
+    """Without it a test fails there, and is not skipped."""
+    asked = re.compile(r"program\(((?:\"[^\"]+\", )+)package=\"([^\"]+)\"\)")
+    found = {
+        (name, package)
+        for path in (ROOT / "tests").rglob("*.py")
+        if path != Path(__file__)
+        for names, package in asked.findall(path.read_text())
+        for name in re.findall(r'"([^"]+)"', names)
+    }
+    script = (ROOT / ".ci" / "run").read_text()
+    assert {"promtool", "systemd-analyze", "kubectl", "ip", "git"} <= {name for name, _ in found}
+    installed = {(name, f"missing+=({package})") for name, package in found}
+    lines = [line for line in script.splitlines() if line.startswith("command -v ")]
+    other = {"prometheus": "promtool"}  # of one package
+    for name, installs in installed:
+        looked = f"command -v {other.get(name, name)} "
+        assert any(looked in line and installs in line for line in lines), name
+
+
+def test_a_program_that_is_missing_fails_a_test_in_ci(monkeypatch: pytest.MonkeyPatch) -> None:
+    for ci, outcome in (("true", pytest.fail.Exception), ("", pytest.skip.Exception)):
+        monkeypatch.setenv("CI", ci)
+        with pytest.raises(outcome, match=r"no-such is not on the PATH .* install none"):
+            program("no-such", package="none")

@@ -8,12 +8,12 @@ broker without access control grants every operation; one that reports none pass
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from concurrent.futures import Future
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import KafkaError, TopicCollection
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
@@ -24,13 +24,16 @@ from confluent_kafka.admin import (
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
-from stream_app.kafka.passing import is_denied
+from stream_app.kafka.passing import CODES, result
 from stream_app.wire import Topics
 from stream_app.wire.topics import absent, lacking
 
 _SECONDS = 30.0
+_RIGHTS = "rights at Kafka"
+_NO_RIGHT = "this user has no right to {} the cluster: run this as a super user of Kafka"
 _READ, _WRITE = AclOperation.READ, AclOperation.WRITE
-# How a topic is kept: a server refuses one that loses records or takes what expands.
+# How a topic is kept: a server refuses one that loses records or takes what expands; a worker looks
+# at each of its topics.
 _SEE = AclOperation.DESCRIBE_CONFIGS
 Operations = tuple[AclOperation, ...]
 Rows = Mapping[str, Operations]
@@ -42,20 +45,20 @@ _WORKER: Mapping[str, Rows] = {
         "cuts": (_READ, _WRITE, _SEE),
         "state": (_READ, _WRITE, _SEE),
         "items": (_READ, _SEE),
-        "item_table": (_WRITE,),
-        "item_links": (_READ, _WRITE),
+        "item_table": (_WRITE, _SEE),
+        "item_links": (_READ, _WRITE, _SEE),
         "queries": (_READ, _SEE),
-        "recommendations": (_WRITE,),
-        "rejected": (_WRITE,),
+        "recommendations": (_WRITE, _SEE),
+        "rejected": (_WRITE, _SEE),
     },
     "campaigns": {
         "contributions": (_READ, _SEE),
         "rounds": (_READ, _WRITE, _SEE),
-        "item_side": (_READ, _WRITE),
+        "item_side": (_READ, _WRITE, _SEE),
     },
     "profiles": {"profiles": (_READ, _SEE)},
     "private lists": {"list_debits": (_READ, _WRITE, _SEE)},
-    "similarities": {"similarities": (_READ,)},
+    "similarities": {"similarities": (_READ, _SEE)},
 }
 ROLES: Mapping[str, Mapping[str, Rows]] = {
     "device": {
@@ -147,23 +150,55 @@ def bindings(
     return found
 
 
+def row(right: AclBinding) -> dict[str, str]:
+    """Return a right by the words of Kafka."""
+    return {
+        "principal": right.principal,
+        "operation": AclOperation(right.operation).name,
+        "kind": ResourceType(right.restype).name.lower(),
+        "name": right.name,
+        "pattern": ResourcePatternType(right.resource_pattern_type).name.lower(),
+    }
+
+
 def grant(connection: Connection, wanted: list[AclBinding]) -> None:
     """Give rights; raises UserError where Kafka refuses, as one without an authorizer does."""
     admin = clients.admin(connection)
     for future in admin.create_acls(wanted, request_timeout=_SECONDS).values():
-        try:
-            future.result(timeout=_SECONDS)
-        except KafkaException as error:
-            reason: KafkaError = error.args[0]
-            fault = f"Kafka grants no rights: {reason.str()}"
-            if reason.code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED:
-                fault = (
-                    "this user has no right to ALTER the cluster, which it takes to grant rights: "
-                    "run murmurec acl apply as a super user of Kafka"
-                )
-            raise UserError(fault) from None
-        except TimeoutError:
-            raise UserError(f"Kafka did not answer within {_SECONDS:.0f} s; try again") from None
+        result(future, _SECONDS, _RIGHTS, _NO_RIGHT.format("ALTER"))
+
+
+def compare(connection: Connection, wanted: list[AclBinding]) -> None:
+    """Refuse a user whose rights at Kafka, or denials, are not exactly these; what everyone has is
+    the user's too."""
+    anything: Any = ResourceType.ANY, None, ResourcePatternType.ANY, None, None
+    anything += AclOperation.ANY, AclPermissionType.ANY
+    admin = clients.admin(connection)  # held: a client that nothing holds answers nothing
+    lacks = _NO_RIGHT.format("DESCRIBE")
+    asked = admin.describe_cluster(include_authorized_operations=True, request_timeout=_SECONDS)
+    cluster = result(asked, _SECONDS, _RIGHTS, lacks)
+    # Without it librdkafka finds no rights, and no error.
+    if AclOperation.DESCRIBE not in (cluster.authorized_operations or ()):
+        raise UserError(lacks)
+    asked = admin.describe_acls(AclBindingFilter(*anything), request_timeout=_SECONDS)
+    found, user = result(asked, _SECONDS, _RIGHTS, lacks), wanted[0].principal
+    has = {each for each in found if each.principal in (user, "User:*")}
+    faults = [
+        f"{what} {', '.join(sorted(map(_in_words, rights)))}; {fix}"
+        for what, rights, fix in (
+            ("lacks", set(wanted) - has, "murmurec acl apply grants it"),
+            ("has besides its role", has - set(wanted), "take it away (kafka-acls.sh)"),
+        )
+        if rights
+    ]
+    if faults:
+        raise UserError(f"{user} {'; and '.join(faults)}")
+
+
+def _in_words(right: AclBinding) -> str:
+    has, permission = row(right), AclPermissionType(right.permission_type).name
+    place = f"{has['kind']} {has['name']} ({has['pattern']}, host {right.host})"
+    return f"{permission} {has['operation']} on {place}"
 
 
 def check(
@@ -179,40 +214,15 @@ def check(
         TopicCollection(list(wanted)), include_authorized_operations=True, request_timeout=_SECONDS
     )
     for topic, operations in wanted.items():
-        granted = _granted(topic, described[topic], operations[0], role)
-        for operation in operations:
+        lacks = lacking(what := f"topic {topic}", operations[0].name, role)
+        answer = result(described[topic], _SECONDS, what, lacks, KafkaError.UNKNOWN_TOPIC_OR_PART)
+        if answer is None:
+            raise UserError(absent(topic))
+        granted = set(answer.authorized_operations or ())
+        for operation in (*operations, *EVERY_TOPIC.get(role, ())):
             if granted and not granted & {operation, AclOperation.ALL}:
-                raise UserError(lacking(f"topic {topic}", operation.name, role))
+                raise UserError(lacking(what, operation.name, role))
     if group is not None and role in GROUPS:
-        _check_group(admin, group, role)
-
-
-def _check_group(admin: AdminClient, group: str, role: str) -> None:
-    described = admin.describe_consumer_groups([group], request_timeout=_SECONDS)[group]
-    try:
-        described.result(timeout=_SECONDS)
-    except TimeoutError:
-        raise UserError(f"group {group}: Kafka did not answer within {_SECONDS:.0f} s") from None
-    except KafkaException as error:
-        if is_denied(error.args[0]):  # else there is no such group yet
-            raise UserError(lacking(f"group {group}", GROUPS[role].name, role)) from None
-
-
-def _granted(
-    topic: str, described: Future[Any], needed: AclOperation, role: str
-) -> set[AclOperation]:
-    """Return the operations granted on a topic; empty if the broker reports none."""
-    try:
-        return set(described.result(timeout=_SECONDS).authorized_operations or ())
-    except TimeoutError:
-        raise UserError(
-            f"topic {topic} cannot be described: the broker did not answer within "
-            f"{_SECONDS:.0f} s; try again"
-        ) from None
-    except KafkaException as error:
-        reason: KafkaError = error.args[0]
-    if is_denied(reason):
-        raise UserError(lacking(f"topic {topic}", needed.name, role))
-    if reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-        raise UserError(absent(topic))
-    raise UserError(f"topic {topic} cannot be described: {reason.str()}")
+        of_group = admin.describe_consumer_groups([group], request_timeout=_SECONDS)[group]
+        lacks = lacking(what := f"group {group}", GROUPS[role].name, role)
+        result(of_group, _SECONDS, what, lacks, KafkaError.GROUP_ID_NOT_FOUND, *CODES)

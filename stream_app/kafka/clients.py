@@ -44,17 +44,17 @@ LARGE_BATCHES: Mapping[str, int] = {"batch_size": 1_000_000, "message_max_bytes"
 # librdkafka expands every batch of a fetch at once, and zstd expands up to 30,000 times: the bytes
 # of a fetch, and not those of a batch, bound the memory that it takes. A batch that is larger than
 # a fetch comes alone. `receive.message.max.bytes` is also what a zstd batch may expand to; above it
-# is every batch that a topic takes whose max.message.bytes was never more than 4 MB. A wrong
-# checksum is then damage on the broker's disk, and what cannot be expanded was sent like that.
+# is every batch that a topic takes whose max.message.bytes was never more than 4 MB.
 BOUNDED_FETCH: Mapping[str, Any] = {
     "fetch_message_max_bytes": 32 * 1024,
     "fetch_max_bytes": 32 * 1024,
     "message_max_bytes": 32 * 1024,
     "receive_message_max_bytes": 4 * 1024 * 1024,
-    "check_crcs": True,
 }
 _CONSUMER: Mapping[str, object] = {
     "enable.auto.commit": False,
+    # A wrong checksum is damage on disk or wire; what else cannot be expanded was sent like that.
+    "check.crcs": True,
     # The default of a second throttles a fast reader to a third of what the broker delivers.
     "fetch.queue.backoff.ms": 10,
 }
@@ -68,6 +68,7 @@ _OWNED: Mapping[str, str] = {
     "partitioner": "it is always murmur2_random",
     "enable.auto.commit": "positions are kept in the checkpoint",
     "enable.auto.offset.store": "positions are kept in the checkpoint",
+    "check.crcs": "it is always true",
     "client.id": "it is the same on every device on purpose",
     "group.id": "set group instead",
 }

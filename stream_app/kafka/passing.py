@@ -11,17 +11,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection
-from typing import TypeVar
+from concurrent.futures import Future
+from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
-from stream_app.errors import Unanswered
+from stream_app.errors import Unanswered, UserError
 from stream_app.wire.topics import lacking
 
 _PAUSE_SECONDS = 0.05
 # A request with no time left would not be sent at all.
 _LEAST_SECONDS = 0.05
-_CODES = frozenset(
+CODES = frozenset(
     {
         # No broker, or none that answers in time.
         KafkaError._TRANSPORT,
@@ -63,7 +64,7 @@ _Answer = TypeVar("_Answer")
 
 def passes(error: KafkaError) -> bool:
     """Return whether an error ends without anybody doing anything about it."""
-    return error.code() in _CODES or error.retriable()
+    return error.code() in CODES or error.retriable()
 
 
 def is_denied(error: KafkaError) -> bool:
@@ -74,6 +75,21 @@ def is_denied(error: KafkaError) -> bool:
 def refusal(error: KafkaError, what: str, operation: str, otherwise: str) -> str:
     """Return the sentence for an error: the right that is missing, or the one given."""
     return lacking(what, operation) if is_denied(error) else otherwise
+
+
+def result(asked: Future[Any], seconds: float, what: str, lacks: str, *allowed: int) -> Any:
+    """Return what Kafka gave an administrator, None for an `allowed` error; raises UserError with
+    the sentence `lacks` for a missing right."""
+    try:
+        return asked.result(timeout=seconds)
+    except TimeoutError:
+        late = f"{what}: Kafka did not answer within {seconds:.0f} s; try again"
+        raise UserError(late) from None
+    except KafkaException as error:
+        reason: KafkaError = error.args[0]
+    if reason.code() in allowed:
+        return None
+    raise UserError(lacks if is_denied(reason) else f"{what}: Kafka refused: {reason.str()}")
 
 
 def answered(

@@ -27,7 +27,7 @@ from confluent_kafka.admin import (
 from stream_app.errors import UserError
 from stream_app.kafka import clients, passing
 from stream_app.wire import Topic
-from stream_app.wire.topics import absent, grown
+from stream_app.wire.topics import absent, grown, lacking
 
 SECONDS = 30.0
 _PAUSE_SECONDS = 0.05
@@ -329,19 +329,8 @@ def _each(futures: Mapping[Any, Future[Any]], operation: str, *allowed: int) -> 
 
 
 def _result(topic: str, future: Future[Any], operation: str, *allowed: int) -> Any:
-    try:
-        return future.result(timeout=SECONDS)
-    except TimeoutError:
-        raise UserError(
-            f"topic {topic}: Kafka did not answer within {SECONDS:.0f} s; try again"
-        ) from None
-    except KafkaException as error:
-        if error.args[0].code() in allowed:
-            return None
-        fault = f"topic {topic}: Kafka refused: {error.args[0].str()}"
-        raise UserError(
-            passing.refusal(error.args[0], f"topic {topic}", operation, fault)
-        ) from None
+    what = f"topic {topic}"
+    return passing.result(future, SECONDS, what, lacking(what, operation), *allowed)
 
 
 def _wait_until(reached: Callable[[], bool], sentence: str) -> None:

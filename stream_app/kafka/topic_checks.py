@@ -279,10 +279,10 @@ def _check_as_is(topic: str, configs: Mapping[str, str]) -> None:
 
 
 def check_internal(admin: AdminClient, topics: Sequence[str]) -> None:
-    """Refuse a topic that this project's processes write and that takes compressed batches; one
-    whose configuration this user may not see, or that is absent, is left to others."""
-    unseen = KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_TOPIC_OR_PART
-    for topic, configs in configurations(admin, topics, allowed=unseen).items():
+    """Refuse a topic that is absent, or that this project's processes write and that takes
+    compressed batches."""
+    _check_exist(admin, topics)
+    for topic, configs in configurations(admin, topics).items():
         _check_as_is(topic, configs)
 
 

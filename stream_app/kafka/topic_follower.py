@@ -259,6 +259,8 @@ class TopicReader(TopicFollower):
             fetch_queue_backoff_ms=2,
             # An empty fetch reports the end; a longer wait would only delay it.
             fetch_wait_max_ms=20,
+            # The digests of pages find damage, after which a worker needs no operator.
+            check_crcs=not holds_pages(topic),
         )
         self._place = topic, 0
         try:
@@ -302,9 +304,8 @@ class TopicReader(TopicFollower):
 
     def _damaged(self, offset: int) -> NoReturn:
         """Raise for a second silence of a broker that answered after the first, which it may have
-        been away for. Where damage makes a record end beyond its batch, librdkafka fetches the
-        batch again and again and reports nothing; its check of checksums would abort the process
-        for a batch that comes alone."""
+        been away for. Where damage makes a record end beyond its batch, and no checksum is checked,
+        librdkafka fetches the batch again and again and reports nothing."""
         raise UserError(
             f"topic {self._place[0]} cannot be read at offset {offset}: the broker answers, and "
             f"nothing that it sent for {self.stall_seconds:.0f} s is a record; try again; if that "

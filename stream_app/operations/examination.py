@@ -16,7 +16,7 @@ does not answer.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from ipaddress import ip_address
@@ -73,7 +73,8 @@ def examine(
 
     def topics() -> str:
         check_release(configurations(clients.admin(connection), [names.ratings])[names.ratings])
-        check_topics(connection, settings)
+        every = (row.name for row in names.table(features=settings.features))
+        check_topics(connection, settings, every)
         return "as this deployment needs them"
 
     def cut_log() -> str:
@@ -103,9 +104,9 @@ def examine(
     yield from examine_gateways(gateways, settings, members)
 
 
-def check_topics(connection: Connection, settings: Settings) -> None:
+def check_topics(connection: Connection, settings: Settings, used: Iterable[str]) -> None:
     """Refuse a deployment with a topic that is absent, would lose records, or takes what costs a
-    reader more than it is worth: those that a worker of these settings uses."""
+    reader more than it is worth: those that are `used`."""
     names, partitions = Topics(settings.topic_prefix), settings.partitions
     stated = topic_checks.is_of_log(connection, names, partitions) or settings.partitions_stated
     if settings.privacy_mode != "local":
@@ -115,10 +116,8 @@ def check_topics(connection: Connection, settings: Settings) -> None:
     )
     if settings.list_budget > 0:
         topic_checks.check_debits(clients.admin(connection), names.list_debits)
-    plain = (row.name for row in names.table(features=settings.features))
-    topic_checks.check_internal(
-        clients.admin(connection), [name for name in plain if not holds_pages(name)]
-    )
+    plain = [name for name in used if not holds_pages(name)]
+    topic_checks.check_internal(clients.admin(connection), plain)
     profiles = bool(settings.profile_mechanisms)
     topic_checks.check_outsiders(connection, names.read_from_outsiders(profiles=profiles))
 

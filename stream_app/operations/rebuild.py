@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from confluent_kafka import KafkaError, KafkaException
@@ -23,15 +21,6 @@ from stream_app.wire.reasons import REASONS, Reason
 from stream_app.wire.state_records import Manifest
 
 _SECONDS = 30.0
-_PAUSE_SECONDS = 0.1
-# A broker that has just started may not know the coordinator of a group yet.
-_PASSING = (
-    KafkaError.NOT_COORDINATOR,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-)
-
-
 # Reasons for which a record is rejected under one setting and accepted under another.
 _BY_SETTINGS = (
     Reason.WRONG_PARTITION,
@@ -161,23 +150,17 @@ def refuse_while_workers_run(session: Session) -> None:
 
 def _members(session: Session) -> int:
     """Return how many members the workers' group has; an unknown group has none."""
-    admin = clients.admin(session.connection)
-    deadline = time.monotonic() + _SECONDS
-    while True:
-        described: Future[Any] = admin.describe_consumer_groups([session.group])[session.group]
-        try:
-            return len(described.result(timeout=_SECONDS).members)
-        except TimeoutError:
-            raise UserError(
-                f"group {session.group} cannot be described: the broker did not answer within "
-                f"{_SECONDS:.0f} s; try again"
-            ) from None
-        except KafkaException as error:
-            reason: KafkaError = error.args[0]
-            if reason.code() == KafkaError.GROUP_ID_NOT_FOUND:
-                return 0
-            if reason.code() not in _PASSING or time.monotonic() > deadline:
-                fault = f"group {session.group} cannot be described: {reason.name()}"
-                what = f"group {session.group}"
-                raise UserError(passing.refusal(reason, what, "DESCRIBE", fault)) from None
-        time.sleep(_PAUSE_SECONDS)
+    admin, group = clients.admin(session.connection), session.group
+    what = f"group {group} cannot be described"
+
+    def ask(left: float) -> int:
+        return len(admin.describe_consumer_groups([group])[group].result(timeout=left).members)
+
+    try:
+        return passing.answered(ask, _SECONDS, what)
+    except KafkaException as error:
+        reason: KafkaError = error.args[0]
+    if reason.code() == KafkaError.GROUP_ID_NOT_FOUND:
+        return 0
+    fault = f"{what}: {reason.name()}"
+    raise UserError(passing.refusal(reason, f"group {group}", "DESCRIBE", fault))

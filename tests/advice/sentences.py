@@ -19,7 +19,6 @@ ROOT = Path(__file__).parents[2]
 PRODUCT = ("stream_app", "producers", "consumers", "murmurec")
 HOLE = "…"
 _NAMES = re.compile(r"murmurec [a-z-]|(?<![\w-])--[a-z]|MURMUREC_|\b[a-z]+_[a-z_]+\b|\b\w+ = \w")
-_NEAR = re.compile(rf'"[^"\n]* ?(?:{_NAMES.pattern})')
 _COMMAND = re.compile(r"\bmurmurec ((?:[\w./:=…<>-]+ ?)+)")
 _OPTION = re.compile(r"(?<![\w-])(--[a-z][a-z-]*)")
 _WORD = re.compile(r"\b(?:set|raise|lower|leave|turn on) ([a-z]+(?:_[a-z]+)+)\b")
@@ -68,10 +67,8 @@ def sentences() -> tuple[Sentence, ...]:
     found = []
     for package in PRODUCT:
         for path in sorted((ROOT / package).rglob("*.py")):
-            source = path.read_text()
-            if _NEAR.search(source):
-                module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-                found += [Sentence(module, *each) for each in _strings(ast.parse(source))]
+            module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+            found += [Sentence(module, *each) for each in _strings(ast.parse(path.read_text()))]
     return tuple(each for each in found if _NAMES.search(each.text))
 
 
@@ -83,6 +80,7 @@ def _strings(tree: ast.Module) -> Iterator[tuple[int, str]]:
         if isinstance(node, ast.JoinedStr):
             parts = [p.value if isinstance(p, ast.Constant) else HOLE for p in node.values]
             yield node.lineno, "".join(map(str, parts))
+            open_nodes += [part for part in node.values if isinstance(part, ast.FormattedValue)]
         elif isinstance(node, ast.Constant):
             if isinstance(node.value, str) and " " in node.value:
                 yield node.lineno, node.value

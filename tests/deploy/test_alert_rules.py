@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+
+from tests.fixtures.programs import program
 
 ROOT = Path(__file__).parents[2]
 ALERTS = ROOT / "deploy" / "alerts.yml"
@@ -174,15 +174,6 @@ CASES: dict[str, tuple[int, Series, Series]] = {
 }
 
 
-def promtool() -> str:
-    """Return the program; in CI it is installed."""
-    found = shutil.which("promtool")
-    if found is None:
-        assert not os.environ.get("CI"), "promtool is not on the PATH"
-        pytest.skip("promtool is not on the PATH (Debian: apt-get install prometheus)")
-    return found
-
-
 def slug(heading: str) -> str:
     """Return the anchor of a heading."""
     return re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-")
@@ -232,7 +223,7 @@ def test_every_alert_fires_on_what_it_is_for_and_is_silent_beside_it(
     held = {"rule_files": [str(ALERTS)], "evaluation_interval": "1m", "tests": tests}
     file.write_text(json.dumps(held), encoding="utf-8")
     ran = subprocess.run(
-        [promtool(), "test", "rules", str(file)],
+        [program("promtool", package="prometheus"), "test", "rules", str(file)],
         capture_output=True,
         text=True,
         timeout=120,

@@ -82,13 +82,15 @@ def of_kubernetes() -> list[Line]:
     return lines
 
 
-def unit(file: Path) -> dict[str, list[str]]:
+def unit(file: Path, instance: str = "a") -> dict[str, list[str]]:
     """Return the keys of a unit, with the values of each; of specifiers an example."""
     text = file.read_text(encoding="utf-8").replace("\\\n", "")
     for specifier, example in {"%d": "/run/c", "%S": "/var/lib", "%C": "/var/cache"}.items():
         text = text.replace(specifier, example)
     found: dict[str, list[str]] = {}
-    for key, value in re.findall(r"^(\w+)=(.*)$", text.replace("%i", "a").replace("%l", "h"), re.M):
+    for key, value in re.findall(
+        r"^(\w+)=(.*)$", text.replace("%i", instance).replace("%l", "h"), re.M
+    ):
         found.setdefault(key, []).append(value)
     return found
 

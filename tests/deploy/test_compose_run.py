@@ -18,9 +18,17 @@ from stream_app import kernels
 from stream_app.broker import KAFKA_VERSION, local
 from stream_app.broker.jars import jars
 from tests.conftest import cache_dir
-from tests.deploy.containers import DEPLOY, Image, Machine, kafka_image, machine, own_image
-from tests.deploy.test_alert_rules import promtool
+from tests.deploy.containers import (
+    DEPLOY,
+    SERVICES,
+    Image,
+    Machine,
+    kafka_image,
+    machine,
+    own_image,
+)
 from tests.faults.brokers import NoMountError
+from tests.fixtures.programs import program
 from tests.fixtures.waiting import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.thorough]
@@ -29,7 +37,9 @@ pytestmark = [pytest.mark.kafka, pytest.mark.thorough]
 @pytest.fixture(scope="module")
 def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     """Give a machine on which nothing runs yet, with secrets as the script draws them."""
-    promtool()
+    program("prometheus", package="prometheus")
+    program("ip", package="iproute2")
+    program("mvn", package="maven")
     folder = tmp_path_factory.mktemp("compose")
     shutil.copy(DEPLOY / "compose-secrets.sh", folder)
     subprocess.run(["sh", folder / "compose-secrets.sh"], check=True, capture_output=True)
@@ -98,4 +108,5 @@ def test_a_service_writes_no_root_has_no_capability_and_ends_within_its_grace(
     for service in ("worker", "gateway"):
         process = deployed.processes[service]
         process.terminate()
-        assert process.wait(60) == 0, deployed.log(service)
+        grace = int(SERVICES[service]["stop_grace_period"].removesuffix("s"))
+        assert process.wait(grace) == 0, deployed.log(service)

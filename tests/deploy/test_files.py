@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 from importlib import metadata
@@ -17,6 +16,7 @@ import producers.datasets.load
 import producers.scale
 import stream_app
 from stream_app.settings import Settings
+from tests.fixtures.programs import program
 from tests.murmurec.test_wheel import needed
 
 ROOT = Path(__file__).parents[2]
@@ -300,9 +300,7 @@ def test_the_gateway_is_scraped_where_it_listens_and_waits_for_no_worker() -> No
 
 
 def test_prometheus_accepts_its_configuration() -> None:
-    promtool = shutil.which("promtool")
-    if promtool is None:
-        pytest.skip("promtool is not on the PATH (Debian: apt-get install prometheus)")
+    promtool = program("promtool", package="prometheus")
     checked = subprocess.run(
         [promtool, "check", "config", "--syntax-only", str(DEPLOY / "prometheus.yml")],
         capture_output=True,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import socket
 import subprocess
 import threading
@@ -24,6 +23,7 @@ from stream_app.gateway.context import GatewayMetrics
 from stream_app.monitoring.collectors import CONTENT_TYPE
 from stream_app.monitoring.metrics import Metrics
 from tests.fixtures.metric_calls import CALLS
+from tests.fixtures.programs import program
 
 DEADLINE_SECONDS = 60.0
 # What a worker publishes before the first event.
@@ -107,9 +107,7 @@ def wait_for_rates(address: str, prometheus: subprocess.Popen[bytes]) -> None:
 @pytest.fixture(scope="module", params=["in use", "just started"])
 def prometheus(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[tuple[str, str]]:
     """Yield the address of a Prometheus, scraping every second, and the worker that it sees."""
-    program = shutil.which("prometheus")
-    if program is None:
-        pytest.skip("prometheus is not on the PATH (Debian: apt-get install prometheus)")
+    tool = program("prometheus", package="prometheus")
     folder: Path = tmp_path_factory.mktemp("prometheus")
     exposing = Exposing(empty=request.param == "just started")
     threading.Thread(target=exposing.serve_forever, daemon=True).start()
@@ -127,7 +125,7 @@ def prometheus(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterato
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
             [
-                program,
+                tool,
                 f"--config.file={folder / 'prometheus.yml'}",
                 f"--storage.tsdb.path={folder / 'data'}",
                 f"--web.listen-address={address}",
@@ -176,9 +174,7 @@ def test_every_series_is_the_one_that_the_worker_published(prometheus: tuple[str
 @pytest.mark.nightly
 def test_the_newest_exposition_is_clean(prometheus: tuple[str, str]) -> None:
     """`promtool check metrics` finds nothing to complain about in names, types and help texts."""
-    promtool = shutil.which("promtool")
-    if promtool is None:
-        pytest.skip("promtool is not on the PATH (Debian: apt-get install prometheus)")
+    promtool = program("promtool", package="prometheus")
     exposing = Exposing(empty=prometheus[1] == "just started")
     body = exposing.body()
     exposing.server_close()

@@ -150,13 +150,13 @@ class Node:
         admin = clients.admin(Connection(self.bootstrap))  # kept: what it was asked ends with it
         for future in admin.create_acls(list(bindings)).values():
             future.result(timeout=PATIENCE_SECONDS)
-        until(lambda: set(bindings) <= set(self._rights()), "the rights are there")
+        until(lambda: set(bindings) <= set(self.every_right()), "the rights are there")
 
     def take(self, kind: ResourceType, name: str, operation: str) -> list[AclBinding]:
         """Take a right away, and return what gives it back when the broker goes by it."""
         taken = [
             right
-            for right in self._rights()
+            for right in self.every_right()
             if (right.restype, right.name, right.operation) == (kind, name, AclOperation[operation])
         ]
         assert taken, f"no client has the right to {operation} {name}"
@@ -175,10 +175,10 @@ class Node:
         ]
         for future in admin.delete_acls(filters).values():
             future.result(timeout=PATIENCE_SECONDS)
-        until(lambda: not set(taken) & set(self._rights()), "the rights are gone")
+        until(lambda: not set(taken) & set(self.every_right()), "the rights are gone")
         return taken
 
-    def _rights(self) -> list[AclBinding]:
+    def every_right(self) -> list[AclBinding]:
         """Return every right that the broker goes by."""
         everything = AclBindingFilter(
             ResourceType.ANY,

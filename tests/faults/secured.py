@@ -68,21 +68,30 @@ class Secured(Node):
 
     def rights(self, user: str) -> list[AclBinding]:
         """Return the rights of a user that the broker goes by."""
-        return [each for each in self._rights() if each.principal == f"User:{user}"]
+        return [each for each in self.every_right() if each.principal == f"User:{user}"]
 
     @contextmanager
     def without(self, taken: AclBinding) -> Iterator[None]:
         """Take a right away for the length of the block."""
-        admin = clients.admin(Connection(self.bootstrap))
-        fields = (taken.restype, taken.name, taken.resource_pattern_type, taken.principal)
-        only = AclBindingFilter(*fields, taken.host, taken.operation, taken.permission_type)
-        for future in admin.delete_acls([only]).values():
-            assert future.result(timeout=PATIENCE_SECONDS) == [taken]
-        until(lambda: taken not in self._rights(), "the right is gone")
+        self.take_away(taken)
         try:
             yield
         finally:
             self.grant([taken])
+
+    def take_away(self, *taken: AclBinding) -> None:
+        """Take rights away."""
+        admin = clients.admin(Connection(self.bootstrap))
+        filters = [
+            AclBindingFilter(
+                *(right.restype, right.name, right.resource_pattern_type, right.principal),
+                *(right.host, right.operation, right.permission_type),
+            )
+            for right in taken
+        ]
+        gone = [future.result(PATIENCE_SECONDS) for future in admin.delete_acls(filters).values()]
+        assert sorted(right for each in gone for right in each) == sorted(taken)
+        until(lambda: not set(taken) & set(self.every_right()), "the rights are gone")
 
 
 @contextmanager
@@ -139,8 +148,11 @@ class Commands:
         return output
 
     def refused(self, role: str, words: str) -> str:
-        """Run a command that must fail, and return its one sentence."""
+        """Run a command that must fail, and return its one sentence; what `doctor` prints."""
         code, output, errors = self.run(role, words)
+        if words == "doctor":
+            assert (code, "Traceback" in errors) == (1, False), errors
+            return next(line for line in output.splitlines() if line.startswith("FAULT"))
         shown = f"{role}: murmurec {words}: exit code {code}: {output}{errors}"
         sentences = [line for line in errors.splitlines() if line.startswith("murmurec: ")]
         assert code == 1, shown

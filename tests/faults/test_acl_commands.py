@@ -30,7 +30,7 @@ from tests.faults.secured import Commands, Secured, secured
 from tests.fixtures import forks
 from tests.fixtures.attacked import launch
 from tests.fixtures.gateways import DEVICE, body
-from tests.fixtures.similarity_tables import rated_by_taste
+from tests.fixtures.similarity_tables import BOOKS, FILMS, rated_by_taste
 from tests.fixtures.small_worker import SMALL
 from tests.fixtures.streams import Published
 from tests.fixtures.waiting import PATIENCE_SECONDS, until
@@ -209,6 +209,8 @@ def made(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Deployment:
     """Give a deployment whose files are in an empty folder, without topics and rights."""
+    if left := broker.every_right():  # whoever may write some topic is a producer of any
+        broker.take_away(*left)
     monkeypatch.chdir(tmp_path)
     folder = {"DATA_DIR": "data", "DEVICE_JOURNAL": "device.journal", "CAMPAIGN_SCOPE": "items.txt"}
     sizes = {"TUNING_HEAD_ITEMS": "64", "TUNING_RECENT_ITEMS": "32", "TUNING_HELD_OUT": "0"}
@@ -316,7 +318,7 @@ def test_each_command_works_under_the_rights_of_its_role_and_names_one_that_is_m
 def scope(folder: Path) -> str:
     """Write a file of public items, and return its name."""
     path = folder / "scope.txt"
-    path.write_text("".join(f"{item}\n" for item in range(100, 120)), encoding="utf-8")
+    path.write_text("".join(f"{item}\n" for item in (*BOOKS, *FILMS)), encoding="utf-8")
     return str(path)
 
 

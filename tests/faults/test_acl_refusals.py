@@ -7,6 +7,7 @@ tried with a plain client, by the user of the role, and neither read nor changes
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -219,6 +220,71 @@ def joined(connection: Connection, group: str) -> int:
     until(answered, f"group {group} is joined or refused")
     consumer.close()
     return found[0]
+
+
+# --- the steps of `acl` ---------------------------------------------------------------------------
+
+_TOPIC, _GROUP = ResourceType.TOPIC, ResourceType.GROUP
+_LITERAL, _PREFIXED = ResourcePatternType.LITERAL, ResourcePatternType.PREFIXED
+_ALL, _ALLOW = AclOperation.ALL, AclPermissionType.ALLOW
+BESIDES = {
+    "every topic": (_TOPIC, "*", _LITERAL, "User:reader", "*", _READ, _ALLOW),
+    "every operation": (_TOPIC, "own.queries.v1", _LITERAL, "User:reader", "*", _ALL, _ALLOW),
+    "a prefix": (_TOPIC, "own.queries.v1", _PREFIXED, "User:reader", "*", _WRITE, _ALLOW),
+    "one host": (_TOPIC, "own.queries.v1", _LITERAL, "User:reader", "10.0.0.1", _WRITE, _ALLOW),
+    "a denial": (
+        *(_TOPIC, "own.queries.v1", _LITERAL, "User:reader", "*", _WRITE),
+        AclPermissionType.DENY,
+    ),
+    "a group": (_GROUP, "other", _PREFIXED, "User:reader", "*", _READ, _ALLOW),
+    "transactions": (
+        *(ResourceType.TRANSACTIONAL_ID, "x", _LITERAL, "User:reader", "*", _WRITE, _ALLOW),
+    ),
+    "the cluster": (
+        *(ResourceType.BROKER, "kafka-cluster", _LITERAL, "User:reader", "*", _CREATE, _ALLOW),
+    ),
+    "everyone's": (_TOPIC, "own.cuts.v1", _LITERAL, "User:*", "*", _READ, _ALLOW),
+}
+CHECKED = "acl check --role reader --user reader"
+
+
+@pytest.mark.parametrize("right", BESIDES)
+def test_a_right_besides_those_of_the_role_is_named(
+    broker: Secured, commands: Commands, right: str
+) -> None:
+    assert "reader has 2 rights of a reader" in commands.works("", CHECKED)
+    extra = AclBinding(*BESIDES[right])
+    acls.grant(Connection(broker.bootstrap), [extra])
+    until(lambda: extra in broker.rights(extra.principal[5:]), "the right is there")
+    sentence = commands.refused("", CHECKED)
+    broker.take_away(extra)
+    words = (extra.permission_type.name, extra.operation.name, extra.name)
+    assert "reader has besides its role" in sentence
+    assert "lacks" not in sentence
+    assert all(word in sentence for word in words), sentence
+    commands.works("", CHECKED)
+
+
+def test_each_right_that_a_user_lacks_is_named(broker: Secured, commands: Commands) -> None:
+    first, second = broker.rights("reader")
+    with broker.without(first), broker.without(second):
+        sentence = commands.refused("", CHECKED)
+    for each in (first, second):
+        assert f"ALLOW {each.operation.name} on topic {each.name} (literal" in sentence
+    assert "besides" not in sentence
+
+
+@pytest.mark.parametrize("words", ["acl apply", "acl check"])
+def test_a_user_who_may_not_look_at_rights_is_told_so(commands: Commands, words: str) -> None:
+    said = commands.refused("reader", f"{words} --role reader --user reader")
+    assert re.search("no right to (ALTER|DESCRIBE) the cluster: run this as a super user", said)
+
+
+@pytest.mark.parametrize("step", ["print", "apply", "check", "check --user x"])
+def test_a_role_without_rights_here_names_the_setting(commands: Commands, step: str) -> None:
+    user = "" if step.startswith("check") else " --user x"
+    sentence = commands.refused("aggregator", f"acl {step} --role aggregator{user}")
+    assert "aggregator: a role of campaigns; set privacy_mode = split or central" in sentence
 
 
 # --- logging in -----------------------------------------------------------------------------------

@@ -20,11 +20,13 @@ from stream_app.kafka import acls as rights
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
 from stream_app.kafka.topic_checks import check_campaigns
+from stream_app.operations.examination import check_topics
+from stream_app.settings import load
 from stream_app.wire import Topics
 from stream_app.wire.signatures import Signatures
 from tests.conftest import Kafka
 from tests.faults.brokers import Node, node, password
-from tests.faults.conftest import Flow, Proof, another_checkpoint, sentence
+from tests.faults.conftest import Flow, Proof, another_checkpoint, configure, sentence
 from tests.fixtures.attacked import launch
 from tests.fixtures.gateways import body, running
 from tests.fixtures.streams import events, publish
@@ -40,11 +42,11 @@ RIGHTS = {
     "cuts": ("READ", "WRITE", "DESCRIBE_CONFIGS"),
     "state": ("READ", "WRITE", "DESCRIBE_CONFIGS"),
     "items": ("READ", "DESCRIBE_CONFIGS"),
-    "item-table": ("WRITE",),
-    "item-links": ("READ", "WRITE"),
+    "item-table": ("WRITE", "DESCRIBE_CONFIGS"),
+    "item-links": ("READ", "WRITE", "DESCRIBE_CONFIGS"),
     "queries": ("READ", "DESCRIBE_CONFIGS"),
-    "recommendations": ("WRITE",),
-    "rejected": ("WRITE",),
+    "recommendations": ("WRITE", "DESCRIBE_CONFIGS"),
+    "rejected": ("WRITE", "DESCRIBE_CONFIGS"),
 }
 NEEDED = ("READ", "WRITE")
 
@@ -107,6 +109,24 @@ def test_a_topic_that_a_worker_may_not_see_is_not_called_absent(
     own.take(ResourceType.TOPIC, names.rejected, "WRITE")
     refused = sentence(guarded(ready=False))
     assert f"topic {names.rejected}: this user has no right to WRITE it" in refused
+
+
+@pytest.mark.parametrize("topic", ["item-links", "rejected"])
+def test_a_topic_that_expands_is_found_under_the_rights_of_a_worker(
+    own: Node, topics: str, names: Topics, topic: str
+) -> None:
+    """It is seen or named as a missing right, never passed over."""
+    for each, operations in RIGHTS.items():
+        own.allow(ResourceType.TOPIC, f"{topics}.{each}.v1", *operations)
+    name, settings = f"{topics}.{topic}.v1", load(topic_prefix=topics, partitions=4)
+    used, guarded = rights.of_role("worker", names), Connection(own.guarded, password())
+    check_topics(guarded, settings, used)
+    configure(clients.admin(Connection(own.bootstrap)), name, "compression.type", "zstd")
+    with pytest.raises(UserError, match=f"{name} has compression.type zstd"):
+        check_topics(guarded, settings, used)
+    own.take(ResourceType.TOPIC, name, "DESCRIBE_CONFIGS")
+    with pytest.raises(UserError, match=f"{name}: this user has no right to DESCRIBE_CONFIGS"):
+        check_topics(guarded, settings, used)
 
 
 def test_a_group_that_a_worker_may_not_join_is_named(

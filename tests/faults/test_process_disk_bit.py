@@ -4,11 +4,13 @@ check."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import KafkaError, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from stream_app.errors import UserError
 from stream_app.kafka import clients, topic_follower
@@ -17,7 +19,7 @@ from tests.conftest import Kafka
 from tests.faults.brokers import node
 from tests.faults.conftest import Command, Flow, Proof, durable_cut, remove, sentence, stop
 from tests.fixtures.streams import events, publish
-from tests.fixtures.waiting import until
+from tests.fixtures.waiting import PATIENCE_SECONDS, until
 from tests.kafka.conftest import Send, Start, ends_of
 
 pytestmark = [pytest.mark.kafka, pytest.mark.thorough]
@@ -55,27 +57,33 @@ def flip(home: Path, topic: str, rng: np.random.Generator, whole: bool) -> None:
         file.write(bytes([raw[place] ^ 1 << int(rng.integers(8))]))
 
 
-def test_a_record_that_ends_beyond_its_batch_is_damage_and_not_silence(
-    home: Path, kafka: Kafka, names: Topics, admin: AdminClient, monkeypatch: pytest.MonkeyPatch
+def test_a_record_with_a_flipped_bit_reaches_no_reader(
+    home: Path, kafka: Kafka, names: Topics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """librdkafka reports nothing for a record whose length a bit has changed."""
+    """Every consumer checks checksums, but for that of pages, which have digests: there librdkafka
+    reports nothing for a record whose length a bit has changed."""
     monkeypatch.setattr(topic_follower, "STALL_SECONDS", 1.0)
-    name = f"{names.prefix}.damaged"
-    topic = NewTopic(name, 1, 1, config={"compression.type": "uncompressed"})
-    admin.create_topics([topic])[name].result(10)
-    producer = clients.producer(kafka.connection)
-    producer.produce(name, key=b"key", value=bytes(100))
-    producer.flush()
-    (segment,) = (home / "log" / f"{name}-0").glob("*.log")
-    with segment.open("r+b") as file:
-        file.seek(_BATCH_HEAD)  # the length of the first record
-        (length,) = file.read(1)
-        file.seek(_BATCH_HEAD)
-        file.write(bytes([length ^ 1 << 6]))
+    producer = clients.producer(kafka.connection, compression_type="none")
+    for name, place in ((names.cuts, 100), (names.state, 0)):  # in a value; the record's length
+        # After a wrong checksum librdkafka reads on at a wrong place: at zeros it would abort.
+        producer.produce(name, key=b"key", value=b"0" * 100)
+        producer.flush()
+        (segment,) = (home / "log" / f"{name}-0").glob("*.log")
+        with segment.open("r+b") as file:
+            file.seek(_BATCH_HEAD + place)
+            (byte,) = file.read(1)
+            file.seek(_BATCH_HEAD + place)
+            file.write(bytes([byte ^ 1 << 6]))
+    with pytest.raises(UserError, match=r"at offset 0 \(.*CRC32C.*damaged it"):
+        list(topic_follower.records(kafka.connection, names.cuts))
+    with closing(clients.consumer(kafka.connection)) as consumer:
+        consumer.assign([TopicPartition(names.cuts, 0, 0)])
+        (message,) = consumer.consume(1, PATIENCE_SECONDS)
+        assert message.error().code() == KafkaError._BAD_MSG
     with pytest.raises(
         UserError, match=r"at offset 0: the broker answers.*damaged it.*topics apply"
     ):
-        list(topic_follower.records(kafka.connection, name))
+        list(topic_follower.records(kafka.connection, names.state))
 
 
 @pytest.mark.parametrize("whole", [False, True], ids=["a page", "a batch"])
@@ -91,7 +99,7 @@ def test_a_bit_that_the_brokers_disk_flips_is_found_and_costs_nothing_but_time(
     admin: AdminClient,
     whole: bool,
 ) -> None:
-    """Neither Kafka nor its client checks its own checksum here: the digests of the pages do. Only
+    """No checksum is checked here: the digests of the pages do. Only
     if a batch cannot be read at all does the topic have to be recreated."""
     records = [publish(event) for event in events(rng, 400)]
     first = start()

@@ -15,9 +15,10 @@ from stream_app.monitoring.exposition import Exposition
 from stream_app.privacy import registry
 from stream_app.privacy.randomness import SeededSource
 from stream_app.settings import Settings
-from tests.deploy.test_alert_rules import ALERTS, promtool
+from tests.deploy.test_alert_rules import ALERTS
 from tests.deploy.test_prometheus import free_port
 from tests.fixtures.drift import drift_world, messages
+from tests.fixtures.programs import program
 from tests.fixtures.waiting import until
 from tests.kafka.conftest import Send, Start, ends_of
 
@@ -32,7 +33,7 @@ def ringing(address: str) -> set[str]:
 @pytest.mark.kafka
 @pytest.mark.thorough
 def test_a_worker_that_is_killed_rings_within_a_minute(start: Start, tmp_path: Path) -> None:
-    promtool()
+    program("prometheus", package="prometheus")
     worker = start()
     configuration = yaml.safe_load((ALERTS.parent / "prometheus.yml").read_text("utf-8"))
     configuration["rule_files"] = [str(ALERTS)]

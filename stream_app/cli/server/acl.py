@@ -11,12 +11,10 @@ import typer
 
 from stream_app.cli.options import Cluster, JsonOption, connection_from
 from stream_app.cli.output import plural, print_json, say
-from stream_app.errors import UsageError
+from stream_app.errors import UsageError, UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from confluent_kafka.admin import AclBinding
+    from collections.abc import Iterable, Mapping
 
 
 class Step(StrEnum):
@@ -60,22 +58,25 @@ def acl(
     ] = Form.commands,
     as_json: JsonOption = False,
 ) -> None:
-    """Print the rights of a role as commands of Kafka, grant them, or check one's own.
+    """Print the rights of a role as commands of Kafka, grant them, or check them.
 
     The settings decide which features need rights. check names the first right that the configured
-    user lacks; print and apply give the rights to --user.
+    user lacks; with --user, by a super user of Kafka, all that this user lacks or has too much.
 
     Example: murmurec acl print --role device --user tablets
     """
     from stream_app.kafka import acls, clients
     from stream_app.wire import Topics
+    from stream_app.wire.topics import FEATURES
 
     settings = cluster.settings()
     topics = Topics(settings.topic_prefix)
     if step is not Step.print:
         clients.describe_cluster(connection_from(settings))
-    if step is Step.check:
-        wanted = acls.of_role(role, topics, settings.features)
+    wanted = acls.of_role(role, topics, settings.features)
+    if not wanted:
+        raise UserError(f"{role}: a role of campaigns; set {FEATURES['campaigns']}")
+    if step is Step.check and not user:
         acls.check(connection_from(settings), wanted, role, settings.worker_group)
         say(f"this user has the rights of a {role} on {plural(len(wanted), 'topic')}")
         return
@@ -84,36 +85,27 @@ def acl(
     rights = acls.bindings(role, user, topics, settings.features, settings.worker_group)
     if step is Step.apply:
         acls.grant(connection_from(settings), rights)
+    if step is Step.check:
+        acls.compare(connection_from(settings), rights)
+    rows = [acls.row(right) for right in rights]
     if as_json:
-        print_json([_row(right) for right in rights], indent=2)
-    elif step is Step.apply:
+        print_json(rows, indent=2)
+    elif step is not Step.print:
         say(f"{user} has {plural(len(rights), 'right')} of a {role}")
     elif form is Form.strimzi:
-        typer.echo(kafka_user(user, rights), nl=False)
+        typer.echo(kafka_user(user, rows), nl=False)
     else:
-        for right in rights:
-            say(_command(right, settings.bootstrap_servers or "HOST:9092"))
+        for row in rows:
+            say(_command(row, settings.bootstrap_servers or "HOST:9092"))
 
 
-def _row(right: AclBinding) -> dict[str, str]:
-    from confluent_kafka.admin import AclOperation, ResourcePatternType, ResourceType
-
-    return {
-        "principal": right.principal,
-        "operation": AclOperation(right.operation).name,
-        "kind": ResourceType(right.restype).name.lower(),
-        "name": right.name,
-        "pattern": ResourcePatternType(right.resource_pattern_type).name.lower(),
-    }
-
-
-def kafka_user(user: str, rights: Sequence[AclBinding], cluster: str = "murmurec") -> str:
+def kafka_user(user: str, rows: Iterable[Mapping[str, str]], cluster: str = "murmurec") -> str:
     """Return the manifest by which Strimzi makes a user of a cluster, with a password of its own
-    and these rights (`acls.bindings`)."""
+    and these rights (`acls.row`)."""
     if not re.fullmatch(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", user):
         raise UsageError(f"--user {user}: a KafkaUser has 1 to 253 of a-z 0-9 . - as its name")
     resources: dict[tuple[str, str, str], list[str]] = {}
-    for row in map(_row, rights):
+    for row in rows:
         found = resources.setdefault((row["kind"], row["name"], row["pattern"]), [])
         found.append(_words(row["operation"]))
     return _KAFKA_USER.format(user=user, cluster=cluster) + "".join(
@@ -152,9 +144,8 @@ def _words(operation: str) -> str:
     return "".join(word.capitalize() for word in operation.split("_"))
 
 
-def _command(right: AclBinding, servers: str) -> str:
+def _command(row: Mapping[str, str], servers: str) -> str:
     """Return the command of Kafka's own tool that grants a right."""
-    row = _row(right)
     operation = _words(row["operation"])
     where = [f"--{row['kind']}", row["name"], "--resource-pattern-type", row["pattern"]]
     grantee = ["--allow-principal", row["principal"], "--operation", operation]

@@ -220,8 +220,9 @@ def _serve(settings: Settings, start: StartOptions) -> None:
     importing.start()
     clients.describe_cluster(connection)
     on = settings.features - ({"similarities"} if settings.similar_from != "published" else set())
-    acls.check(connection, acls.of_role("worker", names, on), "worker", settings.worker_group)
-    check_topics(connection, settings)
+    used = acls.of_role("worker", names, on)
+    acls.check(connection, used, "worker", settings.worker_group)
+    check_topics(connection, settings, used)
     # Before anything else imports numba: two threads that import it at once may each meet it half
     # initialized.
     importing.join()

@@ -42,7 +42,7 @@ def finding(part: str, look: Callable[[], str]) -> Finding:
     try:
         return Finding(part, True, look())
     except UserError as fault:
-        return Finding(part, False, str(fault))
+        return Finding(part, False, str(fault).replace("--role ROLE", "--role operator"))
 
 
 class CheckpointState(msgspec.Struct, frozen=True):

@@ -50,7 +50,9 @@ def test_a_bad_value_is_refused_without_repeating_it():
     assert "hunter2" not in str(refused.value)
 
 
-@pytest.mark.parametrize("name", ["acks", "partitioner", "enable.idempotence", "group.id"])
+@pytest.mark.parametrize(
+    "name", ["acks", "partitioner", "enable.idempotence", "group.id", "check.crcs"]
+)
 def test_a_property_that_carries_a_guarantee_cannot_be_passed_through(name):
     with pytest.raises(UserError, match=f"Kafka property {name} cannot be set: "):
         clients.producer(Connection(NOWHERE, {name: "1"}))
