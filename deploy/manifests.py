@@ -59,10 +59,11 @@ def kafka_users(settings: Settings) -> Iterator[str]:
     """Return a KafkaUser for each role that has rights under these settings."""
     topics = Topics(settings.topic_prefix)
     for role in Role:
-        if acls.of_role(role, topics, settings.features):
+        on = settings.features_of(role)
+        if acls.of_role(role, topics, on):
             user = f"murmurec-{role}"
             group = settings.worker_group
-            rights = acls.bindings(role, user, topics, settings.features, group)
+            rights = acls.bindings(role, user, topics, on, group)
             yield kafka_user(user, map(acls.row, rights), CLUSTER)
 
 

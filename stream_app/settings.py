@@ -612,6 +612,12 @@ class Settings(
         }
         return frozenset(name for name, turned in on.items() if turned)
 
+    def features_of(self, role: str) -> frozenset[str]:
+        """The features for which a role needs rights: a worker reads tables of similarities only
+        where it answers from them."""
+        unread = role == "worker" and self.similar_from != "published"
+        return self.features - {"similarities"} if unread else self.features
+
     @property
     def worker_group(self) -> str:
         """The consumer group of the workers."""

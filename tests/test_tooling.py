@@ -92,7 +92,7 @@ def test_ci_installs_every_program_that_a_test_asks_for() -> None:
         for name in re.findall(r'"([^"]+)"', names)
     }
     script = (ROOT / ".ci" / "run").read_text()
-    assert {"promtool", "systemd-analyze", "kubectl", "ip", "git"} <= {name for name, _ in found}
+    assert {"promtool", "systemd-analyze", "ip", "git"} <= {name for name, _ in found}
     installed = {(name, f"missing+=({package})") for name, package in found}
     lines = [line for line in script.splitlines() if line.startswith("command -v ")]
     other = {"prometheus": "promtool"}  # of one package

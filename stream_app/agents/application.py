@@ -14,7 +14,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from math import nan
@@ -321,13 +321,12 @@ async def _stop(worker: WorkerParts, failure: BaseException | None) -> None:
     threading.excepthook = _log_thread_end
     _limit_stop_time(failure)
     handing_over = asyncio.ensure_future(worker.queries.hand_over())
-    try:
+    async with AsyncExitStack() as ends:  # each, whichever fails
+        ends.push_async_callback(worker.app.stop)
+        ends.callback(worker.checkpoints.close)
+        ends.push_async_callback(lambda: handing_over)
         if failure is None and not await worker.checkpoints.finish(_LAST_SECONDS):
             log.warning("checkpoint.last_missing", cut=worker.runtime.replica.cut)
-        await handing_over
-    finally:
-        worker.checkpoints.close()
-        await worker.app.stop()
 
 
 def _log_thread_end(ended: threading.ExceptHookArgs) -> None:

@@ -39,7 +39,7 @@ from stream_app.checkpoints.checkpoint_reader import Checkpoint
 from stream_app.errors import Unanswered, UserError
 from stream_app.kafka import clients
 from stream_app.kafka.background_thread import BackgroundThread
-from stream_app.kafka.passing import passes, refusal
+from stream_app.kafka.passing import passes, unwritten
 from stream_app.log.canonical_order import Start
 from stream_app.log.cut_clock import Clock
 from stream_app.replay.follower import LARGE, SMALL, Decoded, Follower
@@ -322,13 +322,8 @@ class LogReader(ThreadService):
         # The clock writes a lost cut again; a refused cut would be refused each time.
         if error is None or passes(error) or error.code() in _LOST:
             return
-        fix = "check that the topic exists"
-        if error.code() == KafkaError.INVALID_TIMESTAMP:
-            fix = "the clock of this machine is far from the broker's: set it"
-        topic = self._runtime.topics.cuts
-        fault = f"{topic}: an entry could not be written ({error.str()}); {fix}"
         self._runtime.status.fail_from_thread(
-            UserError(refusal(error, f"topic {topic}", "WRITE", fault))
+            unwritten(error, self._runtime.topics.cuts, "an entry")
         )
 
 

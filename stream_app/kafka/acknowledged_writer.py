@@ -18,7 +18,7 @@ from confluent_kafka import KafkaError, Message, Producer
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
-from stream_app.kafka.passing import refusal
+from stream_app.kafka.passing import unwritten
 
 STALL_SECONDS = 60.0
 _POLL_SECONDS = 0.1
@@ -87,7 +87,7 @@ class AcknowledgedWriter:
                 self._progressed = time.monotonic()
                 self._acknowledged += error is None
             if error is not None:
-                self._on_refused(self._refusal(error))
+                self._on_refused(unwritten(error, self.topic, self._record))
             elif on_acknowledged is not None:
                 offset = message.offset()
                 on_acknowledged(-1 if offset is None else offset)
@@ -133,10 +133,3 @@ class AcknowledgedWriter:
                 f"{self.topic}: {self._record} could not be written: the broker acknowledged "
                 f"nothing for {STALL_SECONDS:.0f} s; try again"
             )
-
-    def _refusal(self, error: KafkaError) -> UserError:
-        fault = (
-            f"{self.topic}: {self._record} could not be written ({error.str()}); check that the "
-            "topic exists"
-        )
-        return UserError(refusal(error, f"topic {self.topic}", "WRITE", fault))

@@ -68,7 +68,7 @@ _OWNED: Mapping[str, str] = {
     "partitioner": "it is always murmur2_random",
     "enable.auto.commit": "positions are kept in the checkpoint",
     "enable.auto.offset.store": "positions are kept in the checkpoint",
-    "check.crcs": "it is always true",
+    "check.crcs": "it is set for each topic",
     "client.id": "it is the same on every device on purpose",
     "group.id": "set group instead",
 }

@@ -77,6 +77,15 @@ def refusal(error: KafkaError, what: str, operation: str, otherwise: str) -> str
     return lacking(what, operation) if is_denied(error) else otherwise
 
 
+def unwritten(error: KafkaError, topic: str, record: str) -> UserError:
+    """Return why the broker refused a record for good, with the fix."""
+    fix = "check that the topic exists, with the default of max.message.bytes"
+    if error.code() == KafkaError.INVALID_TIMESTAMP:
+        fix = "the clock of this machine is far from the broker's: set it"
+    fault = f"{topic}: {record} could not be written ({error.str()}); {fix}"
+    return UserError(refusal(error, f"topic {topic}", "WRITE", fault))
+
+
 def result(asked: Future[Any], seconds: float, what: str, lacks: str, *allowed: int) -> Any:
     """Return what Kafka gave an administrator, None for an `allowed` error; raises UserError with
     the sentence `lacks` for a missing right."""

@@ -218,7 +218,6 @@ def test_private_lists_under_way_at_the_stop_are_drawn_once_or_refused(
         go_on(load)
         counts = load.settled()
         pair.close()
-    print(f"private lists: {dict(counts)}; {under_way} under way")
     assert under_way > 0
     drawn = {
         id: {reply.items for reply in replies if reply.status is Status.OK}
@@ -231,7 +230,12 @@ def test_private_lists_under_way_at_the_stop_are_drawn_once_or_refused(
     debits = topic_follower.records(kafka.connection, names.list_debits)
     found = [budgets.apply(each.key(), each.value()) for each in debits]
     paid = [debit.query for debit, verdict in filter(None, found) if verdict is Verdict.COUNTS]
-    assert {id for id, lists in drawn.items() if lists} <= set(paid)
+    listed = {id for id, lists in drawn.items() if lists}
+    print(f"private lists: {dict(counts)}; {under_way} under way; {len(set(paid) - listed)} left")
+    late = [id for id in listed if load.replies[id][0].status is not Status.OK]
+    print(f"{len(late)} overtaken")
+    assert listed <= set(paid)
+    assert len(set(paid) - listed) <= 32  # the worker was stopped between debit and draw
     assert len(set(paid)) == len(paid)
     assert counts["lost"] == 0
     assert counts["answered"] + counts["busy"] + counts["refused"] == counts["sent"]

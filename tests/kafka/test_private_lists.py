@@ -129,6 +129,11 @@ def test_a_budget_is_one_over_workers_and_restarts(
     assert {debit.user for debit in debits} == {user}
 
 
+def answered(kafka: Kafka, names: Topics) -> int:
+    """Return the number of replies."""
+    return len(list(topic_follower.records(kafka.connection, names.recommendations)))
+
+
 def test_a_query_that_comes_twice_is_drawn_once(
     start: Start,
     send: Send,
@@ -150,11 +155,12 @@ def test_a_query_that_comes_twice_is_drawn_once(
     worker.wait_for(ends_of(records))
     query = Query("a" * 16, device_of(0).hex(), 5, 2**50, private=Fraction(1, 2))
     # At once, while the debit is under way, and after it counts: the log of debits does not grow.
-    for many in (100, 100):
-        for _ in range(many):
+    for replies in (100, 200):
+        for _ in range(100):
             producer.produce(names.queries, key=query.id.encode(), value=encode_message(query))
         assert producer.flush(PATIENCE_SECONDS) == 0
-        until(lambda: worker.metrics()["private_lists_total"] == 1, "the list")
+        until(lambda r=replies: answered(kafka, names) == r, f"{replies} replies")
+    assert worker.metrics()["private_lists_total"] == 1
     with Recommendations(kafka.bootstrap, topics) as reader:
         reader.best(device_of(0).hex(), 5, 20, private=Fraction(1, 2))
     assert worker.metrics()["private_lists_total"] == 2

@@ -44,7 +44,7 @@ class DebitLog(ThreadService):
             runtime.status.fail_from_thread,
             "a debit",
         )
-        self._waiting: dict[tuple[str, str], tuple[str, asyncio.Future[Verdict]]] = {}
+        self._waiting: dict[str, asyncio.Future[Verdict]] = {}
         self._reading_loop = asyncio.get_running_loop()
         self._at_end = False
 
@@ -53,14 +53,12 @@ class DebitLog(ThreadService):
         return self._at_end
 
     async def debit(self, user: str, query: str, epsilon: int) -> Verdict | None:
-        """Append a debit of millionths, one at a time of a query, and return what the log makes of
-        it; None where it was not read back in time, so that it may have been spent for nothing."""
-        if (user, query) in self._waiting:
-            return Verdict.REPEATED
+        """Append a debit of millionths and return what the log makes of it; None where it was not
+        read back in time, so that it may have been spent for nothing."""
         name = secrets.token_hex(16)
         record = ListDebit(user, query, name, epsilon, self.budget)
         future: asyncio.Future[Verdict] = self._reading_loop.create_future()
-        self._waiting[user, query] = name, future
+        self._waiting[name] = future
         try:
             self._writer.send(key=user.encode(), value=encode_message(record))
             async with asyncio.timeout(_WAIT_SECONDS):
@@ -68,7 +66,7 @@ class DebitLog(ThreadService):
         except (BufferError, TimeoutError):
             return None
         finally:
-            del self._waiting[user, query]
+            del self._waiting[name]
 
     def _run(self) -> None:
         with self._follower() as follower:
@@ -99,12 +97,12 @@ class DebitLog(ThreadService):
 
     def _take(self, message: Message) -> None:
         found = self.budgets.apply(_bytes(message.key()), _bytes(message.value()))
-        if found is not None and (found[0].user, found[0].query) in self._waiting:
+        if found is not None and found[0].writer in self._waiting:
             self._reading_loop.call_soon_threadsafe(self._resolve, *found)
 
     def _resolve(self, debit: ListDebit, verdict: Verdict) -> None:
-        name, future = self._waiting.get((debit.user, debit.query), ("", None))
-        if future is not None and name == debit.writer and not future.done():
+        future = self._waiting.get(debit.writer)
+        if future is not None and not future.done():
             future.set_result(verdict)
 
     def _refuse(self, _: Message, error: KafkaError) -> None:

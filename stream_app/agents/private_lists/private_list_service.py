@@ -34,7 +34,8 @@ from stream_app.wire import Guarantee
 from stream_app.wire.messages import MILLION
 
 MOST_LISTS = 1000
-REPEATED = "this query has been answered: a query gets one private list; ask under a new id"
+REPEATED = "this query is or was answered: a query gets one private list; ask under a new id"
+PAID = "; its epsilon is spent"
 NOT_READ_BACK = "the debit was not read back in time; its epsilon may be spent, ask again"
 EMPTY = "all items of list_scope are withdrawn; murmurec items put restores one"
 STARTING = "this worker is starting and has not read the catalogue yet: ask again in some seconds"
@@ -51,6 +52,7 @@ class PrivateLists:
         self._debits = debits
         self._source = source or SystemSource()
         self._turn = asyncio.Lock()
+        self._under_way: dict[tuple[bytes, str], asyncio.Task[RankedItems | Refused]] = {}
         most = runtime.settings.private_list_epsilon
         self._least = max(LEAST_LIST, debits.budget // MOST_LISTS)
         self._most = debits.budget if most is None else min(round(most * MILLION), debits.budget)
@@ -68,16 +70,24 @@ class PrivateLists:
             )
         if not self._runtime.catalogue.read:
             return Refused(STARTING)
-        planned = self._planned(cost, count)
-        if isinstance(planned, Refused):
-            return planned
         account = self._runtime.recommender.known(device)
+        asked = device, query
+        if asked in self._under_way:
+            return self._under_way[asked]  # one draw: a repeat gets the same list
         # What is spent or answered stays so: these refusals need no record.
         if account and self._debits.budgets.answered(device, query):
             return Refused(REPEATED)
         if account and self._debits.budgets.spent(device) + cost > self._debits.budget:
             return self._spent(device, cost)
-        return self._drawn(device if account else None, cost, count, query)
+        planned = self._planned(cost, count)
+        if isinstance(planned, Refused):
+            return planned
+        if not account:
+            return self._drawn(None, cost, count, query)
+        task = asyncio.ensure_future(self._drawn(device, cost, count, query))
+        self._under_way[asked] = task
+        task.add_done_callback(lambda _: self._under_way.pop(asked))
+        return task
 
     def _planned(self, cost: int, count: int) -> _Plan | Refused:
         """Return from which items, how, by which table and with what guarantee a list is drawn from
@@ -117,7 +127,7 @@ class PrivateLists:
         async with self._turn:
             plan = self._planned(cost, count)  # again: the state or its design may be another one
             if isinstance(plan, Refused):
-                return plan
+                return Refused(plan.reason + PAID) if device is not None else plan
             among, subset, table, guarantee = plan
             scores, as_of = self._scores(device, among, table), runtime.replica.cut
             await asyncio.sleep(0)  # of hundreds that wait one copies, then the loop serves others

@@ -182,15 +182,9 @@ class Answers:
     ) -> None:
         if error is None:
             done()
-        elif error.code() not in _NOT_TAKEN:
+        elif not (passing.passes(error) or error.code() in _NOT_TAKEN):
             topic = self._runtime.topics.recommendations
-            fault = (
-                f"{topic}: a reply could not be written ({error.str()}); check that the topic "
-                "exists, with the default of max.message.bytes"
-            )
-            self._runtime.status.fail_from_thread(
-                UserError(passing.refusal(error, f"topic {topic}", "WRITE", fault))
-            )
+            self._runtime.status.fail_from_thread(passing.unwritten(error, topic, "a reply"))
         elif time.time() < until:
             key, value = message.key() or b"", message.value() or b""
             self._send(key, value, until, done)

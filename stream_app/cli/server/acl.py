@@ -73,7 +73,8 @@ def acl(
     topics = Topics(settings.topic_prefix)
     if step is not Step.print:
         clients.describe_cluster(connection_from(settings))
-    wanted = acls.of_role(role, topics, settings.features)
+    on = settings.features_of(role)
+    wanted = acls.of_role(role, topics, on)
     if not wanted:
         raise UserError(f"{role}: a role of campaigns; set {FEATURES['campaigns']}")
     if step is Step.check and not user:
@@ -82,7 +83,7 @@ def acl(
         return
     if not user:
         raise UsageError(f"acl {step}: give the role's user at Kafka as --user")
-    rights = acls.bindings(role, user, topics, settings.features, settings.worker_group)
+    rights = acls.bindings(role, user, topics, on, settings.worker_group)
     if step is Step.apply:
         acls.grant(connection_from(settings), rights)
     if step is Step.check:

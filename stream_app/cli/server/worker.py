@@ -219,8 +219,7 @@ def _serve(settings: Settings, start: StartOptions) -> None:
     importing = BackgroundThread("imports", lambda: import_module("stream_app.agents.application"))
     importing.start()
     clients.describe_cluster(connection)
-    on = settings.features - ({"similarities"} if settings.similar_from != "published" else set())
-    used = acls.of_role("worker", names, on)
+    used = acls.of_role("worker", names, settings.features_of("worker"))
     acls.check(connection, used, "worker", settings.worker_group)
     check_topics(connection, settings, used)
     # Before anything else imports numba: two threads that import it at once may each meet it half

@@ -20,6 +20,7 @@ class Part:
 
     async def hand_over(self) -> None:
         """Hand over the queries."""
+        await asyncio.sleep(0.01)
         self._note("hand_over")
 
     async def finish(self, _: float) -> bool:
@@ -41,7 +42,7 @@ class Part:
             raise ZeroDivisionError
 
 
-@pytest.mark.parametrize("fails", ["finish", "hand_over", "stop"])
+@pytest.mark.parametrize("fails", ["finish", "hand_over", "close", "stop"])
 def test_a_step_that_fails_at_the_stop_leaves_no_part_running(
     fails: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -149,8 +149,10 @@ def test_two_queries_at_once_do_not_share_what_is_left() -> None:
         found = await asyncio.gather(
             *(answer(given, "3/2", query=each * 16) for each in ("a", "b", "a"))
         )
-        drawn = [each for each in found if isinstance(each, RankedItems)]
-        assert len(drawn) == 1
+        assert isinstance(found[0], RankedItems)
+        assert isinstance(found[1], Refused)
+        assert found[2] is found[0]  # a repeat meanwhile does not overtake its list
+        assert debits.debits == 2
         assert debits.budgets.spent(DEVICE) == 3 * MILLION // 2
 
     asked(action)
@@ -238,6 +240,7 @@ def test_a_list_is_drawn_under_the_design_of_the_state_that_it_reads(
             runtime.replica.take(replica_of({1: [0, 1, 2]}, changed))
         found = await waiting
         assert isinstance(found, RankedItems) is drawn
+        assert isinstance(found, RankedItems) or found.reason.endswith(lists.PAID)
         published = runtime.metrics.registry.get_sample_value
         assert published("murmurec_private_lists_total") == drawn
         assert used == [private_lists.sensitivity(changed.recent_items)] * drawn
