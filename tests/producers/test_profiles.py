@@ -31,6 +31,7 @@ from stream_app.privacy.profiles.codebook import first_items
 from stream_app.privacy.profiles.jlt import Jlt
 from stream_app.privacy.profiles.profile_mechanism import MOST_ITEMS, ProfileMechanism
 from stream_app.privacy.randomness import SeededSource
+from stream_app.wire.limits import MAX_PROFILE_BYTES
 from tests.producers.conftest import dataset
 from tests.producers.journals import at
 
@@ -314,8 +315,8 @@ def test_a_profile_over_the_cap_without_a_scope_is_refused_before_anything_is_pa
 def test_the_longest_profiles_of_both_kinds_may_travel() -> None:
     longest = Blip(blip.LONGEST, 2, Fraction(1)), Jlt(jlt.LONGEST, Fraction(1), Fraction(1, 2))
     for mechanism in longest:
-        assert mechanism.profile_bytes <= wire.MAX_PROFILE_BYTES
-    assert jlt.LONGEST * 4 <= wire.MAX_PROFILE_BYTES
+        assert mechanism.profile_bytes <= MAX_PROFILE_BYTES
+    assert jlt.LONGEST * 4 <= MAX_PROFILE_BYTES
 
 
 def test_the_profile_of_a_user_is_every_item_it_has_rated_once(journal: Journal) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from stream_app.checkpoints.protocol.recovery import Found, Recovery
+from stream_app.checkpoints.protocol.recovery import Found, Recovery, greatest_cut
 from stream_app.checkpoints.protocol.writer import (
     Acked,
     Durable,
@@ -194,7 +194,9 @@ class Cluster(Scene):
         """Claim a generation, some time after the topic was surveyed."""
         survey = process.claim()
         owner = self.random.randbytes(16)
-        event = LeaseAcquired(owner, process.name, survey.keys, survey.greatest_cut(BASE))
+        line = survey.design, survey._topic_id, BASE
+        reach = greatest_cut(survey.manifests, line)
+        event = LeaseAcquired(owner, process.name, survey.keys, reach)
         self._take(process, process.writer.step(event))
 
     # --- network --------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
+from stream_app.checkpoints.protocol.recovery import greatest_cut
 from stream_app.checkpoints.protocol.writer import Acked, Freeze, LeaseAcquired, LeaseReleased
 from tests.simulation.process import Variant
 from tests.simulation.scope import EMPTY, Node, Numbers, Request, Topic, Worker, contents
@@ -268,7 +269,9 @@ class Search:
         cut = 0 if found is None else found.manifest.cut
         if found and self.world.load(found.manifest, store) != self.world.reference[cut]:
             self.violations.append(f"the checkpoint at cut {cut} holds another state")
-        return cut, streamed.rules.keys, streamed.rules.greatest_cut(BASE)
+        rules = streamed.rules
+        line = rules.design, rules._topic_id, BASE
+        return cut, rules.keys, greatest_cut(rules.manifests, line)
 
 
 def _appended(topic: Topic, key: bytes, value: bytes | None) -> Topic:

@@ -24,6 +24,7 @@ from stream_app.agents.checkpointing.fenced_producer import FencedProducer
 from stream_app.agents.rejections import RejectionWriter
 from stream_app.agents.runtime import Runtime
 from stream_app.checkpoints.driver import CheckpointDriver
+from stream_app.checkpoints.protocol.recovery import greatest_cut
 from stream_app.checkpoints.protocol.writer import OWNER_BYTES, Freeze, LeaseAcquired, LeaseReleased
 from stream_app.checkpoints.state_image import StateImage
 from stream_app.errors import Unanswered
@@ -165,10 +166,8 @@ class CheckpointThread:
         if not self._lease_unchanged() or (scanned := self._scan_patiently()) is None:
             return
         keys, manifests = scanned
-        history = self._runtime.replica.spec.digest, self._topic_id, job.origin
-        reach = max(
-            (m.cut for m in manifests if (m.design, m.topic_id, m.origin) == history), default=0
-        )
+        line = self._runtime.replica.spec.digest, self._topic_id, job.origin
+        reach = greatest_cut(manifests, line)
         self._driver.drive(
             LeaseAcquired(secrets.token_bytes(OWNER_BYTES), self._worker, keys, reach)
         )

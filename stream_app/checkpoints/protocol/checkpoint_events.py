@@ -59,7 +59,7 @@ class LeaseAcquired:
     """This worker may write from now on; `owner` is a new random id for each lease.
 
     `obsolete_keys` are the keys that the topic holds now (`Recovery.keys`), `min_cut` the greatest
-    cut of a checkpoint in it that starts from the same origin.
+    cut of a checkpoint in it that starts from the same origin (`recovery.greatest_cut`).
     """
 
     owner: bytes

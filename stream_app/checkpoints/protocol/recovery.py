@@ -23,7 +23,7 @@ had lost its end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -372,6 +372,12 @@ def _page(key: PageKey, value: bytes, digest: bytes | None) -> Page | None:
 def _lineage(origin: StateOrigin | None) -> tuple[str, bool, int]:
     """Return the origin without its excluded devices; None is the log alone."""
     return (origin.snapshot, origin.truncated, origin.cut) if origin else ("", False, 0)
+
+
+def greatest_cut(manifests: Iterable[Manifest], line: tuple[str, str, StateOrigin]) -> int:
+    """Return the highest cut of a line of states, 0 if there is none: `LeaseAcquired.min_cut` of
+    the next writer. Pages are not checked."""
+    return max((m.cut for m in manifests if _line(m) == line), default=0)
 
 
 def _line(manifest: Manifest) -> tuple[str, str, StateOrigin]:

@@ -80,7 +80,10 @@ def file(environment: Callable[..., None]) -> Path:
         (["mine.csv", "--mechanism", "like"], "like:5:2 hides whether a rating exists"),
         (["mine.csv", "--mechanism", "like:5:2:4"], "like:5:2:4 hides whether a rating exists"),
         (["mine.csv", "--mechanism", "like:5:2:3"], "not the canonical id; write 'like:5:2'"),
-        (["mine.csv", "--mechanism", "like:5:2:4", "--epsilon", "1"], "leave the rest out"),
+        (
+            ["mine.csv", "--mechanism", "like:5:2:4", "--epsilon", "1"],
+            "leave --epsilon and --thinning out",
+        ),
         (["mine.csv", "--mechanism", "like:10:2:4"], "like:10:2:4: the ratings have 5 levels"),
         (["mine.csv", "--mechanism", "like", "--thinning", "1/4"], "only cell, ternary, laplace"),
         (["mine.csv", "--mechanism", "cell"], "give --emission epoch"),
