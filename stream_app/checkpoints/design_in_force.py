@@ -44,9 +44,8 @@ def in_force(deployment: Deployment) -> InForce:
     if found is None:
         line = line_of(deployment)
         return InForce(line.taken_over or line.base, line.newest)
-    manifest, headers = found
-    spec = recorded_spec(headers, deployment.spec.seed)
-    if spec is None or spec.digest != manifest.design:
+    manifest, spec = found
+    if spec is None:
         # Equal settings, or a refusal that names what differs.
         return InForce(deployment.spec, deployment.spec)
     steps = tuple(followed_by(deployment, spec, entries_after(deployment, manifest.cut_offset)))
@@ -87,17 +86,23 @@ def is_beside(headers: Headers) -> bool:
     return BESIDE in dict(headers or ())
 
 
-def _newest_manifest(deployment: Deployment) -> tuple[Manifest, Headers] | None:
-    """Return the newest readable manifest of a state that was not built beside, and its headers."""
+def _newest_manifest(deployment: Deployment) -> tuple[Manifest, StateSpec | None] | None:
+    """Return the newest readable manifest of a state that was not built beside, of those whose
+    headers prove their design, and the design; the newest of all, and None, where none do."""
+    seed = deployment.spec.seed
     scan = CutLogScan(deployment.connection, deployment.topics.cuts)
     with TopicReader(deployment.connection, deployment.topics.state) as topic:
         for start in (*map(topic.before_end, _HINTS), topic.low):
             batches = topic.batches(start)
             every = (each for batch in batches for each in _manifests(deployment, batch))
             counting = (each for each in every if not scan.superseded(each[0]))
-            found = max(counting, key=_age, default=None)
-            if found is not None or start == topic.low:
-                return found
+            found = sorted(counting, key=_age, reverse=True)
+            for manifest, headers in found:
+                spec = recorded_spec(headers, seed)
+                if spec is not None and spec.digest == manifest.design:
+                    return manifest, spec
+            if start == topic.low:
+                return (found[0][0], None) if found else None
     return None
 
 

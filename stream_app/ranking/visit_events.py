@@ -211,7 +211,8 @@ class VisitTables:
         left = max(1 - float(own[event.slots] @ event.weights), 1e-3)
         v = own / np.float32(left**0.5)
         diagonal = self._diagonal + v * v
-        along = used[1:] @ v[event.slots]
+        # Without BLAS, whose small products may set the flag of an invalid value by what they pad.
+        along = np.einsum("ws,s->w", used[1:], v[event.slots])
         links, visit, place = (
             -(total + a * v) / diagonal for total, a in zip(sums, along, strict=True)
         )

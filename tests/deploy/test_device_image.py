@@ -71,8 +71,8 @@ def test_a_device_enrols_publishes_and_follows_a_file_until_it_is_stopped(
     waits = ("murmurec", "device", "status", "--json")
     try:
         until(
-            lambda: json.loads(done(device(*waits)))["ratings_kept"] == 1,
-            "the line of the file is kept",
+            lambda: json.loads(done(device(*waits)))["ratings_kept"] == 2,
+            "the line of the file is kept beside what was published",
             pause=0.5,
         )
     finally:

@@ -61,15 +61,19 @@ def test_a_terminal_shows_frames_until_it_is_interrupted() -> None:
     nowhere = f"http://127.0.0.1:{free_ports(1)[0]}"
     program = "from stream_app.cli import main; main()"
     with subprocess.Popen(
-        [sys.executable, "-c", program, "top", "--worker", nowhere],
+        # The signal may be ignored where the tests run in the background.
+        ["env", "--default-signal=INT", sys.executable, "-c", program, "top", "--worker", nowhere],
         stdin=follower, stdout=follower, stderr=subprocess.PIPE,
         env=os.environ | {"TERM": "xterm", "COLUMNS": "150"},
     ) as process:  # fmt: skip
-        shown = b""
-        while b"MurmurecWorkerDown" not in shown:
-            shown += os.read(leader, 4096)
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=PATIENCE_SECONDS)
+        try:
+            shown = b""
+            while b"MurmurecWorkerDown" not in shown:
+                shown += os.read(leader, 4096)
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=PATIENCE_SECONDS)
+        finally:
+            process.kill()
     os.close(leader)
     os.close(follower)
     assert (process.returncode, errors) == (0, b"")
