@@ -19,8 +19,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.thorough]
     [
         (Setup(1), 2),
         (Setup(2, hurried_compaction=True), 2),
-        (Setup(1, static=False, co_ratings=True, model="cosine"), 2),
-        (Setup(1, co_ratings=True, model="slope-one"), 2),
+        (Setup(1, static=False, co_ratings=True, model="cosine"), 1),
+        (Setup(1, co_ratings=True, model="slope-one"), 1),
         (Setup(1, model="sketch", index="qolsh"), 2),
     ],
     ids=str,

@@ -26,7 +26,7 @@ from tests.fixtures.streams import Published, events, publish
 from tests.fixtures.waiting import PATIENCE_SECONDS, until
 from tests.kafka.conftest import Send, Start
 
-pytestmark = [pytest.mark.kafka, pytest.mark.thorough]
+pytestmark = [pytest.mark.kafka, pytest.mark.nightly]
 CHANGED = {"MURMUREC_TUNING_CLIP": "2.5"}
 UNKNOWN_VERSION = "knows versions up to 2: install a newer one"
 _AT_ONCE, _PAUSE_SECONDS = 5, 0.05

@@ -53,7 +53,7 @@ FLOORS = {
 
 
 @pytest.mark.parametrize(
-    "schedules", [SCHEDULES, pytest.param(MOST_SCHEDULES, marks=pytest.mark.thorough)]
+    "schedules", [SCHEDULES, pytest.param(MOST_SCHEDULES, marks=pytest.mark.nightly)]
 )
 def test_no_schedule_of_crashes_ends_with_a_wrong_state(schedules: int) -> None:
     result = run(schedules, 0, workers=2)

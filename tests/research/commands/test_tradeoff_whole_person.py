@@ -22,7 +22,7 @@ from stream_app.cli import run
 from stream_app.evaluation import split
 from stream_app.privacy.accounting.budget_plans import fits
 
-pytestmark = pytest.mark.thorough
+pytestmark = pytest.mark.nightly
 
 SCALE = ["--scale", "1", "5", "1"]
 NAME = "some.thing"

@@ -21,7 +21,7 @@ from stream_app.evaluation.campaigns import DELTA, Budget
 from stream_app.privacy.randomness import SeededSource
 from tests.stream_app.evaluation.campaigns.worlds import columns
 
-pytestmark = pytest.mark.thorough
+pytestmark = pytest.mark.nightly
 
 BUDGET = Budget(Fraction(24), DELTA, "central")
 

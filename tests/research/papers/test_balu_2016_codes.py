@@ -18,7 +18,7 @@ from research.papers.balu_2016_codes import (
 )
 from research.papers.figure import NO_CLAIM
 
-pytestmark = pytest.mark.thorough
+pytestmark = pytest.mark.nightly
 
 
 @pytest.mark.thorough

@@ -15,7 +15,7 @@ from research.papers.figure import StarRatings
 from research.trainers.epoch_model import EpochModel, Method, Part, Steps
 from stream_app.kernels.machine.scalars import hash64
 
-pytestmark = pytest.mark.thorough
+pytestmark = pytest.mark.nightly
 
 METHODS = [Method("regular"), Method("sketch", 4), Method("hashing", 1)]
 

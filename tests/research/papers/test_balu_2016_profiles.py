@@ -18,7 +18,7 @@ from research.papers.balu_2016_profiles import (
     reconstructions,
 )
 
-pytestmark = pytest.mark.thorough
+pytestmark = pytest.mark.nightly
 
 PLAN = Plan(
     tuple(each for each in ATTACKS if each != "slots paper"),

@@ -299,7 +299,7 @@ def history() -> str:
     return "".join(a.tobytes().hex() for a in (priors, *presence.arrays().values()))
 
 
-@pytest.mark.thorough
+@pytest.mark.nightly
 def test_the_kernel_is_the_same_without_compilation() -> None:
     script = (
         "import json, warnings; warnings.simplefilter('ignore')\n"
