@@ -100,7 +100,7 @@ def _recompute(
             "the checkpoint is lost, and the state computed here is another one"
         )
     with session.replay() as replay:
-        digest_reports = _DigestReports(logged.digest_reports, findings)
+        digest_reports = DigestReports(logged.digest_reports, findings)
         replay.each_cut = digest_reports.compare
         cut, design = (manifest.cut, manifest.design) if manifest else (None, "")
         state = replay.from_origin(origin, cut, design)
@@ -172,7 +172,7 @@ def _compare_worker(
             )
 
 
-class _DigestReports:
+class DigestReports:
     """Compares the state at each cut with the digest reports of that cut and the same origin; each
     report once, even if the replay restarts."""
 
@@ -183,7 +183,7 @@ class _DigestReports:
             self._at.setdefault(digest_report.cut, []).append((number, digest_report))
         self._reached: set[int] = set()
         self._compared: set[int] = set()
-        self._hashed: tuple[Replica, StateImage] | None = None  # of the last call
+        self._hashed: tuple[Replica, str, StateImage] | None = None  # of the last call's design
 
     @property
     def compared(self) -> int:
@@ -218,6 +218,7 @@ class _DigestReports:
 
     def _digests(self, replica: Replica) -> tuple[str, str]:
         """Return the digests of a replica; only pages changed since the last call are hashed."""
-        if self._hashed is None or self._hashed[0] is not replica:
-            self._hashed = replica, StateImage(replica)
-        return self._hashed[1].digest()
+        design = replica.spec.digest
+        if self._hashed is None or self._hashed[:2] != (replica, design):
+            self._hashed = replica, design, StateImage(replica)
+        return self._hashed[2].digest()
