@@ -88,6 +88,7 @@ def test_the_filter_is_the_smallest_that_keeps_the_ratio() -> None:
     assert expected_false_positive_ratio(2000, size - 32) > 0.01
 
 
+@pytest.mark.nightly
 def test_without_peers_our_decoders_are_measured_and_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decoding, "peer", lambda module: None)
     monkeypatch.setattr(decoding, "SIZES", (2,))

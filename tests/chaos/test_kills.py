@@ -13,15 +13,18 @@ from tests.conftest import Kafka
 pytestmark = [pytest.mark.kafka, pytest.mark.thorough]
 
 
+NIGHTLY = pytest.mark.nightly
+
+
 # `make chaos` kills 200 times; these few show that the driver and its comparison work.
 @pytest.mark.parametrize(
     ("setup", "kills"),
     [
-        (Setup(1), 2),
-        (Setup(2, hurried_compaction=True), 2),
         (Setup(1, static=False, co_ratings=True, model="cosine"), 1),
-        (Setup(1, co_ratings=True, model="slope-one"), 1),
-        (Setup(1, model="sketch", index="qolsh"), 2),
+        pytest.param(Setup(1), 2, marks=NIGHTLY),
+        pytest.param(Setup(2, hurried_compaction=True), 2, marks=NIGHTLY),
+        pytest.param(Setup(1, co_ratings=True, model="slope-one"), 1, marks=NIGHTLY),
+        pytest.param(Setup(1, model="sketch", index="qolsh"), 2, marks=NIGHTLY),
     ],
     ids=str,
 )

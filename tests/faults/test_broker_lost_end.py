@@ -146,6 +146,7 @@ def test_a_lost_end_is_refused_by_all_and_taken_up_with_what_is_sent_again(
     assert worker.state()["model_digest"] == state["model_digest"]
 
 
+@pytest.mark.nightly
 def test_an_end_that_was_filled_again_is_refused_with_and_without_a_checkpoint(
     start: Start,
     send: Send,
@@ -211,6 +212,7 @@ def test_warm_workers_and_the_next_owner_of_the_clock_refuse_a_lost_end(
     proof(worker.state())
 
 
+@pytest.mark.nightly
 def test_a_warm_worker_refuses_an_end_that_was_filled_again_while_it_slept(
     start: Start,
     send: Send,
@@ -303,6 +305,7 @@ class RestartsItsBroker:
         return self._consumer.get_watermark_offsets(*arguments, **named)
 
 
+@pytest.mark.nightly
 def test_a_broker_that_restarts_while_it_is_asked_for_the_end_is_waited_for(
     send: Send, records: list[Published], broker: Node, kafka: Kafka, names: Topics
 ) -> None:
@@ -383,6 +386,7 @@ def readiness(worker: WorkerProcess) -> dict[str, object]:
     return found
 
 
+@pytest.mark.nightly
 def test_a_cut_beyond_the_end_is_named_and_workers_begin_again_after_the_truncation(
     start: Start,
     send: Send,

@@ -86,7 +86,11 @@ def test_a_record_with_a_flipped_bit_reaches_no_reader(
         list(topic_follower.records(kafka.connection, names.state))
 
 
-@pytest.mark.parametrize("whole", [False, True], ids=["a page", "a batch"])
+@pytest.mark.parametrize(
+    "whole",
+    [False, pytest.param(True, marks=pytest.mark.nightly)],
+    ids=["a page", "a batch"],
+)
 def test_a_bit_that_the_brokers_disk_flips_is_found_and_costs_nothing_but_time(
     start: Start,
     send: Send,

@@ -36,6 +36,10 @@ from tests.kafka.test_query import members
 
 pytestmark = [pytest.mark.kafka, pytest.mark.thorough]
 BOTH = pytest.mark.parametrize("named", [True, False], ids=["named", "unnamed"])
+# What names add is in the first of these tests.
+MOSTLY_UNNAMED = pytest.mark.parametrize(
+    "named", [pytest.param(True, marks=pytest.mark.nightly), False], ids=["named", "unnamed"]
+)
 _LIVE_SECONDS = 5.0  # a second on a machine that does nothing else
 
 
@@ -137,7 +141,7 @@ def test_a_rolling_restart_loses_no_query_and_repeats_few(
     assert counts["twice"] < 10  # a commit that a rebalance refused
 
 
-@BOTH
+@MOSTLY_UNNAMED
 def test_of_two_workers_stopped_at_once_no_query_is_lost(
     pair: Pair, flow: Flow, rng: np.random.Generator, kafka: Kafka, topics: str, named: bool
 ) -> None:
@@ -156,7 +160,7 @@ def test_of_two_workers_stopped_at_once_no_query_is_lost(
     assert counts["twice"] < 10  # a commit that a rebalance refused
 
 
-@BOTH
+@MOSTLY_UNNAMED
 def test_a_killed_worker_loses_no_query(
     pair: Pair, flow: Flow, rng: np.random.Generator, kafka: Kafka, topics: str, named: bool
 ) -> None:
@@ -169,7 +173,7 @@ def test_a_killed_worker_loses_no_query(
         whole(load, pair, f"kill -9 of one, named {named}")
 
 
-@BOTH
+@MOSTLY_UNNAMED
 def test_a_worker_frozen_beyond_its_session_and_a_flood_lose_no_query(
     pair: Pair, flow: Flow, rng: np.random.Generator, kafka: Kafka, topics: str, named: bool
 ) -> None:

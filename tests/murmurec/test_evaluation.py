@@ -108,10 +108,8 @@ def _items(dataset: Dataset) -> list[Any]:
 @pytest.mark.parametrize(
     ("arguments", "options"),
     [
-        ({"model": "tree", "epsilon": 2}, ["--model", "tree", "--epsilon", "2"]),
         ({"model": "noisy-cells"}, ["--model", "noisy-cells"]),
         ({"model": "sgld-paper", "epsilon": "inf"}, ["--model", "sgld-paper", "--epsilon", "inf"]),
-        ({"mode": "split", "epsilon": 2}, ["--mode", "split"]),
         (
             {"mode": "central", "epsilon": Fraction(1, 2), "meta": True},
             ["--mode", "central", "--epsilon", "1/2", "--meta"],

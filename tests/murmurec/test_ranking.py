@@ -30,7 +30,14 @@ def ratings() -> Dataset:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("split", SPLITS)
-@pytest.mark.parametrize("mechanism", [None, "rr:5:2", "partition:5:2", "cell:5:4"])
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        *(pytest.param(m, marks=pytest.mark.nightly) for m in (None, "partition:5:2")),
+        "rr:5:2",
+        "cell:5:4",
+    ],
+)
 def test_every_way_to_make_lists_has_its_figures(
     ratings: Dataset, split: str, mechanism: str | None
 ) -> None:

@@ -27,7 +27,7 @@ SMALL: dict[str, Any] = {"factors": 8, "sketch_bytes": 1 << 14}
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("model", ["hybrid", "sketch", "dense", "literal", "hashing"])
+@pytest.mark.parametrize("model", ["hybrid", "sketch"])
 def test_parts_teach_what_the_whole_teaches(ratings: dict[str, Any], model: str) -> None:
     whole = Recommender(model=model, **SMALL).fit(ratings)
     parts = Recommender(model=model, scale=(1, 5, 1), **SMALL)

@@ -63,7 +63,7 @@ def test_no_schedule_of_crashes_ends_with_a_wrong_state(schedules: int) -> None:
     assert {n: counted[n] for n, floor in FLOORS.items() if counted[n] < floor * share} == {}
 
 
-@pytest.mark.thorough
+@pytest.mark.nightly
 def test_no_interleaving_of_a_small_scope_ends_with_a_wrong_state(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -104,7 +104,7 @@ def test_a_seed_replays_the_same_schedule() -> None:
         assert ended[0] == ended[1]
 
 
-@pytest.mark.thorough
+@pytest.mark.nightly
 def test_a_run_goes_on_where_its_journal_ends(tmp_path: Path) -> None:
     journal, whole = tmp_path / "journal", run(2500, 7, workers=1)
     run(1000, 7, workers=1, journal=journal)

@@ -59,7 +59,9 @@ def broken(found: CampaignAudit) -> set[str]:
     return {each.claim for each in found.violated}
 
 
-@pytest.mark.parametrize("parties", [1, 2], ids=["central", "split"])
+@pytest.mark.parametrize(
+    "parties", [pytest.param(1, marks=pytest.mark.nightly), 2], ids=["central", "split"]
+)
 def test_an_honest_campaign_of_all_stages_is_not_refuted(parties):
     found = audited(plan(parties, ("together", "stars")), 60, Code(keys=Repeatable))
     assert broken(found) == set()
@@ -199,7 +201,9 @@ def counted_twice(monkeypatch) -> Callable[[set[int]], None]:
     return plant
 
 
-@pytest.mark.parametrize("parties", [1, 2], ids=["central", "split"])
+@pytest.mark.parametrize(
+    "parties", [pytest.param(1, marks=pytest.mark.nightly), 2], ids=["central", "split"]
+)
 def test_a_device_that_is_counted_twice_is_shown(counted_twice, parties):
     """The attacker writes every record twice."""
     counted_twice({0, 1})

@@ -24,7 +24,7 @@ from research.trainers.trainer import BOUND, NoisyGradients
 from stream_app.models.factorization.learner import LearnerSpec
 from stream_app.privacy.randomness import SeededSource
 
-pytestmark = pytest.mark.thorough
+pytestmark = pytest.mark.nightly
 
 SMALL = LearnerSpec(factors=2, depth=2, sketch_bytes=4 * 2 * 4, scalars_bytes=16, seed=4)
 SPARSE = LearnerSpec(factors=2, depth=2, sketch_bytes=8000, scalars_bytes=8000, seed=4)
@@ -60,7 +60,6 @@ def test_an_honest_trainer_is_not_refuted(name):
     assert found.auc > 0.5
 
 
-@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["noisy-cells", "tree"])
 def test_the_statistic_has_the_distribution_of_theory(name):
     """400 + 400 runs of a fixed seed; the event's vector reaches its bound."""

@@ -21,7 +21,7 @@ from stream_app.privacy.accounting.loss_distribution import LossDistribution
 from stream_app.privacy.gaussian.certificate import NoisySum
 from tests.research.trainers.generate_sampled import SAMPLED, TABLE, TREES
 
-pytestmark = pytest.mark.thorough
+pytestmark = pytest.mark.nightly
 
 F = Fraction
 PEER = json.loads(Path(TABLE).read_text(encoding="utf-8"))

@@ -33,7 +33,7 @@ from stream_app.privacy.randomness import SeededSource
 from tests.naive.trainers import vector
 from tests.research.trainers.generate_sampled import TABLE
 
-pytestmark = pytest.mark.thorough
+pytestmark = pytest.mark.nightly
 
 DELTA = Fraction(1, 10**6)
 SIZES = LearnerSpec(factors=3, depth=2, sketch_bytes=4 * 2 * 150, scalars_bytes=16 * 40, seed=4)

@@ -62,7 +62,7 @@ def test_all_as_json_is_one_list_that_a_program_can_read(capsys):
     assert {row["mechanism"] for row in pure} >= {"rr:5:2", "partition:10:1/10", "laplace:5:8"}
 
 
-@pytest.mark.thorough
+@pytest.mark.nightly
 def test_all_proves_the_configured_allow_list_with_its_own_levels_and_thinning(tmp_path, capsys):
     file = tmp_path / "murmurec.toml"
     allowed = ["cell:7:3/2:1/10", "partition:9:5", "like:5:1/3:4", "none:5:inf"]

@@ -93,7 +93,9 @@ def set_to(processor: str) -> dict[str, str]:
 
 
 @x86_only
-@pytest.mark.parametrize("processor", ["x86-64-v2", "haswell"])
+@pytest.mark.parametrize(
+    "processor", [pytest.param("x86-64-v2", marks=pytest.mark.nightly), "haswell"]
+)
 def test_two_widths_have_the_same_bits_on_two_processors(processor: str, tmp_path: Path) -> None:
     check("vectors", (7, 33), processor, tmp_path)
 
@@ -130,7 +132,7 @@ def test_every_kind_of_kernel_has_the_same_bits_on_every_processor(tmp_path: Pat
 
 
 @x86_only
-@pytest.mark.thorough
+@pytest.mark.nightly
 def test_every_kind_of_kernel_has_the_same_bits_without_avx512(tmp_path: Path) -> None:
     kinds = [
         ("step", A_WIDTH, "haswell"),

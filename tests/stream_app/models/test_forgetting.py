@@ -111,7 +111,10 @@ def test_an_unknown_user_of_dense_rows_is_forgotten_without_a_trace() -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("model", SKETCHES)
+@pytest.mark.parametrize(
+    "model",
+    ["sketch", *(pytest.param(m, marks=pytest.mark.nightly) for m in ("literal", "hashing"))],
+)
 @settings(deadline=None, max_examples=40)
 @given(seed=st.integers(0, 2**32), user=st.sampled_from([0, 1, 2**63, 2**64 - 1]))
 def test_even_in_a_crowded_sketch_the_user_reads_as_an_unknown_one(

@@ -272,7 +272,9 @@ def test_dense_keeps_rows_in_the_order_of_first_learning() -> None:
 
 # Each compiles for seconds; every width of vectors is checked for every processor elsewhere.
 @pytest.mark.thorough
-@pytest.mark.parametrize("factors", [1, 13, 33, 100])
+@pytest.mark.parametrize(
+    "factors", [13, *(pytest.param(n, marks=pytest.mark.nightly) for n in (1, 33, 100))]
+)
 @pytest.mark.parametrize("model", ["sketch"])
 def test_any_number_of_factors_works(model: str, factors: int) -> None:
     sizes = {
@@ -327,7 +329,7 @@ def history(learner: Learner) -> dict[str, str]:
     return {name: data.hex() for name, data in digest(learner).items()}
 
 
-@pytest.mark.thorough
+@pytest.mark.nightly
 def test_the_kernels_are_the_same_without_compilation() -> None:
     """Bit for bit: LLVM neither fuses nor reorders, and uncompiled vectors give the same sums."""
     script = (

@@ -206,13 +206,18 @@ PARTS = {
     "directory": directory,
     "known items": known_items,
 }
-# A number of factors that no other test has compiled costs seconds a model.
+# A number of factors that no other test has compiled costs seconds a model; two are served.
+_SERVED = ("hybrid 13", "sketch 13")
+
+
+def _marks(name: str) -> list[pytest.MarkDecorator]:
+    if not name.endswith(" 13"):
+        return []
+    return [pytest.mark.thorough if name in _SERVED else pytest.mark.nightly]
+
+
 every_part = pytest.mark.parametrize(
-    "make",
-    [
-        pytest.param(make, id=name, marks=[pytest.mark.thorough] if name.endswith(" 13") else [])
-        for name, make in PARTS.items()
-    ],
+    "make", [pytest.param(make, id=name, marks=_marks(name)) for name, make in PARTS.items()]
 )
 
 
