@@ -241,6 +241,7 @@ def test_secrets_are_drawn_once_and_are_those_of_the_file(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("name", ["HUP", "INT", "TERM"])
 def test_nothing_is_left_of_secrets_whose_drawing_is_interrupted(tmp_path: Path, name: str) -> None:
+    number = getattr(signal, f"SIG{name}")
     script = shutil.copy(DEPLOY / "compose-secrets.sh", tmp_path)
     (tmp_path / "bin").mkdir()
     step = tmp_path / "bin" / "chmod"  # after the files are written
@@ -249,7 +250,7 @@ def test_nothing_is_left_of_secrets_whose_drawing_is_interrupted(tmp_path: Path,
     path = f"{step.parent}:{os.environ['PATH']}"
     done = subprocess.run(
         ["sh", script], env={"PATH": path}, check=False, capture_output=True, timeout=30,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # may be ignored
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # it may be ignored here
     )  # fmt: skip
     assert done.returncode == 1
     assert {each.name for each in tmp_path.iterdir()} == {"bin", Path(script).name}
