@@ -57,7 +57,7 @@ def bomb(kafka: Kafka, names: Topics) -> Bomb:
     ) -> set[str]:
         producer = clients.producer(
             kafka.connection,
-            linger_ms=300_000,  # until `flush`: one batch however slow the machine
+            linger_ms=60_000,  # until `flush`: one batch however slow the machine
             batch_size=2_000 * _MB,
             message_max_bytes=1_000 * _MB,
             compression_type=codec,
