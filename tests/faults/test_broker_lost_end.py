@@ -182,6 +182,7 @@ def test_an_end_that_was_filled_again_is_refused_with_and_without_a_checkpoint(
     proof(state)
 
 
+@pytest.mark.nightly
 def test_warm_workers_and_the_next_owner_of_the_clock_refuse_a_lost_end(
     start: Start,
     send: Send,
@@ -339,6 +340,7 @@ def test_a_broker_that_restarts_while_it_is_asked_for_the_end_is_waited_for(
         assert "partition 3 does not hold the record before offset" in refusals[0]
 
 
+@pytest.mark.nightly
 def test_a_cut_log_that_lost_its_end_is_behind_the_checkpoint(
     start: Start,
     send: Send,

@@ -16,7 +16,7 @@ from tests.stream_app.aggregation.world import keys_of, plan_of
 pytestmark = pytest.mark.kafka
 
 
-@pytest.mark.parametrize("mode", [pytest.param("central", marks=pytest.mark.thorough), "split"])
+@pytest.mark.parametrize("mode", [pytest.param("central", marks=pytest.mark.nightly), "split"])
 def test_a_demo_of_a_campaign_counts_everybody_once(kafka, environment, tmp_path, capsys, mode):
     figures = tmp_path / "figures.json"
     environment(MURMUREC_CAMPAIGN_KEYS=f"{'ab' * 32},{'cd' * 32}")  # of another deployment

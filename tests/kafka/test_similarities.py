@@ -245,6 +245,7 @@ def killed(label: str, done: int = 0) -> None:
 
 
 @pytest.mark.thorough
+@pytest.mark.nightly
 def test_no_kill_draws_twice_under_one_debit(
     filled: None,
     kafka: Kafka,

@@ -44,6 +44,7 @@ def test_a_film_stays_a_film(task):
 
 
 @pytest.mark.thorough
+@pytest.mark.nightly
 def test_ratings_of_films_predict_ratings_of_books(measured):
     mean, clean = measured["item mean", None], measured["X-Map clean", None]
     assert clean.mae < mean.mae - 0.1

@@ -65,6 +65,7 @@ WAYS = {"late": (True, False), "no disk": (False, True), "late, no disk": (True,
 
 
 @pytest.mark.thorough
+@pytest.mark.nightly
 def test_no_plan_of_three_crashes_draws_twice(rng):
     assert all_plans(rng, CRASHES, late=False, bare=False) > 2000
 

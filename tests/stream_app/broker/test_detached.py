@@ -62,6 +62,7 @@ def test_a_data_folder_that_cannot_be_written_is_one_sentence(tmp_path):
 
 @pytest.mark.thorough
 @pytest.mark.kafka
+@pytest.mark.nightly
 def test_what_was_published_survives_a_stop_and_a_start(home, prefix):
     (port,) = free_ports(1)
     first = start_detached(home, cache_dir(), port)

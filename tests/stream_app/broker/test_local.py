@@ -70,6 +70,7 @@ def test_the_broker_answers_in_the_block_and_is_gone_with_its_files_after_it():
 
 @pytest.mark.thorough
 @pytest.mark.kafka
+@pytest.mark.nightly
 def test_another_port_is_tried_when_one_was_taken_in_between(tmp_path, monkeypatch):
     real, asked = local.free_ports, []
     with socket.create_server(("127.0.0.1", 0)) as server:

@@ -42,6 +42,7 @@ def test_the_figures_are_shown_and_written(file, tmp_path, capsys, protocol):
 
 
 @pytest.mark.thorough
+@pytest.mark.nightly
 def test_a_scale_with_too_many_levels_for_groups_is_reported_by_level(tmp_path, capsys):
     path = tmp_path / "ratings.csv"
     rows = "".join(f"{n % 20},{n % 7},{n % 101},{n}\n" for n in range(404))
@@ -207,6 +208,7 @@ def test_what_cannot_be_done_is_refused_in_one_sentence(file, capsys, options, e
 
 
 @pytest.mark.thorough
+@pytest.mark.nightly
 def test_likes_are_measured_by_log_loss_and_the_output_says_so(file, tmp_path, capsys):
     out = tmp_path / "likes.json"
     options = ["--mechanism", "like", "--epsilon", "4", "--scope", "12", "--factors", "2"]

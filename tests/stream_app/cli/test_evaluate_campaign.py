@@ -103,6 +103,7 @@ def test_without_metadata_there_is_a_sentence(file, capsys):
 
 
 @pytest.mark.thorough
+@pytest.mark.nightly
 def test_local_is_as_without_a_mode(file, capsys):
     options = ["--model", "dense", "--factors", "2"]
     assert run(["evaluate", str(file), *options]) == 0
