@@ -3,8 +3,9 @@
     statement    before it is executed
     commit       before it, and after it
 
-`Operations.watch` calls `step` at each. A crash within a test is `Crash`: the connections are
-closed as the end of the process closes them, and nothing of the edge is used again.
+`Operations` calls `step` at each. A crash within a test is `Crash`: the connections are closed as
+the end of the process closes them, and nothing of the edge is used again. PostgreSQL notices the
+end of a session a little later; until then it holds the session's locks.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from contextlib import suppress
 from typing import Any
 
 from sqlalchemy import event
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from producers.edge.store.database import Database
 
@@ -23,13 +25,17 @@ class Crash(BaseException):
 
 
 class Operations:
-    """The operations of one open store; `step` is called at each while `on`."""
+    """The operations of one open store, before its first use; `step` is called at each while `on`.
+
+    `raw`: its connections to the database, each of them.
+    """
 
     def __init__(self, database: Database, step: Callable[[], None]) -> None:
         self._database, self._step, self.on, self.count = database, step, False, 0
-        self.raw: list[Any] = []
+        self._records: dict[ConnectionPoolEntry, None] = {}
         engine = database.engine
-        event.listen(engine, "connect", lambda raw, _: self.raw.append(raw))
+        engine.dispose()  # also the connection that made the tables is one that is known
+        event.listen(engine, "connect", lambda _, entry: self._records.setdefault(entry))
         event.listen(engine, "before_cursor_execute", lambda *_: self.happens())
         event.listen(engine, "commit", lambda _: self.happens())
         dialect = engine.dialect
@@ -41,6 +47,11 @@ class Operations:
 
         dialect.do_commit = commit  # type: ignore[method-assign]
 
+    @property
+    def raw(self) -> list[Any]:
+        found = (record.driver_connection for record in self._records)
+        return [raw for raw in found if raw is not None]
+
     def happens(self) -> None:
         if self.on:
             self.count += 1
@@ -50,11 +61,10 @@ class Operations:
         """Let the operating system take everything back, as at the end of a process."""
         self.on = False
         for raw in self.raw:
-            if hasattr(raw, "driver_connection"):
-                raw = raw.driver_connection
             with suppress(Exception):  # a statement that is not finished keeps its lock
                 raw.rollback()
-            raw.close()
+        for record in self._records:
+            record.invalidate()  # closes it, and the pool does not look for it again
         if self._database._lock is not None:
             self._database._lock.release()
 

@@ -16,9 +16,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from producers.edge.events.event import Event
+from producers.edge.store.book_log import BOOKS
 from producers.edge.store.database import Database
 from producers.journal import PersonBudget
 from tests.fixtures.postgres import Server, postgres
+from tests.fixtures.waiting import until
 from tests.producers.edge.reporting.operations import Crash, Operations, crashing_at
 from tests.producers.edge.reporting.world import Clock, Edge, Recommender, edge, keys
 
@@ -58,6 +61,8 @@ def life(address: str, line: MortalLine, clock: Clock, crash_at: int) -> Iterato
     try:
         run = edge(database, line, clock, budget=BUDGET)
         run.steps(2)
+        # The server holds the books of the life before until it notices that its sessions ended.
+        until(lambda: run.reporter.status().books == BOOKS or run.steps(5), "every book")
         operations.on = True
         yield run
         operations.on = False
@@ -83,20 +88,13 @@ def check(run: Edge) -> None:
 
 
 def rated(run: Edge) -> None:
-    for user, items in ITEMS.items():
-        run.done(user, *items[:2])
-    run.steps(2)
-    for user, items in ITEMS.items():
-        run.done(user, *items[2:])
-    run.steps(3)
-
-
-def again(run: Edge, clock: Clock) -> None:
-    """The same events: their times are their tokens."""
-    run._stamp, clock.at = count(1), Clock().at
-    rated(run)
-    run.steps(4)
-    check(run)
+    """Take the same events in every life: their times are their tokens."""
+    times = count(int(Clock().at * 1000))
+    for part, seconds in ((slice(2), 2), (slice(2, None), 3)):
+        for user, items in ITEMS.items():
+            events = [Event(user, item, "like", None, next(times)) for item in items[part]]
+            run.rows.write(events)
+        run.steps(seconds)
 
 
 def operations_of(address: str) -> int:
@@ -115,7 +113,9 @@ def crash(address: str, *places: int) -> None:
         with suppress(Crash), life(address, line, clock, place) as run:
             rated(run)
     with life(address, line, clock, 0) as run:
-        again(run, clock)
+        rated(run)
+        run.steps(4)
+        check(run)
 
 
 @pytest.fixture
