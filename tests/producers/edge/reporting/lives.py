@@ -2,8 +2,9 @@
 
 A life takes the events of a plan, tick by tick, and steps its reporter. It kills itself (SIGKILL)
 at a random operation: a statement, a commit, a message that the broker takes. On PostgreSQL it may
-kill the process of its session instead, and goes on. The last life is not killed and ends when all
-is reported. Two edges share store and broker and differ by NAME.
+kill the process of its session instead, and goes on. The last life is not killed; a life that is
+not killed ends when all is reported. Two edges share store and broker and differ by NAME; what is
+left once both have ended, `rest` reports.
 
     broker   what the broker has received, one line a record: topic, key, value
 """
@@ -16,14 +17,18 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 
 from producers.edge.events.event import Event
+from producers.edge.reporting import accounts
+from producers.edge.store.book_log import BOOKS
 from producers.edge.store.database import Database
 from producers.journal import PersonBudget
 from stream_app.errors import UserError
+from tests.fixtures.waiting import until
 from tests.producers.edge.reporting.operations import Operations
 from tests.producers.edge.reporting.world import DAY, TODAY, Clock, Edge, Recommender, edge
 
@@ -85,7 +90,9 @@ def live(folder: Path, store: str, name: str, chosen: random.Random, *, mortal: 
             raws = [raw for raw in operations.raw if kills_session and not database.is_sqlite]
             raws = [raw for raw in raws if not raw.closed]
             if raws:
-                os.kill(chosen.choice(raws).info.backend_pid, signal.SIGKILL)
+                # It is gone where the other edge killed one: the server ends all then.
+                with suppress(ProcessLookupError):
+                    os.kill(chosen.choice(raws).info.backend_pid, signal.SIGKILL)
             else:
                 os.kill(os.getpid(), signal.SIGKILL)
 
@@ -96,13 +103,28 @@ def live(folder: Path, store: str, name: str, chosen: random.Random, *, mortal: 
     for events in plan(name):
         _until_taken(run, events)
         run.steps(1)
-    for _ in range(600):
-        run.steps(1)
-        status = run.reporter.status()
-        if not (status.waiting or status.conditions or _due(run)):
-            break
+    until(lambda: run.steps(1) or _all_left(run), "the reports", pause=0)
     run.reporter.stop()
     database.close()
+
+
+def rest(folder: Path, store: str) -> None:
+    """Report what is left, once every other edge has ended: this one holds every book."""
+    with _opened(store) as database:
+        run = edge(database, FileBroker(path=folder / "broker"), Clock(), budget=BUDGET)
+        until(lambda: run.steps(5) or (_holds_all(run) and _all_left(run)), "the rest")
+        run.reporter.stop()
+
+
+def _holds_all(run: Edge) -> bool:
+    return run.reporter.status().books == BOOKS
+
+
+def _all_left(run: Edge) -> bool:
+    """Whether nothing is to be reported, and nothing waits in a book of this edge."""
+    status = run.reporter.status()
+    known = status.books + status.books_elsewhere == BOOKS
+    return known and not status.waiting and not _due(run)
 
 
 def _opened(store: str) -> Database:
@@ -126,8 +148,6 @@ def _until_taken(run: Edge, events: list[Event]) -> None:
 
 
 def _due(run: Edge) -> bool:
-    from producers.edge.reporting import accounts
-
     try:
         with run.database.reading() as connection:
             return bool(accounts.due_books(connection))

@@ -11,7 +11,7 @@ import pytest
 
 from producers.edge.store.database import Database
 from tests.fixtures.postgres import Server, postgres
-from tests.producers.edge.reporting.lives import MOST, USERS, plan, received
+from tests.producers.edge.reporting.lives import MOST, USERS, plan, received, rest
 from tests.producers.edge.reporting.world import edge, key
 
 __all__ = ["postgres"]
@@ -33,6 +33,7 @@ def ended(process: subprocess.Popen[str]) -> int:
 def check(folder: Path, store: str, *names: str) -> None:
     """Every rating that the budgets hold was reported, in one draw, and it is what was paid."""
     events = [event for name in names for tick in plan(name) for event in tick]
+    rest(folder, store)
     with Database(store) as database:
         run = edge(database, received(folder / "broker"))
         reports = run.recommender.reports()
