@@ -134,6 +134,7 @@ def test_a_crash_at_some_operations_on_sqlite(
 
 
 @pytest.mark.thorough
+@pytest.mark.nightly
 def test_a_crash_at_every_operation_on_sqlite(file: Callable[[], str]) -> None:
     for place in range(operations_of(file())):
         crash(file(), place + 1)

@@ -90,6 +90,7 @@ def test_an_edge_whose_sessions_ended_writes_no_book_of_another(two: tuple[Edge,
     first.recommender.check_numbers()
 
 
+@pytest.mark.nightly
 def test_a_server_that_is_killed_and_back_loses_nothing(
     postgres: Server, two: tuple[Edge, Edge]
 ) -> None:
