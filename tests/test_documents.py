@@ -26,6 +26,7 @@ PAGES = {
             *(ROOT / "docs").glob("*.md"),
             ROOT / "deploy" / "web" / "README.md",
             ROOT / "tests" / "benchmarks" / "README.md",
+            ROOT / "tests" / "durations.md",
         ]
     )
 }

@@ -36,10 +36,8 @@ IMPORT_ALL = """
 import consumers, producers
 for package in (producers, consumers):
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        # An edge is a site's server, with packages of its own.
-        if not module.name.startswith("producers.edge."):
-            importlib.import_module(module.name)
-            print(module.name)
+        importlib.import_module(module.name)
+        print(module.name)
 """
 PUBLISH = """
 from fractions import Fraction

@@ -1,1 +1,0 @@
-"""Plain events of a site: decoded, idempotent, durable before the answer."""
