@@ -43,8 +43,8 @@ nightly: $(if $(ARGS),$(READY),test-all) ## Run also chaos, simulation, every pr
 	@$(if $(ARGS),,$(BIN)/python -m tests.simulation)
 	@$(if $(ARGS),,$(BIN)/python -m tests.chaos)
 
-durations: $(READY) ## Measure where the time of `make test` goes, into tests/durations.md
-	@$(PYTEST) --page tests/durations.md -p tests.durations
+durations: $(READY) ## Measure where the time of `make test` goes, into build/durations.md
+	@$(PYTEST) --page build/durations.md -p tests.durations
 
 check: $(READY) ## Run the linter, the formatter's check and the type checker
 	@$(BIN)/ruff check .

@@ -1,1 +1,1 @@
-"""Readers of the streams: query clients, dashboards and the adversary."""
+"""Readers of the streams: query clients, a client of an edge, dashboards and the adversary."""

@@ -10,6 +10,7 @@ The public names; everything else may change between versions.
     LocalRecommender ranks on the device, from a public table and a clean history; with `to` a
                      domain that the user has not rated, from ratings in others
     Recommendations  asks a running deployment for recommendations over Kafka
+    Edge             asks a site's edge (`murmurec edge`), with plain events and ids of the site
     Connection       address of a Kafka cluster with properties for TLS and passwords
 
 A device install (`pip install murmurec`) lacks what `Recommender` and the evaluations need: without
@@ -29,6 +30,7 @@ from stream_app import __version__
 
 if TYPE_CHECKING:
     from consumers.recommendations import Recommendations
+    from consumers.site_edge import Edge
     from murmurec import mechanisms
     from murmurec.device import Device
     from murmurec.evaluation import evaluate
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Connection",
     "Device",
+    "Edge",
     "LocalRecommender",
     "Recommendations",
     "Recommender",
@@ -53,6 +56,7 @@ __all__ = [
 _HOMES = {
     "Connection": "stream_app.kafka.clients",
     "Device": "murmurec.device",
+    "Edge": "consumers.site_edge",
     "LocalRecommender": "producers.ranking",
     "Recommendations": "consumers.recommendations",
     "Recommender": "murmurec.recommender",

@@ -692,6 +692,7 @@ _DEVICE = tuple(
         "history",
     )
 )
+_EDGE = ("edge_store", "edge_token")
 _REMOVED = {
     "checkpoint_bytes": "checkpoints are written by replay_seconds, and by checkpoint_seconds "
     "where that is set; leave it out",
@@ -737,7 +738,7 @@ def _environment() -> _Layer:
     """
     found: _Layer = {}
     names = {variable(name): name for name in Settings.model_fields}
-    known = {each.removeprefix(PREFIX).lower() for each in names} | set(_DEVICE)
+    known = {each.removeprefix(PREFIX).lower() for each in names} | {*_DEVICE, *_EDGE}
     for given, value in os.environ.items():
         shout = given.upper()
         name = shout.removeprefix(PREFIX).lower()

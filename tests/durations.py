@@ -1,6 +1,6 @@
 """Where the time of the tests goes: a plugin that notes what each test took, and the page of it.
 
-    make durations        runs `make test` with it and writes tests/durations.md
+    make durations        runs `make test` with it and writes build/durations.md
 
 CPU time is that of the test process and of the processes below it, ended or not, while the test
 ran. The broker belongs to all tests: its time is in the total of the run alone.
@@ -120,4 +120,5 @@ def _table(name: str, groups: dict[str, list[Taken]], most: int) -> list[str]:
 
 def write(path: Path, cost: Cost) -> None:
     """Write the page of the last run."""
+    path.parent.mkdir(exist_ok=True)
     path.write_text(page(read(), cost))

@@ -26,7 +26,6 @@ PAGES = {
             *(ROOT / "docs").glob("*.md"),
             ROOT / "deploy" / "web" / "README.md",
             ROOT / "tests" / "benchmarks" / "README.md",
-            ROOT / "tests" / "durations.md",
         ]
     )
 }

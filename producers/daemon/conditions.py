@@ -18,6 +18,11 @@ class Conditions:
         self._notice = notice
         self._standing: dict[str, str] = {}
 
+    @property
+    def sentences(self) -> list[str]:
+        """The sentences that stand, oldest first."""
+        return list(self._standing.values())
+
     def holds(self, name: str, sentence: str) -> None:
         """Give the sentence unless it is the one that stands under this name."""
         if self._standing.get(name) != sentence:

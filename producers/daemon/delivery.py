@@ -15,16 +15,26 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 
 from confluent_kafka import KafkaException
 
-from producers.journal import Journal, Message
+from producers.journal import Message
 from producers.publishing import Producer, refusal
 from stream_app.errors import OlderJournal, ScopeChanged, UserError
 
 RETRY_SECONDS = 30.0
 Connect = Callable[[], Producer]
+
+
+class Outbox(Protocol):
+    """What waits for the broker: a `Journal`, or several of them (`producers.edge.reporting`)."""
+
+    def pending(self) -> list[Message]:
+        """Return the messages without acknowledgement, oldest first."""
+
+    def acknowledge(self, number: int) -> None:
+        """Record that the broker has accepted a message."""
 
 
 class Delivery:
@@ -35,7 +45,7 @@ class Delivery:
 
     def __init__(
         self,
-        journal: Journal,
+        journal: Outbox,
         topic: str,
         connect: Connect,
         notice: Callable[[str], None],
@@ -54,6 +64,11 @@ class Delivery:
     def unconfirmed(self) -> int:
         """How many messages the broker has not confirmed."""
         return len(self._journal.pending())
+
+    @property
+    def complaint(self) -> str:
+        """Why nothing is sent now; empty where nothing is in the way."""
+        return self._complained
 
     def send(self, message: Message) -> None:
         """Take a message of the journal; it is sent now or later."""

@@ -19,21 +19,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import groupby
 
-from producers.daemon.cells import Cells
 from producers.daemon.clock import Clock
 from producers.daemon.conditions import Conditions, Notice
 from producers.daemon.delivery import Delivery
+from producers.daemon.due_requests import Reporting, due_request
 from producers.daemon.kept_ratings import KeptRatings
 from producers.daemon.schedule import Moment, Schedule
 from producers.daemon.scheduled_contributions import Contributing
 from producers.daemon.sources.source import Source
-from producers.device import requests as device
 from producers.device.rating import check_levels_agree
 from producers.fleet.epoch_emission import check_scope
-from producers.fleet.epoch_requests import EmissionOptions, EpochRequests
+from producers.fleet.epoch_requests import EmissionOptions
 from producers.journal import Journal, OutboxFull, Request, Unwritable
 from stream_app.errors import Unreadable
 from stream_app.wire import EPOCH_SECONDS
@@ -42,15 +40,6 @@ QUIET_SECONDS = 0.5  # before a moment in which no line is taken
 LOOK_SECONDS = 1.0  # between two looks at files and for delivery reports
 _NOTICES = 20  # sentences about bad lines of one source; the rest is counted
 CLOSE_SECONDS = 5.0
-
-
-@dataclass
-class Reporting:
-    """How the accounts report: `cells` is None where presence is public, and is replaced once a
-    scope is known that a server names."""
-
-    settings: device.ReportSettings
-    cells: Cells | None = None
 
 
 @dataclass
@@ -258,26 +247,14 @@ class Daemon:
         )
 
     def _requests(self, epoch: int, moments: list[Moment]) -> Iterator[Request]:
-        cells = self.reporting.cells
         for each in moments:
             account = self.journal.enrolment(each.device)
             if account is None or not account.active(epoch):
                 continue
-            scope = None
-            if cells is not None:
-                scope = cells.left(account.epoch, epoch, partial(self.journal.reports, each.device))
-            if scope is not None and not len(scope):
-                continue
-            options = EmissionOptions(scope)
-            if cells is not None and cells.sample is not None:
-                options = EmissionOptions(scope, cells.sample, drawn_from=cells.scope)
-            found = EpochRequests(
-                self.ratings, self.reporting.settings, self.journal, epoch, options
+            request, held_back = due_request(
+                account, self.journal, self.reporting, self.ratings, epoch
             )
-            rated = self.ratings.rated(each.device)
-            left = found.unreported(each.device, rated)
-            keys = found.affordable(each.device, left)
-            if len(keys) < len(left) and options.sample is None:
-                self._short(found.reporting.mechanism.id)
-            if len(keys):
-                yield found.request(each.device, rated, keys)[0]
+            if held_back:
+                self._short(self.reporting.settings.mechanism.id)
+            if request is not None:
+                yield request

@@ -39,23 +39,27 @@ class Schedule:
 
     def __init__(self, accounts: Iterable[Enrolment], epoch_seconds: float, now: float) -> None:
         self._length = epoch_seconds
-        self._enrolled = {account.device: account.epoch for account in accounts}
+        self._enrolled: dict[bytes, int] = {}
         self._latest = now
         self._waiting: list[Moment] = []
-        self._plan(now)
+        self.add(accounts, now)
+
+    def add(self, accounts: Iterable[Enrolment], now: float) -> None:
+        """Let further accounts wait for their moments from `now` on; known ones keep theirs."""
+        new = {each.device: each.epoch for each in accounts if each.device not in self._enrolled}
+        self._enrolled |= new
+        self._waiting += [self._coming(device, enrolled, now) for device, enrolled in new.items()]
+        heapq.heapify(self._waiting)
 
     def _plan(self, now: float) -> None:
         """Let every account wait for its next moment from `now` on."""
-        epoch_seconds = self._length
-        self._waiting = []
-        today = max(0, int(now // epoch_seconds))
-        for device, enrolled in self._enrolled.items():
-            first = max(today, enrolled + 1)
-            coming = moment(device, first, epoch_seconds)
-            if coming.at < now:
-                coming = moment(device, first + 1, epoch_seconds)
-            self._waiting.append(coming)
+        self._waiting = [self._coming(*account, now) for account in self._enrolled.items()]
         heapq.heapify(self._waiting)
+
+    def _coming(self, device: bytes, enrolled: int, now: float) -> Moment:
+        first = max(0, int(now // self._length), enrolled + 1)
+        found = moment(device, first, self._length)
+        return found if found.at >= now else moment(device, first + 1, self._length)
 
     @property
     def next(self) -> float | None:

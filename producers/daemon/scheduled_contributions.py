@@ -19,8 +19,8 @@ from producers.campaign.stage_requests import StageRequests
 from producers.campaign.terms import Pinned
 from producers.daemon.conditions import Conditions
 from producers.daemon.delivery import Delivery
-from producers.daemon.kept_ratings import KeptRatings
 from producers.daemon.schedule import Schedule
+from producers.device.rated import ScaledRatings
 from producers.journal import Enrolment, Journal, Request, Unwritable
 from producers.ranking.in_scope import ScopeIndex
 from stream_app.campaigns import stage_vectors
@@ -55,13 +55,17 @@ class Contributing:
         """Give every account its looks from now on."""
         self._schedule = Schedule(accounts, self.look_seconds, now)
 
+    def join(self, accounts: Iterable[Enrolment], now: float) -> None:
+        """Give further accounts their looks from now on."""
+        self._schedule.add(accounts, now)
+
     @property
     def next(self) -> float | None:
         """The next look in seconds since 1970; None without an account."""
         return self._schedule.next
 
     def requests(
-        self, now: float, epoch: int, ratings: KeptRatings, conditions: Conditions
+        self, now: float, epoch: int, ratings: ScaledRatings, conditions: Conditions
     ) -> list[Request]:
         """Return what the accounts whose looks have come contribute."""
         come, _ = self._schedule.due(now)

@@ -139,10 +139,14 @@ def _joined(
 
 
 def _description(title: str, genres: Iterable[str], year: int = 0, domain: str = "") -> Description:
-    if not year and (found := _YEAR.search(title)):
-        year = int(found[1])
-    known = year if 1 <= year <= MAX_YEAR else None
+    known = year if 1 <= year <= MAX_YEAR else year_in(title) if not year else None
     return Description(title, genres_among(genres), known, domain or None)
+
+
+def year_in(title: str) -> int | None:
+    """Return the year in brackets at the end of a title."""
+    found = _YEAR.search(title)
+    return int(found[1]) or None if found else None
 
 
 def _place_of_genres(head: Sequence[str]) -> int:

@@ -12,6 +12,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from producers.scale import Scale
+
 
 @dataclass(frozen=True, eq=False, repr=False)  # raw columns have no place in a log
 class Rated:
@@ -26,3 +28,11 @@ class Ratings(Protocol):
 
     def rated(self, device_id: bytes) -> Rated:
         """Return what a device has rated; nothing for one without ratings."""
+
+
+class ScaledRatings(Ratings, Protocol):
+    """Ratings by device, on a scale that is known; `rated` may raise `Unreadable`."""
+
+    @property
+    def scale(self) -> Scale:
+        """The scale of the levels."""

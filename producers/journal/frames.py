@@ -19,8 +19,11 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
@@ -54,6 +57,48 @@ class Frame:
     kind: Kind
     body: memoryview
     position: int
+
+
+class FrameLog(Protocol):
+    """Where a journal's frames lie: a file (`append_log`), or rows of a store.
+
+    `frames` are those that it held when it was opened, `size` what they take in bytes; `made`: it
+    is new; `cut`: bytes of a torn end that were removed; `unvouched`: the last frame is a record
+    for which no later frame vouches.
+    """
+
+    frames: tuple[Frame, ...]
+    size: int
+    unvouched: bool
+
+    @property
+    def path(self) -> Path:
+        """What messages call it."""
+
+    @property
+    def key(self) -> bytes:
+        """The device key."""
+
+    @property
+    def made(self) -> bool:
+        """Whether opening created it."""
+
+    @property
+    def cut(self) -> int:
+        """How many bytes of a torn end were removed."""
+
+    @property
+    def usable(self) -> bool:
+        """Whether it takes records: not after a failure, until it is opened again."""
+
+    def append(self, records: Sequence[tuple[Kind, bytes]], *, durable: bool) -> None:
+        """Write records at the end; when `durable`, they outlive a power cut on return."""
+
+    def replace(self, records: Sequence[tuple[Kind, bytes]]) -> None:
+        """Replace all records, at once."""
+
+    def close(self) -> None:
+        """Give it back."""
 
 
 @dataclass(frozen=True)

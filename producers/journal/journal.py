@@ -28,7 +28,7 @@ from producers.journal.account_book import enrolments_record
 from producers.journal.append_log import Log
 from producers.journal.budget import Limits
 from producers.journal.disk import Disk
-from producers.journal.frames import HEADER_BYTES, Kind
+from producers.journal.frames import HEADER_BYTES, FrameLog, Kind
 from producers.journal.journal_progress import DatasetProgress, resumed
 from producers.journal.journal_replay import replayed
 from producers.journal.records import Acks, column, encode
@@ -57,7 +57,7 @@ class Journal:
     """
 
     def __init__(
-        self, log: Log, limits: Limits, source: RandomSource, outbox_bytes: int, *, test: bool
+        self, log: FrameLog, limits: Limits, source: RandomSource, outbox_bytes: int, *, test: bool
     ) -> None:
         self.limits = limits
         self.outbox_bytes = outbox_bytes

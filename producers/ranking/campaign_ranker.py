@@ -13,6 +13,7 @@ which everything that a person has rated is one bounded part. The catalogue is p
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Literal
 
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 
 from producers.ranking.clean_history import RatedItem
 from producers.ranking.in_scope import in_scope
-from producers.ranking.ranker import Ranked, Ranking
+from producers.ranking.ranker import Ranked, Ranking, Scored
 from stream_app import wire
 from stream_app.campaigns.features import features_of
 from stream_app.campaigns.item_scores import ItemScores
@@ -98,6 +99,17 @@ class CampaignRanker:
             Ranked(int(self.keys[place]), float(scores[place]), reason, expected)
             for place, reason, expected in zip(listed, reasons, stars, strict=True)
         ]
+
+    def scored(
+        self,
+        rated: Sequence[RatedItem],
+        *,
+        now: bool = False,  # noqa: ARG002 (a campaign knows no visits)
+    ) -> Scored:
+        """Return the scores for a clean history, oldest first, each item once."""
+        own = in_scope(self.side.scope, rated)
+        scores = self._scores.of_person(own)
+        return Scored(scores, self._method(own), len(own), partial(self._reasons, own))
 
     def _reasons(self, own: RatedItems, listed: NDArray[np.intp]) -> list[tuple[int, ...]]:
         """Return for each listed place the liked items whose links add most to its score."""

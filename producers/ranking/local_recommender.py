@@ -86,7 +86,8 @@ class LocalList:
 
 
 class LocalRecommender:
-    """Ranks the items of a public table for one clean history after another.
+    """Ranks the items of a public table for one clean history after another; `ranker` scores them,
+    `withdrawn` (m,) are the keys of those that are not offered.
 
     >>> local = LocalRecommender.from_kafka("localhost:9092")                  # doctest: +SKIP
     >>> local.recommend([("alien", 5), ("heat", 4), ("big", None)], k=3)       # doctest: +SKIP
@@ -102,18 +103,18 @@ class LocalRecommender:
         self.table = table
         self.reason = reason
         keys = table.side.keys.tolist()
-        self._withdrawn = np.array([k for k in keys if table.is_withdrawn(k)], np.uint64)
+        self.withdrawn = np.array([k for k in keys if table.is_withdrawn(k)], np.uint64)
         self._items: dict[int, wire.Item] = {}
         side = table.side
         if isinstance(side, SimilarityTable):
             if to is None:
                 raise ValueError("a table of similarities ranks one domain: give to=")
-            self._ranker: Ranker | CampaignRanker | DomainRanker = DomainRanker(side, to)
+            self.ranker: Ranker | CampaignRanker | DomainRanker = DomainRanker(side, to)
         elif isinstance(side, PublishedSide):
-            self._ranker = CampaignRanker(side.side, table.entries)
+            self.ranker = CampaignRanker(side.side, table.entries)
             self._items = dict(zip(keys, side.side.scope, strict=True))
         else:
-            self._ranker = Ranker(side)
+            self.ranker = Ranker(side)
 
     @classmethod
     def from_kafka(
@@ -167,7 +168,7 @@ class LocalRecommender:
         if not 1 <= k <= MOST:
             raise ValueError(f"k {k}: give 1 to {MOST}")
         items, now = newest_of_each([checked(row) for row in rated]), wire.is_now(for_)
-        found = self._ranker.ranking(items, k, now=now, because=because, excluded=self._withdrawn)
+        found = self.ranker.ranking(items, k, now=now, because=because, excluded=self.withdrawn)
         names = {row.key: row.item for row in items}
         side = self.table.side
         return LocalList(

@@ -10,7 +10,8 @@ public and made of released reports.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -44,6 +45,17 @@ class Ranking(NamedTuple):
     method: str
     known: int
     reason: str = ""
+
+
+class Scored(NamedTuple):
+    """The score of every item of the side (n,), those of the history included; what made them; how
+    many items of the history are in the side; and the keys of those that speak for items at slots
+    (m,) most, the strongest first."""
+
+    scores: NDArray[np.floating]
+    method: str
+    known: int
+    reasons: Callable[[NDArray[np.intp]], list[tuple[int, ...]]]
 
 
 class Rated(NamedTuple):
@@ -107,14 +119,32 @@ class Ranker:
             allowed &= ~np.isin(self.side.keys, excluded)
         found = scores.score(self.side, history, now=now)
         slots = scores.top_slots(found, k, allowed)
-        reasons: list[list[int]] = [[] for _ in slots]
-        if because and len(history.slots):
-            reasons = reasons_of(self.side, history, slots, now=now).strongest(self.MOST_BECAUSE)
-        keys = self.side.keys
+        reasons: list[tuple[int, ...]] = [()] * len(slots)
+        if because:
+            reasons = self._reasons(history, slots, now=now)
         return [
-            Ranked(int(keys[slot]), float(found[slot]), tuple(int(keys[n]) for n in reason))
+            Ranked(int(self.side.keys[slot]), float(found[slot]), reason)
             for slot, reason in zip(slots, reasons, strict=True)
         ]
+
+    def scored(self, rated: Sequence[RatedItem], *, now: bool = False) -> Scored:
+        """Return the scores for a clean history, oldest first, each item once."""
+        history = self.history(rated_of(rated))
+        return Scored(
+            scores.score(self.side, history, now=now),
+            scores.basis_of(self.side, history, now=now),
+            len(history.slots),
+            partial(self._reasons, history, now=now),
+        )
+
+    def _reasons(
+        self, history: History, slots: NDArray[np.intp], *, now: bool
+    ) -> list[tuple[int, ...]]:
+        """Return the keys of the items of the history that speak for each slot most."""
+        if not len(history.slots):
+            return [()] * len(slots)
+        found = reasons_of(self.side, history, slots, now=now).strongest(self.MOST_BECAUSE)
+        return [tuple(int(self.side.keys[slot]) for slot in each) for each in found]
 
     def ranking(
         self,

@@ -58,6 +58,8 @@ def run(arguments: list[str]) -> int:
 
 _EXTRAS = {
     "cli": {"typer", "rich", "platformdirs", "pydantic"},
+    "edge": {"sqlalchemy", "psycopg"},
+    "gateway": {"aiohttp"},
     "research": {"research"},
     "server": {"aiokafka", "faust", "mode", "numba", "prometheus_client", "structlog"},
 }

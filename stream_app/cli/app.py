@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[tuple[str, str | None], ...]] = {
         ("demo", "demo"),
         ("worker", "server.worker"),
         ("gateway", "server.gateway"),
+        ("edge", "server.edge"),
         ("topics", "server.topic_commands"),
         ("items", "device.items"),
         ("publish", "device.publish"),
@@ -67,6 +68,7 @@ _ROLES = {"device": "device", "reader": "reader", "aggregator": "aggregator", "s
 _OTHERS = {
     "worker": "worker",
     "gateway": "gateway",
+    "edge": "device",
     "items": "editor",
     "rounds": "operator",
     "audit": "auditor",

@@ -7,7 +7,7 @@ or the host name that is not served.
 
     Host     an IP address, `localhost`, or a name of the settings (`admin_hosts`, `gateway_hosts`)
     token    `Authorization: Bearer` with the setting `admin_token`, for all pages but /livez and
-             /readyz; the gateway has none
+             /readyz; the gateway has none, an edge its own
 
 A web page of another origin can have a browser send requests to a port on loopback, under a name
 of its own that it lets point there (DNS rebinding), and then read the replies. The browser puts
@@ -54,12 +54,14 @@ _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @dataclass(frozen=True)
 class Access:
-    """The names under which the port answers, the token that it asks for, and the setting of the
-    names."""
+    """The names under which the port answers, the token that it asks for, the setting of the
+    names, the pages without a token, and the setting of the token."""
 
     names: frozenset[str]
     token: str | None = None
     setting: str = "admin_hosts"
+    pages: frozenset[str] = OPEN
+    token_setting: str = "admin_token"
 
     def refusal(self, path: str, host: str | None, authorization: str | None) -> tuple[int, str]:
         """Return the status and the sentence for a request that is not answered; (0, "") else."""
@@ -68,8 +70,10 @@ class Access:
                 f"host {(host or 'missing')[:100]!r} is not served here: use the IP address, or "
                 f"add the name to {self.setting}"
             )
-        if self.token is not None and path not in OPEN and not self._is_known(authorization):
-            return 401, "send the header Authorization: Bearer with the value of admin_token"
+        if self.token is not None and path not in self.pages and not self._is_known(authorization):
+            return 401, (
+                f"send the header Authorization: Bearer with the value of {self.token_setting}"
+            )
         return 0, ""
 
     def _is_served(self, host: str | None) -> bool:

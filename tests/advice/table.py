@@ -313,7 +313,10 @@ PLAIN: dict[str, tuple[str, ...]] = {
         r"leave --budget out",
         r"--enrolled",
         r"reports on a public list of items",
+        r"--from-topic TOPIC, --mapping FILE",
+        r"correct --from-topic",
     ),
+    "a deletion that a user has asked for": (r"only the operator of the recommender can forget",),
     "a setting that is refused at the start, before a list is drawn": (
         r"list_budget … with",
         r"list_budget …: a list",

@@ -21,8 +21,11 @@ from tests.advice.table import CONSENT, DANGEROUS, OBEYED, PLAIN
 # Words after `murmurec` that are no command: the subject of a sentence.
 _SUBJECT = {"snapshot", "that", "knows", "does", "reads"}
 # Options of other programs, and names that look like settings and are none.
-_FOREIGN = {"--compressed", "--help-all"}
-_VARIABLES = {"MURMUREC_CONFIG", "MURMUREC_DEVICE_"}
+_FOREIGN = {"--compressed", "--help-all", "--data-binary"}
+_VARIABLES = {
+    *("MURMUREC_CONFIG", "MURMUREC_DEVICE_"),
+    *("MURMUREC_EDGE_STORE", "MURMUREC_EDGE_TOKEN"),
+}
 _NO_SETTING = {"status", "type", "name", "level", "ref", "device", "reply", "side", "list"}
 
 

@@ -131,13 +131,14 @@ def table(measured: Measured) -> str:
     title = f"### `{measured.name}` ({measured.seconds:.0f} s)\n"
     if measured.failed:
         return f"{title}\nFailed: {measured.failed}\n"
-    rows = ["| figure | measured | low .. high | wanted | met |", "|---|---|---|---|---|"]
+    rows = ["| figure | measured (low..high) |", "|---|---|"]
     for line in (each for each in measured.figures if not plotted(each.name)):
-        spread = "" if line.low is None else f"{shown(line.low)} .. {shown(line.high)}"
-        met = {True: "yes", False: "no", None: ""}[line.met]
+        spread = "" if line.low is None else f" ({shown(line.low)}..{shown(line.high)})"
+        met = {True: ": met", False: ": missed", None: ""}[line.met]
+        wanted = f", wanted {line.target}{met}" if line.target else ""
         name = line.name.replace("|", "\\|")
         value = f"{shown(line.value)} {line.unit}".strip()
-        rows.append(f"| {name} | {value} | {spread} | {line.target} | {met} |")
+        rows.append(f"| {name} | {value}{spread}{wanted} |")
     return title + "\n" + "\n".join(rows) + "\n" if len(rows) > 2 else ""
 
 

@@ -63,7 +63,7 @@ def test_a_failed_benchmark_and_an_absent_peer_are_listed_and_the_rest_is_measur
 def test_a_run_ends_with_its_report(two: None, tmp_path: Path) -> None:
     words = ["good", "--output", str(tmp_path / "b.json"), "--report", str(tmp_path / "page")]
     assert harness.main(words) == 0
-    assert "| 3.5 x | 3.25 .. 4 | >= 3 | yes |" in (tmp_path / "page" / "README.md").read_text()
+    assert "| 3.5 x (3.25..4), wanted >= 3: met |" in (tmp_path / "page" / "README.md").read_text()
 
 
 def test_a_run_is_read_as_it_was_written(two: None, tmp_path: Path) -> None:

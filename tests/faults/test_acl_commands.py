@@ -62,7 +62,7 @@ WITHOUT_RIGHTS = {
     *("device status", "device plan", "device enrol", "device withdraw", "rounds plan"),
     *("audit campaign", "audit profiles", "audit lia", "top"),
 }
-SERVERS = {"worker", "gateway", "aggregate", "device run"}
+SERVERS = {"worker", "gateway", "aggregate", "device run", "edge"}
 BEFORE = (
     Row("operator", "topics apply", "DESCRIBE *, CREATE *"),
     Row("operator", "topics apply", "ALTER_CONFIGS *"),  # with a topic that differs

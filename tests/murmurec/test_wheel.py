@@ -154,8 +154,8 @@ def test_a_gateway_install_serves_its_page_and_has_no_learner(wheel: Path, tmp_p
 
 
 def test_every_package_but_research_is_imported_without_it(wheel: Path, tmp_path: Path) -> None:
-    """Worker, device, gateway and reader; the commands of the papers say what to install."""
-    python = installed(wheel, tmp_path / "env", frozenset({"server"}))
+    """Worker, device, gateway, edge and reader; the commands of the papers say what to install."""
+    python = installed(wheel, tmp_path / "env", frozenset({"server", "edge"}))
     (package,) = (tmp_path / "env").glob("lib/*/site-packages/research")
     shutil.rmtree(package)
     printed = run(
@@ -168,10 +168,12 @@ def test_every_package_but_research_is_imported_without_it(wheel: Path, tmp_path
         "        if not module.name.endswith('__main__'):\n"
         "            importlib.import_module(module.name)\n"
         "from stream_app.cli import run\n"
-        "for command in ('worker', 'device run', 'gateway', 'aggregate', 'ask', 'audit wire'):\n"
+        "for command in ('worker', 'device run', 'gateway', 'edge', 'aggregate', 'ask'):\n"
         "    with redirect_stdout(io.StringIO()) as shown:\n"
         "        assert run([*command.split(), '--help']) == 0, command\n"
         "    assert 'Usage: murmurec' in shown.getvalue(), command\n"
+        "from producers.edge.http.pages import page_files\n"
+        "assert page_files()\n"
         "with redirect_stderr(sys.stdout):\n"
         "    print(run(['reproduce', '--papers']))\n",
         tmp_path,

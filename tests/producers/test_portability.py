@@ -36,8 +36,10 @@ IMPORT_ALL = """
 import consumers, producers
 for package in (producers, consumers):
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        importlib.import_module(module.name)
-        print(module.name)
+        # An edge is a site's server, with packages of its own.
+        if not module.name.startswith("producers.edge."):
+            importlib.import_module(module.name)
+            print(module.name)
 """
 PUBLISH = """
 from fractions import Fraction

@@ -12,8 +12,9 @@ from confluent_kafka import KafkaError
 
 from producers.daemon.cells import Cells
 from producers.daemon.delivery import Delivery
+from producers.daemon.due_requests import Reporting
 from producers.daemon.kept_ratings import KeptRatings
-from producers.daemon.runner import Daemon, Reporting
+from producers.daemon.runner import Daemon
 from producers.daemon.sources.source import Source
 from producers.device.requests import ReportSettings
 from producers.identities import Identities

@@ -56,12 +56,12 @@ def contributing(options: RunOptions, settings: Settings, journal: Journal) -> C
         pinned,
         Delivery(journal, topic, lambda: make().producer, notice, time.monotonic),
         topic,
-        _reader(settings),
+        round_reader(settings),
         partial(campaign_side, connection_from(settings), settings.topic_prefix),
     )
 
 
-def _reader(settings: Settings) -> Callable[[], Rounds]:
+def round_reader(settings: Settings) -> Callable[[], Rounds]:
     """Return a function that reads the log of rounds to its end: from where it was, or, after an
     error, again from the newest plan."""
     opened: list[RoundTopic] = []

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from producers.daemon.cells import Cells
-from producers.daemon.runner import Reporting
+from producers.daemon.due_requests import Reporting
 from producers.device.catalogue_scope import CatalogueScope, digest_of
 from producers.device.pinned_scope import check_accepted, check_pin, pin, read_scope
 from producers.journal import Journal

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from producers.daemon.cells import Cells
 from producers.daemon.clock import SystemClock
 from producers.daemon.delivery import Delivery
+from producers.daemon.due_requests import Reporting
 from producers.daemon.kept_ratings import KeptRatings
 from producers.daemon.last_seen import check_newest, newest_seqs
-from producers.daemon.runner import Daemon, Reporting
+from producers.daemon.runner import Daemon
 from producers.daemon.sources.local_socket import LocalSocket
 from producers.daemon.sources.pipe import Pipe
 from producers.daemon.sources.source import Source

@@ -1,0 +1,50 @@
+"""What an account is due to report at a moment, as one request for the journal.
+
+    presence protected   the cells of the scope whose turns came and that are left (`cells`)
+    value protected      the ratings that were not reported yet
+
+Of both no more than the person's budget holds. Ratings are looked up after the cells are chosen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from producers.daemon.cells import Cells
+from producers.device.rated import Ratings
+from producers.device.requests import ReportSettings
+from producers.fleet.epoch_requests import EmissionOptions, EpochRequests
+from producers.journal import Enrolment, Journal, Request
+
+
+@dataclass
+class Reporting:
+    """How the accounts report: `cells` is None where presence is public, and is replaced once a
+    scope is known that a server names."""
+
+    settings: ReportSettings
+    cells: Cells | None = None
+
+
+def due_request(
+    account: Enrolment, journal: Journal, reporting: Reporting, ratings: Ratings, epoch: int
+) -> tuple[Request | None, bool]:
+    """Return the request of an account, None where nothing is due or affordable, and whether the
+    budget holds fewer reports than are due. May raise `Unreadable`."""
+    cells, scope = reporting.cells, None
+    if cells is not None:
+        scope = cells.left(account.epoch, epoch, partial(journal.reports, account.device))
+        if not len(scope):
+            return None, False
+    options = EmissionOptions(scope)
+    if cells is not None and cells.sample is not None:
+        options = EmissionOptions(scope, cells.sample, drawn_from=cells.scope)
+    found = EpochRequests(ratings, reporting.settings, journal, epoch, options)
+    rated = ratings.rated(account.device)
+    left = found.unreported(account.device, rated)
+    keys = found.affordable(account.device, left)
+    held_back = len(keys) < len(left) and options.sample is None
+    if not len(keys):
+        return None, held_back
+    return found.request(account.device, rated, keys)[0], held_back

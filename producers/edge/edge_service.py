@@ -1,0 +1,191 @@
+"""An edge put together: one store, and every part over it, started and ended in order.
+
+start   store, intake | tables, lists | reporter      what a later one asks for is there
+end     in the other order: nothing is taken that could not be written
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+import msgspec
+from sqlalchemy import func, select
+
+from producers.daemon.conditions import Notice
+from producers.daemon.delivery import Connect
+from producers.edge.catalogue.site_catalogue import Catalogue
+from producers.edge.events.intake import Intake
+from producers.edge.events.topic_source import TopicSource
+from producers.edge.http.contract.edge_bodies import Comparison, ModelQuality, Quality
+from producers.edge.http.site import Site
+from producers.edge.lists.maker import ListMaker
+from producers.edge.lists.models import AskWorkers
+from producers.edge.lists.newest_tables import READ_SECONDS, PublicTables
+from producers.edge.quality.impressions import Impressions
+from producers.edge.quality.intervals import Interval
+from producers.edge.quality.model_figures import compared, figures
+from producers.edge.reporting.outlets import ReportingOptions
+from producers.edge.reporting.reporter import Reporter
+from producers.edge.reporting.users import Users
+from producers.edge.site_terms import SiteTerms
+from producers.edge.store.database import Database
+from producers.edge.store.store_tables import accounts
+from producers.ranking.published import Source
+
+_DAY_MS = 86_400_000
+_QUALITY_MS = 30 * _DAY_MS
+_QUALITY_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class EdgeOptions:
+    """What an edge is made from.
+
+    source: the deployment whose public tables are read, every `table_seconds`. topic, connect:
+    where reports go; None where none leave. server: asks the workers. topic_source: reads events
+    of the site's own topic. notice: takes sentences for the operator.
+    """
+
+    store: str
+    terms: SiteTerms
+    source: Callable[[], Source]
+    topic: str
+    connect: Connect | None
+    reporting: ReportingOptions = field(default_factory=ReportingOptions)
+    privacy_mode: str = "local"
+    table_seconds: float = READ_SECONDS
+    server: AskWorkers | None = None
+    topic_source: Callable[[Database, SiteTerms], TopicSource] | None = None
+    notice: Notice = lambda _: None
+
+
+class _Part(Protocol):
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+class Service:
+    """An edge, running for the length of its block; `site` is what the interface shows of it.
+    `problem`: what the recommender waits for, where that is known here."""
+
+    def __init__(
+        self, options: EdgeOptions, problem: Callable[[], str | None] = lambda: None
+    ) -> None:
+        self._options, self._stack, self._beside = options, ExitStack(), problem
+        self._topic_source: TopicSource | None = None
+        self._measuring, self._measured_at = threading.Lock(), -float("inf")
+
+    def __enter__(self) -> Service:
+        with self._stack:
+            self._open()
+            self._stack = self._stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def _open(self) -> None:
+        options, terms = self._options, self._options.terms
+        self._database = database = self._stack.enter_context(Database(options.store))
+        catalogue, intake = Catalogue(database), Intake(database, terms)
+        self._stack.callback(intake.close)
+        self._tables = PublicTables(
+            options.source, None, options.privacy_mode, options.table_seconds
+        )
+        lists = ListMaker(database, catalogue, self._tables, terms, server=options.server)
+        impressions = Impressions(database)
+        self._reporter = Reporter(
+            database,
+            terms,
+            options.connect,
+            options.topic,
+            options.reporting,
+            notice=options.notice,
+        )
+        parts: list[_Part] = [self._tables, lists, impressions, self._reporter]
+        if options.topic_source is not None:
+            self._topic_source = options.topic_source(database, terms)
+            parts.append(self._topic_source)
+        for part in parts:
+            part.start()
+            self._stack.callback(part.stop)
+        self.site = Site(
+            intake=intake,
+            lists=lists,
+            catalogue=catalogue,
+            changed=lists.stock.wake,
+            users=Users(database, self._reporter, terms),
+            terms=terms,
+            shown=impressions.shown,
+            status=self._status,
+            quality=self._quality,
+            problem=self._problem,
+        )
+
+    def failure(self) -> str | None:
+        """Return why this process cannot go on, None while it can."""
+        error = self._reporter.failure
+        return None if error is None else f"the reporter has ended ({type(error).__name__})"
+
+    def _quality(self) -> Quality:
+        """Return what the lists bring, at most `_QUALITY_SECONDS` old: every scrape asks for it."""
+        with self._measuring:
+            if time.monotonic() - self._measured_at >= _QUALITY_SECONDS:
+                models, since = self._options.terms.models, int(1000 * time.time()) - _QUALITY_MS
+                found = [
+                    msgspec.convert(_rates(each), ModelQuality)
+                    for each in figures(self._database, since)
+                ]
+                pairs = [compared(self._database, models[0], each, since) for each in models[1:]]
+                comparisons = [msgspec.convert(_rates(each), Comparison) for each in pairs]
+                self._measured = Quality(_QUALITY_MS // _DAY_MS, found, comparisons)
+                self._measured_at = time.monotonic()
+            return self._measured
+
+    def _status(self) -> Mapping[str, Any]:
+        with self._database.reading() as connection:
+            wanted = select(func.count()).where(accounts.c.removed.is_(None))
+            count = connection.execute(wanted).scalar_one()
+        found = {
+            **asdict(self._reporter.status()),
+            "accounts": count,
+            "terms": shown_terms(self._options.terms),
+        }
+        if (source := self._topic_source) is not None:
+            found["from_topic"] = {
+                "taken": source.taken,
+                "repeated": source.repeated,
+                "refused": dict(source.refused),
+                "problem": source.problem,
+            }
+        return found
+
+    def _problem(self) -> str | None:
+        return self._beside() or self._tables.problem or None
+
+
+def _rates(row: Any) -> dict[str, Any]:
+    """Return named figures as a table of them."""
+    return {
+        name: each._asdict() if isinstance(each, Interval) else each
+        for name, each in row._asdict().items()
+    }
+
+
+def shown_terms(terms: SiteTerms) -> dict[str, Any]:
+    """Return the terms of accounts as an operator reads them."""
+    budget = terms.budget
+    window = "for life" if budget.window is None else f"in any {budget.window} days"
+    return {
+        "mechanism": terms.mechanism.id,
+        "protected": terms.mechanism.protected,
+        "public": terms.mechanism.observed,
+        "budget_of_a_user": f"epsilon {budget.epsilon}, delta {budget.delta}, {window}",
+        "models": list(terms.models),
+    }

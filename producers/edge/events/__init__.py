@@ -1,0 +1,1 @@
+"""Plain events of a site: decoded, idempotent, durable before the answer."""

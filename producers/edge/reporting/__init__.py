@@ -1,0 +1,21 @@
+"""What leaves the site, and what a user can ask about it.
+
+    accounts --due--> clean ratings --> request --> journal of the book --> delivery --> recommender
+
+accounts       which accounts are new, due, removed: statements on the store
+stored_ratings what an account has done, as levels of the site's scale
+book           one open book: enrolment, reports, contributions, withdrawal
+outbox         the messages of all open books, under numbers of their own
+delivery_lines the deliveries: to the topic of reports, and to that of contributions
+release_gate   what must be so before anything is drawn
+outlets        where reports and contributions go, and what a site may ask there
+reporter       the thread over the books that this edge could take, and its status
+book_view      an account in its book, also where another edge writes it
+users          show, delete, export, list: what a person may ask of the site
+user_records   the answers
+
+Ratings are looked up here alone, and nothing leaves but through a journal. Where value is
+protected, what is new is reported every few seconds: that an item was met is public then. Where
+presence is protected, every account reports on its schedule, whatever it did
+(`producers.daemon.schedule`). Campaigns follow their own schedule.
+"""

@@ -1,0 +1,252 @@
+"""One open book: its accounts, and what they report and contribute.
+
+    update      accounts of the store are enrolled on the site's terms, and withdrawn once the site
+                removed them; one that comes back takes part again, with what it has spent
+    report      value protected: what is new, of many accounts in one record
+    at_moments  presence protected: the cells of those whose moments have come
+    contribute  to the open stage of a campaign, those whose looks have come
+
+The last three read the store in one transaction and pay before it ends, so that what is released of
+an account comes before its deletion, or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+
+from sqlalchemy import Connection
+
+from producers.daemon.conditions import Conditions
+from producers.daemon.delivery import Delivery
+from producers.daemon.due_requests import Reporting, due_request
+from producers.daemon.schedule import Schedule
+from producers.daemon.scheduled_contributions import Contributing
+from producers.device.pinned_scope import pin
+from producers.device.requests import ReportSettings
+from producers.edge.reporting import accounts
+from producers.edge.reporting.outlets import ReportingOptions
+from producers.edge.reporting.stored_ratings import StoredRatings
+from producers.edge.site_terms import SiteTerms
+from producers.edge.store.book_log import BookLog
+from producers.edge.store.database import Database
+from producers.fleet.epoch_requests import CELLS
+from producers.identities import Identities
+from producers.journal import Journal, Message, Request
+from producers.person.enrolment import ADAPTIVE, PersonBudget
+from stream_app.privacy.randomness import SystemSource
+from stream_app.wire import EPOCH_SECONDS
+
+BATCH = 512  # accounts in one record
+_MARGIN_MS = 60_000  # between the clocks of two edges, and of a transaction that takes long
+
+
+@dataclass
+class Book:
+    """An open book; one thread owns it. `topic`: None where no reports leave."""
+
+    number: int
+    log: BookLog
+    journal: Journal
+    database: Database
+    terms: SiteTerms
+    options: ReportingOptions
+    topic: str | None
+    contributing: Contributing | None
+    schedule: Schedule
+    checked: bool = False  # against what the topic holds
+    exhausted: set[bytes] = field(default_factory=set)
+    accounts: int = 0
+    reports: int = 0
+    _last: int = 0  # number of the newest account that was met
+    _day: int = -1  # on which all were met
+    _since: int = 0  # of the last look at removed accounts, in milliseconds
+
+    # --- accounts ---------------------------------------------------------------------------------
+
+    def update(self, now: float) -> None:
+        """Enrol accounts that are new, once a day after a look at all: those of two edges need not
+        become visible in the order of their numbers. Withdraw those that were removed."""
+        today = day_of(now)
+        begins = today != self._day
+        with self.database.reading() as connection:
+            met = accounts.after(connection, self.number, 0 if begins else self._last)
+            gone = accounts.removed(connection, self.number, self._since)
+        self._enrol([row.device for row in met], now)
+        self._last = max([self._last, *(row.number for row in met)])
+        known = [self.journal.enrolment(device) for device in gone]
+        leaving = [each.device for each in known if each is not None and not each.withdrawn]
+        self.accounts -= self.journal.withdraw(leaving, max(1, self.journal.epoch(today)))
+        self.exhausted -= set(leaving)
+        self._since = int(now * 1000) - _MARGIN_MS
+        if begins:
+            self._renew(self.journal.epoch(today))
+            self._day = today
+
+    def _enrol(self, devices: Sequence[bytes], now: float) -> None:
+        epoch = self.journal.epoch(day_of(now))
+        known = {device: self.journal.enrolment(device) for device in devices}
+        changed = [device for device, terms in known.items() if terms is None]
+        self.journal.enrol(changed, self._budget, epoch)
+        for terms in known.values():
+            if terms is not None and terms.withdrawn:  # on the terms that it had
+                self.journal.enrol([terms.device], terms.budget, epoch)
+                changed.append(terms.device)
+        joined = [each for each in map(self.journal.enrolment, changed) if each is not None]
+        self.accounts += len(joined)
+        self.schedule.add(joined, now)
+        if self.contributing is not None:
+            self.contributing.join(joined, now)
+
+    @property
+    def _budget(self) -> PersonBudget:
+        """The budget of new accounts: for several mechanisms where campaigns come beside reports,
+        because the first release would decide for one."""
+        budget, both = self.terms.budget, self.topic is not None and self.contributing is not None
+        return replace(budget, plan=ADAPTIVE) if both and not budget.plan else budget
+
+    def _renew(self, epoch: int) -> None:
+        """Let accounts be looked at again whose budget was used up and holds reports again. Which
+        were is not known after a start: all that have spent half of it are looked at then."""
+        candidates = self.exhausted if self._day >= 0 else self._spenders()
+        freed = {
+            each for each in candidates if self.journal.room(each, self.terms.mechanism, epoch)
+        }
+        self.exhausted = candidates - freed
+        if freed and not self.terms.hides_presence:
+            with self.database.writing() as connection:
+                accounts.looked_at(connection, [(each, accounts.UNREPORTED) for each in freed])
+
+    def _spenders(self) -> set[bytes]:
+        """Count accounts and reports; return the accounts that have spent half a budget."""
+        found, self.accounts, self.reports = set(), 0, 0
+        for account in self.journal.enrolled():
+            spent = self.journal.spent(account.device).values()
+            self.accounts += 1
+            self.reports += sum(each.reports for each in spent)
+            if 2 * sum(each.nano for each in spent) >= (account.budget.nano or 0):
+                found.add(account.device)
+        return found
+
+    # --- what leaves ------------------------------------------------------------------------------
+
+    def report(self, now: float) -> tuple[list[Message], bool]:
+        """Report what is new of the accounts that are due; return the messages, and whether more
+        accounts may be. Where presence is protected the accounts are looked at and no more."""
+        messages: list[Message] = []
+        with self.database.reading() as connection:
+            rows = accounts.due(connection, self.number, BATCH)
+            done = len(rows)
+            self._enrol([row.device for row in rows], now)
+            if self.topic is not None and not self.terms.hides_presence:
+                messages, done = self._released(connection, [row.device for row in rows], now)
+        with self.database.writing() as connection:
+            accounts.looked_at(connection, [(row.device, row.changed) for row in rows[:done]])
+        return messages, done < len(rows) or len(rows) == BATCH
+
+    def at_moments(self, now: float, conditions: Conditions) -> list[Message]:
+        """Report on the cells that are due of the accounts whose moments have come."""
+        come, missed = self.schedule.due(now)
+        if missed:
+            conditions.holds(
+                "asleep", "the edge slept over a moment; what was due is reported at the next"
+            )
+        elif come:
+            conditions.passed("asleep")
+        found: list[Message] = []
+        for epoch, moments in groupby(come, lambda each: each.epoch):
+            terms = [self.journal.enrolment(each.device) for each in moments]
+            devices = [each.device for each in terms if each is not None and each.active(epoch)]
+            while devices:
+                batch, devices = devices[:BATCH], devices[BATCH:]
+                with self.database.reading() as connection:
+                    known = accounts.present(connection, batch)
+                    batch = [each for each in batch if each in known]
+                    messages, done = self._released(connection, batch, epoch * EPOCH_SECONDS)
+                found += messages
+                devices = batch[done:] + devices
+        return found
+
+    def contribute(self, now: float, conditions: Conditions) -> list[Message]:
+        """Contribute for the accounts whose looks have come."""
+        if self.contributing is None:
+            return []
+        epoch = self.journal.epoch(day_of(now))
+        with self.database.reading() as connection:
+            ratings = self._ratings(connection)
+            return self._paid(self.contributing.requests(now, epoch, ratings, conditions))
+
+    def _released(
+        self, connection: Connection, devices: Sequence[bytes], now: float
+    ) -> tuple[list[Message], int]:
+        """Pay for and draw what is due of the first of these devices, in one record; return the
+        messages, and of how many devices they are."""
+        assert self.topic is not None
+        epoch, requests, cells, done = self.journal.epoch(day_of(now)), [], 0, 0
+        ratings = self._ratings(connection)
+        settings = ReportSettings(
+            self.topic, self.terms.mechanism, self.options.table, identities=ratings.identities
+        )
+        reporting = Reporting(settings, self.options.cells)
+        for device in devices:
+            account = self.journal.enrolment(device)
+            assert account is not None
+            request, held_back = due_request(account, self.journal, reporting, ratings, epoch)
+            (self.exhausted.add if held_back else self.exhausted.discard)(device)
+            done += 1
+            if request is not None:
+                requests.append(request)
+                cells += request.count
+            if cells >= CELLS:
+                break
+        return self._paid(requests), done
+
+    def _paid(self, requests: Sequence[Request]) -> list[Message]:
+        messages = self.journal.commit(requests) if requests else []
+        self.reports += sum(request.count for request in requests)
+        return messages
+
+    def _ratings(self, connection: Connection) -> StoredRatings:
+        # Named anew: those of a signed site keep the key of every user that was looked up.
+        identities = Identities(self.journal.key, signed=self.terms.signed)
+        return StoredRatings(connection, self.terms.scale, identities)
+
+
+def opened(
+    number: int,
+    database: Database,
+    terms: SiteTerms,
+    options: ReportingOptions,
+    topic: str | None,
+    contributions: Delivery | None,
+    now: float,
+) -> Book:
+    """Take a book and return it; `BookTaken` where another edge writes it, `ScopeChanged` where a
+    public scope is another one than it was pinned to. `contributions`: the way of those of
+    campaigns."""
+    log = BookLog(database, number)
+    try:
+        journal = Journal(log, options.limits, SystemSource(), options.outbox_bytes, test=False)
+        if options.scope_digest:
+            pin(journal, "the public scope", options.scope_digest, options.accept_scope)
+        known, contributing = journal.enrolled(), None
+        campaigns = options.campaigns
+        if campaigns is not None and contributions is not None:
+            pinned, name = campaigns.scope_digest, "the scope of campaigns"
+            pin(journal, name, pinned, options.accept_scope, campaigns=True)
+            contributing = Contributing(
+                journal, campaigns.pinned, contributions, campaigns.topic, campaigns.rounds,
+                campaigns.published,
+            )  # fmt: skip
+            contributing.start(known, now)
+    except BaseException:
+        log.close()
+        raise
+    schedule = Schedule(known, EPOCH_SECONDS, now)
+    return Book(number, log, journal, database, terms, options, topic, contributing, schedule)
+
+
+def day_of(now: float) -> int:
+    """Return the epoch of a time in seconds since 1970."""
+    return int(now // EPOCH_SECONDS)

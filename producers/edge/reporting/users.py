@@ -1,0 +1,216 @@
+"""What a person may ask of the site: what it holds and what left it, a copy, and deletion.
+
+A deletion removes the events, the clean history and the lists that were shown, at once, and takes
+the name from the account. What stays is the account itself, by its pseudonym: its budget, because
+what was spent stays spent, and the keys of the items that were reported, so that nothing is
+reported twice. The account is withdrawn: nothing more is released, until the user acts again after
+the deletion. Then the pseudonym is the same, which HMAC makes of the same name, and the budget goes
+on where it was. Nothing from before can be released then: it is gone.
+
+What was sent lies with the recommender, and the site cannot take it back. The recommender is asked
+to forget the device where the site may ask (`ReportingOptions.forget`), after all that was released
+has arrived; until it was asked nothing new is reported. Otherwise the receipt says what to give its
+operator.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Connection, Row, Table, delete, func, select, update
+
+from producers.edge.lists.stored_history import history
+from producers.edge.reporting.book_view import budget_of, journal_of, sent_of
+from producers.edge.reporting.reporter import Reporter
+from producers.edge.reporting.user_records import (
+    AccountLine,
+    BudgetRecord,
+    DeletionReceipt,
+    DoneEvent,
+    HistoryLine,
+    TopicLine,
+    UserExport,
+    UserRecord,
+)
+from producers.edge.site_terms import SiteTerms
+from producers.edge.store.database import Database
+from producers.edge.store.store_tables import accounts, feedback, impressions, offers
+from producers.identities import Identities
+from producers.journal import Journal
+from producers.pseudonyms import encoded
+from stream_app.errors import UserError
+from stream_app.wire import EPOCH_SECONDS
+
+_KEPT = (
+    "the pseudonym with its budget, because what was spent stays spent, and the keys of items that "
+    "were reported, so that none is reported twice; nothing is released until the user acts again"
+)
+_UPSTREAM = {
+    "nothing": "nothing of this user had left the site",
+    "sums": "contributions are part of noisy sums, from which nobody can take one out",
+    "asked": "the recommender is asked to forget the pseudonym, once all that was sent has arrived",
+    "operator": (
+        "only the operator of the recommender can forget what was sent: give him the pseudonym "
+        "(murmurec forget --device PSEUDONYM)"
+    ),
+}
+
+
+class UnknownUser(UserError):
+    """The site holds nothing of this user."""
+
+
+class Users:
+    """Answers about users; from any thread."""
+
+    def __init__(
+        self,
+        database: Database,
+        reporter: Reporter,
+        terms: SiteTerms,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._database, self._reporter, self._terms, self._now = database, reporter, terms, now
+
+    def show(self, user: str) -> UserRecord:
+        """Return what the site holds of a user and what left it; `UnknownUser`."""
+        with self._database.reading() as connection:
+            return self._record(connection, self._account(connection, user))
+
+    def export(self, user: str) -> UserExport:
+        """Return everything that the site holds of a user, to take along; `UnknownUser`."""
+        with self._database.reading() as connection:
+            account = self._account(connection, user)
+            wanted = (
+                select(feedback)
+                .where(feedback.c.account == account.number)
+                .order_by(feedback.c.at, feedback.c.number)
+            )
+            events = [
+                DoneEvent(row.item, row.type, row.at, row.value)
+                for row in connection.execute(wanted)
+            ]
+            return UserExport(_name(user), self._record(connection, account), events)
+
+    def accounts(self, count: int) -> list[AccountLine]:
+        """Return the newest accounts, at most so many."""
+        found: dict[int, AccountLine] = {}
+        with self._database.reading() as connection:
+            newest = select(accounts).order_by(accounts.c.number.desc()).limit(count)
+            rows = sorted(connection.execute(newest), key=lambda row: (row.book, row.number))
+            for book, own in groupby(rows, key=lambda row: row.book):
+                with journal_of(self._database, self._reporter.books, book) as journal:
+                    budgets = [(row, self._budget(journal, row)) for row in own]
+                for row, budget in budgets:
+                    name = row.user if row.removed is None else ""
+                    events = _count(connection, feedback, row.number)
+                    found[row.number] = AccountLine(
+                        name, row.device.hex(), row.created, row.removed, events, budget
+                    )
+        return [found[number] for number in sorted(found, reverse=True)]
+
+    def delete(self, user: str) -> DeletionReceipt:
+        """Delete a user; see the module. `UnknownUser`; deleting again changes nothing more.
+
+        On return it is durable, and what the reporter releases from now on holds nothing of it.
+        """
+        at = int(self._now() * 1000)
+        with self._reporter.paused(), self._database.writing() as connection:
+            account = self._account(connection, user, held=True)
+            with journal_of(self._database, self._reporter.books, account.book) as journal:
+                budget = self._budget(journal, account)
+                sent = sent_of(journal, account.device, self._reporter.lines.topics)
+            upstream = self._upstream(sent)
+            events, lists = _removed(connection, account.number)
+            name = nameless(account.device)
+            values = {"user": name, "removed": at, "changed": 0, "reported": 0}
+            if upstream == "asked" and account.removed is None:
+                values["forget"] = at
+            own = accounts.c.number == account.number
+            connection.execute(update(accounts).where(own).values(values))
+        self._database.scrub()
+        self._reporter.wake()
+        pseudonym = account.device.hex()
+        return DeletionReceipt(
+            pseudonym=pseudonym,
+            at=at,
+            events_removed=events,
+            lists_removed=lists,
+            kept=_KEPT,
+            budget=budget,
+            left_the_site=sent,
+            upstream=upstream,
+            upstream_sentence=_UPSTREAM[upstream].replace("PSEUDONYM", pseudonym),
+        )
+
+    def _upstream(self, sent: Sequence[TopicLine]) -> str:
+        reports = sum(each.messages for each in sent if each.topic == self._reporter.lines.topic)
+        if reports:
+            return "operator" if self._reporter.options.forget is None else "asked"
+        return "sums" if any(each.messages for each in sent) else "nothing"
+
+    def _account(self, connection: Connection, user: str, *, held: bool = False) -> Row[Any]:
+        device = Identities(self._database.key, signed=self._terms.signed).pseudonym(_name(user))
+        wanted = select(accounts).where(accounts.c.device == device)
+        account = connection.execute(wanted.with_for_update() if held else wanted).one_or_none()
+        if account is None:
+            raise UnknownUser("this site holds nothing of such a user; check the id")
+        return account
+
+    def _budget(self, journal: Journal, account: Row[Any]) -> BudgetRecord | None:
+        day = int(self._now() // EPOCH_SECONDS)
+        return budget_of(journal, account.device, self._terms.mechanism, day)
+
+    def _record(self, connection: Connection, account: Row[Any]) -> UserRecord:
+        rated = history(connection, account.number)
+        with journal_of(self._database, self._reporter.books, account.book) as journal:
+            keys = np.array([row.key for row in rated], np.uint64)
+            reported = journal.reports(account.device, keys) > 0
+            budget = self._budget(journal, account)
+            sent = sent_of(journal, account.device, self._reporter.lines.topics)
+        return UserRecord(
+            pseudonym=account.device.hex(),
+            created=account.created,
+            removed=account.removed,
+            forget_since=account.forget,
+            events=_count(connection, feedback, account.number),
+            lists=_count(connection, impressions, account.number),
+            history=[
+                HistoryLine(row.item, row.stars, None if row.at is None else 1000 * row.at, left)
+                for row, left in zip(rated, reported.tolist(), strict=True)
+            ],
+            budget=budget,
+            left_the_site=sent,
+        )
+
+
+def nameless(device: bytes) -> str:
+    """Return what stands in place of the name of a user who was deleted: no id begins with a
+    blank (`producers.ids`)."""
+    return f" {device.hex()}"
+
+
+def _name(user: str) -> str:
+    """Return the one form of a user's id; UserError for what is none."""
+    try:
+        return encoded(user).decode()
+    except ValueError as error:
+        raise UserError(str(error)) from None
+
+
+def _count(connection: Connection, table: Table, account: int) -> int:
+    wanted = select(func.count()).select_from(table).where(table.c.account == account)
+    return connection.execute(wanted).scalar_one()
+
+
+def _removed(connection: Connection, account: int) -> tuple[int, int]:
+    """Remove the events and the lists of an account; return how many of each."""
+    shown = select(impressions.c.list).where(impressions.c.account == account)
+    connection.execute(delete(offers).where(offers.c.list.in_(shown)))
+    lists = connection.execute(delete(impressions).where(impressions.c.account == account))
+    events = connection.execute(delete(feedback).where(feedback.c.account == account))
+    return events.rowcount, lists.rowcount

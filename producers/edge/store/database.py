@@ -1,0 +1,246 @@
+"""The database of an edge: SQLite for one process, PostgreSQL for several.
+
+    writing()   one transaction: all of it is durable when the block ends, or none of it happened
+    reading()   one snapshot
+
+What the database refuses becomes one sentence (`Unwritable`, `Unreadable`), without a value of the
+site in it. SQLite runs in WAL mode with synchronous = FULL: a commit outlives a power cut. Its
+file has mode 0600 and one edge, which holds the lock beside it.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+from sqlalchemy import Connection, Engine, Table, create_engine, event, select
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+
+from producers.edge.store.store_tables import VERSION, metadata, site
+from producers.pseudonyms import KEY_BYTES
+from stream_app.errors import Unreadable, Unwritable, UserError
+
+_BUSY_SECONDS = 5
+_CONNECTIONS = {"pool_size": 8, "max_overflow": 32}  # every open book holds one
+_CONNECT_SECONDS = 5
+_EXAMPLES = "sqlite:///edge.db or postgresql://user@host/name"
+
+
+class Database:
+    """An open store; `name` is its address without a password.
+
+    Raises UserError for an address that is none, a store of a later murmurec, one that another
+    edge uses, and one that cannot be opened.
+    """
+
+    def __init__(self, address: str) -> None:
+        url = _checked(address)
+        self.name = url.render_as_string(hide_password=True)
+        self.is_sqlite = url.get_backend_name() == "sqlite"
+        self._lock: FileLock | None = None
+        if self.is_sqlite:
+            self._lock = _locked(Path(url.database or ""), self.name)
+            self.engine = _sqlite_engine(url)
+        else:
+            # A connection that the server has closed is noticed before it is used.
+            self.engine = create_engine(
+                url,
+                pool_pre_ping=True,
+                connect_args={"connect_timeout": _CONNECT_SECONDS},
+                **_CONNECTIONS,
+            )
+        try:
+            self._begin()
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin(self) -> None:
+        with self.writing() as connection:
+            if not self.is_sqlite:  # one edge makes the tables
+                connection.exec_driver_sql("SELECT pg_advisory_xact_lock(6201733)")
+            metadata.create_all(connection)
+            for name, value in (
+                ("version", str(VERSION).encode()),
+                ("key", os.urandom(KEY_BYTES)),
+            ):
+                self.add(connection, site, [{"name": name, "value": value}])
+            found = connection.execute(select(site.c.name, site.c.value)).all()
+        kept = {row.name: row.value for row in found}
+        if kept["version"] != str(VERSION).encode():
+            raise UserError(
+                f"store {self.name}: is of version {kept['version'].decode()[:20]}, this murmurec "
+                f"reads {VERSION}; use the one that wrote it"
+            )
+        self.key: bytes = kept["key"]
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """Give a transaction; it is committed, durably, when the block ends without an error.
+
+        Raises `Unwritable` where the database refuses; nothing of it happened then, unless the
+        connection was lost during the commit: what is written again must change nothing.
+        """
+        with (
+            self.sentences(Unwritable),
+            self.session() as connection,
+            connection.begin(),
+        ):
+            yield connection
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Give a snapshot; raises `Unreadable` where the database refuses."""
+        with self.sentences(Unreadable), self.engine.connect() as connection, connection.begin():
+            yield connection
+
+    def insertion(self, table: Table) -> Any:
+        """Return an insertion that knows what to do on a conflict."""
+        return sqlite.insert(table) if self.is_sqlite else postgresql.insert(table)
+
+    def add(self, connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Insert the rows that are not there."""
+        if rows:
+            connection.execute(self.insertion(table).on_conflict_do_nothing(), list(rows))
+
+    def scrub(self) -> None:
+        """Remove what was deleted from the write-ahead log of SQLite, too, unless somebody reads
+        what was before; PostgreSQL removes it by VACUUM."""
+        if self.is_sqlite:
+            connection = self.engine.raw_connection()
+            try:
+                connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            except sqlite3.Error:
+                pass  # at the next checkpoint
+            finally:
+                connection.close()
+
+    def close(self) -> None:
+        """Close every connection and release the file."""
+        if hasattr(self, "engine"):
+            self.engine.dispose()
+        if self._lock is not None:
+            self._lock.release()
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def session(self) -> Connection:
+        """Return a connection of its own, whose every transaction writes."""
+        with self.sentences(Unwritable):
+            return self.engine.connect().execution_options(writes=True)
+
+    @contextmanager
+    def sentences(self, kind: type[UserError]) -> Iterator[None]:
+        """Turn what the database refuses into one sentence of this kind."""
+        try:
+            yield
+        except SQLAlchemyError as error:
+            raise kind(f"store {self.name}: {_reason(error)}") from None
+
+
+def _checked(address: str) -> Any:
+    """Return the address as a URL; UserError for one that is not of a store."""
+    try:
+        url = make_url(address)
+        backend = url.get_backend_name()
+    except (ArgumentError, NoSuchModuleError):
+        backend = ""
+    if backend == "sqlite" and url.database not in (None, "", ":memory:"):
+        return url
+    if backend == "postgresql":
+        return url.set(drivername="postgresql+psycopg")
+    shown = address.partition("://")[0][:30]
+    raise UserError(f"--store {shown}: is no store of an edge; give {_EXAMPLES}")
+
+
+def _locked(path: Path, name: str) -> FileLock:
+    """Make the file with mode 0600 if there is none, and hold its lock."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        mode = path.stat().st_mode
+        lock = FileLock(f"{path}.lock", mode=0o600)
+        lock.acquire(blocking=False)
+    except Timeout:
+        raise UserError(
+            f"store {name}: another edge uses it, and SQLite has one; end that one, or give "
+            "several edges a PostgreSQL (--store postgresql://...)"
+        ) from None
+    except OSError as error:
+        raise UserError(
+            f"store {name}: cannot be opened ({error.strerror}); give another --store"
+        ) from None
+    if mode & 0o077:
+        lock.release()
+        raise UserError(
+            f"store {name}: others can open it (mode {mode & 0o777:o}), and it holds clean ratings "
+            f"and the key of all pseudonyms; run chmod 600 {path}"
+        )
+    return lock
+
+
+# secure_delete: what a user's deletion removes is overwritten, and not left in free pages.
+_PRAGMAS = ("journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(ON)", "secure_delete(ON)")
+
+
+def _sqlite_engine(url: Any) -> Engine:
+    engine = create_engine(url, connect_args={"timeout": _BUSY_SECONDS}, **_CONNECTIONS)
+
+    @event.listens_for(engine, "connect")
+    def _connected(connection: sqlite3.Connection, _: object) -> None:
+        connection.isolation_level = None  # `BEGIN` is written below
+        for pragma in _PRAGMAS:
+            connection.execute(f"PRAGMA {pragma}").close()
+
+    @event.listens_for(engine, "begin")
+    def _begun(connection: Connection) -> None:
+        # A transaction that writes takes the lock first: it never fails halfway for another one.
+        writes = connection.get_execution_options().get("writes")
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+_OF_SQLITE = {
+    "full": "the disk is full; free some space, and it goes on",
+    "locked": "another program writes to it; end that one",
+    "readonly": "is read-only; make it writable",
+    "disk I/O": "the disk cannot be read or written; check it",
+    "unable to open": "cannot be opened; check the folder and its rights",
+    "malformed": "is damaged; restore it from a copy",
+    "not a database": "is no database; give another --store",
+}
+_OF_POSTGRESQL = {
+    "53100": "its disk is full; free some space, and it goes on",
+    "28": "refuses the user or the password; correct --store",
+    "3D000": "has no such database; create it",
+    "42501": "the user lacks a right; grant ALL on its schema",
+}
+
+
+def _reason(error: SQLAlchemyError) -> str:
+    """Return what is wrong and its mend, without a value of a statement."""
+    origin = error.orig if isinstance(error, DBAPIError) else None
+    if isinstance(origin, sqlite3.Error):
+        for words, sentence in _OF_SQLITE.items():
+            if words in str(origin):
+                return sentence
+        return f"refuses ({type(origin).__name__}); check it"
+    state = str(getattr(origin, "sqlstate", None) or "")
+    for start, sentence in _OF_POSTGRESQL.items():
+        if state.startswith(start):
+            return sentence
+    if not state or state.startswith(("08", "57P")):
+        return "cannot be reached; start it, or correct --store"
+    return f"refuses (SQLSTATE {state}); check it"

@@ -1,0 +1,157 @@
+"""The actions of `murmurec edge`: serve, list the accounts, import a file."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import webbrowser
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from consumers.site_edge import Edge as SiteEdge
+from producers.edge.edge_service import Service
+from producers.edge.http.edge_serving import run
+from producers.edge.http.site import Edge
+from producers.edge.reporting.reporter import Reporter
+from producers.edge.reporting.users import Users
+from producers.edge.site_terms import SiteTerms, read
+from producers.edge.store.database import Database
+from stream_app.cli.output import notice, plural, print_json, printable, say
+from stream_app.cli.server.edge.imports import import_events, import_items
+from stream_app.cli.server.edge.standalone import running as standalone_running
+from stream_app.cli.server.edge.wiring import STANDALONE_SECONDS, edge_options
+from stream_app.errors import UserError
+from stream_app.monitoring.log_setup import configure
+
+if TYPE_CHECKING:
+    from stream_app.cli.options import Cluster
+    from stream_app.cli.server.edge import EdgeFlags
+
+_TOKEN = re.compile(r"[!-~]{16,512}")
+_MOST_SHOWN = 100
+_ASK_SECONDS = 5.0
+
+
+def serve(flags: EdgeFlags, cluster: Cluster) -> None:
+    """Run the edge until SIGTERM or SIGINT."""
+    settings, terms, token = cluster.settings(), _terms(flags), _token()
+    configure(settings.log_level, settings.log_format)
+    with ExitStack() as stack:
+        stack.enter_context(_terminated_like_interrupted())
+        _import_first(flags, terms)
+        failures: list[Callable[[], str | None]] = []
+        problem: Callable[[], str | None] = lambda: None  # noqa: E731 (replaced below)
+        if flags.standalone:
+            folder = Path(f"{flags.store.partition(':///')[2]}.standalone").absolute()
+            made = standalone_running(settings, folder, terms.mechanism.id)
+            beside = stack.enter_context(made)
+            settings, problem = beside.settings, beside.problem
+            failures.append(beside.failure)
+        options = edge_options(flags, settings, terms, own=flags.standalone)
+        service = stack.enter_context(Service(options, problem))
+        failures.append(service.failure)
+        names = frozenset(name.lower() for name in (flags.host, *(flags.names or ())))
+        edge = Edge(service.site, names, token)
+        if token is None and flags.host not in ("127.0.0.1", "::1", "localhost"):
+            notice(
+                f"warning: every client that reaches {flags.host} can read what users did; set "
+                "MURMUREC_EDGE_TOKEN"
+            )
+        first = partial(_first, failures)
+        asyncio.run(run(edge, flags.host, flags.port, partial(_started, flags), first))
+
+
+def _first(failures: list[Callable[[], str | None]]) -> str | None:
+    return next((found for each in failures if (found := each()) is not None), None)
+
+
+def _started(flags: EdgeFlags, address: str) -> None:
+    say(f"edge at {address}; the page is there, the contract at {address}/docs")
+    if flags.open_page and not webbrowser.open(address):
+        notice("warning: no browser was found to open the page with")
+
+
+@contextmanager
+def _terminated_like_interrupted() -> Iterator[None]:
+    """Handle SIGTERM like Ctrl-C until the interface handles both, so that nothing is left
+    running."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _import_first(flags: EdgeFlags, terms: SiteTerms) -> None:
+    if flags.items is None and flags.events is None:
+        return
+    with Database(flags.store) as database:
+        if flags.items is not None:
+            import_items(database, flags.items)
+        if flags.events is not None:
+            import_events(database, terms, flags.events)
+
+
+def import_file(flags: EdgeFlags, path: Path) -> None:
+    """Import a file, of whatever kind it is."""
+    with Database(flags.store) as database:
+        import_events(database, _terms(flags), path)
+
+
+def accounts(flags: EdgeFlags, *, as_json: bool) -> None:
+    """Print the newest accounts, and what each has spent."""
+    found = _accounts(flags)
+    if as_json:
+        print_json(found)
+        return
+    for each in found:
+        spent = [] if each["budget"] is None else each["budget"]["spent"]
+        costs = [f"epsilon {line['epsilon']:.3g} ({line['adjacency']})" for line in spent]
+        name = printable(each["user"])[:60] if each["removed"] is None else "(deleted)"
+        events, cost = plural(each["events"], "event"), ", ".join(costs) or "nothing spent"
+        say(f"{name}  {each['pseudonym']}  {events}  {cost}")
+    say(f"{plural(len(found), 'account')}, the newest first")
+
+
+def _accounts(flags: EdgeFlags) -> list[dict[str, Any]]:
+    """Return the newest accounts, from the store, or from the edge that holds it."""
+    terms = _terms(flags)
+    try:
+        with Database(flags.store) as database:
+            users = Users(database, Reporter(database, terms, None), terms)
+            return [msgspec.to_builtins(each) for each in users.accounts(_MOST_SHOWN)]
+    except UserError as refusal:
+        address = f"http://{flags.host}:{flags.port}"
+        try:
+            with SiteEdge(address, _token(), retries=0, seconds=_ASK_SECONDS) as edge:
+                return list(edge.accounts(_MOST_SHOWN)["accounts"])
+        except UserError:
+            raise refusal from None
+
+
+def _terms(flags: EdgeFlags) -> SiteTerms:
+    if flags.site is not None:
+        return read(flags.site)
+    # To try it one wants to see what leaves.
+    return SiteTerms(report_seconds=STANDALONE_SECONDS) if flags.standalone else SiteTerms()
+
+
+def _token() -> str | None:
+    found = os.environ.get("MURMUREC_EDGE_TOKEN") or None
+    if found is not None and not _TOKEN.fullmatch(found):
+        raise UserError(
+            "MURMUREC_EDGE_TOKEN: give 16 to 512 printable characters without blanks, such as from "
+            "openssl rand -hex 32"
+        )
+    return found

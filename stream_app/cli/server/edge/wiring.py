@@ -1,0 +1,154 @@
+"""What an edge is made from, by its options and the settings of the recommender that it reports to.
+
+presence is public      reports of what is new, every few seconds
+presence is protected   needs --scope, the public items on which every account reports
+campaigns               where the settings name the keys of the parties, and a scope
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from functools import partial
+from typing import TYPE_CHECKING
+
+from consumers.recommendations import Recommendations
+from producers.campaign.terms import Pinned
+from producers.daemon.cells import Cells
+from producers.daemon.last_seen import check_newest, newest_seqs
+from producers.device.pinned_scope import read_ordered, read_scope
+from producers.edge.edge_service import EdgeOptions
+from producers.edge.events.topic_mapping import read_mapping
+from producers.edge.events.topic_source import TopicSource
+from producers.edge.lists.models import AskWorkers
+from producers.edge.lists.newest_tables import READ_SECONDS
+from producers.edge.reporting.outlets import CampaignOptions, ReportingOptions
+from producers.edge.site_terms import SiteTerms
+from producers.edge.store.database import Database
+from producers.journal import Journal
+from producers.ranking import campaign_side
+from producers.ranking.published import Source
+from stream_app.cli.device.publishers import (
+    contributions_publisher_for,
+    item_table_for,
+    publisher_for,
+)
+from stream_app.cli.device.running.campaign_part import round_reader
+from stream_app.cli.options import campaign_keys, campaign_scope, connection_from
+from stream_app.cli.output import notice
+from stream_app.errors import UsageError
+from stream_app.kafka.clients import Connection
+from stream_app.settings import Settings
+from stream_app.wire import Item, Topics
+from stream_app.wire.limits import MAX_SCOPE
+from stream_app.wire.signatures import Signatures
+
+if TYPE_CHECKING:
+    from stream_app.cli.server.edge import EdgeFlags
+
+STANDALONE_SECONDS = 5.0  # between reports, and looks for a table, of a standalone edge
+_MOST_EPSILON = 2  # of a campaign in which accounts take part
+
+
+def edge_options(
+    flags: EdgeFlags, settings: Settings, terms: SiteTerms, *, own: bool
+) -> EdgeOptions:
+    """Return what the edge is made from; `own`: the recommender is the site's own, which may ask
+    it to forget a device."""
+    connection, prefix = connection_from(settings), settings.topic_prefix
+    return EdgeOptions(
+        store=flags.store,
+        terms=terms,
+        source=lambda: Source.of_deployment(connection, prefix, settings.cache_dir),
+        topic=Topics(prefix).ratings,
+        connect=lambda: publisher_for(settings).producer,
+        reporting=_reporting(flags, settings, terms, own=own),
+        privacy_mode=settings.privacy_mode,
+        table_seconds=STANDALONE_SECONDS if own else READ_SECONDS,
+        server=_asking(connection, prefix) if "server" in terms.models else None,
+        topic_source=_topic_source(flags, settings),
+        notice=notice,
+    )
+
+
+def _reporting(
+    flags: EdgeFlags, settings: Settings, terms: SiteTerms, *, own: bool
+) -> ReportingOptions:
+    cells, digest = None, b""
+    if terms.hides_presence:
+        if flags.scope is None:
+            raise UsageError(
+                f"{terms.mechanism.id} reports on a public list of items: give it with --scope FILE"
+            )
+        items, digest = read_scope(flags.scope)
+        cells = Cells(items, 1, settings.hash_seed)
+    return ReportingOptions(
+        table=item_table_for(terms.mechanism, settings, patient=True),
+        cells=cells,
+        scope_digest=digest,
+        campaigns=_campaigns(flags, settings),
+        check=partial(_check, settings),
+        forget=partial(_forget, settings) if own else None,
+    )
+
+
+def _campaigns(flags: EdgeFlags, settings: Settings) -> CampaignOptions | None:
+    """Return how accounts take part in campaigns, None where the settings name no parties."""
+    if not settings.campaign_keys or not (settings.campaign_scope or flags.scope):
+        return None
+    keys = campaign_keys(settings, None)
+    items, digest = read_ordered(campaign_scope(settings, flags.scope), MAX_SCOPE)
+    return CampaignOptions(
+        topic=Topics(settings.topic_prefix).contributions,
+        connect=lambda: contributions_publisher_for(settings).producer,
+        pinned=Pinned(keys, items, Fraction(_MOST_EPSILON)),
+        scope_digest=digest,
+        rounds=round_reader(settings),
+        published=partial(campaign_side, connection_from(settings), settings.topic_prefix),
+    )
+
+
+def _check(settings: Settings, journals: Sequence[Journal]) -> None:
+    """Raise `OlderJournal` where the topic holds later events than the journals know."""
+    topic = Topics(settings.topic_prefix).ratings
+    owned = [{account.device for account in journal.enrolled()} for journal in journals]
+    signatures, devices = Signatures(topic, settings.signed), list(set().union(*owned))
+    newest = newest_seqs(connection_from(settings), topic, settings.partitions, devices, signatures)
+    if newest is None:
+        notice(
+            f"this user may not read {topic}, so an older copy of the store would not be found; "
+            "grant READ on it to compare"
+        )
+        return
+    for journal, own in zip(journals, owned, strict=True):
+        check_newest(journal, topic, {each: seq for each, seq in newest.items() if each in own})
+
+
+def _forget(settings: Settings, device: bytes) -> None:
+    """Ask every worker of one's own recommender to forget a device."""
+    from stream_app.operations.forget import forget
+    from stream_app.operations.session import Session
+
+    forget(Session.from_settings(settings), device.hex(), rebuild=False)
+
+
+def _asking(connection: Connection, prefix: str) -> AskWorkers:
+    """Return what asks the workers, by a client for each call: a client is of one thread."""
+
+    def ask(device: bytes, n: int) -> Sequence[Item]:
+        with Recommendations(connection, prefix) as recommendations:
+            return recommendations.best(device.hex(), k=n).items
+
+    return ask
+
+
+def _topic_source(
+    flags: EdgeFlags, settings: Settings
+) -> Callable[[Database, SiteTerms], TopicSource] | None:
+    if flags.topic is None or flags.mapping is None:
+        return None
+    servers, _, topic = flags.topic.rpartition("/")
+    # Its own cluster gets none of the passwords of the recommender's.
+    connection = Connection(servers, {}) if servers else connection_from(settings)
+    group, mapping = f"{settings.topic_prefix}-edge", read_mapping(flags.mapping)
+    return lambda database, terms: TopicSource(connection, topic, group, mapping, database, terms)

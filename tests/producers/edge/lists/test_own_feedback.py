@@ -1,0 +1,187 @@
+"""Statistics of the edge's own feedback: against a plain count, as rows come, and read anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from producers.edge.lists import own_feedback
+from producers.edge.lists.item_index import ItemIndex
+from producers.edge.lists.own_feedback import PAIR_DAYS, POPULAR_DAYS, OwnFeedback
+from producers.edge.lists.own_pairs import DAMPING, SHRINK, OwnPairs
+from producers.edge.site_terms import SiteTerms
+from producers.edge.store.store_tables import impressions, offers
+from tests.producers.edge.lists.site import DAY_MS, NOW, Site, items, numbered, row
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site.at(tmp_path)
+
+
+def read(site: Site) -> tuple[OwnFeedback, ItemIndex]:
+    index = ItemIndex()
+    found = OwnFeedback(site.database, index)
+    found.read(1000 * NOW)
+    return found, index
+
+
+def popular(found: OwnFeedback, index: ItemIndex) -> dict[str, float]:
+    pairs = zip(found.popular.places.tolist(), found.popular.scores.tolist(), strict=True)
+    return {index.texts[place]: share for place, share in pairs}
+
+
+def random_rows(rng: np.random.Generator, count: int) -> list[tuple]:
+    rows = []
+    for n in range(count):
+        explicit = float(rng.integers(1, 6)) if rng.random() < 0.5 else None
+        part = None if explicit is not None or rng.random() < 0.1 else 0.3
+        user, item = f"u{rng.integers(8)}", str(rng.integers(1, 25))
+        rows.append((user, item, explicit, part, 50 - 40 * n / count))
+    return rows
+
+
+def naive(rows: list[tuple]) -> tuple[dict, dict, dict]:
+    """Popularity (total, recent) by item, and pairs of likes, by their definitions."""
+    newest = min(row[4] for row in rows)
+    part, total, recent = {}, {}, {}
+    liked, pairs = {}, {}
+    for user, item, stars, likes, days_ago in rows:
+        if stars is None and likes is None:
+            continue
+        before = part.get((user, item), 0.0)
+        after = before
+        if stars is not None:
+            after = 1.0 if stars >= 4 else -1.0
+        elif before >= 0:
+            after = min(1.0, before + likes)
+        part[user, item] = after
+        gain = (0.2 if after < 0 else after) - (0.2 if before < 0 else before)
+        age = days_ago - newest
+        if gain > 0:
+            total[item] = total.get(item, 0.0) + gain
+            recent[item] = recent.get(item, 0.0) + gain * 0.5 ** (age / POPULAR_DAYS)
+        own = liked.setdefault(user, [])
+        sign = (3 + 2 * after >= 3.8) - (item in own)
+        if sign < 0:
+            own.remove(item)
+        for other in [*own, item] if sign else ():
+            cells = {(item, other), (other, item)}
+            for cell in cells:
+                new = pairs.get(cell, 0.0) + sign * 0.5 ** (age / PAIR_DAYS)
+                pairs[cell] = max(new, 0.0)
+        if sign > 0:
+            own.append(item)
+    return total, recent, pairs
+
+
+def test_popularity_and_pairs_are_those_of_a_plain_count(site: Site, rng) -> None:
+    rows = random_rows(rng, 400)
+    site.add_many(rows)
+    found, index = read(site)
+    total, recent, pairs = naive(rows)
+    share = {
+        item: (total[item] / sum(total.values()) + recent[item] / sum(recent.values())) / 2
+        for item in total
+    }
+    assert popular(found, index) == pytest.approx(share)
+    shares = found.popular.scores
+    assert (np.diff(shares) <= 0).all()
+    for item in total:
+        slot = found.pairs.slot(index.find(item))
+        if slot is None:
+            assert not any(pairs.get((item, other)) for other in total)
+            continue
+        scores = found.pairs.scores(np.array([slot]), np.ones(1, np.float32))
+        for place, score in zip(scores.places.tolist(), scores.scores.tolist(), strict=True):
+            other = index.texts[place]
+            both = pairs.get((item, other), 0.0) if other != item else 0.0
+            own, theirs = pairs.get((item, item), 0.0), pairs.get((other, other), 0.0)
+            expected = both / ((own + SHRINK) * (theirs + SHRINK) ** DAMPING)
+            assert score == pytest.approx(expected, rel=1e-3, abs=1e-6)
+
+
+def test_rows_that_come_later_count_as_if_they_had_been_there(site: Site, rng, monkeypatch) -> None:
+    monkeypatch.setattr(own_feedback, "_PAGE", 7)
+    rows = random_rows(rng, 200)
+    site.add_many(rows[-1:] + rows[:100])
+    found, index = read(site)
+    site.add_many(rows[100:-1])
+    found.read(1000 * NOW + 3000)
+    whole = found.anew(1000 * NOW + 3000)
+    assert popular(found, index) == pytest.approx(popular(whole, index))
+    fresh, other = read(site)
+    assert popular(found, index) == pytest.approx(popular(fresh, other))
+
+
+def test_only_the_newest_rows_are_read_and_deleted_ones_are_gone_when_read_anew(
+    site: Site, monkeypatch
+) -> None:
+    monkeypatch.setattr(own_feedback, "WINDOW", 2)
+    site.add_many([("ann", item, 5.0, None, 1) for item in ("old", "a", "b")])
+    found, index = read(site)
+    assert set(popular(found, index)) == {"a", "b"}
+    with site.database.writing() as connection:
+        connection.exec_driver_sql("DELETE FROM feedback WHERE item = 'a'")
+    found.read(1000 * NOW)
+    assert set(popular(found, index)) == {"a", "b"}
+    assert set(popular(found.anew(1000 * NOW), index)) == {"b"}
+
+
+def test_a_person_who_repeats_an_event_counts_as_one_like(site: Site) -> None:
+    site.add_many([("ann", "a", None, 0.3, 1)] * 50 + [("bob", "b", 5.0, None, 1)] * 50)
+    found, index = read(site)
+    assert popular(found, index) == pytest.approx({"a": 0.5, "b": 0.5})
+
+
+def test_the_pairs_keep_to_their_size_and_hold_what_is_liked_most_when_read_anew(
+    site: Site, monkeypatch
+) -> None:
+    monkeypatch.setattr(own_feedback, "MOST_ITEMS", 300)
+    monkeypatch.setattr(own_feedback, "OwnPairs", lambda: OwnPairs(300))
+    rows = [(f"u{n % 7}", f"once{n}", 5.0, None, 2) for n in range(400)]
+    rows += [(f"u{n}", "often", 5.0, None, 1) for n in range(7)]
+    site.add_many(rows)
+    found, index = read(site)
+    assert len(found.pairs) == 300
+    assert found.pairs.slot(index.find("often")) is None
+    anew = found.anew(1000 * NOW)
+    assert anew.pairs.slot(index.find("often")) == 0
+
+
+def test_offers_of_new_items_are_counted_once_and_with_their_age(site: Site) -> None:
+    site.catalogue.put_many([*numbered(3), row("new", added=1000 * NOW - DAY_MS)])
+    with site.database.writing() as connection:
+        for n, days in enumerate((0.01, 0.01, 30.0, 900.0)):
+            at = int(1000 * NOW - days * DAY_MS)
+            connection.execute(
+                impressions.insert(), {"list": f"{n}", "account": 0, "model": "local", "at": at}
+            )
+            connection.execute(offers.insert(), {"list": f"{n}", "place": 0, "item": "new"})
+    maker = site.open(SiteTerms(explore=1.0))
+    for _ in range(2):
+        site.renew()
+        new = maker.stock.new
+        assert [maker.models._index.texts[place] for place in new.places] == ["new"]
+        assert new.offers == pytest.approx([2.5], rel=0.01)
+    assert items(maker.for_user("eve"))[0] == "new"
+
+
+def test_an_old_import_counts_as_much_as_its_own_days(site: Site) -> None:
+    site.add_many([("ann", "a", 5.0, None, 9000), ("bob", "b", 5.0, None, 9000 + POPULAR_DAYS)])
+    found, index = read(site)
+    assert popular(found, index) == pytest.approx({"a": 7 / 12, "b": 5 / 12})
+
+
+def test_an_old_import_after_the_start_counts_as_well(site: Site) -> None:
+    found, index = read(site)
+    assert popular(found, index) == {}
+    rows = [(f"u{n}", item, 5.0, None, 9000 - n) for n in range(4) for item in ("a", "b")]
+    for part in (rows[:4], rows[4:]):
+        site.add_many(part)
+        found.read(1000 * NOW)
+    slot = found.pairs.slot(index.find("a"))
+    scores = found.pairs.scores(np.array([slot]), np.ones(1, np.float32)).scores
+    assert scores.max() == pytest.approx(4 / (24 * 24**DAMPING), rel=0.02)

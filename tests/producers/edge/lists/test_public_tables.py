@@ -1,0 +1,106 @@
+"""The thread that keeps the newest public table, from a cache as without a broker."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from producers.edge.lists.item_index import NOWHERE, ItemIndex
+from producers.edge.lists.newest_tables import PublicTables, Repeating, Shelf
+from producers.ranking import LocalRecommender
+from producers.ranking.published import PublicTable, Source
+from producers.ranking.table_cache import CachedTable, TableCache
+from stream_app import wire
+from stream_app.errors import UserError
+from stream_app.kafka.clients import Connection
+from stream_app.ranking.compact_side import encode_side
+from stream_app.ranking.item_side import ItemSide
+from tests.fixtures.item_sides import item_side
+from tests.fixtures.waiting import until
+from tests.producers.edge.lists.site import numbered_side
+
+CONNECTION = Connection("localhost:1")
+
+
+def cached(folder: Path, side: ItemSide) -> None:
+    cache = TableCache.for_deployment(folder, CONNECTION.bootstrap, "p", "item-links")
+    assert cache.write(CachedTable(time.time(), b"d", encode_side(side)))
+
+
+def test_the_newest_table_is_kept_and_what_cannot_be_read_leaves_it(tmp_path: Path, rng) -> None:
+    def source() -> Source:
+        return Source.of_deployment(CONNECTION, "p", tmp_path, offline=True)
+
+    tables = PublicTables(source, seconds=0.01)
+    assert tables.ranker is None
+    assert tables.problem == "no public table was read yet"
+    with pytest.raises(UserError):
+        tables.read()
+    tables.start()
+    until(lambda: "no item side in the cache" in tables.problem, "the reason is shown")
+    cached(tmp_path, numbered_side(rng, 20, version=3))
+    until(lambda: tables.ranker is not None, "the first table")
+    assert tables.ranker.table.side.version == 3
+    cached(tmp_path, numbered_side(rng, 20, version=4))
+    until(lambda: tables.ranker.table.side.version == 4, "the newer table")
+    for path in tmp_path.glob("item-links/*"):
+        path.write_bytes(b"damaged")
+    until(lambda: "no item side in the cache" in tables.problem, "the table is gone")
+    assert tables.ranker.table.side.version == 4
+    tables.stop()
+
+
+def test_a_step_that_fails_is_told_and_a_defect_ends_the_thread() -> None:
+    seen, steps = list[BaseException](), list[int]()
+
+    def step() -> None:
+        steps.append(1)
+        raise (UserError("again") if len(steps) < 3 else ZeroDivisionError())
+
+    thread = Repeating("test", step, 0.0, seen.append)
+    thread._thread.run = thread._run  # the defect would be reported as one of this test
+    with pytest.raises(ZeroDivisionError):
+        thread._run()
+    assert [type(each) for each in seen] == [UserError, UserError, ZeroDivisionError]
+
+
+def test_items_are_named_by_the_edge_the_public_catalogue_or_their_number(rng) -> None:
+    side = item_side(rng, 4, k=2)
+    texts = [wire.key(text) for text in ("ours", "theirs", "nobody's")]
+    side.keys[:] = [*texts, 12]
+    entries = {texts[1]: wire.CatalogueEntry("theirs", "Theirs", withdrawn=True)}
+    local, index = LocalRecommender(PublicTable(side, entries)), ItemIndex()
+    ours = index.place("ours")
+    shelf = Shelf(local, index)
+    assert shelf.places.tolist() == [ours, index.find("theirs"), NOWHERE, index.find("12")]
+    assert shelf.withdrawn.tolist() == [index.find("theirs")]
+    assert shelf.title(index.find("theirs")) == "Theirs"
+    assert shelf.title(ours) == shelf.title(NOWHERE) == ""
+    assert shelf.is_nameless
+    assert shelf.slot(NOWHERE) is None
+    index.place("nobody's")
+    named = Shelf(local, index)
+    assert named.slot(index.find("nobody's")) == 2
+    assert not named.is_nameless
+
+
+def test_likeness_is_the_cosine_of_factors_else_the_links(rng) -> None:
+    by_factors = Shelf(LocalRecommender(PublicTable(numbered_side(rng, 9, r=3))), ItemIndex())
+    found = by_factors.likeness(by_factors.places[:4])
+    vectors = by_factors.ranker.side.factors[:4]
+    for a in range(4):
+        for b in range(4):
+            both = np.linalg.norm(vectors[a]) * np.linalg.norm(vectors[b])
+            assert found[a, b] == pytest.approx(vectors[a] @ vectors[b] / both, abs=1e-5)
+    linked = Shelf(LocalRecommender(PublicTable(numbered_side(rng, 9))), ItemIndex())
+    side, found = linked.ranker.side, linked.likeness(linked.places)
+    dense = np.zeros((9, 9))
+    for row in range(9):
+        dense[row, side.link_targets[row]] = side.link_weights[row]
+    both = np.maximum(dense, dense.T)
+    assert found == pytest.approx(both / both.max())
+    bare = Shelf(LocalRecommender(PublicTable(item_side(rng, 4))), ItemIndex())
+    assert bare.likeness(bare.places) is None

@@ -1,0 +1,159 @@
+"""A whole edge without a recommender: events are kept, lists go on, and it ends in order."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import urllib.request
+from contextlib import asynccontextmanager
+
+import pytest
+
+from producers.edge.edge_service import EdgeOptions, Service
+from producers.edge.http.edge_serving import serving
+from producers.edge.http.site import Edge
+from producers.edge.site_terms import SiteTerms
+from producers.ranking.published import Missing
+from stream_app.errors import UserError
+from tests.fixtures.waiting import PATIENCE_SECONDS, until
+
+CSV = b"item_id,title,genres,price\n" + b"".join(
+    f"SKU-{n},Shoe {n},{'Trail' if n % 2 else 'Road'},{n}.5\n".encode() for n in range(40)
+)
+
+
+def away():
+    raise UserError("no broker answers")
+
+
+def no_table():
+    raise Missing("no table was published yet")
+
+
+def options(folder, **changed):
+    given = {
+        "store": f"sqlite:///{folder}/edge.db",
+        "terms": SiteTerms(models=("local", "popular")),
+        "source": no_table,
+        "topic": "murmurec.ratings.v1",
+        "connect": away,
+    }
+    return EdgeOptions(**given | changed)
+
+
+@asynccontextmanager
+async def interface(service):
+    async with serving(Edge(service.site), "127.0.0.1", 0) as address:
+
+        def ask(method, path, body=None, kind="application/json"):
+            request = urllib.request.Request(
+                address + path, body, {"Content-Type": kind}, method=method
+            )
+            with urllib.request.urlopen(request, timeout=60) as reply:
+                return json.loads(reply.read())
+
+        yield lambda *given: asyncio.to_thread(ask, *given)
+
+
+async def first(ask, path, count):
+    """Return the first list that has so many items: a new catalogue is looked at in a thread."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while len((listed := await ask("GET", path))["items"]) < count:
+            await asyncio.sleep(0.01)
+    return listed
+
+
+def test_with_the_recommender_away_events_are_kept_and_lists_go_on(tmp_path):
+    async def play(service):
+        async with interface(service) as ask:
+            stored = await ask("POST", "/items", CSV, "text/csv")
+            assert stored["stored"] == 40
+            events = [
+                {"user": f"u{n}", "item": f"SKU-{(3 * n + k) % 40}", "type": "purchase"}
+                for n in range(12)
+                for k in range(5)
+            ]
+            taken = await ask("POST", "/events", json.dumps(events).encode())
+            assert taken["accepted"] == 60
+            listed = await first(ask, "/recommendations/u1?n=5&category=Trail", 5)
+            assert all(each["categories"] == ["Trail"] for each in listed["items"])
+            seen = {event["item"] for event in events if event["user"] == "u1"}
+            assert not seen & {each["item"] for each in listed["items"]}
+            click = {"user": "u1", "item": listed["items"][0]["item"], "type": "click"}
+            body = json.dumps({**click, "list": listed["list"]}).encode()
+            assert (await ask("POST", "/events", body))["accepted"] == 1
+            status = await ask("GET", "/status")
+            assert status["accounts"] == 12
+            assert status["reporting"]["connected"] is False
+            assert status["reporting"]["messages"] == 0
+            assert status["terms"]["mechanism"] == "rr:5:2"
+            shown = await ask("GET", "/users/u1")
+            assert shown["events"] == 6
+            assert shown["budget"] is None or not shown["budget"]["spent"]
+            assert len((await ask("GET", "/users/u1/export"))["events"]) == 6
+            receipt = await ask("DELETE", "/users/u1")
+            assert receipt["events_removed"] == 6
+            assert receipt["upstream"] == "nothing"
+            assert (await ask("GET", "/readyz"))["ready"]
+
+    with Service(options(tmp_path)) as service:
+        asyncio.run(play(service))
+        assert service.failure() is None
+
+
+def test_a_list_of_a_store_that_was_opened_again_is_the_same(tmp_path):
+    async def fill(service):
+        async with interface(service) as ask:
+            await ask("POST", "/items", CSV, "text/csv")
+            body = b'{"user":"a","item":"SKU-1","type":"like"}'
+            await ask("POST", "/events", body)
+
+    async def look(service):
+        async with interface(service) as ask:
+            assert (await ask("GET", "/users/a"))["events"] == 1
+            assert (await ask("GET", "/items/SKU-7"))["title"] == "Shoe 7"
+
+    with Service(options(tmp_path)) as service:
+        asyncio.run(fill(service))
+    with Service(options(tmp_path)) as service:
+        asyncio.run(look(service))
+
+
+def test_two_edges_on_one_file_are_refused_and_nothing_stays_open(tmp_path):
+    with (
+        Service(options(tmp_path)),
+        pytest.raises(UserError, match="another edge uses it"),
+        Service(options(tmp_path)),
+    ):
+        raise AssertionError("unreachable")
+    with Service(options(tmp_path)):
+        pass
+
+
+def test_what_the_recommender_waits_for_is_shown(tmp_path):
+    problems = ["the worker is starting"]
+    with Service(options(tmp_path), lambda: problems[0] if problems else None) as service:
+        assert service.site.problem() == "the worker is starting"
+        problems.clear()
+        until(lambda: "table" in (service.site.problem() or ""), "the table is missing")
+
+
+def test_the_quality_of_each_arm_is_measured_from_clicks(tmp_path):
+    async def play(service):
+        async with interface(service) as ask:
+            await ask("POST", "/items", CSV, "text/csv")
+            for n in range(6):
+                listed = await first(ask, f"/recommendations/v{n}?n=3", 3)
+                if n % 2:
+                    event = {
+                        "user": f"v{n}",
+                        "item": listed["items"][1]["item"],
+                        "type": "click",
+                        "list": listed["list"],
+                    }
+                    await ask("POST", "/events", json.dumps(event).encode())
+            return await ask("GET", "/quality")
+
+    with Service(options(tmp_path)) as service:
+        quality = asyncio.run(play(service))
+    assert quality["comparisons"][0]["first"] == "local"
