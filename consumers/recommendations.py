@@ -25,6 +25,7 @@ from stream_app.errors import UserError
 from stream_app.kafka import clients, passing
 from stream_app.kafka.broker_answers import BUSY, answer_in, ends, entries, refusal
 from stream_app.kafka.clients import Connection
+from stream_app.settings import load
 from stream_app.wire import (
     LIST_LENGTH,
     Guarantee,
@@ -67,14 +68,19 @@ class Recommendations:
     """Sends one query at a time and waits for its answer; not for use by several threads at once.
 
     Args:
-        bootstrap: address of the Kafka cluster; a `Connection` where it needs TLS or a password.
-        prefix: first part of the topics' names.
+        bootstrap: address of the Kafka cluster, or a `Connection`; None takes that of the settings
+            (`MURMUREC_BOOTSTRAP_SERVERS`).
+        prefix: first part of the topics' names; None takes that of the settings.
 
     Raises `UserError` for a cluster that does not answer, and without the topic of the answers.
     """
 
-    def __init__(self, bootstrap: str | Connection, prefix: str = "murmurec") -> None:
-        connection = clients.connection(bootstrap)
+    def __init__(
+        self, bootstrap: str | Connection | None = None, prefix: str | None = None
+    ) -> None:
+        settings = load()
+        connection = clients.connection(bootstrap, settings)
+        prefix = prefix or settings.topic_prefix
         self._topics = Topics(prefix)
         self._producer = clients.producer(connection, linger_ms=0)
         self._consumer = clients.consumer(connection, group=f"{prefix}-ask")

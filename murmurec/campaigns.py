@@ -22,7 +22,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from murmurec.learner_evaluation import Progress
+from murmurec.common import Progress
 from murmurec.ranking import days_of, least_like, shuffled
 from murmurec.ratings import Ratings, columns_of, item_keys, user_keys
 from producers.datasets.descriptions import Metadata

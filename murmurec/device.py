@@ -23,6 +23,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Literal, Self
 
+import numpy as np
+
 from producers.device import item_means as item_table
 from producers.device.rating import rate
 from producers.device.requests import ReportSettings
@@ -39,14 +41,16 @@ from producers.ranking import (
     RatedItem,
     visit_of,
 )
+from producers.ranking.clean_history import stars
 from producers.scale import Scale
 from producers.siblings import check_only_journal
 from stream_app import wire
-from stream_app.errors import UserError
+from stream_app.errors import Unreadable, UserError
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
 from stream_app.privacy import registry
-from stream_app.wire.topics import grown
+from stream_app.settings import load
+from stream_app.wire.topics import absent, grown
 
 
 class Device:
@@ -59,7 +63,8 @@ class Device:
             one: its adjacency is the value of a rating.
         epsilon: of one report, when `mechanism` is a family; 2 by default.
         scale: minimum, maximum and step of the ratings.
-        prefix: first part of the topics' names.
+        prefix: first part of the topics' names; None takes that of the settings
+            (`MURMUREC_TOPIC_PREFIX`), as the commands do.
         history: keep each clean rating in a file beside the journal (mode 0600), from which
             `recommend` ranks on this device; it is never sent.
 
@@ -75,7 +80,7 @@ class Device:
         mechanism: str = "rr",
         epsilon: int | float | str | Fraction | None = None,
         scale: tuple[float, float, float] = (1, 5, 1),
-        prefix: str = "murmurec",
+        prefix: str | None = None,
         history: bool = True,
     ) -> None:
         self._scale = Scale(*scale)
@@ -87,7 +92,8 @@ class Device:
             written = Fraction(2) if epsilon is None else _exact("epsilon", epsilon)
             chosen = registry.mechanism(mechanism, self._scale.levels, written)
         self.user, self.mechanism = user, chosen
-        self._topics = wire.Topics(prefix)
+        self._settings = load()
+        self._topics = wire.Topics(prefix or self._settings.topic_prefix)
         Identities(bytes(32)).pseudonym(user)  # raises before a journal is created
         self._journal = Journal.open(journal)
         try:
@@ -97,6 +103,8 @@ class Device:
             raise
         self._identities = Identities(self._journal.key)
         self._reporting = ReportSettings(self._topics.ratings, self.mechanism)
+        if self._settings.signed:
+            self.sign()
         self._history = CleanHistory(self._journal.path)
         self._keeps = history
 
@@ -167,9 +175,10 @@ class Device:
         """How many messages the broker has not acknowledged yet."""
         return len(self._journal.pending())
 
-    def rate(self, item: int | str, rating: float, *, republish: bool = False) -> Message:
+    def rate(self, item: int | str, rating: float, *, republish: bool = False) -> Message | None:
         """Sanitize one rating and record it; `publish` sends it. With `history` the clean rating is
         kept for `recommend`; a file that cannot be written is a warning, and the report is valid.
+        The rating that was kept and reported is not reported again: None then.
 
         `republish` draws a second report on an item and spends its epsilon again. Raises ValueError
         for an invalid item or rating, `BudgetExhausted` if the cost exceeds the budget, `UserError`
@@ -179,6 +188,8 @@ class Device:
         epoch = _today()
         if account := self._journal.enrolment(bytes.fromhex(self.pseudonym)):
             account.check_limited(str(self.user))
+        if not republish and self._is_reported(item, rating):
+            return None
         message = rate(
             self.user,
             item,
@@ -198,6 +209,17 @@ class Device:
                 warnings.warn(f"{error}; the rating is not kept", RuntimeWarning, stacklevel=2)
         return message
 
+    def _is_reported(self, item: int | str, rating: float) -> bool:
+        """Return whether this very rating is the newest one kept of an item that was reported."""
+        try:
+            kept = {row.item: row.stars for row in self.rated} if self._keeps else {}
+        except Unreadable:  # the report is valid without it
+            return False
+        if kept.get(item_of(item)) != stars(rating, self._scale):
+            return False
+        device, keys = bytes.fromhex(self.pseudonym), np.array([wire.key(item_of(item))], np.uint64)
+        return bool(self._journal.reports(device, keys)[0])
+
     @property
     def rated(self) -> list[RatedItem]:
         """What is kept of this user's ratings, oldest first, each item once."""
@@ -205,7 +227,7 @@ class Device:
 
     def recommend(
         self,
-        table: LocalRecommender | str | Connection,
+        table: LocalRecommender | str | Connection | None = None,
         k: int = 10,
         *,
         because: bool = False,
@@ -216,14 +238,14 @@ class Device:
         """Return the best `k` items that this user has not rated, ranked on this device; no query
         is sent.
 
-        `table`: a public table, or the cluster to read it from; `by`: which is read there, that of
-        released reports ("links") or of noisy sums over people ("campaign"); None takes the first
-        where there are both. `to`: a domain of the catalogue, whose items are then ranked from the
-        ratings in others by the table of noised similarities, for the next visit. `for_`: what is
-        liked at the "next" visit or "now", in this one; "auto" takes this one for half an hour
-        after a rating, by the device's clock. The list says which.
+        `table`: a public table, or the cluster to read it from (None: as in `publish`); `by`: which
+        is read there, that of released reports ("links") or of noisy sums over people ("campaign");
+        None takes the first where there are both. `to`: a domain of the catalogue, whose items are
+        then ranked from the ratings in others by the table of noised similarities, for the next
+        visit. `for_`: what is liked at the "next" visit or "now", in this one; "auto" takes this
+        one for half an hour after a rating, by the device's clock. The list says which.
         """
-        if isinstance(table, str | Connection):
+        if not isinstance(table, LocalRecommender):
             table = LocalRecommender.from_kafka(table, self._topics.prefix, by=by, to=to)
         rated = self.rated
         visit = visit_of(rated, time.time()) if for_ == "auto" else for_
@@ -235,21 +257,24 @@ class Device:
 
     def publish(
         self,
-        bootstrap_servers: str | Connection,
+        bootstrap_servers: str | Connection | None = None,
         seconds: float = 30.0,
         *,
         partitions: int | None = None,
     ) -> int:
         """Send every pending message; return how many the broker has acknowledged.
 
-        `bootstrap_servers`: address of the Kafka cluster; a `Connection` where it needs TLS or a
-        password. `partitions`: the deployment's number, 4 unless its operator says another; given,
-        it holds though the topic has more. Raises UserError where a message was not acknowledged
-        within `seconds`; it stays in the journal and is sent by the next call. A mechanism with
-        groups chooses those of later ratings by the public item table, which is read here.
+        `bootstrap_servers`: address of the Kafka cluster, or a `Connection`; None takes that of the
+        settings. `partitions`: the deployment's number, by default that of the settings; given, it
+        holds though the topic has more. Raises UserError without the topic, and where a message was
+        not acknowledged within `seconds`; it stays in the journal and is sent by the next call. A
+        mechanism with groups chooses those of later ratings by the public item table, which is read
+        here.
         """
-        connection = clients.connection(bootstrap_servers)
+        connection = clients.connection(bootstrap_servers, self._settings)
         topic = self._topics.ratings
+        if partitions is None and self._settings.partitions_stated:
+            partitions = self._settings.partitions
         count = partitions or _listed_partitions(connection, topic, seconds)
         producer = PlacedProducer(clients.producer(connection), topic, count)
         publisher = Publisher(producer, topic)
@@ -281,12 +306,19 @@ class Device:
 
 def _listed_partitions(connection: Connection, topic: str, seconds: float) -> int:
     """Return how many partitions a topic has; refuses more than the default, which may have been
-    added since the deployment began. Without an answer in time it is the default."""
+    added since the deployment began, and a topic that is not there. Where this is not known in time
+    or to this user it is the default."""
+    admin, seconds = clients.admin(connection), min(seconds, 5.0)
     try:
-        found = clients.listed(clients.admin(connection), min(seconds, 5.0)).get(topic)
+        found = clients.listed(admin, seconds).get(topic)
+        missing = found is None and not clients.exists(admin, topic, seconds)
     except UserError:
         return wire.PARTITIONS
-    count = len(found.partitions) if found else wire.PARTITIONS
+    if found is None:
+        if missing:
+            raise UserError(f"{connection.bootstrap}: {absent(topic)}; the messages wait")
+        return wire.PARTITIONS
+    count = len(found.partitions)
     if count > wire.PARTITIONS:
         raise UserError(grown(topic, count, wire.PARTITIONS))
     return count

@@ -25,8 +25,8 @@ from fractions import Fraction
 from typing import Any, Literal, TypedDict, Unpack, overload
 
 from murmurec.campaigns import campaign_stars
-from murmurec.learner_evaluation import Evaluation, Options, Progress, event_epsilon
-from murmurec.optional import research
+from murmurec.common import Progress, progress_lines, research
+from murmurec.learner_evaluation import Evaluation, Options, event_epsilon
 from murmurec.ratings import Ratings, columns_of
 from producers.datasets.descriptions import Metadata, metadata_of
 from producers.datasets.load import Dataset
@@ -103,7 +103,7 @@ def evaluate(
     protocol: str | None = None,
     seed: int = 0,
     options: Options = _USUAL,
-    progress: Progress = lambda done, total: None,  # noqa: ARG005 (a silent default)
+    progress: Progress | None = None,
     **terms: Unpack[Terms],
 ) -> EvaluationResult | CampaignStars:
     """Learn ratings under a guarantee and return the accuracy of what is then predicted.
@@ -122,7 +122,7 @@ def evaluate(
             80/10/10 split). A mechanism that protects presence is always measured in one pass over
             a public scope of items, trainers and campaigns always on the random split.
         seed: of the noise, the split and the hashes.
-        progress: called with the work done and its total.
+        progress: called with the work done and its total; by default a line every ten seconds.
         terms: mode, epsilon and meta (`Terms`).
 
     A sketch has as many cells as a dense table (gamma = 1), hybrid a row for each entity. Raises
@@ -130,10 +130,10 @@ def evaluate(
     """
     if not 0 <= seed < 2**63:
         raise ValueError(f"seed {seed}: give a number from 0 to 2^63-1")
-    if terms.get("mode", "local") != "local":
+    if (mode := terms.get("mode", "local")) != "local":
         given = {"mechanism": mechanism, "protocol": protocol, "model": model, "factors": factors}
-        _refuse(f"a campaign ({terms['mode']})", given)
-        return _campaign(ratings, seed, progress, terms)
+        _refuse(f"a campaign ({mode})", given)
+        return _campaign(ratings, seed, progress or progress_lines(mode), terms)
     if terms.get("meta"):
         raise ValueError("meta: is about a campaign; add mode='central' or mode='split'")
     data, name, size = columns_of(ratings, None, seed), model or "hybrid", factors or 32
@@ -153,7 +153,7 @@ def evaluate(
     run = Evaluation(
         data, mechanism, model=name, factors=size, protocol=protocol, seed=seed, options=options
     )
-    return run.measure(progress)
+    return run.measure(progress or progress_lines("learning"))
 
 
 def _refuse(what: str, others: Mapping[str, object]) -> None:

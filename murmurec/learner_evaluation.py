@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from murmurec.optional import research
+from murmurec.common import Progress, research
 from murmurec.ratings import item_keys, user_keys
 from producers.datasets.load import Dataset
 from producers.scale import Scale
@@ -34,8 +34,6 @@ _NUMBER = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?|[0-9]{1,6}/[0-9]{1,6}")
 _CELL_BYTES = 4
 _SCOPE = 300
 _PRESENCE_BYTES = 4 << 20
-
-Progress = Callable[[int, int], object]
 
 
 @dataclass(frozen=True)

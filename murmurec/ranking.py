@@ -29,8 +29,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from murmurec.common import Progress, progress_lines
 from murmurec.learned_server import CleanRatings, LearnedServer
-from murmurec.learner_evaluation import Progress, mechanism_of, scope_of, sizes_of
+from murmurec.learner_evaluation import mechanism_of, scope_of, sizes_of
 from murmurec.list_makers import device_lists, own_histories, server_lists
 from murmurec.ratings import Ratings, columns_of, item_keys, user_keys
 from producers.datasets.load import Dataset
@@ -77,7 +78,7 @@ def evaluate_ranking(
     model: str = "hybrid",
     seed: int = 0,
     options: RankingOptions = RankingOptions(),
-    progress: Progress = lambda done, total: None,  # noqa: ARG005 (a silent default)
+    progress: Progress | None = None,
 ) -> RankingResult:
     """Sanitize and learn the earlier ratings of each user, and compare the lists with later likes.
 
@@ -86,7 +87,7 @@ def evaluate_ranking(
         k: the length of a list.
         split: what is held out: `"global"` (the last fifth of all), `"visit"` (each user's last
             day), `"user-time"` (each user's last fifth) or `"last"` (each user's last rating).
-        progress: called with the work done and its total.
+        progress: called with the work done and its total; by default a line every ten seconds.
 
     Raises ValueError for arguments out of range, invalid ratings, or none to test with.
     """
@@ -99,7 +100,7 @@ def evaluate_ranking(
         seed=seed,
         options=options,
     )
-    return run.measure(progress)
+    return run.measure(progress or progress_lines("learning and ranking"))
 
 
 class RankingEvaluation:

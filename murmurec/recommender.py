@@ -16,12 +16,13 @@ from the server.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from murmurec.common import Progress, progress_lines
 from murmurec.learned_lists import LearnedLists
 from murmurec.ratings import Ratings, columns_of, ids_of, item_keys, user_keys
 from producers.datasets.load import Dataset
@@ -35,13 +36,8 @@ from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.randomness import SeededSource
 from stream_app.wire import EPOCH_SECONDS, Visit, is_now
 
-Progress = Callable[[int, int], object]
 _BATCH = 8192
 _LOWEST, _HIGHEST = 1.0, 5.0  # the internal scale of every learner
-
-
-def _silent(done: int, total: int) -> None:
-    """Show nothing."""
 
 
 class Recommender:
@@ -88,19 +84,20 @@ class Recommender:
         self._start(self._given_scale or Scale(1, levels, 1))
         self._scale = self._given_scale
 
-    def fit(self, ratings: Ratings, *, progress: Progress = _silent) -> Self:
+    def fit(self, ratings: Ratings, *, progress: Progress | None = None) -> Self:
         """Reset the model and learn these ratings, in time order where times are given.
 
         Without times the order of the rows is taken, unless they are sorted by user: then users are
         mixed at random by a fixed seed, or the model would meet one after the other. `progress` is
-        called with the ratings learned and their total, every 8,192; nothing is printed.
+        called with the ratings learned and their total, every 8,192; by default a line is printed
+        on stderr every ten seconds.
         """
         self._scale = self._given_scale
         data = columns_of(ratings, self._scale)  # raises before the model is reset
         self._start(data.scale)
         return self._learn(data, progress)
 
-    def partial_fit(self, ratings: Ratings, *, progress: Progress = _silent) -> Self:
+    def partial_fit(self, ratings: Ratings, *, progress: Progress | None = None) -> Self:
         """Learn more ratings: a data frame, a mapping of columns, a tuple of arrays or a file.
 
         Rows without times are learned in their order. Raises ValueError for invalid ratings or
@@ -111,7 +108,8 @@ class Recommender:
             self._start(data.scale)
         return self._learn(data, progress)
 
-    def _learn(self, data: Dataset, progress: Progress) -> Self:
+    def _learn(self, data: Dataset, progress: Progress | None) -> Self:
+        progress = progress or progress_lines("learning")
         users, items = user_keys(data.users), item_keys(data.items)
         reports = self._mechanism.release(data.levels, self._source)
         predicted = np.empty(len(users))

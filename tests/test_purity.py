@@ -100,7 +100,7 @@ EXCEPTIONS = {
 # Module -> why it may load modules by name; the command line may anywhere.
 LOADERS = {
     "murmurec": "public names are loaded at first use",
-    "murmurec.optional": "`research` may be missing",
+    "murmurec.common": "`research` may be missing",
 }
 COMMAND_LINE = "stream_app.cli"
 

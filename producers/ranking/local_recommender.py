@@ -26,6 +26,7 @@ from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
 from stream_app.ranking.domains.similarity_table import SimilarityTable
 from stream_app.ranking.item_side import ItemSide
+from stream_app.settings import load
 
 MOST = 100  # items in the longest list
 
@@ -119,8 +120,8 @@ class LocalRecommender:
     @classmethod
     def from_kafka(
         cls,
-        bootstrap_servers: str | Connection,
-        prefix: str = "murmurec",
+        bootstrap_servers: str | Connection | None = None,
+        prefix: str | None = None,
         *,
         cache_dir: Path | str | None = None,
         offline: bool = False,
@@ -128,7 +129,8 @@ class LocalRecommender:
         to: str | None = None,
         privacy_mode: str = "local",
     ) -> Self:
-        """Return a recommender with the newest public table of a deployment.
+        """Return a recommender with the newest public table of a deployment; without an address
+        or a prefix, of that in the settings.
 
         `cache_dir`: a folder that keeps it for times without the broker; with `offline` it is used
         without a look at the broker. `by`: "links" (from released reports) or "campaign" (from
@@ -139,8 +141,11 @@ class LocalRecommender:
         """
         if by not in (None, "links", "campaign"):
             raise ValueError(f"by {by!r}: give links or campaign")
-        connection = clients.connection(bootstrap_servers)
-        source = Source.of_deployment(connection, prefix, cache_dir, offline=offline)
+        settings = load()
+        connection = clients.connection(bootstrap_servers, settings)
+        source = Source.of_deployment(
+            connection, prefix or settings.topic_prefix, cache_dir, offline=offline
+        )
         if to is not None:
             return cls(source.read(SIMILARITIES), to=to)
         found = chosen(source, by, privacy_mode)

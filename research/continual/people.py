@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from murmurec.campaigns import budget_of, evaluated
-from murmurec.learner_evaluation import Progress
+from murmurec.common import Progress
 from murmurec.ranking import shuffled
 from murmurec.ratings import Ratings, columns_of
 from producers.datasets.descriptions import Metadata

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from murmurec.optional import research
+from murmurec.common import research
 from stream_app import __version__
 from stream_app.cli.commands import Commands
 

@@ -18,12 +18,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
+from murmurec.common import progress_lines
+
 if TYPE_CHECKING:
     from rich.console import Console
 
 Advance = Callable[[int, int], None]
 VISITS = {"next": ", for the next visit", "now": ", for this visit"}
-LINE_SECONDS = 10.0  # between two lines of progress
 _LABEL = re.compile(r"\s*\S+\s{2,}|\s*")
 
 
@@ -152,7 +153,7 @@ def progress(what: str, now: Callable[[], float] = time.monotonic) -> Iterator[A
     line where 10 s have passed since the beginning or the last line."""
     shown = console(stderr=True)
     if not shown.is_terminal:
-        yield _in_lines(what, now)
+        yield progress_lines(what, now)
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
     from rich.progress import TimeRemainingColumn as Remaining
@@ -161,18 +162,6 @@ def progress(what: str, now: Callable[[], float] = time.monotonic) -> Iterator[A
     with Progress(*columns, console=shown, transient=True) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
-def _in_lines(what: str, now: Callable[[], float]) -> Advance:
-    printed = now()
-
-    def advance(done: int, total: int) -> None:
-        nonlocal printed
-        if (seconds := now()) - printed >= LINE_SECONDS:
-            printed = seconds
-            notice(f"{what}: {done:,} of {total:,}")
-
-    return advance
 
 
 @contextmanager

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ClusterMetadata, TopicMetadata
@@ -111,9 +111,24 @@ class Connection:
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
-def connection(bootstrap: str | Connection) -> Connection:
-    """Return the connection to an address, or `bootstrap` itself where it is one."""
-    return Connection(bootstrap) if isinstance(bootstrap, str) else bootstrap
+class Cluster(Protocol):
+    """The cluster that the settings name: addresses and Kafka properties."""
+
+    @property
+    def servers(self) -> str:
+        """The addresses."""
+
+    @property
+    def kafka(self) -> Mapping[str, str]:
+        """The properties."""
+
+
+def connection(bootstrap: str | Connection | None, cluster: Cluster) -> Connection:
+    """Return the connection to an address, with the Kafka properties of the settings, as the
+    commands have it; None takes the address of the settings, too, and a `Connection` is itself."""
+    if isinstance(bootstrap, Connection):
+        return bootstrap
+    return Connection(bootstrap or cluster.servers, cluster.kafka)
 
 
 def producer(connection: Connection, **more: Any) -> Producer:
@@ -264,7 +279,7 @@ def offsets(consumer: Consumer, place: TopicPartition, seconds: float = 30.0) ->
     raise UserError(passing.refusal(reason, f"topic {place.topic}", "READ", fault))
 
 
-def exists(consumer: Consumer, topic: str, seconds: float = 30.0) -> bool:
+def exists(consumer: Consumer | AdminClient, topic: str, seconds: float = 30.0) -> bool:
     """Return whether there is a topic; raises `UserError` if this user may not see it, as Kafka
     hides a topic, and also whether there is one, from a user without a right to it."""
     if topic in listed(consumer, seconds):

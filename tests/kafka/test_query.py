@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import time
 import urllib.error
 import urllib.request
 from contextlib import closing
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -48,6 +50,7 @@ def test_a_known_user_gets_unseen_items_and_a_stranger_the_popular_ones(
     kafka: Kafka,
     topics: str,
     monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     made = events(rng, 300, devices=20, items=40)
     records = [publish(event) for event in made]
@@ -75,6 +78,15 @@ def test_a_known_user_gets_unseen_items_and_a_stranger_the_popular_ones(
                 ask.best(device.hex(), k)  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="32"):
             ask.best("ann")
+    monkeypatch.setenv("MURMUREC_TOPIC_PREFIX", topics)
+    monkeypatch.setenv("MURMUREC_BOOTSTRAP_SERVERS", kafka.bootstrap)
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{user},{item},{1 + (user + item) % 5}" for user in range(30) for item in range(9)]
+    Path("ml-1m.csv").write_text("\n".join(["user,item,rating", *rows]))
+    readme = Path(__file__).parents[2] / "README.md"
+    (program,) = re.findall(r"```python\n(.*?)```", readme.read_text(encoding="utf-8"), re.S)
+    for _ in range(2):
+        exec(program.replace("ml-1m.zip", "ml-1m.csv"), {})
     for path in (f"/recommendations/{device.hex()}?k=5", "/similar?item=1"):
         with pytest.raises(urllib.error.HTTPError, match="404"):  # over Kafka alone
             urllib.request.urlopen(worker.url + path, timeout=PATIENCE_SECONDS)

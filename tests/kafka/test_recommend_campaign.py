@@ -253,4 +253,4 @@ def test_without_a_campaign_there_is_one_sentence(kafka: Kafka, topics: str) -> 
         LocalRecommender.from_kafka(kafka.connection, topics, by="campaign")
     assert campaign_side(kafka.connection, topics) is None
     with pytest.raises(UserError, match=r"127\.0\.0\.1:1"):
-        campaign_side(clients.connection("127.0.0.1:1"), topics)
+        campaign_side(clients.Connection("127.0.0.1:1"), topics)

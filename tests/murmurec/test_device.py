@@ -109,6 +109,7 @@ def test_users_of_one_journal_have_budgets_of_their_own(tmp_path: Path) -> None:
 def test_an_item_is_reported_once_unless_asked(tmp_path: Path) -> None:
     with Device("ann", tmp_path / "j").enrol() as device:
         device.rate(1, 5)
+        assert device.rate(1, 5) is None  # a program that runs twice
         with pytest.raises(UserError):
             device.rate(1, 4)
         device.rate(1, 4, republish=True)
@@ -188,13 +189,37 @@ def test_a_message_that_the_broker_refuses_is_an_error_though_others_were_taken(
 
 
 @pytest.mark.kafka
-def test_events_reach_the_topic(tmp_path: Path, kafka: Any, topics: str) -> None:
-    with Device("ann", tmp_path / "j", prefix=topics).enrol() as device:
+def test_events_reach_the_topic_of_the_settings(
+    tmp_path: Path, kafka: Any, topics: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MURMUREC_TOPIC_PREFIX", topics)
+    monkeypatch.setenv("MURMUREC_BOOTSTRAP_SERVERS", kafka.bootstrap)
+    with Device("ann", tmp_path / "j").enrol() as device:
         device.rate(1, 5)
         device.rate(2, 3)
-        assert device.publish(kafka.bootstrap) == 2
+        assert device.publish() == 2
         assert device.waiting == 0
         assert device.publish(kafka.bootstrap) == 0
+
+
+@pytest.mark.kafka
+def test_a_topic_that_is_missing_is_named(tmp_path: Path, kafka: Any) -> None:
+    with Device("ann", tmp_path / "j", prefix="nobody").enrol() as device:
+        device.rate(1, 5)
+        with pytest.raises(UserError, match=r"topic nobody\.ratings\S* does not exist: create it"):
+            device.publish(kafka.bootstrap)
+        assert device.waiting == 1
+
+
+def test_the_settings_say_whether_devices_sign(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Device("ann", tmp_path / "j") as unsigned, Device("ann", tmp_path / "k") as other:
+        signed = other.sign().pseudonym
+        assert signed != unsigned.pseudonym
+    monkeypatch.setenv("MURMUREC_DEVICES", "signed")
+    with Device("ann", tmp_path / "k") as device:
+        assert device.pseudonym == signed
 
 
 def test_clean_ratings_are_kept_beside_the_journal_unless_refused(tmp_path: Path) -> None:

@@ -147,7 +147,7 @@ def campaign(
 
     Example: murmurec audit campaign --epsilon 2 --runs 1000
     """
-    from murmurec.optional import research
+    from murmurec.common import research
 
     campaign = research("commands.audits.campaign")
     options = campaign.CampaignOptions(epsilon, delta, mode, tuple(kinds.split(",")), items, runs)
@@ -203,7 +203,7 @@ def profiles(
 
     Example: murmurec audit profiles ml-100k.zip --epsilon 8 --hashes 20
     """
-    from murmurec.optional import research
+    from murmurec.common import research
 
     profiles = research("commands.audits.profiles")
     chosen = tuple(mechanism or ("blip",))
@@ -245,7 +245,7 @@ def lia(
 
     Example: murmurec audit lia ml-100k.zip --epsilon 1 --epsilon 10
     """
-    from murmurec.optional import research
+    from murmurec.common import research
 
     lia = research("commands.audits.lia")
     options = lia.LiaOptions(file, tuple(epsilon or ("1", "10")), users, items, published, seed)

@@ -148,7 +148,7 @@ def evaluate(
 
     Example: murmurec evaluate ml-1m.zip --model dense --epsilon 2
     """
-    from murmurec.optional import research
+    from murmurec.common import research
     from producers.datasets.load import load
     from stream_app.cli.research.evaluate.measure import EvaluationOptions, default_family
     from stream_app.models.factorization.factory import LEARNERS

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from murmurec.campaigns import campaign_lists, campaign_stars
-from murmurec.optional import research
+from murmurec.common import research
 from producers.datasets.descriptions import metadata_of
 from producers.datasets.load import Dataset
 from stream_app.cli import output
