@@ -326,6 +326,47 @@ _ROWS: dict[str, tuple[Callable[[str], Panel], ...]] = {
             may_be_empty=True),
     ),
 }
+_EDGE_ROWS: dict[str, tuple[Callable[[str], Panel], ...]] = {
+    "What the lists bring, and what leaves the site": (
+        _panel("Click-through by model", "percentunit",
+            "Share of the lists of the last 30 days with a click, by the model that ranked them; "
+            "intervals and differences of the models: /quality.",
+            "{{model}} | max by (model) (@edge_clicked_lists / @edge_shown_lists)"),
+        _panel("Lists shown", "short",
+            "Lists of the last 30 days that the site said were shown.",
+            "{{model}} | max by (model) (@edge_shown_lists)"),
+        _panel("Reports", "short",
+            "Sanitized reports that were paid for, and accounts whose budget holds no further one: "
+            "their events rank here alone.",
+            "reports | sum(@edge_reports)", "accounts | max(@edge_accounts)",
+            "accounts without budget | sum(@edge_exhausted)"),
+        _panel("Waits for the recommender", "decbytes",
+            "Sanitized bytes that the recommender has not confirmed. They wait in the store, and "
+            "lists go on.",
+            "{{instance}} | @edge_waiting_bytes"),
+        _panel("Recommender reached, events taken", "none",
+            "1: yes. An edge that is not ready cannot write its store.",
+            "reached, {{instance}} | @edge_connected", "ready, {{instance}} | @edge_ready",
+            kind="stat"),
+        _panel("Books", "short",
+            "Parts of the accounts that each edge reports for; 16 over all edges.",
+            "{{instance}} | @edge_books"),
+    ),
+    "Requests": (
+        _panel("Events", "ops",
+            "By how they were answered: busy and store are sent again by the site.",
+            "{{answer}} | sum by (answer) (rate(@edge_events_total~)) > 0"),
+        _panel("Time until events are durable", "s", "From a body to its commit.",
+            "p50 | p50(edge_durable_seconds)", "p99 | p99(edge_durable_seconds)"),
+        _panel("Events that wait, connections", "short", "",
+            "events, {{instance}} | @edge_waiting_events",
+            "connections, {{instance}} | @edge_connections"),
+        _panel("Lists", "ops", "By kind.",
+            "{{list}} | sum by (list) (rate(@edge_lists_total~)) > 0"),
+        _panel("Time to a list", "s", "From a request to its list.",
+            "p50 | p50(edge_list_seconds)", "p99 | p99(edge_list_seconds)"),
+    ),
+}
 # fmt: on
 
 OVERVIEW = Board(
@@ -335,7 +376,14 @@ OVERVIEW = Board(
     tuple(panel(row) for row, panels in _ROWS.items() for panel in panels),
 )
 
-BOARDS = (OVERVIEW,)
+EDGE = Board(
+    "murmurec-edge",
+    "murmurec: edge of a site",
+    "What the lists bring and what leaves the site, then events and lists.",
+    tuple(panel(row) for row, panels in _EDGE_ROWS.items() for panel in panels),
+)
+
+BOARDS = (OVERVIEW, EDGE)
 
 
 def _targets(panel: Panel) -> list[dict[str, Any]]:
@@ -412,7 +460,7 @@ def _layout(panels: Iterable[Panel]) -> list[dict[str, Any]]:
 
 def dashboard(board: Board) -> dict[str, Any]:
     """Return the board as Grafana's classic JSON model."""
-    instances = 'label_values({__name__=~"murmurec_(gateway_)?ready"}, instance)'
+    instances = 'label_values({__name__=~"murmurec_(gateway_|edge_)?ready"}, instance)'
     return {
         "uid": board.uid,
         "title": board.title,

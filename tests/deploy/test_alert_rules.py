@@ -37,6 +37,12 @@ _LIMITED = 'murmurec_gateway_reports_total{answer="rate"}'
 # a series is that of promtool: first value, step a minute, number of steps.
 CASES: dict[str, tuple[int, Series, Series]] = {
     "WorkerDown": (3, {f"up{{{_WORKER}}}": "0x9"}, {f"up{{{_WORKER}}}": "1x9"}),
+    "EdgeNotReady": (3, {"murmurec_edge_ready": "0x9"}, {"murmurec_edge_ready": "0 1x9"}),
+    "EdgeCutOff": (
+        150,
+        {"murmurec_edge_waiting_bytes": "500+10x200"},
+        {"murmurec_edge_waiting_bytes": "0x70 500x20 0x99"},
+    ),
     "WorkerNotReady": (7, {"murmurec_ready": "0x9"}, {"murmurec_ready": "0x3 1x9"}),
     "ConsumerLag": (
         7,

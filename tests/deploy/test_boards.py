@@ -10,7 +10,8 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from deploy import boards
-from deploy.boards import BOARDS, OVERVIEW, QUALITY, Board, Panel
+from deploy.boards import BOARDS, EDGE, OVERVIEW, QUALITY, Board, Panel
+from producers.edge.http.edge_metrics import EdgeMetrics
 from stream_app.gateway.context import ANSWERS, GatewayMetrics
 from stream_app.monitoring.metrics import Metrics
 from stream_app.privacy import registry
@@ -21,11 +22,11 @@ NAMES = [panel.title for _, panel in EVERY_PANEL]
 
 
 def registered() -> dict[str, set[str]]:
-    """Return series name -> its labels, of everything that workers and gateways publish."""
+    """Return series name -> its labels, of everything that workers, gateways and edges publish."""
     metrics = Metrics(CollectorRegistry())
     series: dict[str, set[str]] = {}
-    both = (metrics.registry, GatewayMetrics().registry)
-    for collector in [each for held in both for each in held._collector_to_names]:
+    registries = (metrics.registry, GatewayMetrics().registry, EdgeMetrics().registry)
+    for collector in [each for held in registries for each in held._collector_to_names]:
         labels = set(collector._labelnames)  # type: ignore[attr-defined]
         name, kind = collector._name, collector._type  # type: ignore[attr-defined]
         suffixes = {
@@ -78,9 +79,11 @@ def test_every_selector_looks_at_the_chosen_workers(board: Board, panel: Panel) 
         assert all('instance=~"$instance"' in selector for selector in selectors)
 
 
-def test_every_metric_is_on_the_board() -> None:
+def test_every_metric_is_on_its_board() -> None:
     series = {name for name in registered() if not name.endswith(("_sum", "_count"))}
-    assert drawn(OVERVIEW.panels) == series
+    of_edges = {name for name in series if name.startswith("murmurec_edge_")}
+    assert drawn(OVERVIEW.panels) == series - of_edges
+    assert drawn(EDGE.panels) == of_edges
 
 
 def test_every_alert_reads_a_published_metric_and_is_on_the_board() -> None:
@@ -89,7 +92,7 @@ def test_every_alert_reads_a_published_metric_and_is_on_the_board() -> None:
     rules = [rule for group in yaml.safe_load(text)["groups"] for rule in group["rules"]]
     read = set().union(*(names_in(rule["expr"]) for rule in rules))
     assert read <= set(registered())
-    assert read <= drawn(OVERVIEW.panels)
+    assert read <= drawn(OVERVIEW.panels) | drawn(EDGE.panels)
     configured = yaml.safe_load((folder / "prometheus.yml").read_text(encoding="utf-8"))
     jobs = {job["job_name"] for job in configured["scrape_configs"]}
     scraped = {job for rule in rules for job in re.findall(r'job="([^"]*)"', rule["expr"])}
