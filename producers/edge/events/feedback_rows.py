@@ -9,36 +9,56 @@
 The transaction holds the rows of its accounts, in one order, before it numbers feedback: of one
 account, a later number is committed later, whichever edge writes it, so no row can appear behind
 `reported`. What happened before a user was deleted stays deleted; a later event brings him back.
+
+The statements are text with many rows each: row by row, SQLAlchemy and the driver's loop would take
+longer than the database.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, bindparam, case, null, select, update
+from sqlalchemy import Connection
 
 from producers.edge.events.event import Event
 from producers.edge.events.feedback_types import CLICKS, PURCHASES, FeedbackTypes
 from producers.edge.store.book_log import BOOKS
 from producers.edge.store.database import Database
-from producers.edge.store.store_tables import accounts, feedback, offers
+from producers.edge.store.store_tables import accounts
 from producers.identities import Identities
 
 MOST_ROWS = 10_000
 """In one transaction: databases bound the parameters of a statement."""
+_ROWS = 1_000  # of feedback in one statement
+
+_HELD = 'SELECT "{column}", number, removed FROM accounts WHERE "{column}" IN ({rows})'
+_INSERTION = (
+    "INSERT INTO feedback (account, item, type, value, stars, likes, at, token) VALUES {rows} "
+    "ON CONFLICT DO NOTHING RETURNING token, number"
+)
+# Of rows that were deleted, too: the user is back.
+_CHANGE = (
+    "UPDATE accounts SET removed = NULL, changed = CASE WHEN changed < found.column2 "
+    "THEN found.column2 ELSE changed END "
+    "FROM (VALUES {rows}) AS found WHERE accounts.number = found.column1"
+)
+_NAMING = 'UPDATE accounts SET "user" = {rows} WHERE number = {rows}'
+_MARK = (
+    "UPDATE offers SET {column} = {rows} WHERE list = {rows} AND item = {rows} AND {column} IS NULL"
+)
+
+_Accounts = dict[str, tuple[int, int | None]]  # by user: number, and when he was deleted
 
 
 class FeedbackRows:
     """Writes events; for one thread. `signed`: as the server's `devices`."""
 
     def __init__(self, database: Database, types: FeedbackTypes, *, signed: bool) -> None:
-        self._database, self._types = database, types
-        self._signed = signed
-        insertion = database.insertion(feedback).on_conflict_do_nothing()
-        self._changed = _AccountsChanged(database)
-        self._insertion = insertion.returning(feedback.c.token, feedback.c.number)
+        self._database, self._types, self._signed = database, types, signed
+        self._mark = "?" if database.is_sqlite else "%s"
 
     def write(
         self, events: Sequence[Event], beside: Callable[[Connection], None] | None = None
@@ -61,34 +81,34 @@ class FeedbackRows:
             # In a transaction of its own: two edges would wait for each other's accounts.
             self._enrol([user for user in users if user not in held])
 
-    def _held(self, connection: Connection, users: list[str]) -> dict[str, tuple[int, int | None]]:
-        """Return number and deletion of the accounts that are there, whose rows are held."""
-        wanted = (
-            select(accounts.c.user, accounts.c.number, accounts.c.removed)
-            .where(accounts.c.user.in_(users))
-            .order_by(accounts.c.number)
-            .with_for_update(key_share=True)  # a report may read them meanwhile
-        )
-        found = {row.user: (row.number, row.removed) for row in connection.execute(wanted)}
-        return found | self._held_nameless(connection, [u for u in users if u not in found])
-
-    def _held_nameless(
-        self, connection: Connection, users: list[str]
-    ) -> dict[str, tuple[int, int | None]]:
-        """Return the accounts of users who were deleted: the name is gone, the pseudonym is not."""
-        devices = {device: user for user, device in self._devices(users)}
-        wanted = (
-            select(accounts.c.device, accounts.c.number, accounts.c.removed)
-            .where(accounts.c.device.in_(devices), accounts.c.removed.is_not(None))
-            .order_by(accounts.c.number)
-            .with_for_update()
-        )
-        if not devices:
-            return {}
-        return {
-            devices[bytes(row.device)]: (row.number, row.removed)
-            for row in connection.execute(wanted)
+    def _held(self, connection: Connection, users: list[str]) -> _Accounts:
+        """Return the accounts that are there, whose rows are held."""
+        # A report may read them meanwhile.
+        found = {
+            user: (number, removed)
+            for user, number, removed in self._locked(connection, "user", users, "NO KEY UPDATE")
         }
+        # Of users who were deleted the name is gone, the pseudonym is not.
+        devices = self._devices([user for user in users if user not in found])
+        return found | {
+            devices[bytes(device)]: (number, removed)
+            for device, number, removed in self._locked(connection, "device", devices, "UPDATE")
+        }
+
+    def _locked(
+        self, connection: Connection, column: str, names: Iterable[Any], lock: str
+    ) -> Iterable[Any]:
+        given = tuple(names)
+        if not given:
+            return ()
+        text = _HELD.format(column=column, rows=", ".join([self._mark] * len(given)))
+        lock = "" if self._database.is_sqlite else f" FOR {lock}"
+        return connection.exec_driver_sql(f"{text} ORDER BY number{lock}", given).all()
+
+    def _devices(self, users: list[str]) -> dict[bytes, str]:
+        # For these users alone: it keeps the key pairs of signed devices.
+        identities = Identities(self._database.key, signed=self._signed)
+        return {identities.pseudonym(user): user for user in users}
 
     def _enrol(self, users: list[str]) -> None:
         now = int(time.time() * 1000)
@@ -101,106 +121,52 @@ class FeedbackRows:
                 "changed": 0,
                 "reported": 0,
             }
-            for user, device in self._devices(users)
+            for device, user in self._devices(users).items()
         ]
         with self._database.writing() as connection:
             self._database.add(connection, accounts, rows)
 
-    def _devices(self, users: list[str]) -> list[tuple[str, bytes]]:
-        # For these users alone: it keeps the key pairs of signed devices.
-        identities = Identities(self._database.key, signed=self._signed)
-        return [(user, identities.pseudonym(user)) for user in users]
-
     def _inserted(
-        self,
-        connection: Connection,
-        events: Sequence[Event],
-        held: dict[str, tuple[int, int | None]],
+        self, connection: Connection, events: Sequence[Event], held: _Accounts
     ) -> list[bool]:
-        tokens = [event.token for event in events]
-        rows: dict[bytes, dict[str, Any]] = {}
-        first: dict[bytes, int] = {}
-        for place, (token, event) in enumerate(zip(tokens, events, strict=True)):
-            account, removed = held[event.user]
+        first: dict[bytes, tuple[int, int, bool]] = {}  # by token: place, account, it says more
+        rows: list[tuple[Any, ...]] = []
+        for place, event in enumerate(events):
+            token, (account, removed) = event.token, held[event.user]
             if token in first or (removed is not None and event.at <= removed):
                 continue
-            stars, likes = self._types.worth(event.type, event.value)
-            first[token] = place
-            rows[token] = {
-                "account": account,
-                "item": event.item,
-                "type": event.type,
-                "value": event.value,
-                "stars": stars,
-                "likes": likes,
-                "at": event.at,
-                "token": token,
-            }
-        if not rows:
-            return [False] * len(events)
-        found = connection.execute(self._insertion, list(rows.values()))
-        numbers = {bytes(row.token): row.number for row in found}
-        self._changed.execute(connection, _newest(numbers, rows))
-        written = {rows[token]["account"] for token in numbers}
-        _name_again(connection, held, written)
-        fresh = {first[token] for token in numbers}
-        new = [place in fresh for place in range(len(events))]
-        _mark_offers(connection, [event for place, event in enumerate(events) if new[place]])
+            worth = self._types.worth(event.type, event.value)
+            first[token] = place, account, worth != (None, None)
+            rows.append((account, event.item, event.type, event.value, *worth, event.at, token))
+        new, newest = [False] * len(events), dict[int, int]()
+        for start in range(0, len(rows), _ROWS):
+            for token, number in self._many(connection, _INSERTION, rows[start : start + _ROWS]):
+                place, account, says_more = first[bytes(token)]
+                new[place] = True
+                newest[account] = max(newest.get(account, 0), number * says_more)
+        if newest:
+            self._many(connection, _CHANGE, list(newest.items()))
+        returned = [
+            (user, account)
+            for user, (account, removed) in held.items()
+            if removed is not None and account in newest
+        ]
+        self._each(connection, _NAMING, returned)
+        fresh = [event for event, is_new in zip(events, new, strict=True) if is_new and event.list]
+        for types, column in ((CLICKS | PURCHASES, "clicked"), (PURCHASES, "bought")):
+            marked = [(each.at, each.list, each.item) for each in fresh if each.type in types]
+            self._each(connection, _MARK, marked, column=column)
         return new
 
+    def _many(self, connection: Connection, text: str, rows: Sequence[tuple[Any, ...]]) -> Any:
+        """Run a statement over many rows, and return its result."""
+        row = f"({', '.join([self._mark] * len(rows[0]))})"
+        text = text.format(rows=", ".join([row] * len(rows)))
+        return connection.exec_driver_sql(text, tuple(chain.from_iterable(rows)))
 
-def _newest(numbers: dict[bytes, int], rows: dict[bytes, dict[str, Any]]) -> dict[int, int]:
-    """Return by account the number of its newest row that can be reported, 0 where none can."""
-    newest: dict[int, int] = {}
-    for token, number in numbers.items():
-        row = rows[token]
-        says_more = row["stars"] is not None or row["likes"] is not None
-        newest[row["account"]] = max(newest.get(row["account"], 0), number * says_more)
-    return newest
-
-
-class _AccountsChanged:
-    """The update of accounts with new rows, compiled once: row by row SQLAlchemy would take as long
-    as the database. A user who was deleted is back."""
-
-    def __init__(self, database: Database) -> None:
-        given = bindparam("newest", type_=BigInteger)
-        changed = case((accounts.c.changed < given, given), else_=accounts.c.changed)
-        statement = update(accounts).where(accounts.c.number == bindparam("its_number"))
-        self._compiled = statement.values(changed=changed, removed=null()).compile(
-            dialect=database.engine.dialect
-        )
-
-    def execute(self, connection: Connection, newest: dict[int, int]) -> None:
-        rows = [{"its_number": account, "newest": number} for account, number in newest.items()]
-        order: list[str] | None = self._compiled.positiontup
-        given = rows if order is None else [tuple(row[name] for name in order) for row in rows]
-        if given:
-            connection.exec_driver_sql(str(self._compiled), given)
-
-
-def _name_again(
-    connection: Connection, held: dict[str, tuple[int, int | None]], written: set[int]
-) -> None:
-    """Give users who were deleted and are back their names again."""
-    returned = [
-        {"its_number": account, "its_user": user}
-        for user, (account, removed) in held.items()
-        if removed is not None and account in written
-    ]
-    if returned:
-        own = accounts.c.number == bindparam("its_number")
-        connection.execute(update(accounts).where(own).values(user=bindparam("its_user")), returned)
-
-
-def _mark_offers(connection: Connection, events: list[Event]) -> None:
-    for types, column in ((CLICKS | PURCHASES, offers.c.clicked), (PURCHASES, offers.c.bought)):
-        marked = [
-            {"its_list": event.list, "its_item": event.item, "its_time": event.at}
-            for event in events
-            if event.list is not None and event.type in types
-        ]
-        if marked:
-            own = (offers.c.list == bindparam("its_list"), offers.c.item == bindparam("its_item"))
-            statement = update(offers).where(*own, column.is_(None))
-            connection.execute(statement.values({column: bindparam("its_time")}), marked)
+    def _each(
+        self, connection: Connection, text: str, rows: list[tuple[Any, ...]], column: str = ""
+    ) -> None:
+        """Run a statement for each of a few rows."""
+        if rows:
+            connection.exec_driver_sql(text.format(rows=self._mark, column=column), rows)

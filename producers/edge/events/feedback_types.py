@@ -43,15 +43,7 @@ MAX_TYPES = 100
 _NAME = re.compile(r"[!-~]{1,64}")
 _PART = re.compile(r"(0?\.[0-9]{1,6}|1|1\.0) like")
 _FORMS = 'give stars from 1 to 5, "value", "seen", or a part such as "0.3 like"'
-
-
-@dataclass(frozen=True)
-class Meaning:
-    """Of one type: stars, likes, or neither; `by_value`: the event's value is a rating."""
-
-    stars: float | None = None
-    likes: float | None = None
-    by_value: bool = False
+_Worth = tuple[float | None, float | None]
 
 
 @dataclass(frozen=True)
@@ -64,7 +56,7 @@ class FeedbackTypes:
     def __post_init__(self) -> None:
         if len(self.table) > MAX_TYPES:
             raise UserError(f"[feedback] has {len(self.table)} types, at most {MAX_TYPES}")
-        _ = self.meanings
+        _ = self._worth
 
     @classmethod
     def parse(cls, table: Mapping[str, object], scale: Scale) -> FeedbackTypes:
@@ -72,45 +64,41 @@ class FeedbackTypes:
         return cls({**DEFAULTS, **table}, scale)  # type: ignore[dict-item]  # checked below
 
     @cached_property
-    def meanings(self) -> Mapping[str, Meaning]:
-        """The meaning of each type."""
-        return {name: _meaning(name, written) for name, written in self.table.items()}
-
-    @cached_property
     def names(self) -> str:
         """The types, for a sentence."""
         return ", ".join(sorted(self.table))
 
     @cached_property
-    def _stars(self) -> dict[float, float]:
-        values = [] if self.scale.binned else self.scale.values.tolist()
-        return {value: stars_of(value, self.scale) for value in values}
+    def _worth(self) -> dict[str, _Worth | None]:
+        return {name: _meaning(name, written) for name, written in self.table.items()}
 
-    def worth(self, type: str, value: float | None) -> tuple[float | None, float | None]:
+    @cached_property
+    def _of_value(self) -> dict[float | None, _Worth]:
+        values = [] if self.scale.binned else self.scale.values.tolist()
+        return {value: (stars_of(value, self.scale), None) for value in values}
+
+    def worth(self, type: str, value: float | None) -> _Worth:
         """Return the stars and the likes of an event of a known type.
 
         Raises ValueError, without the value, where it has to be a rating and is none.
         """
-        meaning = self.meanings[type]
-        if not meaning.by_value:
-            return meaning.stars, meaning.likes
-        found = None if value is None else self._stars.get(value)
+        found = self._worth[type] or self._of_value.get(value)
         if found is None:
-            found = stars_of(math.nan if value is None else value, self.scale, "value")
-        return found, None
+            number = math.nan if value is None else value
+            found = stars_of(number, self.scale, "value"), None
+        return found
 
 
-def _meaning(name: str, written: object) -> Meaning:
+def _meaning(name: str, written: object) -> _Worth | None:
+    """Return stars and likes, neither, or None: the event's value is a rating."""
     if not _NAME.fullmatch(name):
         raise UserError("[feedback]: a type has 1 to 64 printable ASCII characters without blanks")
     if written == "value":
-        return Meaning(by_value=True)
+        return None
     if written == "seen":
-        return Meaning()
-    if isinstance(written, int | float) and not isinstance(written, bool) and 1 <= written <= 5:
-        return Meaning(stars=float(written))
-    if isinstance(written, str) and (found := _PART.fullmatch(written)):
-        part = float(found[1])
-        if part > 0:
-            return Meaning(likes=part)
+        return None, None
+    if type(written) in (int, float) and 1 <= written <= 5:  # type: ignore[operator]
+        return float(written), None  # type: ignore[arg-type]
+    if isinstance(written, str) and (found := _PART.fullmatch(written)) and float(found[1]) > 0:
+        return None, float(found[1])
     raise UserError(f"[feedback] {name} = {str(written)[:30]!r}: {_FORMS}")

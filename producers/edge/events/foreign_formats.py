@@ -214,7 +214,7 @@ def _kept(found: Any) -> dict[str, Any]:
 
 
 def _word(found: Any, types: FeedbackTypes, words: Mapping[str, str]) -> Any:
-    known = not isinstance(found, str) or found in types.meanings
+    known = not isinstance(found, str) or found in types.table
     return found if known else words.get(found, found)
 
 

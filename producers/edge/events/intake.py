@@ -17,41 +17,30 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
-from typing import Protocol
 
 from producers.edge.events.event import Event
 from producers.edge.events.feedback_rows import MOST_ROWS, FeedbackRows
-from producers.edge.events.feedback_types import FeedbackTypes
+from producers.edge.site_terms import SiteTerms
 from producers.edge.store.database import Database
 from stream_app.errors import Unwritable, UserError
 
 MOST_WAITING = 3 * MOST_ROWS
-_Group = list[tuple[Sequence[Event], Future[list[bool]]]]
+_Waiting = tuple[Sequence[Event], Future[list[bool]]]
 
 
 class Busy(UserError):
     """More events wait than the store takes: send them again in a second."""
 
 
-class Terms(Protocol):
-    """Of the site's terms, what the meaning of an event needs."""
-
-    @property
-    def feedback(self) -> FeedbackTypes:
-        """What each type means."""
-
-    @property
-    def signed(self) -> bool:
-        """As the server's `devices`."""
-
-
 class Intake:
     """The writer; `take` is for any thread."""
 
-    def __init__(self, database: Database, terms: Terms, most_waiting: int = MOST_WAITING) -> None:
+    def __init__(
+        self, database: Database, terms: SiteTerms, most_waiting: int = MOST_WAITING
+    ) -> None:
         self._rows = FeedbackRows(database, terms.feedback, signed=terms.signed)
         self._most = most_waiting
-        self._queue: deque[tuple[Sequence[Event], Future[list[bool]]]] = deque()
+        self._queue: deque[_Waiting] = deque()
         self._changed = threading.Condition()
         self._waiting = 0
         self._closed = False
@@ -93,12 +82,10 @@ class Intake:
         self._thread.join()
 
     def _run(self) -> None:
-        group: _Group = []
+        group: list[_Waiting] = []
         try:
             while group := self._next():
                 self._write(group)
-                with self._changed:
-                    self._waiting -= sum(len(events) for events, _ in group)
         except BaseException as error:
             # A defect: nobody may wait for an answer that never comes.
             with self._changed:
@@ -110,9 +97,9 @@ class Intake:
                     answer.set_exception(error)
             raise
 
-    def _next(self) -> _Group:
+    def _next(self) -> list[_Waiting]:
         """Return what waits, up to a transaction's rows; nothing where the intake has ended."""
-        group: _Group = []
+        group: list[_Waiting] = []
         rows = 0
         with self._changed:
             while not group:
@@ -128,14 +115,13 @@ class Intake:
                         self._waiting -= len(events)
         return group
 
-    def _write(self, group: _Group) -> None:
+    def _write(self, group: list[_Waiting]) -> None:
         try:
-            new = self._rows.write([event for events, _ in group for event in events])
+            new = iter(self._rows.write([event for events, _ in group for event in events]))
+            for events, answer in group:
+                answer.set_result([next(new) for _ in events])
         except Unwritable as refusal:
             for _, answer in group:
                 answer.set_exception(refusal)
-            return
-        start = 0
-        for events, answer in group:
-            answer.set_result(new[start : start + len(events)])
-            start += len(events)
+        with self._changed:
+            self._waiting -= sum(len(events) for events, _ in group)

@@ -29,9 +29,9 @@ from sqlalchemy import select, update
 from producers.edge.events.event import Event
 from producers.edge.events.event_decoding import event_of
 from producers.edge.events.feedback_rows import FeedbackRows
-from producers.edge.events.intake import Terms
 from producers.edge.events.strict_json import Malformed
 from producers.edge.events.topic_mapping import TopicMapping
+from producers.edge.site_terms import SiteTerms
 from producers.edge.store.database import Database
 from producers.edge.store.store_tables import offsets
 from stream_app.errors import UserError
@@ -63,7 +63,7 @@ class TopicSource:
         group: str,
         mapping: TopicMapping,
         database: Database,
-        terms: Terms,
+        terms: SiteTerms,
         begin: str = "earliest",
         **properties: Any,
     ) -> None:
