@@ -8,15 +8,59 @@ compacted: the newest entry of an item counts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from msgspec import UNSET
 
 from producers.datasets.columns import Description, Descriptions
+from producers.datasets.formats import holds_ratings
+from producers.datasets.item_files import rows_of
+from producers.datasets.load import load
 from producers.ids import item_of
 from producers.publishing import Publisher
 from stream_app.errors import UserError
-from stream_app.wire import CatalogueEntry, encode_message
+from stream_app.wire import CatalogueEntry, encode_message, parse_item
 from stream_app.wire.limits import MAX_TITLE
+
+_FIELDS = ("item", "title", "categories", "year", "domain")
+_NAMED = 5  # refused rows of one sentence
+
+
+def file_entries(file: Path, domain: str | None = None) -> tuple[list[CatalogueEntry], str]:
+    """Return the entries of a file, and which columns were taken for what; nothing of ratings.
+
+    UserError for a file with a row that is no item.
+    """
+    if holds_ratings(file):
+        data = load(file)
+        return list(entries(set(data.items.tolist()), data.described, domain)), ""
+    try:
+        found = rows_of(file.read_bytes(), file.suffix.lstrip("."), _FIELDS)
+    except OSError as error:
+        raise UserError(f"{file}: cannot be read ({error.strerror})") from None
+    if found.refused or not found.rows:
+        reasons = [
+            f"row {each.row} (the header not counted): {each.sentence}"
+            if each.row
+            else each.sentence
+            for each in found.refused
+        ]
+        more = f"; and {len(reasons) - _NAMED} more" if len(reasons) > _NAMED else ""
+        raise UserError(
+            f"{file}: {'; '.join(reasons[:_NAMED]) or 'has no rows'}{more}; nothing was published: "
+            "correct the file, or remove the rows"
+        )
+    described: dict[int | str, Description] = {}
+    for row in found.rows:
+        about = Description(row.title, row.categories, row.year, row.domain)
+        if described.setdefault(parse_item(row.item), about) != about:
+            raise UserError(
+                f"{file}: item {row.item} stands in two rows that differ; nothing was published: "
+                "keep one of them"
+            )
+    columns = ", ".join(f"{name} as {field}" for name, field in found.recognised.items())
+    ignored = f"; ignored: {', '.join(found.ignored)}" if found.ignored else ""
+    return list(entries(described, described, domain)), f"{columns}{ignored}"
 
 
 def entries(

@@ -1,8 +1,7 @@
 """What is public of items, from the files beside ratings: title, genres, year, domain.
 
     movies.dat               item, title, genres with | between them
-    movies.csv               the same; the column with the head `domain`: one domain; genres
-                             stand in the column with that head, else in the third
+    movies.csv               the same, and domain, by its header (`producers.datasets.item_files`)
     u.item                   item, title, ..., a flag for each of 19 genres
     movies.npz               item, title[, genre_names (g,), genres (items, g)][, year][, domain]
 
@@ -15,24 +14,22 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from producers.datasets.columns import Description, Descriptions, integers_or_text
+from producers.datasets.item_files import NO_GENRES, recognised_as, year_in
 from producers.datasets.table_files import text_column
 from stream_app.errors import UserError
 from stream_app.wire.campaigns.item_features import NAME_FORM, genres_among, is_name
 from stream_app.wire.limits import MAX_YEAR
 
 FILES = ("movies.dat", "movies.csv", "u.item", "movies.npz")
-_YEAR = re.compile(r"\((\d{4})\)\s*$", re.ASCII)
 # Of MovieLens-100K, in the order of the flags; the first says that none is known.
 _FLAGS = (
     *("", "Action", "Adventure", "Animation", "Children's", "Comedy", "Crime", "Documentary"),
@@ -43,7 +40,6 @@ _UNREADABLE = (
     *(ValueError, LookupError, TypeError, AttributeError, EOFError, OSError),
     *(csv.Error, zipfile.BadZipFile, zlib.error, UserError),
 )
-_NO_GENRES = "(no genres listed)"  # of MovieLens-25M
 
 
 class _BadDomainError(UserError):
@@ -81,20 +77,21 @@ def descriptions_in(name: str, content: bytes) -> Descriptions | None:
             return _joined(name, _in_arrays(content))
         text = content.decode("utf-8-sig" if name == "movies.csv" else "latin-1")
         if name == "movies.csv":
-            head, *rows = [row for row in csv.reader(io.StringIO(text)) if row]
+            head, *rows = filter(None, csv.reader(io.StringIO(text)))
+            known = recognised_as(tuple(head))
+            columns = [known.get(column, "") for column in head]
         else:
             separator = "::" if name == "movies.dat" else "|"
-            head, rows = [], [line.split(separator) for line in text.splitlines() if line]
-        ids = integers_or_text(text_column([row[0] for row in rows], 1, name, "item")).tolist()
-        genres_of = _flagged if name == "u.item" else partial(_listed, place=_place_of_genres(head))
-        domains = _column(rows, head.index("domain")) if "domain" in head else [""] * len(rows)
-        return _joined(
-            name,
-            (
-                (item, _description(row[1], genres_of(row), 0, domain))
-                for item, row, domain in zip(ids, rows, domains, strict=True)
-            ),
+            columns = ["item", "title", "categories"]
+            rows = [line.split(separator) for line in text.splitlines() if line]
+        found = [dict(zip(columns, row, strict=False)) for row in rows]
+        ids = integers_or_text(text_column([row["item"] for row in found], 1, name, "item"))
+        genres = map(_flagged, rows) if name == "u.item" else map(_listed, found)
+        described = (
+            _description(row["title"], each, 0, row.get("domain", ""))
+            for row, each in zip(found, genres, strict=True)
         )
+        return _joined(name, zip(ids.tolist(), described, strict=True))
     except _BadDomainError:
         raise
     except _UNREADABLE:
@@ -111,10 +108,6 @@ def _in_arrays(content: bytes) -> Iterator[tuple[int | str, Description]]:
     for item, title, row, year, domain in zip(items, titles, flags, years, domains, strict=True):
         genres = [str(name) for name, has in zip(names, row, strict=True) if has]
         yield item, _description(str(title), genres, int(year), str(domain))
-
-
-def _column(rows: list[list[str]], place: int) -> list[str]:
-    return [row[place] if place < len(row) else "" for row in rows]
 
 
 def _joined(
@@ -143,22 +136,9 @@ def _description(title: str, genres: Iterable[str], year: int = 0, domain: str =
     return Description(title, genres_among(genres), known, domain or None)
 
 
-def year_in(title: str) -> int | None:
-    """Return the year in brackets at the end of a title."""
-    found = _YEAR.search(title)
-    return int(found[1]) or None if found else None
-
-
-def _place_of_genres(head: Sequence[str]) -> int:
-    """Return the column of the genres; one beyond the last where the third holds domains."""
-    if "genres" in head:
-        return head.index("genres")
-    return len(head) if head[2:3] == ["domain"] else 2
-
-
-def _listed(row: list[str], place: int) -> list[str]:
-    genres = row[place].split("|") if place < len(row) else []
-    return [genre for genre in genres if genre not in ("", _NO_GENRES)]
+def _listed(row: dict[str, str]) -> list[str]:
+    genres = row.get("categories", "").split("|")
+    return [genre for genre in genres if genre not in ("", NO_GENRES)]
 
 
 def _flagged(row: list[str]) -> list[str]:

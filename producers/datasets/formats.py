@@ -16,6 +16,7 @@ A data set of ratings as numpy arrays in one .npz file: user, item, rating[, tim
 from __future__ import annotations
 
 import io
+import re
 import zipfile
 import zlib
 from pathlib import Path
@@ -26,11 +27,27 @@ from numpy.typing import NDArray
 
 from producers.datasets.columns import KINDS, Columns, check_ids
 from producers.datasets.descriptions import descriptions_beside, descriptions_in
-from producers.datasets.table_files import read_table
+from producers.datasets.item_files import recognised_as
+from producers.datasets.table_files import NAMES, read_table
 from stream_app.errors import UserError
 
 _TABLES = ("ratings.dat", "ratings.csv", "u.data")  # of a MovieLens archive
+_LONGEST = 1 << 20  # of a first line
 _DESCRIPTIONS = ("movies.dat", "movies.csv", "u.item")
+
+
+def holds_ratings(path: Path) -> bool:
+    """Return whether a file is one of ratings: by its name, or what the first line of a table
+    names."""
+    if path.suffix in (".npz", ".zip", ".dat", ".data"):
+        return True
+    if path.suffix not in (".csv", ".tsv") or not path.is_file():
+        return False
+    with path.open(encoding="utf-8-sig", errors="replace") as lines:
+        words = re.split("[,;\t]", lines.readline(_LONGEST).strip().lower())
+    if path.suffix == ".tsv" and "item" not in recognised_as(tuple(words)).values():
+        return True  # without a header
+    return {"user", "rating"} <= {NAMES.get(word.strip('" '), "") for word in words}
 
 
 def read(path: Path) -> Columns:

@@ -25,7 +25,7 @@ from stream_app.errors import UserError
 _BLOCK = 100_000  # lines parsed at a time: text takes ten times the memory of arrays
 # Every id of a column takes the memory of the longest; a user id has at most 1024 bytes anyway.
 _ID_CHARACTERS = 1024
-_NAMES = {"user": "user", "userid": "user", "item": "item", "itemid": "item", "movieid": "item",
+NAMES = {"user": "user", "userid": "user", "item": "item", "itemid": "item", "movieid": "item",
           "rating": "rating", "timestamp": "timestamp"}  # fmt: skip
 
 
@@ -40,7 +40,7 @@ def read_table(
         if first is None:
             raise UserError(f"{name}: is empty; ratings come as {KINDS}")
         if suffix == ".csv":
-            header, first_row = [_NAMES.get(cell.strip().lower(), "") for cell in first], 2
+            header, first_row = [NAMES.get(cell.strip().lower(), "") for cell in first], 2
             if not {"user", "item", "rating"} <= set(header):
                 raise UserError(
                     f"{name}: its first line must name the columns user,item,rating "

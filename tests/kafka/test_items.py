@@ -109,10 +109,18 @@ def test_the_titles_of_a_file_are_published(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     folder = tmp_path_factory.mktemp("data")
+    where = ["--bootstrap", kafka.bootstrap, "--prefix", topics]
     file = folder / "ratings.csv"
     file.write_text("user,item,rating\nann,film,4\nann,7,5\nbea,film,3\n")
-    assert (
-        run(["items", "publish", str(file), "--bootstrap", kafka.bootstrap, "--prefix", topics])
-        == 0
-    )
+    assert run(["items", "publish", str(file), *where]) == 0
     assert "1 entry published" in capsys.readouterr().out
+    shop = folder / "shop.csv"
+    shop.write_text("sku;name;price\nhat;<b>Hat</b>;5\nscarf;Scarf;x\n")
+    assert run(["items", "publish", str(shop), *where]) == 0
+    said = "shop.csv: sku as item, name as title; ignored: price\n2 entries published\n"
+    assert capsys.readouterr().out == said
+    shop.write_text(f"sku;name\nnew;New\nlong;{'t' * 501}\n")
+    assert run(["items", "publish", str(shop), *where]) == 1
+    assert "title: Expected str of length <= 500" in " ".join(capsys.readouterr().err.split())
+    assert run(["items", "list", *where]) == 0
+    assert capsys.readouterr().out == "film\nhat  <b>Hat</b>\nscarf  Scarf\n"

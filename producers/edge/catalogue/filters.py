@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from producers.edge.catalogue.item_row import ItemRow
+from producers.datasets.item_row import ItemRow
 from producers.edge.events import event
 
 MAX_CHARACTERS = 10_000
@@ -113,7 +113,7 @@ class _Parser:
         return ValueError(f"filter: expected {expected} at character {self._start + 1}")
 
     def expression(self, depth: int, word: str = "or") -> Test:
-        tests, joined = [], any if word == "or" else all
+        tests, joined = list[Test](), any if word == "or" else all
         while not tests or self._takes(word):
             tests.append(self.expression(depth, "and") if word == "or" else self._part(depth))
         return tests[0] if len(tests) == 1 else lambda row, now: joined(t(row, now) for t in tests)

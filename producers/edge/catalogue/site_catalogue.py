@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Row, case, select
 
-from producers.edge.catalogue.item_row import ItemRow, checked
+from producers.datasets.item_row import Attribute, ItemRow, checked
 from producers.edge.events.event import item_id
 from producers.edge.store.database import Database
 from producers.edge.store.store_tables import items, site
@@ -71,7 +71,8 @@ class Catalogue:
     def put_many(self, rows: Sequence[ItemRow]) -> int:
         """Put rows in one transaction, the last one of each item; return how many items."""
         now = int(time.time() * 1000)
-        latest = {row.item: _stored(row, now) for row in map(checked, rows)}
+        read = (checked(msgspec.structs.asdict(row)) for row in rows)
+        latest = {row.item: _stored(row, now) for row in read}
         self._write(list(latest.values()))
         return len(latest)
 
@@ -136,21 +137,19 @@ class Catalogue:
         self._looked = -math.inf
 
 
-_encode = msgspec.json.Encoder().encode
+_texts = msgspec.json.Decoder(tuple[str, ...])
+_JSON: dict[str, msgspec.json.Decoder[Any]] = {
+    **{"categories": _texts, "labels": _texts},
+    "attributes": msgspec.json.Decoder(dict[str, Attribute]),
+}
 
 
 def _stored(row: ItemRow, now_ms: int) -> dict[str, Any]:
-    fields = {name: getattr(row, name) for name in _FIELDS}
-    for name in ("categories", "labels", "attributes"):
-        fields[name] = _encode(fields[name]).decode()
+    fields = msgspec.structs.asdict(row)
+    fields |= {name: msgspec.json.encode(fields[name]).decode() for name in _JSON}
     return {**fields, "added": row.added or now_ms, "removed": False, "changed": now_ms}
-
-
-_texts_in = msgspec.json.Decoder(tuple[str, ...]).decode
-_attributes_in = msgspec.json.Decoder(dict[str, bool | float | str | tuple[str, ...]]).decode
 
 
 def _row(found: Row[Any]) -> ItemRow:
     fields = {name: getattr(found, name) for name in _FIELDS}
-    fields |= {name: _texts_in(fields[name]) for name in ("categories", "labels")}
-    return ItemRow(**{**fields, "attributes": _attributes_in(found.attributes)})
+    return ItemRow(**fields | {name: each.decode(fields[name]) for name, each in _JSON.items()})

@@ -26,8 +26,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, TextIO
 
-from producers.edge.catalogue.item_files import item_of, recognised_as
-from producers.edge.catalogue.item_row import ItemRow
+from producers.datasets.item_files import item_of, recognised_as
+from producers.datasets.item_row import ItemRow
 from producers.edge.events import strict_json
 from producers.edge.events.event import Event, Refused
 from producers.edge.events.event_decoding import event_of

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from producers.edge.catalogue.item_files import ItemFile, rows_of
+from producers.datasets.item_files import ItemFile, rows_of
 from producers.edge.http.contract import JSON
 from producers.edge.http.contract.edge_bodies import RefusedRow, Removed, Stored
 from producers.edge.http.contract.edge_endpoints import BY_NAME, REASONS

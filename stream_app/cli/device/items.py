@@ -33,22 +33,25 @@ ItemArgument = Annotated[str, typer.Argument(metavar="ITEM", help="A number or a
 def publish(
     cluster: Cluster,
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Ratings with titles, such as ml-1m.zip.")
+        Path, typer.Argument(metavar="FILE", help="CSV or Parquet with a header, or ml-1m.zip.")
     ],
     domain: DomainOption = None,
 ) -> None:
     """Publish names, titles, genres, years and domains of a file's items; withdrawn ones return.
 
-    With --domain every item is of that domain, unless the file beside it names another.
+    A column is known by its name: item_id, title, genres, year, domain, or what else shops write.
+    Nothing is published of a file with a wrong row. With --domain every item is of that domain,
+    unless the file names another.
 
-    Example: murmurec items publish ml-1m.zip
+    Example: murmurec items publish books.csv --domain books
     """
-    from producers.catalogue_reader import entries
-    from producers.datasets.load import load
+    from producers.catalogue_reader import file_entries
 
     settings, named = cluster.settings(), _one_domain(domain)
-    data = load(file)
-    sent = _send(settings, entries(set(data.items.tolist()), data.described, named))
+    found, columns = file_entries(file.expanduser(), named)
+    if columns:
+        say(printable(f"{file.name}: {columns}"))
+    sent = _send(settings, found)
     say(f"{sent:,} {'entry' if sent == 1 else 'entries'} published")
 
 

@@ -9,7 +9,7 @@ from collections import Counter
 from itertools import islice
 from pathlib import Path
 
-from producers.edge.catalogue.item_files import rows_of as items_of
+from producers.datasets.item_files import rows_of as items_of
 from producers.edge.catalogue.site_catalogue import Catalogue, ItemRow
 from producers.edge.events.event import Event
 from producers.edge.events.event_files import rows_of as events_of

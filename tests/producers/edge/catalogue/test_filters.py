@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from producers.datasets.item_row import ItemRow
 from producers.edge.catalogue.filters import MAX_CHARACTERS, MAX_DEPTH, parse
-from producers.edge.catalogue.item_row import ItemRow
 from tests.producers.edge import stores
 
 DAY = 86_400_000

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from producers.edge.catalogue.item_files import ItemFile, rows_of
+from producers.datasets.item_files import ItemFile, rows_of
 from producers.edge.catalogue.site_catalogue import Catalogue, ItemRow
 from producers.edge.store.database import Database
 
@@ -113,7 +113,7 @@ def test_without_pyarrow_the_sentence_says_what_to_install(monkeypatch: pytest.M
 
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     (refusal,) = rows_of(b"PAR1", "").refused
-    assert "pip install pyarrow" in refusal.sentence
+    assert "murmurec[edge]" in refusal.sentence
 
 
 def reasons(found: ItemFile) -> list[str]:

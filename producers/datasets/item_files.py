@@ -1,0 +1,229 @@
+"""Items from a file or a body: CSV, NDJSON, JSON, Parquet.
+
+    CSV        separated by , ; | or tab, with a header
+    NDJSON     an object a line
+    JSON       an object, or a list of them
+    Parquet    where pyarrow is installed
+
+A column is recognised by its name (`KNOWN`, in any spelling of case, blank and dash); the result
+names what each was taken for, and what was ignored. Several categories or labels stand in one cell
+with | or ; between them. A year at the end of a title counts where there is no other. A row that is
+no item is refused with a reason, and the others are taken. HTML stays text.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from producers.datasets.item_row import ItemRow, checked
+from producers.edge.events import event, strict_json
+from producers.edge.events.event import Refused
+from producers.edge.events.strict_json import REPEATED, Malformed
+
+MAX_ROWS = 1_000_000
+KNOWN: Mapping[str, tuple[str, ...]] = {
+    "item": ("item_id", "item", "itemid", "id", "sku", "product_id", "movieid", "movie_id"),
+    "title": ("title", "name", "product_name"),
+    "categories": ("categories", "category", "genres", "genre"),
+    "labels": ("labels", "label", "tags", "tag"),
+    "price": ("price",),
+    "year": ("year", "release_year"),
+    "domain": ("domain",),
+    "image": ("image", "image_url", "image_link", "picture"),
+    "added": ("added", "added_at", "created_at", "time_stamp", "timestamp", "time"),
+    "available": ("available", "in_stock", "availability"),
+    "hidden": ("hidden", "is_hidden", "ishidden"),
+    "attributes": ("attributes",),
+}
+_MOST_NAMED = 200
+_PREFIX = "attributes."
+_CURRENCY = re.compile(r" [A-Z]{3}$")
+_WORDS = {"yes": True, "in_stock": True, "in stock": True}
+_WORDS |= {"no": False, "out_of_stock": False, "out of stock": False}
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_YEAR = re.compile(r"\((\d{4})\)\s*$", re.ASCII)
+NO_GENRES = "(no genres listed)"  # of MovieLens-25M
+
+
+@dataclass
+class ItemFile:
+    """What a file holds: items, rows that are none, and what its columns were taken for."""
+
+    rows: list[ItemRow] = field(default_factory=list)
+    refused: list[Refused] = field(default_factory=list)
+    recognised: dict[str, str] = field(default_factory=dict)
+    ignored: list[str] = field(default_factory=list)
+
+
+def rows_of(body: bytes, content_type: str, fields: Collection[str] | None = None) -> ItemFile:
+    """Return the items of a body of this type, or of the type that it looks like; with these
+    `fields` alone, if they are given."""
+    found = ItemFile()
+    try:
+        for row, record in enumerate(_records(body, content_type.lower()), 1):
+            if row > MAX_ROWS:
+                raise Malformed("too_many_rows", f"above {MAX_ROWS:,} rows; give several files")
+            if isinstance(record, Malformed):
+                found.refused.append(Refused(row, record.reason, f"{record}"))
+            else:
+                _take(found, row, record, fields)
+    except Malformed as error:
+        found.refused.insert(0, Refused(0, error.reason, f"{error}"))
+    return found
+
+
+def _records(body: bytes, kind: str) -> Iterator[Any]:
+    if body.startswith(b"PAR1") or "parquet" in kind:
+        return iter(_parquet(body))
+    start = body.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
+    if "csv" in kind or start not in (b"{", b"["):
+        return _csv(strict_json.text_of(body))
+    if "ndjson" not in kind and "jsonl" not in kind:
+        try:
+            whole = strict_json.read(strict_json.text_of(body))
+            return iter(whole if isinstance(whole, list) else [whole])
+        except Malformed:
+            if "json" in kind or start == b"[":
+                raise
+    return _lines(body)
+
+
+def _lines(body: bytes) -> Iterator[Any]:
+    for line in filter(bytes.strip, body.splitlines()):
+        try:
+            yield strict_json.read(strict_json.text_of(line))
+        except Malformed as error:
+            yield error
+
+
+def _csv(text: str) -> Iterator[dict[str, str]]:
+    head = text.lstrip().partition("\n")[0]
+
+    def known(separator: str) -> int:
+        return len(recognised_as(tuple(next(csv.reader([head], delimiter=separator), []))))
+
+    reader = csv.reader(io.StringIO(text.lstrip()), delimiter=max(",;\t|", key=known))
+    try:
+        columns = next(reader, [])
+        if "item" not in recognised_as(tuple(columns)).values():
+            names = ", ".join(KNOWN["item"])
+            raise Malformed("no_item_column", f"the header names no column of items: {names}")
+        named = list(filter(None, map(_plain, columns)))
+        if len(set(named)) < len(named):
+            raise Malformed("column_repeated", "the header names a column twice; rename one")
+        for cells in filter(None, reader):
+            yield dict(zip(columns, cells, strict=False))
+    except csv.Error:
+        most = f"{csv.field_size_limit():,} characters"
+        raise Malformed(
+            "not_csv", f"line {reader.line_num} is no CSV, or a cell is above {most}"
+        ) from None
+
+
+def _parquet(body: bytes) -> list[dict[str, Any]]:
+    try:
+        import pyarrow.parquet
+    except ImportError:
+        raise Malformed(
+            "no_pyarrow", 'Parquet needs pyarrow: pip install "murmurec[edge]"'
+        ) from None
+    arrow: Any = pyarrow
+    try:
+        rows: list[dict[str, Any]] = arrow.parquet.read_table(io.BytesIO(body)).to_pylist()
+    except (arrow.ArrowException, OSError, ValueError):
+        raise Malformed("not_parquet", "the file is no whole Parquet; write it again") from None
+    return rows
+
+
+def _plain(column: str) -> str:
+    return re.sub(r"[ -]", "_", column.strip().lower())
+
+
+@lru_cache(1024)
+def recognised_as(columns: tuple[str, ...]) -> dict[str, str]:
+    """Return what columns are taken for; of several for one field the one first in `KNOWN`."""
+    plain = {_plain(column): column for column in columns}
+    found = {column: column.strip() for column in plain.values() if column.startswith(_PREFIX)}
+    for name, words in KNOWN.items():
+        if (word := next((word for word in words if word in plain), None)) is not None:
+            found[plain[word]] = name
+    return found
+
+
+def _take(found: ItemFile, row: int, record: Any, fields: Collection[str] | None) -> None:
+    try:
+        if record is REPEATED or not isinstance(record, dict):
+            raise ValueError("row: an item is an object that names each field once")
+        known = recognised_as(tuple(record))
+        if fields is not None:
+            known = {column: name for column, name in known.items() if name in fields}
+        if len(found.recognised) + len(found.ignored) < _MOST_NAMED:
+            found.recognised |= known
+            found.ignored += record.keys() - known.keys() - set(found.ignored)
+        if len(known) < 2 <= len(record):
+            names = ", ".join(fields or KNOWN)
+            raise ValueError(f"row: has no known field but the item; known are {names}")
+        found.rows.append(item_of({name: record[column] for column, name in known.items()}))
+    except ValueError as error:
+        found.refused.append(Refused(row, f"{f'{error}'.partition(':')[0]}_invalid", f"{error}"))
+
+
+def item_of(fields: dict[str, Any]) -> ItemRow:
+    """Return the item of recognised fields; ValueError with the field and its limit."""
+    given = {name: _read(name, value) for name, value in fields.items() if value not in (None, "")}
+    attributes = given.get("attributes", {})
+    cells = {name: given.pop(name) for name in list(given) if name.startswith(_PREFIX)}
+    if cells and isinstance(attributes, dict):
+        own = {name.removeprefix(_PREFIX): value for name, value in cells.items()}
+        given["attributes"] = attributes | own
+    if "item" not in given:
+        raise ValueError("item: is missing")
+    if given.get("year", "0") in (0, "0"):
+        given["year"] = year_in(f"{given.get('title', '')}")
+    return checked(given)
+
+
+def year_in(title: str) -> int | None:
+    """Return the year in brackets at the end of a title."""
+    found = _YEAR.search(title)
+    return int(found[1]) or None if found else None
+
+
+def _read(name: str, value: Any) -> Any:
+    """Return a cell or a value of JSON as what `checked` reads, where it stands for that."""
+    if name in ("categories", "labels"):
+        parts = re.split(r"[|;]", value) if isinstance(value, str) else value
+        if not isinstance(parts, list) or any(type(part) not in (str, int) for part in parts):
+            return parts
+        named = dict.fromkeys(f"{part}".strip() for part in parts)
+        return [name for name in named if name not in ("", NO_GENRES)]
+    if name in ("title", "domain", "image") and type(value) is int:
+        return f"{value}"
+    if name == "added":
+        try:
+            is_day = isinstance(value, str) and _DAY.fullmatch(value)
+            return event.milliseconds(f"{value}T00:00:00Z" if is_day else value)
+        except (ValueError, OverflowError):
+            times = "added: is a time in RFC 3339, a day, or seconds since 1970"
+            raise ValueError(times) from None
+    if not isinstance(value, str):
+        return value
+    value = value.strip()
+    if name == "price":
+        return _CURRENCY.sub("", value)
+    if name in ("available", "hidden"):
+        return _WORDS.get(value.lower(), value)
+    if name.startswith(_PREFIX):
+        try:
+            return msgspec.convert(value, bool | float, strict=False)
+        except msgspec.ValidationError:
+            pass
+    return value
