@@ -111,28 +111,18 @@ def read_npz(path: Path) -> Columns:
         raise UserError(f"{path}: user, item and rating must be columns of one length")
     if not len(users):
         raise UserError(f"{path}: has no ratings")
-    numeric = [ratings] if times is None else [ratings, times]
-    if any(column.dtype.kind not in "iuf" for column in numeric):
+    if any(column.dtype.kind not in "iuf" for column in columns[2:]):
         raise UserError(f"{path}: rating and timestamp must be arrays of numbers")
     if any(ids.dtype.kind not in "iuU" for ids in (users, items)):
         raise UserError(f"{path}: user and item must be arrays of integers or text")
-    numbers = _widened(ratings)
-    if not np.isfinite(numbers).all():
-        bad = int(np.flatnonzero(~np.isfinite(numbers))[0])
-        raise UserError(f"{path}: the rating in row {bad + 1} is not a number")
-    stamps = None
-    if times is not None:
-        if not np.isfinite(times).all():
-            raise UserError(f"{path}: the timestamps hold something that is not a number")
-        stamps = np.floor(times).astype(np.int64)
-    users, items = _npz_ids(users), _npz_ids(items)
+    for word, column in zip(("rating", "timestamp"), columns[2:], strict=False):
+        if len(bad := np.flatnonzero(~np.isfinite(column))):
+            raise UserError(f"{path}: the {word} in row {int(bad[0]) + 1} is not a number")
+    users, items = (ids if ids.dtype.kind == "U" else ids.astype(np.int64) for ids in columns[:2])
     check_ids(users, 1, str(path), "user")
     check_ids(items, 1, str(path), "item")
-    return Columns(users, items, numbers, stamps, descriptions_beside(path))
-
-
-def _npz_ids(ids: NDArray[Any]) -> NDArray[Any]:
-    return ids if ids.dtype.kind == "U" else ids.astype(np.int64)
+    stamps = None if times is None else np.floor(times).astype(np.int64)
+    return Columns(users, items, _widened(ratings), stamps, descriptions_beside(path))
 
 
 def _widened(ratings: NDArray[Any]) -> NDArray[np.float64]:

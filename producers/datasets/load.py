@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from producers.datasets.columns import Columns, Descriptions
+from producers.datasets.columns import Descriptions
 from producers.datasets.formats import read
 from producers.datasets.inferred_scale import find_scale, rare_end
 from producers.datasets.row_order import is_sorted_by_user, is_timed, mixed, order_note
@@ -110,10 +110,7 @@ def load(path: Path | str, scale: Scale | None = None) -> Dataset:
         raise UserError(
             f"{path}: no rating lies on the scale {scale}; give the file's own with --scale"
         )
-    if not on_scale.all():
-        columns = _keep(columns, on_scale)
-        levels = levels[on_scale]
-    return Dataset(
+    found = Dataset(
         columns.users,
         columns.items,
         columns.ratings,
@@ -125,14 +122,4 @@ def load(path: Path | str, scale: Scale | None = None) -> Dataset:
         int((~on_scale).sum()),
         f"{path.name}: {warning}" if warning else None,
     )
-
-
-def _keep(columns: Columns, rows: NDArray[np.bool_]) -> Columns:
-    times = columns.timestamps
-    return Columns(
-        columns.users[rows],
-        columns.items[rows],
-        columns.ratings[rows],
-        None if times is None else times[rows],
-        columns.described,
-    )
+    return found.at(on_scale) if found.refused else found

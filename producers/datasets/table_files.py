@@ -98,7 +98,8 @@ def _blocks(
             return
         times = None
         if time_place is not None and all(len(row) > time_place for row in block):
-            times = _whole([row[time_place] for row in block], first_row, name)
+            given = _numbers([row[time_place] for row in block], first_row, name, "timestamp")
+            times = np.floor(np.clip(given, -(2.0**62), 2.0**62)).astype(np.int64)
         yield (
             text_column([row[place["user"]].strip() for row in block], first_row, name, "user"),
             text_column([row[place["item"]].strip() for row in block], first_row, name, "item"),
@@ -110,39 +111,30 @@ def _blocks(
 
 def text_column(texts: list[str], first_row: int, name: str, word: str) -> NDArray[np.str_]:
     """Return ids as an array; UserError for an id that is too long or holds the character NUL."""
-    if max(map(len, texts)) > _ID_CHARACTERS:
-        bad = next(i for i, text in enumerate(texts) if len(text) > _ID_CHARACTERS)
-        raise UserError(
-            f"{name}: the {word} in row {first_row + bad} has {len(texts[bad])} characters; "
-            f"an id has at most {_ID_CHARACTERS}"
-        )
-    if "\0" in "".join(texts):  # numpy would drop it at the end of an id
-        bad = next(i for i, text in enumerate(texts) if "\0" in text)
-        raise UserError(
-            f"{name}: the {word} in row {first_row + bad} holds the character NUL; give an id "
-            "without it, or remove the row"
-        )
+    is_odd = max(map(len, texts)) > _ID_CHARACTERS or "\0" in "".join(texts)
+    for row, text in enumerate(texts if is_odd else (), first_row):
+        if len(text) > _ID_CHARACTERS:
+            raise UserError(
+                f"{name}: the {word} in row {row} has {len(text)} characters; "
+                f"an id has at most {_ID_CHARACTERS}"
+            )
+        if "\0" in text:  # numpy would drop it at the end of an id
+            raise UserError(
+                f"{name}: the {word} in row {row} holds the character NUL; give an id "
+                "without it, or remove the row"
+            )
     return np.array(texts)
 
 
 def _numbers(texts: list[str], first_row: int, name: str, word: str) -> NDArray[np.float64]:
+    numbers = np.fromiter(map(_number, texts), np.float64, len(texts))
+    if len(bad := np.flatnonzero(~np.isfinite(numbers))):
+        raise UserError(f"{name}: the {word} in row {first_row + int(bad[0])} is not a number")
+    return numbers
+
+
+def _number(text: str) -> float:
     try:
-        numbers = np.fromiter(map(float, texts), np.float64, len(texts))
-        if np.isfinite(numbers).all():
-            return numbers
+        return float(text)
     except ValueError:
-        pass
-    bad = next(i for i, text in enumerate(texts) if not _is_finite(text))
-    raise UserError(f"{name}: the {word} in row {first_row + bad} is not a number")
-
-
-def _whole(texts: list[str], first_row: int, name: str) -> NDArray[np.int64]:
-    numbers = _numbers(texts, first_row, name, "timestamp")
-    return np.floor(np.clip(numbers, -(2.0**62), 2.0**62)).astype(np.int64)
-
-
-def _is_finite(text: str) -> bool:
-    try:
-        return bool(np.isfinite(float(text)))
-    except ValueError:
-        return False
+        return np.nan

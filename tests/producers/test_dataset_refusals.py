@@ -83,7 +83,7 @@ def test_an_unreadable_file_is_refused_with_one_sentence(
             {"user": [1, 1], "item": [1, 2], "rating": [5, np.nan]},
             "rating in row 2 is not a number",
         ),
-        ({"user": [1], "item": [1], "rating": [5], "timestamp": [np.inf]}, "timestamps"),
+        ({"user": [1], "item": [1], "rating": [5], "timestamp": [np.inf]}, "timestamp in row 1"),
     ],
     ids=str,
 )

@@ -1,8 +1,8 @@
 """The site's catalogue: rows in the store, and a copy in memory that filters and lists read.
 
-    put, put_many   insert, or replace whole
-    remove          the item's data go, and a row stays: no list shows it again until it is put
-    snapshot()      all of it; made anew where the catalogue has changed
+    put_many     insert, or replace whole
+    remove       the item's data go, and a row stays: no list shows it again until it is put
+    snapshot()   all of it; made anew where the catalogue has changed
 
 Each change writes a new random tag in its transaction, so that a copy is known to be old by one
 short read. This edge sees its own changes at once, and those of others within a second.
@@ -14,7 +14,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,12 +64,9 @@ class Catalogue:
             index_elements=["item"], set_={**kept, "added": added}
         )
 
-    def put(self, row: ItemRow) -> None:
-        """Insert an item, or replace it whole; ValueError for a row beyond the limits."""
-        self.put_many([row])
-
     def put_many(self, rows: Sequence[ItemRow]) -> int:
-        """Put rows in one transaction, the last one of each item; return how many items."""
+        """Insert items or replace them whole in one transaction, the last row of each; return how
+        many. ValueError for a row beyond the limits."""
         now = int(time.time() * 1000)
         read = (checked(msgspec.structs.asdict(row)) for row in rows)
         latest = {row.item: _stored(row, now) for row in read}
@@ -93,18 +90,6 @@ class Catalogue:
         with self._database.reading() as connection:
             found = connection.execute(wanted).first()
         return None if found is None else _row(found)
-
-    def export(self) -> Iterator[ItemRow]:
-        """Yield every item, in the order of first entry."""
-        after = 0
-        while True:
-            wanted = select(items).where(items.c.number > after).order_by(items.c.number)
-            with self._database.reading() as connection:
-                found = connection.execute(wanted.limit(_CHUNK)).all()
-            if not found:
-                return
-            yield from (_row(row) for row in found if not row.removed)
-            after = found[-1].number
 
     def snapshot(self) -> Snapshot:
         """Return the catalogue as it is, at most a second old where another edge changes it."""

@@ -38,19 +38,19 @@ def catalogue(database: Database) -> Catalogue:
 
 
 def test_an_item_is_kept_as_it_is_written(catalogue: Catalogue):
-    catalogue.put(FULL)
+    catalogue.put_many([FULL])
     assert catalogue.get("a") == FULL
-    assert list(catalogue.export()) == [FULL]
+    assert list(catalogue.snapshot().rows.values()) == [FULL]
     assert catalogue.snapshot().rows == {"a": FULL}
 
 
 def test_an_item_is_replaced_whole_and_keeps_its_age(catalogue: Catalogue):
-    catalogue.put(ItemRow(item="007", title="old", price=3.0, added=5))
-    catalogue.put(ItemRow(item=" 7 ", title="new"))
+    catalogue.put_many([ItemRow(item="007", title="old", price=3.0, added=5)])
+    catalogue.put_many([ItemRow(item=" 7 ", title="new")])
     assert catalogue.get("7") == ItemRow(item="7", title="new", added=5)
-    catalogue.put(ItemRow(item="7", added=9))
+    catalogue.put_many([ItemRow(item="7", added=9)])
     assert catalogue.get("7") == ItemRow(item="7", added=9)
-    catalogue.put(ItemRow(item="b"))
+    catalogue.put_many([ItemRow(item="b")])
     found = catalogue.get("b")
     assert found is not None
     assert found.added > NOW - 365 * 86_400_000
@@ -59,7 +59,9 @@ def test_an_item_is_replaced_whole_and_keeps_its_age(catalogue: Catalogue):
 def test_many_are_put_at_once_and_the_last_of_each_counts(catalogue: Catalogue):
     rows = [ItemRow(item=str(n % 2_500), title=str(n)) for n in range(5_000)]
     assert catalogue.put_many(rows) == 2_500
-    assert [row.title for row in catalogue.export()] == [str(n) for n in range(2_500, 5_000)]
+    assert [row.title for row in catalogue.snapshot().rows.values()] == [
+        str(n) for n in range(2_500, 5_000)
+    ]
 
 
 def test_a_removed_item_is_away_and_comes_back_when_it_is_put(catalogue: Catalogue):
@@ -69,12 +71,12 @@ def test_a_removed_item_is_away_and_comes_back_when_it_is_put(catalogue: Catalog
     assert not catalogue.remove("a")
     assert not catalogue.remove("only events name it")
     assert catalogue.get("a") is None
-    assert [row.item for row in catalogue.export()] == ["b"]
+    assert [row.item for row in catalogue.snapshot().rows.values()] == ["b"]
     second = catalogue.snapshot()
     assert second.version > first.version
     assert (set(second.rows), second.away) == ({"b"}, {"a", "only events name it"})
     assert set(first.rows) == {"a", "b"}  # a list that is being made goes on with it
-    catalogue.put(ItemRow(item="a"))
+    catalogue.put_many([ItemRow(item="a")])
     assert catalogue.get("a") == ItemRow(item="a", added=5)
     assert catalogue.snapshot().away == {"only events name it"}
 
@@ -82,12 +84,12 @@ def test_a_removed_item_is_away_and_comes_back_when_it_is_put(catalogue: Catalog
 def test_a_snapshot_is_the_same_until_something_changes(
     catalogue: Catalogue, database: Database, monkeypatch: pytest.MonkeyPatch
 ):
-    catalogue.put(ItemRow(item="a"))
+    catalogue.put_many([ItemRow(item="a")])
     first = catalogue.snapshot()
     assert catalogue.snapshot() is first
     monkeypatch.setattr(module, "_LOOK_SECONDS", 0.0)
     assert catalogue.snapshot() is first
-    Catalogue(database).put(ItemRow(item="b"))  # as another edge does
+    Catalogue(database).put_many([ItemRow(item="b")])  # as another edge does
     assert set(catalogue.snapshot().rows) == {"a", "b"}
 
 
@@ -97,7 +99,7 @@ def test_a_catalogue_is_there_after_a_new_start(store_path: Path):
             catalogue = Catalogue(database)
             assert catalogue.get("a") == expected
             assert catalogue.snapshot().rows == ({} if expected is None else {"a": FULL})
-            catalogue.put(FULL)
+            catalogue.put_many([FULL])
 
 
 WRONG: dict[str, dict[str, Any]] = {
@@ -138,7 +140,7 @@ def test_an_item_beyond_the_limits_is_refused(catalogue: Catalogue, wrong: dict[
 
 
 def test_a_full_disk_changes_nothing(catalogue: Catalogue, database: Database):
-    catalogue.put(FULL)
+    catalogue.put_many([FULL])
     before = catalogue.snapshot()
     rows = [msgspec.structs.replace(FULL, item=str(n), title="t" * 400) for n in range(3_000)]
     with full(database), pytest.raises(Unwritable, match="disk is full"):

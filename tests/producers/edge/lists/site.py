@@ -75,7 +75,7 @@ class Site:
 
     def change(self, item: str, **fields: object) -> None:
         """Put an item of the catalogue again, with other fields."""
-        self.catalogue.put(structs.replace(self.catalogue.snapshot().rows[item], **fields))
+        self.catalogue.put_many([structs.replace(self.catalogue.snapshot().rows[item], **fields)])
 
     def publish(self, side: ItemSide, entries: Sequence[wire.CatalogueEntry] = ()) -> None:
         known = {wire.key(entry.item): entry for entry in entries}

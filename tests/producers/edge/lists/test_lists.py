@@ -266,7 +266,7 @@ def test_similar_items_by_the_table_the_own_likes_or_the_categories(site: Site) 
     expected = [str(slot + 1) for weight, slot in links if slot != 6][:3]
     found = maker.similar("7", Wish(n=3))
     assert (items(found), found.ranked_by) == (expected, "local")
-    site.catalogue.put(row("cold", categories=("c2",), added=1000 * NOW))
+    site.catalogue.put_many([row("cold", categories=("c2",), added=1000 * NOW)])
     site.renew()
     cold = maker.similar("cold", Wish(n=4))
     assert cold.ranked_by == "popular"
@@ -297,7 +297,7 @@ def test_popular_items_by_category_and_the_latest_by_when_they_came(site: Site) 
     counts = [each.score for each in maker.popular(Wish(n=20)).items]
     assert counts == sorted(counts, reverse=True)
     assert items(maker.latest(Wish(n=3))) == ["120", "119", "118"]
-    site.catalogue.put(row("new", added=1000 * NOW))
+    site.catalogue.put_many([row("new", added=1000 * NOW)])
     eager = site.open(SiteTerms(explore=1.0))
     assert {each.by for each in eager.popular(Wish(n=20)).items} == {"popular"}
     assert "explore" in {each.by for each in eager.for_user("u0").items}
@@ -326,11 +326,11 @@ def test_items_that_the_edge_cannot_name_or_that_are_not_its_own_are_not_offered
     site.publish(side)
     maker = site.open()
     assert sorted(items(maker.for_user("eve"))) == ["3", "4", "5", "6"]
-    site.catalogue.put(row(NAMED))
+    site.catalogue.put_many([row(NAMED)])
     site.renew()
     assert items(maker.for_user("eve")) == [NAMED]
     site.catalogue.remove(NAMED)
-    site.catalogue.put(row("4", "Four"))
+    site.catalogue.put_many([row("4", "Four")])
     found = maker.for_user("eve")
     assert items(found) == ["4"]
     assert found.items[0].title == "Four"

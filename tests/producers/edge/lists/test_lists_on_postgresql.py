@@ -28,7 +28,7 @@ def run(site: Site, seed: int) -> tuple[list[EdgeList], list[ModelFigures], obje
             for n in range(90, 0, -1)
         ]
     )
-    site.catalogue.put(row("new", added=1000 * NOW))
+    site.catalogue.put_many([row("new", added=1000 * NOW)])
     maker = site.open(SiteTerms(explore=0.3))
     kept = Impressions(site.database, keep_days=30, now=lambda: site.seconds)
     lists = [maker.for_user(f"u{n}", Wish(model=model)) for n in range(8) for model in MODELS]
