@@ -23,7 +23,7 @@ KINDS = (
     "ml-1m.zip, ratings.dat, u.data, ratings.csv, "
     "*.csv or *.npz with columns user,item,rating[,timestamp]"
 )
-_ROWS = 65_536  # checked together: the code points of a text column take four bytes each
+_ROWS = 65_536  # of a text column that are Python texts at a time
 _BYTES = {"user": MAX_USER_BYTES, "item": MAX_ITEM_BYTES}
 
 
@@ -77,27 +77,21 @@ def check_ids(ids: NDArray[Any], first_row: int, source: str, word: str) -> None
             )
         return
     for start in range(0, len(ids), _ROWS):
-        _check_text(ids[start : start + _ROWS], first_row + start, source, word)
+        for row, text in enumerate(ids[start : start + _ROWS].tolist(), first_row + start):
+            if defect := _defect(text, _BYTES[word]):
+                raise UserError(
+                    f"{source}: the {word} in row {row} {defect}; give 1 to {_BYTES[word]} bytes "
+                    "of UTF-8 without NUL, or remove the row"
+                )
 
 
-def _check_text(ids: NDArray[Any], first_row: int, source: str, word: str) -> None:
-    native: NDArray[Any] = np.ascontiguousarray(ids, ids.dtype.newbyteorder("="))
-    codes = native.view(np.uint32).reshape(len(ids), -1)
-    # The bytes of each character in UTF-8; numpy fills a text up with zeros at its end.
-    sizes = sum((codes >= least).sum(axis=1) for least in (1, 0x80, 0x800, 0x10000))
-    holes: NDArray[np.bool_] = np.any((codes[:, :-1] == 0) & (codes[:, 1:] > 0), axis=1)
-    surrogates: NDArray[np.bool_] = np.any((codes >= 0xD800) & (codes < 0xE000), axis=1)
-    bad = np.flatnonzero((sizes < 1) | (sizes > _BYTES[word]) | holes | surrogates)
-    if not len(bad):
-        return
-    row = int(bad[0])
-    if holes[row]:
-        defect = "holds the character NUL"
-    elif surrogates[row]:
-        defect = "is not valid Unicode (a lone surrogate)"
-    else:
-        defect = f"has {sizes[row]} bytes" if sizes[row] else "is empty"
-    raise UserError(
-        f"{source}: the {word} in row {first_row + row} {defect}; give 1 to {_BYTES[word]} bytes "
-        "of UTF-8 without NUL, or remove the row"
-    )
+def _defect(text: str, most: int) -> str | None:
+    if "\0" in text:
+        return "holds the character NUL"
+    try:
+        size = len(text) if text.isascii() else len(text.encode())
+    except UnicodeEncodeError:
+        return "is not valid Unicode (a lone surrogate)"
+    if not size:
+        return "is empty"
+    return f"has {size} bytes" if size > most else None
