@@ -21,11 +21,11 @@ from typing import Any, Self
 import msgspec
 from confluent_kafka import KafkaError, Message
 
+from producers.deployed import deployed
 from stream_app.errors import UserError
 from stream_app.kafka import clients, passing
 from stream_app.kafka.broker_answers import BUSY, answer_in, ends, entries, refusal
 from stream_app.kafka.clients import Connection
-from stream_app.settings import load
 from stream_app.wire import (
     LIST_LENGTH,
     Guarantee,
@@ -78,7 +78,7 @@ class Recommendations:
     def __init__(
         self, bootstrap: str | Connection | None = None, prefix: str | None = None
     ) -> None:
-        settings = load()
+        settings = deployed()
         connection = clients.connection(bootstrap, settings)
         prefix = prefix or settings.topic_prefix
         self._topics = Topics(prefix)

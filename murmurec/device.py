@@ -25,6 +25,7 @@ from typing import Literal, Self
 
 import numpy as np
 
+from producers.deployed import deployed
 from producers.device import item_means as item_table
 from producers.device.rating import rate
 from producers.device.requests import ReportSettings
@@ -49,7 +50,6 @@ from stream_app.errors import Unreadable, UserError
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
 from stream_app.privacy import registry
-from stream_app.settings import load
 from stream_app.wire.topics import absent, grown
 
 
@@ -92,7 +92,7 @@ class Device:
             written = Fraction(2) if epsilon is None else _exact("epsilon", epsilon)
             chosen = registry.mechanism(mechanism, self._scale.levels, written)
         self.user, self.mechanism = user, chosen
-        self._settings = load()
+        self._settings = deployed()
         self._topics = wire.Topics(prefix or self._settings.topic_prefix)
         Identities(bytes(32)).pseudonym(user)  # raises before a journal is created
         self._journal = Journal.open(journal)
@@ -273,8 +273,7 @@ class Device:
         """
         connection = clients.connection(bootstrap_servers, self._settings)
         topic = self._topics.ratings
-        if partitions is None and self._settings.partitions_stated:
-            partitions = self._settings.partitions
+        partitions = partitions or self._settings.partitions
         count = partitions or _listed_partitions(connection, topic, seconds)
         producer = PlacedProducer(clients.producer(connection), topic, count)
         publisher = Publisher(producer, topic)

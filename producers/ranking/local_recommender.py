@@ -14,6 +14,7 @@ from typing import Self
 
 import numpy as np
 
+from producers.deployed import deployed
 from producers.ranking.campaign_ranker import CampaignRanker
 from producers.ranking.clean_history import RatedItem, newest_of_each
 from producers.ranking.domain_ranker import DomainRanker
@@ -26,7 +27,6 @@ from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
 from stream_app.ranking.domains.similarity_table import SimilarityTable
 from stream_app.ranking.item_side import ItemSide
-from stream_app.settings import load
 
 MOST = 100  # items in the longest list
 
@@ -141,7 +141,7 @@ class LocalRecommender:
         """
         if by not in (None, "links", "campaign"):
             raise ValueError(f"by {by!r}: give links or campaign")
-        settings = load()
+        settings = deployed()
         connection = clients.connection(bootstrap_servers, settings)
         source = Source.of_deployment(
             connection, prefix or settings.topic_prefix, cache_dir, offline=offline
