@@ -203,6 +203,8 @@ def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 def _is_command(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Return whether typer reads the parameters: each is an option or an argument."""
     written = [ast.unparse(each.annotation) for each in node.args.args if each.annotation]
+    if any(ast.unparse(each).startswith("option(") for each in node.args.defaults):
+        return True
     return any("typer." in text or text.endswith(("Option", "Argument")) for text in written)
 
 

@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from consumers.audit.observed import Messages, Profile
-from consumers.audit.records import Source
+from consumers.audit.observed import Messages, Profile, Source
 from consumers.audit.sample import Sample
 from stream_app.wire import Event
 

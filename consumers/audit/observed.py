@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,27 @@ from stream_app.privacy.profiles.profile_mechanism import ProfileMechanism
 from stream_app.wire import LIST_LENGTH
 
 MOST_LENGTHS = 4096  # lengths of replies that are counted one by one
+
+
+class Source(StrEnum):
+    """The topic that a record comes from, by its role in the deployment."""
+
+    RATINGS = "ratings"
+    PROFILES = "profiles"
+    REPLIES = "recommendations"
+
+
+@dataclass(frozen=True)
+class Record:
+    """One record of a topic; `time` in milliseconds since 1970, `headers` counts its headers."""
+
+    source: Source
+    partition: int
+    offset: int
+    time: int
+    key: bytes | None
+    value: bytes | None
+    headers: int = 0
 
 
 @dataclass(frozen=True, eq=False)

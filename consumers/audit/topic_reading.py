@@ -13,7 +13,7 @@ from confluent_kafka import OFFSET_BEGINNING, Message, TopicPartition
 
 from consumers.audit.campaigns.checks import Read
 from consumers.audit.campaigns.stated import Stated, stated
-from consumers.audit.records import Record, Source
+from consumers.audit.observed import Record, Source
 from stream_app.aggregation.round_topics import ContributionTopic
 from stream_app.errors import UserError
 from stream_app.kafka import clients, topic_follower

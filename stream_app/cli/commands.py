@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Container, Iterable
 from copy import copy
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, Field, field, fields, is_dataclass
 from functools import wraps
 from typing import Annotated, Any, get_type_hints
 
@@ -27,6 +27,13 @@ RENAMED = {
     "--share": "--thinning",
 }
 _HELP_ALL = "--help-all"
+
+
+def option(default: Any, help: str, metavar: str | None = None, *names: str, **more: Any) -> Any:
+    """Return an option, as the default of a command's parameter or of a group's field; `...` where
+    it must be given. Without `names` it is called as the parameter is."""
+    value = MISSING if default is ... else default
+    return field(default=value, metadata={"names": names, "metavar": metavar, "help": help, **more})
 
 
 class Command(TyperCommand):
@@ -88,8 +95,7 @@ def expanded(function: Callable[..., None]) -> Callable[..., None]:
         if each.name in groups:
             parameters += _parameters(groups[each.name])
         else:
-            kind = inspect.Parameter.KEYWORD_ONLY
-            parameters.append(each.replace(annotation=hints[each.name], kind=kind))
+            parameters.append(_parameter(each.name, hints[each.name], each.default))
 
     @wraps(function)
     def called(**given: Any) -> None:
@@ -105,16 +111,23 @@ def expanded(function: Callable[..., None]) -> Callable[..., None]:
 def _parameters(group: Any) -> list[inspect.Parameter]:
     """Return the parameters that a group stands for."""
     hints = get_type_hints(group, include_extras=True)
+    found = [_parameter(each.name, hints[each.name], each) for each in fields(group)]
     panel = getattr(group, "panel", None)
-    return [
-        inspect.Parameter(
-            field.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if field.default is MISSING else field.default,
-            annotation=hints[field.name] if panel is None else _moved(hints[field.name], panel),
-        )
-        for field in fields(group)
-    ]
+    if panel is None:
+        return found
+    return [each.replace(annotation=_moved(each.annotation, panel)) for each in found]
+
+
+def _parameter(name: str, hint: Any, default: Any) -> inspect.Parameter:
+    """Return the parameter that typer reads; `default` may be an `option`."""
+    if isinstance(default, Field):
+        if default.metadata:
+            more = dict(default.metadata)
+            flags = (f"--{name.replace('_', '-')}",) if hint is bool else ()
+            hint = Annotated[hint, typer.Option(*(more.pop("names") or flags), **more)]
+        default = inspect.Parameter.empty if default.default is MISSING else default.default
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, kind, default=default, annotation=hint)
 
 
 def _moved(hint: Any, panel: str) -> Any:

@@ -88,6 +88,8 @@ def _strings(tree: ast.Module) -> Iterator[tuple[int, str]]:
             continue  # a docstring
         elif isinstance(node, ast.keyword) and node.arg in _HELP:
             continue
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "option":
+            continue  # its help
         elif not isinstance(node, _NAME):
             open_nodes += ast.iter_child_nodes(node)
 

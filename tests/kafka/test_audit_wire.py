@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from consumers.audit.records import Record, Source
+from consumers.audit.observed import Record, Source
 from stream_app.cli import run
 from stream_app.kafka import clients
 from stream_app.wire import Topics

@@ -6,10 +6,9 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
-import typer
-
+from stream_app.cli.commands import option
 from stream_app.cli.device.mechanism_options import positive_fraction
 from stream_app.cli.options import Cluster, campaign_keys, campaign_scope, connection_from
 from stream_app.cli.output import plural, say, table
@@ -32,59 +31,29 @@ _ROLES = {1: ("central",), 2: ("a", "b")}
 class Terms:
     """What a plan is made from, as the command line gives it."""
 
-    epsilon: Annotated[
-        str, typer.Option("--epsilon", metavar="E", help="Of a person, for all stages together.")
-    ]
-    delta: Annotated[str, typer.Option("--delta", metavar="D", help="Beside epsilon.")] = "1e-6"
-    kinds: Annotated[
-        str,
-        typer.Option(
-            "--kinds", metavar="LIST", help="together (lists), stars (ratings), or together,stars."
-        ),
-    ] = "together"
-    together: Annotated[
-        int, typer.Option("--together-items", metavar="N", help="Of the scope, for together.")
-    ] = 300
-    least: Annotated[
-        int, typer.Option("--least", metavar="N", help="Fewer contributions end a stage.")
-    ] = 100
-    most: Annotated[
-        int | None,
-        typer.Option("--most", metavar="N", help="Contributions that a stage holds at least."),
-    ] = None
-    deadline: Annotated[
-        int, typer.Option("--deadline", metavar="CUTS", help="Cuts for which a stage is open.")
-    ] = 18_000
-    number: Annotated[
-        int, typer.Option("--number", metavar="N", help="Above that of every earlier campaign.")
-    ] = 1
+    epsilon: str = option(..., "Of a person, for all stages together.", "E")
+    delta: str = option("1e-6", "Beside epsilon.", "D")
+    kinds: str = option("together", "together (lists), stars (ratings), or together,stars.", "LIST")
+    together: int = option(300, "Of the scope, for together.", "N", "--together-items")
+    least: int = option(100, "Fewer contributions end a stage.", "N")
+    most: int | None = option(None, "Contributions that a stage holds at least.", "N")
+    deadline: int = option(18_000, "Cuts for which a stage is open.", "CUTS")
+    number: int = option(1, "Above that of every earlier campaign.", "N")
 
 
 def plan(
     cluster: Cluster,
     terms: Terms,
-    scope: Annotated[
-        Path | None,
-        typer.Option(
-            "--scope",
-            metavar="FILE",
-            help="Public items, one per line, most popular first (env MURMUREC_CAMPAIGN_SCOPE).",
-        ),
-    ] = None,
-    keys: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--keys",
-            metavar="PUB",
-            help="Public half of a party; twice, a and b, for two (env MURMUREC_CAMPAIGN_KEYS).",
-        ),
-    ] = None,
-    output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="FILE", help="Where the plan goes.")
-    ] = Path("plan.json"),
-    meta: Annotated[
-        bool, typer.Option("--meta", help="For stars: use genres and years of the catalogue.")
-    ] = False,
+    scope: Path | None = option(
+        None,
+        "Public items, one per line, most popular first (env MURMUREC_CAMPAIGN_SCOPE).",
+        "FILE",
+    ),
+    keys: list[Path] | None = option(
+        None, "Public half of a party; twice, a and b, for two (env MURMUREC_CAMPAIGN_KEYS).", "PUB"
+    ),
+    output: Path = option(Path("plan.json"), "Where the plan goes.", "FILE", "-o", "--output"),
+    meta: bool = option(False, "For stars: use genres and years of the catalogue."),
 ) -> None:
     """Plan a campaign: its stages, their noise, and what they cost a person in all of them.
 

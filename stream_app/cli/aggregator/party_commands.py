@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stream_app.cli.commands import option
 from stream_app.cli.options import Cluster, ConfigOption, connection_from, settings_from
 from stream_app.cli.output import say
 
@@ -38,7 +39,7 @@ FolderOption = Annotated[
 
 def keys(
     party: PartyOption,
-    make: Annotated[bool, typer.Option("--make", help="Make them, once.")] = False,
+    make: bool = option(False, "Make them, once."),
     folder: FolderOption = None,
     config: ConfigOption = None,
 ) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stream_app.cli.aggregator.campaign_outline import plan as plan_command
-from stream_app.cli.commands import Commands
+from stream_app.cli.commands import Commands, option
 from stream_app.cli.options import Cluster, JsonOption, campaign_keys, connection_from
 from stream_app.cli.output import notice, print_json, say, table
 
@@ -73,16 +73,14 @@ def show(
 def begin(
     cluster: Cluster,
     plan: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, JSON.")],
-    keys: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--keys",
-            "--key",
-            metavar="PUB",
-            help="Public half of a party, a before b; without it the keys of the plan, or those of "
-            "MURMUREC_CAMPAIGN_KEYS.",
-        ),
-    ] = None,
+    keys: list[Path] | None = option(
+        None,
+        "Public half of a party, a before b; without it the keys of the plan, or those of "
+        "MURMUREC_CAMPAIGN_KEYS.",
+        "PUB",
+        "--keys",
+        "--key",
+    ),
 ) -> None:
     """Begin a campaign: write its plan to the log.
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
+from stream_app.cli.commands import option
 from stream_app.cli.device.mechanism_options import EpsilonOption, MechanismOption, ScaleOption
 from stream_app.cli.options import writable
 from stream_app.errors import UsageError
@@ -17,38 +15,22 @@ from stream_app.errors import UsageError
 class DemoOptions:
     """The data, the mechanism, the worker and the output of a demo."""
 
-    data: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Ratings of your own (default: synthetic ratings)."),
-    ] = None
-    mode: Annotated[
-        str | None,
-        typer.Option(
-            "--mode",
-            metavar="MODE",
-            help="local; split or central: one campaign, --epsilon for a person (default "
-            "privacy_mode).",
-        ),
-    ] = None
-    seconds: Annotated[float, typer.Option(metavar="S", help="Duration of the replay.")] = 60.0
+    data: Path | None = option(None, "Ratings of your own (default: synthetic ratings).", "FILE")
+    mode: str | None = option(
+        None,
+        "local; split or central: one campaign, --epsilon for a person (default privacy_mode).",
+        "MODE",
+    )
+    seconds: float = option(60.0, "Duration of the replay.", "S")
     mechanism: MechanismOption = "rr"
     epsilon: EpsilonOption = None
-    model: Annotated[str | None, typer.Option(help="hybrid, sketch, dense, ...")] = None
+    model: str | None = option(None, "hybrid, sketch, dense, ...")
     scale: ScaleOption = None
-    ratings: Annotated[
-        int,
-        typer.Option(min=1000, max=100_000_000, metavar="N", help="Number of synthetic ratings."),
-    ] = 300_000
-    plain: Annotated[bool, typer.Option("--plain", help="Plain lines, no live table.")] = False
-    keep: Annotated[
-        bool, typer.Option("--keep", help="Keep broker, worker and page up until Ctrl-C.")
-    ] = False
-    open_page: Annotated[
-        bool, typer.Option("--open", help="Open the page in a browser; implies --keep.")
-    ] = False
-    json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write the figures here.")
-    ] = None
+    ratings: int = option(300_000, "Number of synthetic ratings.", "N", min=1000, max=100_000_000)
+    plain: bool = option(False, "Plain lines, no live table.")
+    keep: bool = option(False, "Keep broker, worker and page up until Ctrl-C.")
+    open_page: bool = option(False, "Open the page in a browser; implies --keep.", None, "--open")
+    json_file: Path | None = option(None, "Write the figures here.", "FILE", "--json")
 
     @property
     def stays(self) -> bool:

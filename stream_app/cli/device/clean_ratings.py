@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
+from stream_app.cli.commands import option
 from stream_app.cli.device.mechanism_options import DeviceJournal, pseudonym_in
 from stream_app.cli.options import JsonOption
 from stream_app.cli.output import plural, print_json, printable, say
@@ -14,9 +11,9 @@ from stream_app.errors import UsageError
 
 def history(
     file: DeviceJournal,
-    user: Annotated[str | None, typer.Option("--user", metavar="ID", help="One user.")] = None,
-    forget: Annotated[bool, typer.Option("--forget", help="Forget them on this device.")] = False,
-    all_users: Annotated[bool, typer.Option("--all", help="With --forget: of all users.")] = False,
+    user: str | None = option(None, "One user.", "ID"),
+    forget: bool = option(False, "Forget them on this device."),
+    all_users: bool = option(False, "With --forget: of all users.", None, "--all"),
     as_json: JsonOption = False,
 ) -> None:
     """Show the ratings that this device keeps in clear, oldest first, or forget them.

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
+from stream_app.cli.commands import option
 from stream_app.cli.device.mechanism_options import (
     JournalOption,
     TrustClockOption,
@@ -38,15 +37,12 @@ def contribute(
     cluster: Cluster,
     user: UserOption,
     keys: KeysOption = None,
-    scope: Annotated[
-        Path | None,
-        typer.Option(
-            "--scope",
-            metavar="FILE",
-            help="The campaign's items, one per line; its SHA-256 is stored at the first use "
-            "(env MURMUREC_CAMPAIGN_SCOPE).",
-        ),
-    ] = None,
+    scope: Path | None = option(
+        None,
+        "The campaign's items, one per line; its SHA-256 is stored at the first use "
+        "(env MURMUREC_CAMPAIGN_SCOPE).",
+        "FILE",
+    ),
     most_epsilon: MostEpsilonOption = "2",
     accept_scope: AcceptScopeOption = None,
     journal: JournalOption = None,

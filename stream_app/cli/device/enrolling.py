@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from stream_app.cli.commands import Commands
+from stream_app.cli.commands import Commands, option
 from stream_app.cli.device.budget import plan, status
 from stream_app.cli.device.contribute import contribute
 from stream_app.cli.device.mechanism_options import (
@@ -43,37 +41,26 @@ for _command in (run, status, plan, contribute):
 def enrol(
     file: DeviceJournal,
     user: UserOption,
-    budget: Annotated[
-        str | None,
-        typer.Option("--budget", metavar="E", help="Epsilon of the whole person (default 20)."),
-    ] = None,
-    delta: Annotated[
-        str | None,
-        typer.Option("--delta", metavar="D", help="Its delta: 0 to 1/1000 (default 1e-6)."),
-    ] = None,
+    budget: str | None = option(None, "Epsilon of the whole person (default 20).", "E"),
+    delta: str | None = option(None, "Its delta: 0 to 1/1000 (default 1e-6).", "D"),
     window: WindowOption = None,
-    plan: Annotated[
-        str,
-        typer.Option(
-            "--plan",
-            metavar="ID",
-            help="Mechanism that the budget is for, as rr:5:1/2 (default: that of the first "
-            "report); adaptive for several.",
-        ),
-    ] = "",
+    plan: str = option(
+        "",
+        "Mechanism that the budget is for, as rr:5:1/2 (default: that of the first "
+        "report); adaptive for several.",
+        "ID",
+    ),
     scope: ScopeOption = None,
     accept_scope: AcceptScopeOption = None,
     most_cells: MostCellsOption = 4096,
     test: TestOption = False,
     trust_clock: TrustClockOption = False,
-    raised: Annotated[
-        str | None,
-        typer.Option(
-            "--raise",
-            metavar="E",
-            help="Only raise the epsilon of an enrolled person to E; it is never lowered again.",
-        ),
-    ] = None,
+    raised: str | None = option(
+        None,
+        "Only raise the epsilon of an enrolled person to E; it is never lowered again.",
+        "E",
+        "--raise",
+    ),
     as_json: JsonOption = False,
 ) -> None:
     """Enrol a person: nothing is released without an account and its budget.

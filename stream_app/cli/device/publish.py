@@ -7,10 +7,9 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
+from stream_app.cli.commands import option
 from stream_app.cli.device.mechanism_options import (
     EmissionOption,
     RepublishOption,
@@ -49,24 +48,19 @@ class PublishOptions(MechanismOptions):
     """One rating on its scale, and how it is published."""
 
     user: UserOption
-    named_item: Annotated[str, typer.Option("--item", metavar="ID", help="The rated item; public.")]
-    given_rating: Annotated[
-        str, typer.Option("--rating", metavar="R", help="The rating; - reads standard input.")
-    ]
+    named_item: str = option(..., "The rated item; public.", "ID", "--item")
+    given_rating: str = option(..., "The rating; - reads standard input.", "R", "--rating")
     emission: EmissionOption = "immediate"
     republish: RepublishOption = False
-    history: Annotated[
-        bool,
-        typer.Option(
-            "--history/--no-history",
-            help="Keep the clean rating beside the journal, for lists made on this device.",
-            envvar="MURMUREC_DEVICE_HISTORY",
-            show_envvar=False,
-        ),
-    ] = True
-    json_encoding: Annotated[
-        bool, typer.Option("--json-encoding", help="Encode the event as JSON, not MessagePack.")
-    ] = False
+    history: bool = option(
+        True,
+        "Keep the clean rating beside the journal, for lists made on this device.",
+        None,
+        "--history/--no-history",
+        envvar="MURMUREC_DEVICE_HISTORY",
+        show_envvar=False,
+    )
+    json_encoding: bool = option(False, "Encode the event as JSON, not MessagePack.")
 
     def rated(self) -> Rated:
         """Return the rating; refuses what cannot be published, before the broker is asked and a

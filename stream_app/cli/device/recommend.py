@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
+from stream_app.cli.commands import option
 from stream_app.cli.device.mechanism_options import (
     JournalOption,
     ScaleOption,
@@ -49,34 +48,22 @@ class ListOptions:
     newer table, which table is taken, the domain that the items are of, and the visit that it is
     for, None by the device's clock."""
 
-    k: Annotated[int, typer.Option("-k", metavar="N", help="Number of items, 1 to 100.")] = 10
-    because: Annotated[
-        bool, typer.Option("--because", help="Name the rated items behind each recommendation.")
-    ] = False
-    by: Annotated[
-        By | None,
-        typer.Option(
-            help="Rank by noisy sums over people, or by reports; default: by privacy_mode."
-        ),
-    ] = None
-    to: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DOMAIN",
-            help="Items of this domain, from ratings in others, by noised similarities.",
-        ),
-    ] = None
-    for_: Annotated[
-        For | None,
-        typer.Option(
-            "--for",
-            help="What is liked at the next visit, or now, in this one; default: now for half an "
-            "hour after a kept rating.",
-        ),
-    ] = None
-    offline: Annotated[bool, typer.Option("--offline", help="Use the cached table as it is.")] = (
-        False
+    k: int = option(10, "Number of items, 1 to 100.", "N", "-k")
+    because: bool = option(False, "Name the rated items behind each recommendation.")
+    by: By | None = option(
+        None, "Rank by noisy sums over people, or by reports; default: by privacy_mode."
     )
+    to: str | None = option(
+        None, "Items of this domain, from ratings in others, by noised similarities.", "DOMAIN"
+    )
+    for_: For | None = option(
+        None,
+        "What is liked at the next visit, or now, in this one; default: now for half an "
+        "hour after a kept rating.",
+        None,
+        "--for",
+    )
+    offline: bool = option(False, "Use the cached table as it is.")
 
     def check(self) -> None:
         """Refuse values out of range, and options that contradict."""
@@ -97,21 +84,14 @@ class ListOptions:
 def recommend(
     cluster: Cluster,
     options: ListOptions,
-    user: Annotated[
-        str | None,
-        typer.Option(metavar="ID", help="The user's own id, whose kept ratings count."),
-    ] = None,
-    local: Annotated[
-        bool, typer.Option("--local", help="Rank on this device, without a query.")
-    ] = False,
-    rated: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="More ratings, older than those kept: item[,rating[,time]] on each line, oldest "
-            "first; the file stays on this device.",
-        ),
-    ] = None,
+    user: str | None = option(None, "The user's own id, whose kept ratings count.", "ID"),
+    local: bool = option(False, "Rank on this device, without a query."),
+    rated: Path | None = option(
+        None,
+        "More ratings, older than those kept: item[,rating[,time]] on each line, oldest "
+        "first; the file stays on this device.",
+        "FILE",
+    ),
     scale: ScaleOption = None,
     journal: JournalOption = None,
     as_json: JsonOption = False,

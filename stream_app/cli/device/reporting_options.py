@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stream_app.cli.commands import option
 from stream_app.cli.device.mechanism_options import (
     EpsilonOption,
     JournalOption,
@@ -91,25 +92,14 @@ class ReportingOptions(MechanismOptions):
     thinning: ThinningOption = None
     scope: ScopeOption = None
     accept_scope: AcceptScopeOption = None
-    trust_catalogue: Annotated[
-        bool,
-        typer.Option(
-            "--trust-catalogue",
-            help="Without --scope, the server's catalogue: its writers choose items.",
-        ),
-    ] = False
-    rotate_every: Annotated[
-        int,
-        typer.Option("--rotate-every", metavar="N", help="Report each item once every N epochs."),
-    ] = 1
+    trust_catalogue: bool = option(
+        False, "Without --scope, the server's catalogue: its writers choose items."
+    )
+    rotate_every: int = option(1, "Report each item once every N epochs.", "N")
     keys: KeysOption = None
-    producer_per_account: Annotated[
-        bool,
-        typer.Option(
-            "--producer-per-account",
-            help="A producer for each account: no producer id ties their events.",
-        ),
-    ] = False
+    producer_per_account: bool = option(
+        False, "A producer for each account: no producer id ties their events."
+    )
 
     def named_mechanism(self, scale: Scale, epsilon: str | None) -> Mechanism:
         """Return the mechanism that the options name, on this scale."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
+from stream_app.cli.commands import option
 from stream_app.cli.device.mechanism_options import (
     JournalOption,
     journal_path,
@@ -29,45 +28,27 @@ _MIN_SECONDS, _MAX_SECONDS = 0.1, 3600
 
 def ask(
     cluster: Cluster,
-    user: Annotated[
-        str | None,
-        typer.Option(metavar="ID", help="The user's own id; the journal gives the pseudonym."),
-    ] = None,
-    device: Annotated[
-        str | None, typer.Option(metavar="HEX", help="The pseudonym, 32 hex characters.")
-    ] = None,
-    similar_to: Annotated[
-        str | None,
-        typer.Option(metavar="ITEM", help="Items near to this one, for no user."),
-    ] = None,
-    private_list: Annotated[
-        str | None,
-        typer.Option(
-            metavar="EPS",
-            help="A list drawn with this epsilon, as 2 or 1/2; the answer says what it hides.",
-        ),
-    ] = None,
-    neighbours: Annotated[
-        bool, typer.Option("--neighbours", help="What devices with a similar profile have.")
-    ] = False,
-    for_: Annotated[
-        For, typer.Option("--for", help="What is liked at the next visit, or now, in this one.")
-    ] = For.next,
-    k: Annotated[int, typer.Option("-k", metavar="N", help="Number of items, 1 to 100.")] = 10,
-    http: Annotated[bool, typer.Option("--http", help="Ask a gateway, not Kafka.")] = False,
-    url: Annotated[
-        str | None, typer.Option(metavar="URL", help="Address of the gateway, with --http.")
-    ] = None,
-    rated: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Leave out the items of this file, item[,rating[,time]] on each line; it stays on "
-            "this device.",
-        ),
-    ] = None,
+    user: str | None = option(None, "The user's own id; the journal gives the pseudonym.", "ID"),
+    device: str | None = option(None, "The pseudonym, 32 hex characters.", "HEX"),
+    similar_to: str | None = option(None, "Items near to this one, for no user.", "ITEM"),
+    private_list: str | None = option(
+        None, "A list drawn with this epsilon, as 2 or 1/2; the answer says what it hides.", "EPS"
+    ),
+    neighbours: bool = option(False, "What devices with a similar profile have."),
+    for_: For = option(
+        For.next, "What is liked at the next visit, or now, in this one.", None, "--for"
+    ),
+    k: int = option(10, "Number of items, 1 to 100.", "N", "-k"),
+    http: bool = option(False, "Ask a gateway, not Kafka."),
+    url: str | None = option(None, "Address of the gateway, with --http.", "URL"),
+    rated: Path | None = option(
+        None,
+        "Leave out the items of this file, item[,rating[,time]] on each line; it stays on "
+        "this device.",
+        "FILE",
+    ),
     journal: JournalOption = None,
-    timeout: Annotated[float, typer.Option(metavar="S", help="Seconds to wait.")] = 5.0,
+    timeout: float = option(5.0, "Seconds to wait.", "S"),
     as_json: JsonOption = False,
 ) -> None:
     """Recommend items to a user; items that the server knows to be rated are left out.

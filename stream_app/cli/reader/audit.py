@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from stream_app.cli.commands import Commands
+from stream_app.cli.commands import Commands, option
 from stream_app.cli.device.mechanism_options import RatingsArgument
 from stream_app.cli.options import AllowOption, Cluster, JsonOption, connection_from
 from stream_app.cli.output import print_json, progress, say, table
@@ -25,47 +23,31 @@ app = Commands(
 @app.command()
 def wire(
     cluster: Cluster,
-    scope: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="The public list of items, one id a line."),
-    ] = None,
-    enrolled: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Pseudonyms that were enrolled before the last two days, where that is public.",
-        ),
-    ] = None,
-    canary: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="HEX[:LEVEL]",
-            help="A device of your own that has rated nothing, or every item at this level index; "
-            "repeatable.",
-        ),
-    ] = None,
-    budget: Annotated[
-        float, typer.Option(metavar="E", help="Epsilon of a whole person, in public.")
-    ] = 20.0,
-    delta: Annotated[float, typer.Option(metavar="D", help="Delta of that budget.")] = 1e-6,
-    rounds: Annotated[int, typer.Option(metavar="N", help="How often a cell may be reported.")] = 1,
-    rotate_every: Annotated[
-        int | None,
-        typer.Option(
-            "--rotate-every", metavar="N", help="Epochs between two turns of an item; else found."
-        ),
-    ] = None,
-    memory: Annotated[
-        int,
-        typer.Option(
-            metavar="MB",
-            help="Keep so much of the log; of a longer one a random share of the accounts is "
-            "looked at, and the results are partial. The checks take up to 12 times as much.",
-        ),
-    ] = 500,
-    alpha: Annotated[
-        float, typer.Option(metavar="P", help="Probability of accusing an honest deployment.")
-    ] = 1e-4,
+    scope: Path | None = option(None, "The public list of items, one id a line.", "FILE"),
+    enrolled: Path | None = option(
+        None,
+        "Pseudonyms that were enrolled before the last two days, where that is public.",
+        "FILE",
+    ),
+    canary: list[str] | None = option(
+        None,
+        "A device of your own that has rated nothing, or every item at this level index; "
+        "repeatable.",
+        "HEX[:LEVEL]",
+    ),
+    budget: float = option(20.0, "Epsilon of a whole person, in public.", "E"),
+    delta: float = option(1e-6, "Delta of that budget.", "D"),
+    rounds: int = option(1, "How often a cell may be reported.", "N"),
+    rotate_every: int | None = option(
+        None, "Epochs between two turns of an item; else found.", "N"
+    ),
+    memory: int = option(
+        500,
+        "Keep so much of the log; of a longer one a random share of the accounts is "
+        "looked at, and the results are partial. The checks take up to 12 times as much.",
+        "MB",
+    ),
+    alpha: float = option(1e-4, "Probability of accusing an honest deployment.", "P"),
     allow: AllowOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -122,20 +104,12 @@ def wire(
 
 @app.command()
 def campaign(
-    epsilon: Annotated[
-        str, typer.Option(metavar="E", help="What a person spends: 2, 0.5 or 1/2.")
-    ] = "2",
-    delta: Annotated[float, typer.Option(metavar="D", help="Delta of that.")] = 1e-6,
-    mode: Annotated[
-        str, typer.Option(metavar="MODE", help="central, or split: one of two parties is curious.")
-    ] = "split",
-    kinds: Annotated[
-        str, typer.Option(metavar="KINDS", help="together, stars, or both.")
-    ] = "together,stars",
-    items: Annotated[int, typer.Option(metavar="N", help="Items of the scope.")] = 12,
-    runs: Annotated[
-        int, typer.Option(metavar="N", help="Campaigns with the person, and as many without.")
-    ] = 300,
+    epsilon: str = option("2", "What a person spends: 2, 0.5 or 1/2.", "E"),
+    delta: float = option(1e-6, "Delta of that.", "D"),
+    mode: str = option("split", "central, or split: one of two parties is curious.", "MODE"),
+    kinds: str = option("together,stars", "together, stars, or both.", "KINDS"),
+    items: int = option(12, "Items of the scope.", "N"),
+    runs: int = option(300, "Campaigns with the person, and as many without.", "N"),
     as_json: JsonOption = False,
 ) -> None:
     """Attack whole campaigns, knowing all but one person. Exit code 1: a claim is violated.
@@ -164,35 +138,14 @@ def campaign(
 @app.command()
 def profiles(
     file: RatingsArgument,
-    mechanism: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--mechanism",
-            metavar="NAME",
-            help="blip, jlt, jltpaper, or an id such as blip:5000:20:8; repeatable.",
-        ),
-    ] = None,
-    epsilon: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--epsilon", metavar="E", help="Per item: 28, 8 and 2 by default; repeatable."
-        ),
-    ] = None,
-    hashes: Annotated[
-        int | None,
-        typer.Option("--hashes", metavar="K", help="Bits per item of a blip (default 2)."),
-    ] = None,
-    length: Annotated[
-        int | None,
-        typer.Option("--length", metavar="L", help="Bits or projections (default 5000 or 1000)."),
-    ] = None,
-    users: Annotated[
-        int,
-        typer.Option("--users", metavar="N", help="How many are attacked; the others are known."),
-    ] = 12,
-    seed: Annotated[
-        int, typer.Option("--seed", metavar="N", help="Seed of the noise and of the attacks.")
-    ] = 0,
+    mechanism: list[str] | None = option(
+        None, "blip, jlt, jltpaper, or an id such as blip:5000:20:8; repeatable.", "NAME"
+    ),
+    epsilon: list[str] | None = option(None, "Per item: 28, 8 and 2 by default; repeatable.", "E"),
+    hashes: int | None = option(None, "Bits per item of a blip (default 2).", "K"),
+    length: int | None = option(None, "Bits or projections (default 5000 or 1000).", "L"),
+    users: int = option(12, "How many are attacked; the others are known.", "N"),
+    seed: int = option(0, "Seed of the noise and of the attacks.", "N"),
     as_json: JsonOption = False,
 ) -> None:
     """Reconstruct noised profiles of a file's users, by every attack of Balu 2016, beside epsilon.
@@ -219,22 +172,11 @@ def profiles(
 @app.command()
 def lia(
     file: RatingsArgument,
-    epsilon: Annotated[
-        list[str] | None,
-        typer.Option("--epsilon", metavar="E", help="1 and 10 by default; repeatable."),
-    ] = None,
-    users: Annotated[
-        int, typer.Option("--users", metavar="N", help="How many are attacked, drawn by the seed.")
-    ] = 200,
-    items: Annotated[
-        int, typer.Option("--items", metavar="N", help="Of the most rated items.")
-    ] = 500,
-    published: Annotated[
-        int, typer.Option("--published", metavar="N", help="Scores, or items of a list, per user.")
-    ] = 20,
-    seed: Annotated[
-        int, typer.Option("--seed", metavar="N", help="Seed of the noise and of who is attacked.")
-    ] = 0,
+    epsilon: list[str] | None = option(None, "1 and 10 by default; repeatable.", "E"),
+    users: int = option(200, "How many are attacked, drawn by the seed.", "N"),
+    items: int = option(500, "Of the most rated items.", "N"),
+    published: int = option(20, "Scores, or items of a list, per user.", "N"),
+    seed: int = option(0, "Seed of the noise and of who is attacked.", "N"),
     as_json: JsonOption = False,
 ) -> None:
     """Solve for one rating from lists by similar items, as in Park and Acharya 2011, section 3.

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from stream_app.cli.commands import option
 from stream_app.cli.options import ConfigOption, PrefixOption, settings_from
 from stream_app.errors import UserError
 
@@ -16,10 +17,7 @@ def schemas(
         str | None,
         typer.Argument(metavar="[NAME]", help="Print this one; without it, their names."),
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="FOLDER", help="Write all of them into this folder."),
-    ] = None,
+    out: Path | None = option(None, "Write all of them into this folder.", "FOLDER"),
     config: ConfigOption = None,
     prefix: PrefixOption = None,
 ) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
+from stream_app.cli.commands import option
 from stream_app.cli.options import Cluster, JsonOption, connection_from
 from stream_app.cli.output import console, print_json, printable, say, table
 
@@ -26,11 +25,8 @@ _PAUSE_SECONDS = 0.05
 
 def top(
     cluster: Cluster,
-    worker: Annotated[
-        list[str] | None,
-        typer.Option("--worker", metavar="URL", help="Watch this worker; repeatable."),
-    ] = None,
-    once: Annotated[bool, typer.Option("--once", help="Print one frame, and end.")] = False,
+    worker: list[str] | None = option(None, "Watch this worker; repeatable.", "URL"),
+    once: bool = option(False, "Print one frame, and end."),
     as_json: JsonOption = False,
 ) -> None:
     """Watch workers and broker: rates, lag, errors, lists and the alerts that hold now.

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
-import typer
-
+from stream_app.cli.commands import option
 from stream_app.cli.options import ConfigOption, JsonOption, settings_from
 from stream_app.cli.output import plural, print_json, say, table
 from stream_app.errors import UsageError, UserError
@@ -32,27 +31,17 @@ CertificateRow = dict[str, Any]
 
 
 def certify(
-    mechanism: Annotated[
-        str | None,
-        typer.Option(
-            "--mechanism",
-            metavar="FAMILY",
-            help="A family, such as rr, or a whole id: cell:5:2:1/4, gaussian:100:31809:300.",
-        ),
-    ] = None,
-    epsilon: Annotated[
-        str | None, typer.Option(metavar="E", help="The family's claim, as 2, 0.5 or 1/2.")
-    ] = None,
-    levels: Annotated[
-        int | None, typer.Option(metavar="N", help="Levels of the scale. \\[default: 5]")
-    ] = None,
-    everything: Annotated[
-        bool,
-        typer.Option(
-            "--all",
-            help="The configured allow-list; every family at seven epsilons, on 5 and 10 levels.",
-        ),
-    ] = False,
+    mechanism: str | None = option(
+        None, "A family, such as rr, or a whole id: cell:5:2:1/4, gaussian:100:31809:300.", "FAMILY"
+    ),
+    epsilon: str | None = option(None, "The family's claim, as 2, 0.5 or 1/2.", "E"),
+    levels: int | None = option(None, "Levels of the scale. \\[default: 5]", "N"),
+    everything: bool = option(
+        False,
+        "The configured allow-list; every family at seven epsilons, on 5 and 10 levels.",
+        None,
+        "--all",
+    ),
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stream_app.cli.commands import option
 from stream_app.cli.options import Cluster, JsonOption, connection_from
 from stream_app.cli.output import plural, print_json, say
 from stream_app.errors import UsageError, UserError
@@ -48,14 +49,11 @@ class Role(StrEnum):
 def acl(
     cluster: Cluster,
     step: Annotated[Step, typer.Argument(metavar="STEP", help="print, apply or check.")],
-    role: Annotated[Role, typer.Option("--role", help="Whose rights.")],
-    user: Annotated[
-        str | None,
-        typer.Option("--user", metavar="NAME", help="The role's user at Kafka."),
-    ] = None,
-    form: Annotated[
-        Form, typer.Option("--format", help="print: commands of Kafka, or a Strimzi KafkaUser.")
-    ] = Form.commands,
+    role: Role = option(..., "Whose rights."),
+    user: str | None = option(None, "The role's user at Kafka.", "NAME"),
+    form: Form = option(
+        Form.commands, "print: commands of Kafka, or a Strimzi KafkaUser.", None, "--format"
+    ),
     as_json: JsonOption = False,
 ) -> None:
     """Print the rights of a role as commands of Kafka, grant them, or check them.

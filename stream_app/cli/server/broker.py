@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from stream_app.cli.commands import Commands
+from stream_app.cli.commands import Commands, option
 from stream_app.cli.options import ConfigOption, JsonOption, settings_from
 from stream_app.cli.output import print_json, say
 from stream_app.errors import UserError
@@ -20,10 +18,7 @@ app = Commands(help="Run a local Kafka in the background. Example: murmurec brok
 
 @app.command()
 def start(
-    port: Annotated[
-        int | None,
-        typer.Option(min=1, max=65535, help="Port (default: 9092, or any free one)."),
-    ] = None,
+    port: int | None = option(None, "Port (default: 9092, or any free one).", min=1, max=65535),
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -50,10 +45,7 @@ def stop(config: ConfigOption = None) -> None:
 
 @app.command()
 def status(
-    lines: Annotated[
-        int | None,
-        typer.Option("--log", metavar="N", min=1, help="Print the last N lines of its log."),
-    ] = None,
+    lines: int | None = option(None, "Print the last N lines of its log.", "N", "--log", min=1),
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -4,11 +4,9 @@ on a deployment, and put them into force."""
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from stream_app.cli.commands import Commands
+from stream_app.cli.commands import Commands, option
 from stream_app.cli.options import Cluster, JsonOption
 from stream_app.cli.output import print_json, progress, say, table
 from stream_app.errors import UsageError
@@ -75,15 +73,12 @@ def plan(cluster: Cluster, as_json: JsonOption = False) -> None:
 @app.command()
 def apply(
     cluster: Cluster,
-    rebuild: Annotated[
-        str,
-        typer.Option(
-            "--rebuild",
-            metavar="beside|checkpoint",
-            help="For changes that need a second state, computed while workers serve: beside: from "
-            "the log; checkpoint: from the newest one, where the log does not reach back.",
-        ),
-    ] = "",
+    rebuild: str = option(
+        "",
+        "For changes that need a second state, computed while workers serve: beside: from "
+        "the log; checkpoint: from the newest one, where the log does not reach back.",
+        "beside|checkpoint",
+    ),
 ) -> None:
     """Put these settings into force on the running deployment, from a cut on; no worker stops.
 

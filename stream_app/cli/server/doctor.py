@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
+from stream_app.cli.commands import option
 from stream_app.cli.options import Cluster, JsonOption, connection_from
 from stream_app.cli.output import plural, print_json, say, status, table
 
@@ -15,14 +16,8 @@ if TYPE_CHECKING:
 
 def doctor(
     cluster: Cluster,
-    worker: Annotated[
-        list[str] | None,
-        typer.Option("--worker", metavar="URL", help="Ask a running worker; repeatable."),
-    ] = None,
-    gateway: Annotated[
-        list[str] | None,
-        typer.Option("--gateway", metavar="URL", help="Ask a running gateway; repeatable."),
-    ] = None,
+    worker: list[str] | None = option(None, "Ask a running worker; repeatable.", "URL"),
+    gateway: list[str] | None = option(None, "Ask a running gateway; repeatable.", "URL"),
     as_json: JsonOption = False,
 ) -> None:
     """Look for faults of a deployment: broker, rights, topics, cut log, devices and workers.

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
+from stream_app.cli.commands import option
 from stream_app.cli.options import JsonOption, WorkerSettings, YesOption, confirm
 from stream_app.cli.output import print_json, say
 
@@ -50,12 +49,8 @@ without it."""
 
 def forget(
     workers: WorkerSettings,
-    device: Annotated[
-        str, typer.Option(metavar="HEX", help="The device's pseudonym, 32 hex characters.")
-    ],
-    rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="Replay the log without the device's records.")
-    ] = False,
+    device: str = option(..., "The device's pseudonym, 32 hex characters.", "HEX"),
+    rebuild: bool = option(False, "Replay the log without the device's records."),
     yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:

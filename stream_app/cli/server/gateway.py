@@ -3,46 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
+from stream_app.cli.commands import option
 from stream_app.cli.options import AllowOption, Cluster
 
 
 def gateway(
     cluster: Cluster,
     allow: AllowOption = None,
-    host: Annotated[
-        str | None,
-        typer.Option(
-            "--host", metavar="ADDRESS", help="Where to listen (env MURMUREC_GATEWAY_HOST)."
-        ),
-    ] = None,
-    port: Annotated[
-        int | None,
-        typer.Option("--port", metavar="PORT", help="0: any (env MURMUREC_GATEWAY_PORT)."),
-    ] = None,
-    origins: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--origin",
-            metavar="ORIGIN",
-            help="Origin whose pages may use it; repeatable (env MURMUREC_GATEWAY_ORIGINS).",
-        ),
-    ] = None,
-    rate: Annotated[
-        float | None,
-        typer.Option(
-            "--rate",
-            metavar="N",
-            help="Events a second of a client; 0: no limit (env MURMUREC_TUNING_GATEWAY_RATE).",
-        ),
-    ] = None,
-    demo_side: Annotated[
-        Path | None,
-        typer.Option("--demo-side", metavar="FILE", help="Item side of a demo.", hidden=True),
-    ] = None,
+    host: str | None = option(None, "Where to listen (env MURMUREC_GATEWAY_HOST).", "ADDRESS"),
+    port: int | None = option(None, "0: any (env MURMUREC_GATEWAY_PORT).", "PORT"),
+    origins: list[str] | None = option(
+        None,
+        "Origin whose pages may use it; repeatable (env MURMUREC_GATEWAY_ORIGINS).",
+        "ORIGIN",
+        "--origin",
+    ),
+    rate: float | None = option(
+        None, "Events a second of a client; 0: no limit (env MURMUREC_TUNING_GATEWAY_RATE).", "N"
+    ),
+    demo_side: Path | None = option(None, "Item side of a demo.", "FILE", hidden=True),
 ) -> None:
     """Take events over HTTP, serve lists and the page; SIGTERM ends it cleanly.
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
+from stream_app.cli.commands import option
 from stream_app.cli.options import Cluster, JsonOption
 from stream_app.cli.output import plural, print_json, say, table
 
@@ -16,13 +15,8 @@ if TYPE_CHECKING:
 
 def similarities(
     cluster: Cluster,
-    epsilon: Annotated[
-        str | None,
-        typer.Option(
-            "--epsilon", metavar="E", help="Publish a table that costs a device this much."
-        ),
-    ] = None,
-    delta: Annotated[str, typer.Option("--delta", metavar="D", help="Beside epsilon.")] = "1e-6",
+    epsilon: str | None = option(None, "Publish a table that costs a device this much.", "E"),
+    delta: str = option("1e-6", "Beside epsilon.", "D"),
     as_json: JsonOption = False,
 ) -> None:
     """Show the newest table of similarities and what all tables cost a device, or publish one.

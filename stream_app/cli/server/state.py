@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.commands import Commands
+from stream_app.cli.commands import Commands, option
 from stream_app.cli.options import (
     AllowOption,
     Cluster,
@@ -49,15 +49,13 @@ AtCutOption = Annotated[
 @app.command()
 def digest(
     workers: WorkerSettings,
-    begin: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            metavar="POSITION",
-            help="Start elsewhere, at the next cut: earliest, latest, ts=2026-11-01T00:00:00Z (or "
-            "milliseconds since 1970), or last=1000 records of each partition.",
-        ),
-    ] = None,
+    begin: str | None = option(
+        None,
+        "Start elsewhere, at the next cut: earliest, latest, ts=2026-11-01T00:00:00Z (or "
+        "milliseconds since 1970), or last=1000 records of each partition.",
+        "POSITION",
+        "--from",
+    ),
     at_cut: AtCutOption = None,
     snapshot: SnapshotOption = None,
     as_json: JsonOption = False,
@@ -86,14 +84,8 @@ def digest(
 @app.command()
 def verify(
     workers: WorkerSettings,
-    worker: Annotated[
-        list[str] | None,
-        typer.Option("--worker", metavar="URL", help="Compare with a running worker; repeatable."),
-    ] = None,
-    strict: Annotated[
-        bool,
-        typer.Option("--strict", help="Fail if anything cannot be compared."),
-    ] = False,
+    worker: list[str] | None = option(None, "Compare with a running worker; repeatable.", "URL"),
+    strict: bool = option(False, "Fail if anything cannot be compared."),
     snapshot: SnapshotOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -118,12 +110,9 @@ def verify(
 def export(
     workers: WorkerSettings,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write (.npz).")],
-    at_cut: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Recompute the state at this cut (default: export the newest checkpoint)."
-        ),
-    ] = None,
+    at_cut: int | None = option(
+        None, "Recompute the state at this cut (default: export the newest checkpoint).", min=1
+    ),
     snapshot: SnapshotOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -148,13 +137,9 @@ def rebuild(
     workers: WorkerSettings,
     group: GroupOption = None,
     snapshot: SnapshotOption = None,
-    at_newest_cut: Annotated[
-        bool,
-        typer.Option(
-            "--at-newest-cut",
-            help="With --snapshot: start from it at the newest cut, even if it was adopted before.",
-        ),
-    ] = False,
+    at_newest_cut: bool = option(
+        False, "With --snapshot: start from it at the newest cut, even if it was adopted before."
+    ),
     as_json: JsonOption = False,
 ) -> None:
     """Recompute the state from the log and write a new checkpoint; stop all workers before.
@@ -205,10 +190,9 @@ def show(
 @app.command()
 def contract(
     cluster: Cluster,
-    version: Annotated[
-        int | None,
-        typer.Option("--set", metavar="VERSION", min=1, help="Raise it, from the next cut on."),
-    ] = None,
+    version: int | None = option(
+        None, "Raise it, from the next cut on.", "VERSION", "--set", min=1
+    ),
     as_json: JsonOption = False,
 ) -> None:
     """Show the version of the event format in force, or raise it. It cannot be lowered.

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
+from stream_app.cli.commands import option
 from stream_app.cli.options import JsonOption, WorkerSettings, YesOption, confirm
 from stream_app.cli.output import plural, print_json, say
 
@@ -22,10 +21,7 @@ confirmed. Forgotten devices stay forgotten."""
 
 def truncate(
     workers: WorkerSettings,
-    to_cut: Annotated[
-        int,
-        typer.Option("--to-cut", min=0, metavar="N", help="The newest cut to keep."),
-    ],
+    to_cut: int = option(..., "The newest cut to keep.", "N", min=0),
     yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:

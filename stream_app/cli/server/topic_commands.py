@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from stream_app.cli.commands import Commands
+from stream_app.cli.commands import Commands, option
 from stream_app.cli.options import Cluster, JsonOption, connection_from
 from stream_app.cli.output import notice, plural, print_json, table
 
@@ -25,15 +25,8 @@ app = Commands(help="Compare and create the topics. Example: murmurec topics app
 @app.command()
 def apply(
     cluster: Cluster,
-    dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run", help="Show what would be done; exit code 1: it would be refused."
-        ),
-    ] = False,
-    delete_records: Annotated[
-        bool, typer.Option("--delete-records", help="Allow changes that delete records.")
-    ] = False,
+    dry_run: bool = option(False, "Show what would be done; exit code 1: it would be refused."),
+    delete_records: bool = option(False, "Allow changes that delete records."),
     as_json: JsonOption = False,
 ) -> None:
     """Create missing topics and fix configurations; a wrong partition count is refused.

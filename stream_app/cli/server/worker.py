@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
+from stream_app.cli.commands import option
 from stream_app.cli.options import (
     AllowOption,
     Cluster,
@@ -70,67 +69,38 @@ class StartOptions:
 
 def worker(
     cluster: Cluster,
-    warmup: Annotated[
-        bool,
-        typer.Option(
-            "--warmup", help="Only compile the kernels into their cache; no Kafka needed."
-        ),
-    ] = False,
+    warmup: bool = option(False, "Only compile the kernels into their cache; no Kafka needed."),
     allow: AllowOption = None,
     model: ModelOption = None,
     recall: RecallOption = None,
-    admin_port: Annotated[
-        int | None,
-        typer.Option(
-            "--admin-port",
-            metavar="PORT",
-            help="Port of /metrics and /state; 0: any (env MURMUREC_ADMIN_PORT).",
-        ),
-    ] = None,
+    admin_port: int | None = option(
+        None, "Port of /metrics and /state; 0: any (env MURMUREC_ADMIN_PORT).", "PORT"
+    ),
     group: GroupOption = None,
-    instance: Annotated[
-        str | None,
-        typer.Option(
-            "--instance",
-            metavar="NAME",
-            help="Static name in the group, for a fast restart (env MURMUREC_INSTANCE).",
-        ),
-    ] = None,
-    snapshot: Annotated[
-        Path | None,
-        typer.Option(
-            "--from-snapshot",
-            metavar="FILE",
-            help="Start from a file of state export at the newest cut; no effect if it was adopted "
-            "before.",
-        ),
-    ] = None,
-    rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="Start from the log; ignore all checkpoints.")
-    ] = False,
-    accept_gap: Annotated[
-        bool,
-        typer.Option(
-            "--accept-gap",
-            help="Start although records are missing; the state is permanently marked as "
-            "incomplete. With --rebuild: drop records that the settings reject.",
-        ),
-    ] = False,
-    position: Annotated[
-        str,
-        typer.Option(
-            "--from",
-            metavar="POSITION",
-            help="With --accept-gap: earliest, latest, ts=2026-11-01T00:00:00Z or last=1000.",
-        ),
-    ] = "",
-    reseal: Annotated[
-        bool,
-        typer.Option(
-            "--reseal",
-            help="Trust the newest checkpoint once although its seal is another (state_secret).",
-        ),
-    ] = False,
+    instance: str | None = option(
+        None, "Static name in the group, for a fast restart (env MURMUREC_INSTANCE).", "NAME"
+    ),
+    snapshot: Path | None = option(
+        None,
+        "Start from a file of state export at the newest cut; no effect if it was adopted before.",
+        "FILE",
+        "--from-snapshot",
+    ),
+    rebuild: bool = option(False, "Start from the log; ignore all checkpoints."),
+    accept_gap: bool = option(
+        False,
+        "Start although records are missing; the state is permanently marked as "
+        "incomplete. With --rebuild: drop records that the settings reject.",
+    ),
+    position: str = option(
+        "",
+        "With --accept-gap: earliest, latest, ts=2026-11-01T00:00:00Z or last=1000.",
+        "POSITION",
+        "--from",
+    ),
+    reseal: bool = option(
+        False, "Trust the newest checkpoint once although its seal is another (state_secret)."
+    ),
 ) -> None:
     """Learn from the stream, answer queries and serve /metrics; SIGTERM ends it cleanly.
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from consumers.audit import Finding, PublicConfiguration, observe
 from consumers.audit.findings import Verdict
 from consumers.audit.list_checks import canaries_from
-from consumers.audit.records import Source
+from consumers.audit.observed import Source
 from stream_app import wire
 from stream_app.privacy import registry
 from stream_app.privacy.profiles import profile_registry as profiles

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from consumers.audit import PublicConfiguration, audit_observed, observe
-from consumers.audit.records import Record, Source
+from consumers.audit.observed import Record, Source
 from producers.fleet.population import Population, populate
 from producers.journal import Journal, Message
 from producers.person.enrolment import NO_LIMIT

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from consumers.audit import Finding, PublicConfiguration, audit_observed, observe
 from consumers.audit.findings import Verdict
-from consumers.audit.records import Record, Source
+from consumers.audit.observed import Record, Source
 from stream_app import wire
 from stream_app.privacy import registry
 from stream_app.privacy.mechanism import Mechanism

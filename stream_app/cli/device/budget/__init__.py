@@ -7,10 +7,7 @@ spending_plan       how many reports, of which epsilon, spend a budget best
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
+from stream_app.cli.commands import option
 from stream_app.cli.device.mechanism_options import (
     DeviceJournal,
     WindowOption,
@@ -24,12 +21,7 @@ from stream_app.errors import UsageError
 
 def status(
     file: DeviceJournal,
-    user: Annotated[
-        str | None,
-        typer.Option(
-            "--user", metavar="ID", help="One user (default: all, and the largest spending)."
-        ),
-    ] = None,
+    user: str | None = option(None, "One user (default: all, and the largest spending).", "ID"),
     as_json: JsonOption = False,
 ) -> None:
     """Show what a person may spend, what was spent, on how many ratings, and what is left.
@@ -53,26 +45,13 @@ def status(
 
 
 def plan(
-    ratings: Annotated[
-        int, typer.Option("--ratings", metavar="N", help="Ratings expected within the horizon.")
-    ],
-    budget: Annotated[
-        str, typer.Option("--budget", metavar="E", help="Epsilon of the whole person.")
-    ] = "20",
-    delta: Annotated[
-        str | None, typer.Option("--delta", metavar="D", help="Its delta (default 1e-6).")
-    ] = None,
+    ratings: int = option(..., "Ratings expected within the horizon.", "N"),
+    budget: str = option("20", "Epsilon of the whole person.", "E"),
+    delta: str | None = option(None, "Its delta (default 1e-6).", "D"),
     window: WindowOption = None,
-    horizon: Annotated[
-        int | None,
-        typer.Option("--horizon", metavar="DAYS", help="Days planned for (default: one window)."),
-    ] = None,
-    levels: Annotated[
-        int, typer.Option("--levels", metavar="N", help="Levels of the ratings' scale.")
-    ] = 5,
-    user: Annotated[
-        str, typer.Option("--user", metavar="ID", help="The user in the printed command.")
-    ] = "ID",
+    horizon: int | None = option(None, "Days planned for (default: one window).", "DAYS"),
+    levels: int = option(5, "Levels of the ratings' scale.", "N"),
+    user: str = option("ID", "The user in the printed command.", "ID"),
     as_json: JsonOption = False,
 ) -> None:
     """Plan how many ratings to report, and with how much epsilon each.

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from stream_app.cli.commands import Commands
+from stream_app.cli.commands import Commands, option
 from stream_app.cli.device.mechanism_options import (
     BudgetOption,
     JournalOption,
@@ -41,55 +39,27 @@ class ProfileCommandOptions:
     """The data, the mechanism and the accounts of a run."""
 
     file: RatingsArgument
-    family: Annotated[
-        str,
-        typer.Option(
-            "--mechanism",
-            metavar="FAMILY",
-            help="blip (Bloom filter with flipped bits), jlt (projection with Gaussian noise), "
-            "jltpaper (the thesis' own), or an id such as blip:5000:2:8.",
-        ),
-    ] = "blip"
-    epsilon: Annotated[
-        str | None,
-        typer.Option("--epsilon", metavar="E", help="Privacy loss per item: 8 or 1/2 (default 2)."),
-    ] = None
-    length: Annotated[
-        int | None,
-        typer.Option("--length", metavar="L", help="Bits or projections (default 5000 or 1000)."),
-    ] = None
-    hashes: Annotated[
-        int | None,
-        typer.Option("--hashes", metavar="K", help="Bits per item of a blip (default 2)."),
-    ] = None
-    delta: Annotated[
-        str | None,
-        typer.Option(
-            "--delta", metavar="D", help="Probability that epsilon fails, for jlt (default 1e-6)."
-        ),
-    ] = None
-    items_most: Annotated[
-        int | None,
-        typer.Option(
-            "--items-most",
-            metavar="N",
-            help="Items of a profile that are released at most, the first in a public order: it "
-            "bounds what a person spends (default: as many as a budget of 20 holds; 16384: all).",
-        ),
-    ] = None
-    scope: Annotated[
-        Path | None,
-        typer.Option(
-            "--scope", metavar="FILE", help="Public items that a profile may hold, one per line."
-        ),
-    ] = None
-    reproduction: Annotated[
-        bool,
-        typer.Option(
-            "--reproduction",
-            help="Allow a delta above 1/1000, as of jltpaper: for synthetic data only.",
-        ),
-    ] = False
+    family: str = option(
+        "blip",
+        "blip (Bloom filter with flipped bits), jlt (projection with Gaussian noise), "
+        "jltpaper (the thesis' own), or an id such as blip:5000:2:8.",
+        "FAMILY",
+        "--mechanism",
+    )
+    epsilon: str | None = option(None, "Privacy loss per item: 8 or 1/2 (default 2).", "E")
+    length: int | None = option(None, "Bits or projections (default 5000 or 1000).", "L")
+    hashes: int | None = option(None, "Bits per item of a blip (default 2).", "K")
+    delta: str | None = option(None, "Probability that epsilon fails, for jlt (default 1e-6).", "D")
+    items_most: int | None = option(
+        None,
+        "Items of a profile that are released at most, the first in a public order: it "
+        "bounds what a person spends (default: as many as a budget of 20 holds; 16384: all).",
+        "N",
+    )
+    scope: Path | None = option(None, "Public items that a profile may hold, one per line.", "FILE")
+    reproduction: bool = option(
+        False, "Allow a delta above 1/1000, as of jltpaper: for synthetic data only."
+    )
     given_scale: ScaleOption = None
     given_budget: BudgetOption = None
     journal: JournalOption = None

@@ -9,10 +9,11 @@ replay_outcome   the result of a run, as sentences and as a row of JSON
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
+from stream_app.cli.commands import option
 from stream_app.cli.device.mechanism_options import (
     BudgetOption,
     EmissionOption,
@@ -51,20 +52,14 @@ class ReplayCommandOptions(ReportingOptions):
     file: RatingsArgument
     mode: ModeOption = None
     emission: EmissionOption = "immediate"
-    given_sample: Annotated[
-        str | None,
-        typer.Option(
-            "--sample",
-            metavar="E",
-            help="Spend E per user for life, on a secret sample of E / 2.5 items of the scope.",
-        ),
-    ] = None
-    speed: Annotated[
-        str, typer.Option("--speed", metavar="N", help="Reports per second, or max.")
-    ] = "max"
-    limit: Annotated[
-        int | None, typer.Option("--limit", metavar="N", min=1, help="Publish at most N rows.")
-    ] = None
+    given_sample: str | None = option(
+        None,
+        "Spend E per user for life, on a secret sample of E / 2.5 items of the scope.",
+        "E",
+        "--sample",
+    )
+    speed: str = option("max", "Reports per second, or max.", "N")
+    limit: int | None = option(None, "Publish at most N rows.", "N", min=1)
     given_budget: BudgetOption = None
     test: TestOption = False
     republish: RepublishOption = False

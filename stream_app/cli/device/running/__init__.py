@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
+from stream_app.cli.commands import option
 from stream_app.cli.device.mechanism_options import positive_fraction
 from stream_app.cli.device.reporting_options import (
     MostCellsOption,
@@ -34,60 +35,35 @@ _OF_SCOPE = "--scope, --trust-catalogue, --rotate-every and --rounds"
 class RunOptions(ReportingOptions):
     """Accounts, sources, mechanism and scope of a running device."""
 
-    user: Annotated[
-        str | None,
-        typer.Option(
-            "--user",
-            metavar="ID",
-            help="The only user; without it lines name theirs (devices = signed needs it).",
-        ),
-    ] = None
-    watched: Annotated[
-        list[Path] | None,
-        typer.Option("--watch", metavar="FILE", help="A file of ratings to follow; repeatable."),
-    ] = None
-    socket: Annotated[
-        Path | None,
-        typer.Option("--socket", metavar="PATH", help="A local socket (mode 0600) for ratings."),
-    ] = None
-    stdin: Annotated[bool, typer.Option("--stdin", help="Read ratings from the input.")] = False
-    planned: Annotated[
-        bool,
-        typer.Option(
-            "--plan",
-            help="Report under the mechanism that the accounts were enrolled for (instead of "
-            "--mechanism, --epsilon, --thinning).",
-        ),
-    ] = False
+    user: str | None = option(
+        None, "The only user; without it lines name theirs (devices = signed needs it).", "ID"
+    )
+    watched: list[Path] | None = option(
+        None, "A file of ratings to follow; repeatable.", "FILE", "--watch"
+    )
+    socket: Path | None = option(None, "A local socket (mode 0600) for ratings.", "PATH")
+    stdin: bool = option(False, "Read ratings from the input.")
+    planned: bool = option(
+        False,
+        "Report under the mechanism that the accounts were enrolled for (instead of "
+        "--mechanism, --epsilon, --thinning).",
+        None,
+        "--plan",
+    )
     most_cells: MostCellsOption = 4096
-    rounds: Annotated[
-        int,
-        typer.Option(
-            "--rounds", metavar="N", min=1, max=1000, help="Report each item N times, N times paid."
-        ),
-    ] = 1
-    rounds_share: Annotated[
-        str | None,
-        typer.Option(
-            "--rounds-share",
-            metavar="SHARE",
-            help="Part of the budget for items that were reported before, e.g. 1/2; the rest is "
-            "for others.",
-        ),
-    ] = None
-    campaign_scope: Annotated[
-        Path | None,
-        typer.Option(
-            "--campaign-scope",
-            metavar="FILE",
-            help="Items of campaigns: with --keys every account contributes (or campaign_scope).",
-        ),
-    ] = None
+    rounds: int = option(1, "Report each item N times, N times paid.", "N", min=1, max=1000)
+    rounds_share: str | None = option(
+        None,
+        "Part of the budget for items that were reported before, e.g. 1/2; the rest is for others.",
+        "SHARE",
+    )
+    campaign_scope: Path | None = option(
+        None,
+        "Items of campaigns: with --keys every account contributes (or campaign_scope).",
+        "FILE",
+    )
     most_epsilon: MostEpsilonOption = "2"
-    trust_journal: Annotated[
-        bool,
-        typer.Option("--trust-journal", help="Go on where the topic holds later events."),
-    ] = False
+    trust_journal: bool = option(False, "Go on where the topic holds later events.")
 
     @property
     def limits(self) -> Limits:

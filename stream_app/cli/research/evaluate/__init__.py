@@ -14,10 +14,9 @@ import json
 import math
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
+from stream_app.cli.commands import option
 from stream_app.cli.device.mechanism_options import (
     EpsilonOption,
     MechanismOrDefaultOption,
@@ -35,109 +34,62 @@ _PROFILES = ("blip", "jlt", "jltpaper")
 
 def evaluate(
     file: RatingsArgument,
-    protocol: Annotated[
-        str | None,
-        typer.Option(
-            "--protocol",
-            metavar="NAME",
-            help="prequential (time order, test then learn; default) or one-pass (random 80/10/10 "
-            "split).",
-        ),
-    ] = None,
-    rank: Annotated[
-        bool,
-        typer.Option(
-            "--rank", help="Measure lists instead: nDCG, recall, ... of later likes, and baselines."
-        ),
-    ] = False,
-    k: Annotated[
-        int | None, typer.Option("--k", "-k", metavar="N", help="Length of a list (default 10).")
-    ] = None,
-    mode: Annotated[
-        str | None,
-        typer.Option(
-            "--mode",
-            metavar="NAME",
-            help="central or split: taste stays on the device, --epsilon covers a whole person.",
-        ),
-    ] = None,
-    meta: Annotated[
-        bool, typer.Option("--meta", help="With --mode: also use genres and years beside FILE.")
-    ] = False,
-    continual: Annotated[
-        int | None,
-        typer.Option(
-            "--continual",
-            metavar="T",
-            help="With --mode: RMSE in time order while sums are released in T rounds (2 to 32).",
-        ),
-    ] = None,
-    held: Annotated[
-        str | None,
-        typer.Option(
-            "--split",
-            metavar="NAME",
-            help="What --rank holds out: global (the last fifth), visit (each user's last day), "
-            "user-time (last fifth), last (rating); default: three in turn.",
-        ),
-    ] = None,
-    messages: Annotated[
-        str | None,
-        typer.Option(
-            "--messages",
-            metavar="NAME",
-            help="Messages with --rank: single, daily, packed (as replay); default: all.",
-        ),
-    ] = None,
-    model: Annotated[
-        str,
-        typer.Option(
-            "--model",
-            metavar="NAME",
-            help="Learner: hybrid, dense, slope-one, cosine, ...; or a trainer that noises what "
-            "it learns from true ratings: noisy-cells, tree, ...; with --trust: plain, social, "
-            "privsr, privsr-paper.",
-        ),
-    ] = "hybrid",
-    trust: Annotated[
-        Path | None,
-        typer.Option(
-            "--trust", metavar="FILE", help="Who trusts whom: columns truster and trustee."
-        ),
-    ] = None,
+    protocol: str | None = option(
+        None,
+        "prequential (time order, test then learn; default) or one-pass (random 80/10/10 split).",
+        "NAME",
+    ),
+    rank: bool = option(
+        False, "Measure lists instead: nDCG, recall, ... of later likes, and baselines."
+    ),
+    k: int | None = option(None, "Length of a list (default 10).", "N", "--k", "-k"),
+    mode: str | None = option(
+        None,
+        "central or split: taste stays on the device, --epsilon covers a whole person.",
+        "NAME",
+    ),
+    meta: bool = option(False, "With --mode: also use genres and years beside FILE."),
+    continual: int | None = option(
+        None, "With --mode: RMSE in time order while sums are released in T rounds (2 to 32).", "T"
+    ),
+    held: str | None = option(
+        None,
+        "What --rank holds out: global (the last fifth), visit (each user's last day), "
+        "user-time (last fifth), last (rating); default: three in turn.",
+        "NAME",
+        "--split",
+    ),
+    messages: str | None = option(
+        None, "Messages with --rank: single, daily, packed (as replay); default: all.", "NAME"
+    ),
+    model: str = option(
+        "hybrid",
+        "Learner: hybrid, dense, slope-one, cosine, ...; or a trainer that noises what "
+        "it learns from true ratings: noisy-cells, tree, ...; with --trust: plain, social, "
+        "privsr, privsr-paper.",
+        "NAME",
+    ),
+    trust: Path | None = option(None, "Who trusts whom: columns truster and trustee.", "FILE"),
     mechanism: MechanismOrDefaultOption = None,
     epsilon: EpsilonOption = None,
     thinning: ThinningOption = None,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Also write the result here.")
-    ] = None,
-    factors: Annotated[
-        int,
-        typer.Option("--factors", metavar="N", help="Factors per vector; few for small epsilon."),
-    ] = 32,
-    depth: Annotated[int, typer.Option("--depth", metavar="N", help="Rows of the sketch.")] = 4,
-    scope: Annotated[
-        int | None,
-        typer.Option(
-            "--scope",
-            metavar="N",
-            help="Size of the public scope where presence is protected: the N most rated items "
-            "(default 300).",
-        ),
-    ] = None,
-    choice: Annotated[
-        str,
-        typer.Option(
-            "--choice",
-            metavar="NAME",
-            help="Groups of a partition are chosen by items (public item table) or leaning (also "
-            "the user's own released reports).",
-        ),
-    ] = "items",
+    json_file: Path | None = option(None, "Also write the result here.", "FILE", "--json"),
+    factors: int = option(32, "Factors per vector; few for small epsilon.", "N"),
+    depth: int = option(4, "Rows of the sketch.", "N"),
+    scope: int | None = option(
+        None,
+        "Size of the public scope where presence is protected: the N most rated items "
+        "(default 300).",
+        "N",
+    ),
+    choice: str = option(
+        "items",
+        "Groups of a partition are chosen by items (public item table) or leaning (also "
+        "the user's own released reports).",
+        "NAME",
+    ),
     scale: ScaleOption = None,
-    seed: Annotated[
-        int, typer.Option("--seed", metavar="N", help="Seed of noise, split and hashes.")
-    ] = 0,
+    seed: int = option(0, "Seed of noise, split and hashes.", "N"),
 ) -> None:
     """Measure a model on a file of ratings; nothing is published.
 
@@ -194,9 +146,9 @@ def evaluate(
     if mechanism is None:
         mechanism = default_family(found.scale)
     result: Any
-    for option, value in {"k": k, "split": held, "messages": messages}.items():
+    for name, value in {"k": k, "split": held, "messages": messages}.items():
         if not rank and value is not None:
-            raise UsageError(f"--{option}: is about lists; add --rank")
+            raise UsageError(f"--{name}: is about lists; add --rank")
     if rank and mechanism.partition(":")[0] in _PROFILES:
         raise UsageError(f"--rank: lists are made from ratings, not from {mechanism} profiles")
     if summed is not None:
