@@ -131,20 +131,26 @@ Home = AfterValidator(_home)
 class _Group(BaseModel):
     """A table of the file; `Settings` has the fields of all of them."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True
+    )
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        """Make the description of each setting, the text below it, one line."""
+        for field in cls.model_fields.values():
+            field.description = " ".join((field.description or "").split())
 
 
 class Broker(_Group):
     """[broker]: Kafka and the rights to it."""
 
-    bootstrap_servers: str | None = Field(
-        None, description="Kafka, as host:port[,host:port]; unset: the demo and the tests start one"
-    )
+    bootstrap_servers: str | None = None
+    """Kafka, as host:port[,host:port]; unset: the demo and the tests start one"""
     kafka: Annotated[dict[str, str], BeforeValidator(_properties)] = Field(
-        default_factory=dict,
-        repr=False,
-        description="librdkafka properties passed through, such as security.protocol and sasl.*",
+        default_factory=dict, repr=False
     )
+    """librdkafka properties passed through, such as security.protocol and sasl.*"""
 
     @field_validator("bootstrap_servers")
     @classmethod
@@ -163,46 +169,28 @@ class Broker(_Group):
 class TopicSettings(_Group):
     """[topics]: the topics of the deployment."""
 
-    topic_prefix: str = Field(
-        "murmurec",
-        pattern=r"^[A-Za-z0-9._-]{1,100}$",
-        description="first part of every topic's name: 1 to 100 of A-Z a-z 0-9 . _ -",
-    )
-    partitions: int = Field(
-        4, ge=1, le=1024, description="partitions of the rating topic, fixed for life"
-    )
-    ratings_retention_seconds: float | None = Field(
-        None,
-        ge=60,
-        description="seconds, at least 60, for which Kafka keeps ratings; unset: without limit",
-    )
+    topic_prefix: str = Field("murmurec", pattern=r"^[A-Za-z0-9._-]{1,100}$")
+    """first part of every topic's name: 1 to 100 of A-Z a-z 0-9 . _ -"""
+    partitions: int = Field(4, ge=1, le=1024)
+    """partitions of the rating topic, fixed for life"""
+    ratings_retention_seconds: float | None = Field(None, ge=60)
+    """seconds, at least 60, for which Kafka keeps ratings; unset: without limit"""
 
 
 class Privacy(_Group):
     """[privacy]: what devices may send, and what the server may learn of it."""
 
-    mechanisms: Words = Field(
-        ("rr:5:2",),
-        min_length=1,
-        max_length=256,
-        description="mechanism ids that devices may use (allow-list), comma separated",
-    )
-    profile_mechanisms: Words = Field(
-        (),
-        max_length=16,
-        description="ids of profile mechanisms that devices may use, comma separated: a worker "
-        "then reads profiles and serves neighbours; unset: it reads none",
-    )
-    devices: Literal["open", "signed"] = Field(
-        "open",
-        description="signed: every event must be signed by its device; open: signatures are not "
-        "checked, and all who may write ratings can write them in any device's name",
-    )
-    privacy_mode: Literal["local", "split", "central"] = Field(
-        "local",
-        description="split or central: campaigns, of whose contributions only noisy sums are "
-        "public, summed by two aggregators that each know a share, or by one; local: none",
-    )
+    mechanisms: Words = Field(("rr:5:2",), min_length=1, max_length=256)
+    """mechanism ids that devices may use (allow-list), comma separated"""
+    profile_mechanisms: Words = Field((), max_length=16)
+    """ids of profile mechanisms that devices may use, comma separated: a worker then reads profiles
+    and serves neighbours; unset: it reads none"""
+    devices: Literal["open", "signed"] = "open"
+    """signed: every event must be signed by its device; open: signatures are not checked, and all
+    who may write ratings can write them in any device's name"""
+    privacy_mode: Literal["local", "split", "central"] = "local"
+    """split or central: campaigns, of whose contributions only noisy sums are public, summed by two
+    aggregators that each know a share, or by one; local: none"""
 
     @field_validator("mechanisms")
     @classmethod
@@ -228,77 +216,47 @@ class Privacy(_Group):
 class Model(_Group):
     """[model]: what is learned, and in how much memory."""
 
-    model: str = Field(
-        "hybrid",
-        min_length=1,
-        max_length=100,
-        description="name of the learner, hybrid (own rows while they last), or of how lists are "
-        "ranked beside it: slope-one and cosine, by co_ratings",
-    )
-    size: Literal["small", "medium", "large"] = Field(
-        "medium",
-        description="memory of the state, by which sizes under tuning that are not set follow: "
-        "small (a test), medium (a few hundred MB), large (2 GB)",
-    )
-    hash_seed: int = Field(
-        1,
-        ge=0,
-        lt=2**57,
-        description="seed of every hash of the state, fixed for life and the same on every worker; "
-        "a random number that devices do not know keeps them from choosing keys that collide",
-    )
+    model: str = Field("hybrid", min_length=1, max_length=100)
+    """name of the learner, hybrid (own rows while they last), or of how lists are ranked beside it:
+    slope-one and cosine, by co_ratings"""
+    size: Literal["small", "medium", "large"] = "medium"
+    """memory of the state, by which sizes under tuning that are not set follow: small (a test),
+    medium (a few hundred MB), large (2 GB)"""
+    hash_seed: int = Field(1, ge=0, lt=2**57)
+    """seed of every hash of the state, fixed for life and the same on every worker; a random number
+    that devices do not know keeps them from choosing keys that collide"""
 
 
 class Lists(_Group):
     """[lists]: what lists come from, and what private ones may cost."""
 
-    co_ratings: bool = Field(
-        False,
-        description="count for each two items of the head who rated both, with sums of differences "
-        "and products of the ratings, for Slope One and cosine; only where presence is public",
-    )
-    similar_from: Literal["state", "published"] = Field(
-        "state",
-        description="what near items, private lists and lists by slope-one and cosine come from: "
-        "the state, or the public table of noised similarities alone (murmurec similarities "
-        "--epsilon E)",
-    )
-    similarity_budget: float = Field(
-        0.0,
-        ge=0,
-        le=1000,
-        description="epsilon, at delta 1e-6 and for everything that a device reported, that all "
-        "published tables of similarities together may cost; 0: none is published",
-    )
-    list_budget: float = Field(
-        0.0,
-        ge=0,
-        le=10_000,
-        description="epsilon that all private lists of a user may cost together (ask "
-        "--private-list); 0: no private lists; needs co_ratings and list_scope",
-    )
-    list_scope: Annotated[Path | None, Unset, Home] = Field(
-        None,
-        description="file with the public items, one id a line, head_items at most, that private "
-        "lists and published tables are over; co-ratings are then counted for these alone",
-    )
+    co_ratings: bool = False
+    """count for each two items of the head who rated both, with sums of differences and products of
+    the ratings, for Slope One and cosine; only where presence is public"""
+    similar_from: Literal["state", "published"] = "state"
+    """what near items, private lists and lists by slope-one and cosine come from: the state, or the
+    public table of noised similarities alone (murmurec similarities --epsilon E)"""
+    similarity_budget: float = Field(0.0, ge=0, le=1000)
+    """epsilon, at delta 1e-6 and for everything that a device reported, that all published tables
+    of similarities together may cost; 0: none is published"""
+    list_budget: float = Field(0.0, ge=0, le=10_000)
+    """epsilon that all private lists of a user may cost together (ask --private-list); 0: no
+    private lists; needs co_ratings and list_scope"""
+    list_scope: Annotated[Path | None, Unset, Home] = None
+    """file with the public items, one id a line, head_items at most, that private lists and
+    published tables are over; co-ratings are then counted for these alone"""
 
 
 class Campaign(_Group):
     """[campaign]: the campaigns in which devices take part."""
 
-    campaign_keys: Words = Field(
-        (),
-        max_length=2,
-        description="public halves of the parties of campaigns, 64 hex digits each, a before b, "
-        "comma separated: devices and workers follow no plan that names others; unset: a device "
-        "needs --keys, a worker follows every plan",
-    )
-    campaign_scope: Annotated[Path | None, Unset, Home] = Field(
-        None,
-        description="file with the public items of campaigns, one per line, as the campaign was "
-        "announced; a device contributes to no plan over others; unset: it needs --scope",
-    )
+    campaign_keys: Words = Field((), max_length=2)
+    """public halves of the parties of campaigns, 64 hex digits each, a before b, comma separated:
+    devices and workers follow no plan that names others; unset: a device needs --keys, a worker
+    follows every plan"""
+    campaign_scope: Annotated[Path | None, Unset, Home] = None
+    """file with the public items of campaigns, one per line, as the campaign was announced; a
+    device contributes to no plan over others; unset: it needs --scope"""
 
     @field_validator("campaign_keys")
     @classmethod
@@ -318,46 +276,34 @@ class Campaign(_Group):
 class Admin(_Group):
     """[admin]: the pages of a worker for its operator."""
 
-    admin_host: Host = Field("127.0.0.1", description="address of /livez, /readyz and /metrics")
-    admin_port: Port = Field(
-        8470, description="port of /livez, /readyz and /metrics; 0: any free one"
-    )
-    admin_hosts: Hosts = Field(
-        (),
-        description="names under which clients reach the admin port, comma separated, without a "
-        "port; IP addresses, localhost and admin_host always do",
-    )
-    admin_token: Annotated[str | None, Unset] = Field(
-        None,
-        pattern=r"^[!-~]{16,512}$",
-        repr=False,
-        description="a secret of 16 to 512 printable characters that clients of the admin port "
-        "send as bearer token, for all pages but /livez and /readyz; unset: none is asked for",
-    )
+    admin_host: Host = "127.0.0.1"
+    """address of /livez, /readyz and /metrics"""
+    admin_port: Port = 8470
+    """port of /livez, /readyz and /metrics; 0: any free one"""
+    admin_hosts: Hosts = ()
+    """names under which clients reach the admin port, comma separated, without a port; IP
+    addresses, localhost and admin_host always do"""
+    admin_token: Annotated[str | None, Unset] = Field(None, pattern=r"^[!-~]{16,512}$", repr=False)
+    """a secret of 16 to 512 printable characters that clients of the admin port send as bearer
+    token, for all pages but /livez and /readyz; unset: none is asked for"""
 
 
 class Gateway(_Group):
     """[gateway]: the HTTP service for devices and readers."""
 
-    gateway_host: Host = Field("127.0.0.1", description="address at which the gateway listens")
-    gateway_port: Port = Field(8480, description="port of the gateway; 0: any free one")
-    gateway_hosts: Hosts = Field(
-        (),
-        description="names under which clients reach the gateway, comma separated, without a port; "
-        "IP addresses, localhost and gateway_host always do",
-    )
-    gateway_origins: Words = Field(
-        (),
-        max_length=64,
-        description="origins whose web pages may use the gateway, such as https://shop.example, "
-        "comma separated; * for all; unset: its own page alone",
-    )
-    gateway_worker: Annotated[str | None, Unset] = Field(
-        None,
-        pattern=r"^https?://[^/?#@\s]+/?$",
-        description="where the gateway asks for a worker's numbers, such as http://worker:8470; "
-        "unset: the admin port on this machine",
-    )
+    gateway_host: Host = "127.0.0.1"
+    """address at which the gateway listens"""
+    gateway_port: Port = 8480
+    """port of the gateway; 0: any free one"""
+    gateway_hosts: Hosts = ()
+    """names under which clients reach the gateway, comma separated, without a port; IP addresses,
+    localhost and gateway_host always do"""
+    gateway_origins: Words = Field((), max_length=64)
+    """origins whose web pages may use the gateway, such as https://shop.example, comma separated; *
+    for all; unset: its own page alone"""
+    gateway_worker: Annotated[str | None, Unset] = Field(None, pattern=r"^https?://[^/?#@\s]+/?$")
+    """where the gateway asks for a worker's numbers, such as http://worker:8470; unset: the admin
+    port on this machine"""
 
     @field_validator("gateway_origins")
     @classmethod
@@ -374,27 +320,20 @@ class Gateway(_Group):
 class Process(_Group):
     """[worker]: a process and what it keeps."""
 
-    instance: str | None = Field(
-        None,
-        pattern=r"^[A-Za-z0-9._-]{1,100}$",
-        description="name of this worker in its group, kept over restarts (static membership), "
-        "1 to 100 of A-Z a-z 0-9 . _ -; unset: a new member at every start",
-    )
+    instance: str | None = Field(None, pattern=r"^[A-Za-z0-9._-]{1,100}$")
+    """name of this worker in its group, kept over restarts (static membership), 1 to 100 of A-Z a-z
+    0-9 . _ -; unset: a new member at every start"""
     state_secret: Annotated[str | None, Unset] = Field(
-        None,
-        repr=False,
-        min_length=32,
-        max_length=4096,
-        description="32 to 4096 characters, such as from openssl rand -hex 32, with which workers "
-        "seal checkpoints and digest reports; unset: no seal",
+        None, repr=False, min_length=32, max_length=4096
     )
-    state_secret_file: Annotated[Path | None, Unset, Home] = Field(
-        None, description="file that holds state_secret, with a newline or without"
-    )
+    """32 to 4096 characters, such as from openssl rand -hex 32, with which workers seal checkpoints
+    and digest reports; unset: no seal"""
+    state_secret_file: Annotated[Path | None, Unset, Home] = None
+    """file that holds state_secret, with a newline or without"""
     data_dir: Annotated[Path, Home] = Field(
-        default_factory=lambda: Path(platformdirs.user_data_dir("murmurec")),
-        description="what must survive: the local broker's log, a device's journal",
+        default_factory=lambda: Path(platformdirs.user_data_dir("murmurec"))
     )
+    """what must survive: the local broker's log, a device's journal"""
     log_level: LogLevel = Field("INFO", description=" | ".join(get_args(LogLevel)))
 
     @field_validator("log_level", mode="before")
@@ -406,144 +345,72 @@ class Process(_Group):
 class Tuning(_Group):
     """[tuning]: what has a sane value: change it for a reason that was measured."""
 
-    query_partitions: int | None = Field(
-        None,
-        ge=1,
-        le=1024,
-        description="partitions of the topics of queries and answers; unset: as many as of ratings",
-    )
-    replication_factor: int | None = Field(
-        None,
-        ge=1,
-        le=100,
-        description="brokers that store each topic; unset: as many as there are, at most 3",
-    )
-    min_insync_replicas: int | None = Field(
-        None,
-        ge=1,
-        le=100,
-        description="brokers that must have a record before it is acknowledged; unset: all copies "
-        "but one",
-    )
-    group: str | None = Field(
-        None,
-        pattern=r"^[!-~]{1,249}$",
-        description="consumer group of the workers, 1 to 249 printable characters; "
-        "unset: the topic prefix and -worker",
-    )
-    profiles_most: int = Field(
-        10_000,
-        ge=2,
-        le=1_000_000,
-        description="devices whose newest profile a worker holds; of more it holds as many",
-    )
-    accept_tests: bool = Field(
-        False, description="accept events made with a predictable source of noise (tests only)"
-    )
-    gateway_rate: float = Field(
-        50.0,
-        ge=0,
-        le=1_000_000,
-        description="events a second that a client's address, and a device, may send to the "
-        "gateway, and queries of an address, after a burst of four times as many; 0: no limit",
-    )
-    factors: int = Field(32, ge=1, le=256, description="length of a latent vector (d)")
-    depth: int = Field(4, ge=1, le=16, description="rows of the sketch (k)")
-    sketch_bytes: Bytes = Field(
-        ByteSize(16 * _MIB), description="memory of the vectors, such as 16MiB; dense grows instead"
-    )
-    scalars_bytes: Bytes = Field(
-        ByteSize(8 * _MIB), description="memory of the biases and their variances"
-    )
-    seen_bytes: Bytes = Field(
-        ByteSize(16 * _MIB), description="memory of the filter of items already rated"
-    )
-    presence_bytes: Bytes = Field(
-        ByteSize(4 * _MIB),
-        description="memory of the rates of users and items where presence is protected",
-    )
-    clip: float = Field(
-        float("inf"), gt=0, description="largest squared error that is learned (no privacy claim)"
-    )
-    held_out: float = Field(
-        0.05, ge=0, le=0.5, description="share of the ratings that is measured and never learned"
-    )
-    head_items: int = Field(
-        2048,
-        ge=0,
-        le=4096,
-        description="items of which pairs are counted, the most rated; 0: no pairs, no lists",
-    )
-    recent_items: int = Field(
-        256,
-        ge=16,
-        le=1024,
-        multiple_of=16,
-        description="recent items kept for each device where presence is public",
-    )
-    private_list_epsilon: float | None = Field(
-        None,
-        ge=0.001,
-        le=10_000,
-        description="largest epsilon of one private list; unset: list_budget",
-    )
-    items_most: int | None = Field(
-        None,
-        ge=1024,
-        le=2**31 - 1,
-        description="items that can have a row, for lists and pairs; unset: one for each 64 bytes "
-        "of sketch_bytes, at least 65,536",
-    )
-    index: str = Field(
-        "auto",
-        pattern="^(auto|qolsh)$",
-        description="how candidates are found where no pairs are counted (head_items = 0): auto "
-        "(exact while that is faster, then pca) or qolsh",
-    )
-    recall: float = Field(
-        0.99,
-        gt=0,
-        le=1,
-        description="share of the exact answer that a search must find, by sampled queries; 1: "
-        "always exact",
-    )
-    cut_seconds: float = Field(
-        0.2, ge=0.01, le=60, description="time between two cuts while something arrives"
-    )
-    round_records: int = Field(
-        2000, ge=1, le=100_000, description="most records of one partition in one round"
-    )
-    replay_seconds: float = Field(
-        2.0,
-        ge=0.01,
-        le=3600,
-        description="seconds of applying that a restart may repeat: then a checkpoint is written",
-    )
-    checkpoint_seconds: float | None = Field(
-        None,
-        ge=0.1,
-        le=3600,
-        description="seconds, 0.1 to 3600, between two checkpoints at most; unset: without limit",
-    )
-    ready_lag_seconds: float = Field(
-        30.0,
-        ge=1,
-        le=86_400,
-        description="a worker that lacks records which the log has held for so long is not ready",
-    )
-    item_table_seconds: float = Field(
-        10.0, ge=0.1, le=3600, description="time between two looks at the public item table"
-    )
-    item_links_seconds: float = Field(
-        30.0, ge=0.1, le=3600, description="least time between two versions of the public item side"
-    )
+    query_partitions: int | None = Field(None, ge=1, le=1024)
+    """partitions of the topics of queries and answers; unset: as many as of ratings"""
+    replication_factor: int | None = Field(None, ge=1, le=100)
+    """brokers that store each topic; unset: as many as there are, at most 3"""
+    min_insync_replicas: int | None = Field(None, ge=1, le=100)
+    """brokers that must have a record before it is acknowledged; unset: all copies but one"""
+    group: str | None = Field(None, pattern=r"^[!-~]{1,249}$")
+    """consumer group of the workers, 1 to 249 printable characters; unset: the topic prefix and
+    -worker"""
+    profiles_most: int = Field(10_000, ge=2, le=1_000_000)
+    """devices whose newest profile a worker holds; of more it holds as many"""
+    accept_tests: bool = False
+    """accept events made with a predictable source of noise (tests only)"""
+    gateway_rate: float = Field(50.0, ge=0, le=1_000_000)
+    """events a second that a client's address, and a device, may send to the gateway, and queries
+    of an address, after a burst of four times as many; 0: no limit"""
+    factors: int = Field(32, ge=1, le=256)
+    """length of a latent vector (d)"""
+    depth: int = Field(4, ge=1, le=16)
+    """rows of the sketch (k)"""
+    sketch_bytes: Bytes = ByteSize(16 * _MIB)
+    """memory of the vectors, such as 16MiB; dense grows instead"""
+    scalars_bytes: Bytes = ByteSize(8 * _MIB)
+    """memory of the biases and their variances"""
+    seen_bytes: Bytes = ByteSize(16 * _MIB)
+    """memory of the filter of items already rated"""
+    presence_bytes: Bytes = ByteSize(4 * _MIB)
+    """memory of the rates of users and items where presence is protected"""
+    clip: float = Field(float("inf"), gt=0)
+    """largest squared error that is learned (no privacy claim)"""
+    held_out: float = Field(0.05, ge=0, le=0.5)
+    """share of the ratings that is measured and never learned"""
+    head_items: int = Field(2048, ge=0, le=4096)
+    """items of which pairs are counted, the most rated; 0: no pairs, no lists"""
+    recent_items: int = Field(256, ge=16, le=1024, multiple_of=16)
+    """recent items kept for each device where presence is public"""
+    private_list_epsilon: float | None = Field(None, ge=0.001, le=10_000)
+    """largest epsilon of one private list; unset: list_budget"""
+    items_most: int | None = Field(None, ge=1024, le=2**31 - 1)
+    """items that can have a row, for lists and pairs; unset: one for each 64 bytes of sketch_bytes,
+    at least 65,536"""
+    index: str = Field("auto", pattern="^(auto|qolsh)$")
+    """how candidates are found where no pairs are counted (head_items = 0): auto (exact while that
+    is faster, then pca) or qolsh"""
+    recall: float = Field(0.99, gt=0, le=1)
+    """share of the exact answer that a search must find, by sampled queries; 1: always exact"""
+    cut_seconds: float = Field(0.2, ge=0.01, le=60)
+    """time between two cuts while something arrives"""
+    round_records: int = Field(2000, ge=1, le=100_000)
+    """most records of one partition in one round"""
+    replay_seconds: float = Field(2.0, ge=0.01, le=3600)
+    """seconds of applying that a restart may repeat: then a checkpoint is written"""
+    checkpoint_seconds: float | None = Field(None, ge=0.1, le=3600)
+    """seconds, 0.1 to 3600, between two checkpoints at most; unset: without limit"""
+    ready_lag_seconds: float = Field(30.0, ge=1, le=86_400)
+    """a worker that lacks records which the log has held for so long is not ready"""
+    item_table_seconds: float = Field(10.0, ge=0.1, le=3600)
+    """time between two looks at the public item table"""
+    item_links_seconds: float = Field(30.0, ge=0.1, le=3600)
+    """least time between two versions of the public item side"""
     cache_dir: Annotated[Path, Home] = Field(
-        default_factory=lambda: Path(platformdirs.user_cache_dir("murmurec")),
-        description="what can be fetched again: Kafka's jars, data sets",
+        default_factory=lambda: Path(platformdirs.user_cache_dir("murmurec"))
     )
-    log_format: Literal["auto", "json", "console"] = Field(
-        "auto", description="auto: console on a terminal, json elsewhere"
-    )
+    """what can be fetched again: Kafka's jars, data sets"""
+    log_format: Literal["auto", "json", "console"] = "auto"
+    """auto: console on a terminal, json elsewhere"""
 
 
 GROUPS: dict[str, type[_Group]] = {

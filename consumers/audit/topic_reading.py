@@ -7,7 +7,7 @@ but its fetches. What outsiders write is fetched in small pieces, as a worker do
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 from confluent_kafka import OFFSET_BEGINNING, Message, TopicPartition
 
@@ -70,8 +70,5 @@ def read_rounds(connection: Connection, topics: Topics) -> Stated:
 @contextmanager
 def contributions(connection: Connection, topics: Topics) -> Iterator[Read]:
     """Give a function that reads the records of a closed stage."""
-    topic = ContributionTopic(connection, topics.contributions)
-    try:
+    with closing(ContributionTopic(connection, topics.contributions)) as topic:
         yield topic.read
-    finally:
-        topic.close()

@@ -14,7 +14,7 @@ paid nothing for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -28,7 +28,8 @@ from producers.fleet.epoch_emission import emission_time
 from producers.fleet.population import Population
 from producers.fleet.replay import commit_when_room
 from producers.fleet.scoped_ratings import ScopedRatings
-from producers.journal import Journal, Message, Request
+from producers.journal import Journal, Request
+from producers.publishing import OutboxRelay
 from stream_app.campaigns import stage_vectors
 from stream_app.campaigns.public_side import PublicSide, PublishedSide
 from stream_app.campaigns.rounds import Phase, Rounds, StageState
@@ -49,19 +50,6 @@ class RoundLog(Protocol):
 
     def wait(self, seconds: float) -> None:
         """Return when something was appended, or after `seconds`."""
-
-
-class Relay(Protocol):
-    """The way of the journal's messages to the broker, as `producers.publishing.OutboxRelay`."""
-
-    def send(self, message: Message) -> None:
-        """Send a message."""
-
-    def make_room(self) -> None:
-        """Wait for the broker while the outbox is full."""
-
-    def settle(self) -> None:
-        """Wait until the broker has answered to all that was sent."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +90,7 @@ class Fleet:
     population: Population
     pinned: Pinned
     topic: str
-    relay: Relay
+    relay: OutboxRelay
     epoch: Callable[[], int]
     published: Callable[[], PublishedSide | None]
     batch_bytes: int = BATCH_BYTES
@@ -181,17 +169,13 @@ class Fleet:
                 for each in able[start : start + together]
             ]
             sent = self._release(asked)
-            step = replace(
-                step,
-                done=step.done + len(asked),
-                sent=step.sent + len(asked),
-                bytes=step.bytes + sent,
-            )
+            done, total = step.done + len(asked), step.sent + len(asked)
+            step = replace(step, done=done, sent=total, bytes=step.bytes + sent)
             yield step
 
-    def _release(self, asked: Sequence[Request]) -> int:
+    def _release(self, asked: list[Request]) -> int:
         """Record and send; return the bytes."""
-        messages = commit_when_room(self.journal, list(asked), None, self.relay.make_room)
+        messages = commit_when_room(self.journal, asked, None, self.relay.make_room)
         for message in messages:
             self.relay.send(message)
         return sum(len(message.value) for message in messages)

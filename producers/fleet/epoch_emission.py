@@ -33,7 +33,7 @@ from producers.device.rated import Rated, Ratings
 from producers.device.rating import check_levels_agree
 from producers.fleet.epoch_requests import EmissionOptions, EpochRequests
 from producers.fleet.population import Population, PopulationRatings
-from producers.fleet.replay import Pace, commit_when_room
+from producers.fleet.replay import commit_when_room
 from producers.journal import Journal, Message, PersonBudget, Request
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.privacy_map import Adjacency
@@ -55,13 +55,13 @@ class EpochProgress:
 
     devices: int
     total: int
-    cells: int
-    messages: int
-    ratings: int
-    outside: int
-    over: int
-    idle: int
-    ended: bool
+    cells: int = 0
+    messages: int = 0
+    ratings: int = 0
+    outside: int = 0
+    over: int = 0
+    idle: int = 0
+    ended: bool = False
     before: int = 0
     unsampled: int = 0
     held: int = 0
@@ -176,7 +176,7 @@ def _run(
     options, found = requests.options, [requests.ratings.rated(each) for each in devices]
     times = [emission_time(pseudonym, requests.epoch) for pseudonym in devices]
     order = sorted(range(len(devices)), key=lambda place: (times[place], devices[place]))
-    schedule = Schedule(options.pace, options.pace.clock(), _reports(options, found))
+    started, reports = options.pace.clock(), _reports(options, found)
     progress = _nothing_sent(population, options, devices)
     counted = set(population.devices)
     waiting: list[tuple[float, Request]] = []
@@ -203,7 +203,7 @@ def _run(
         )
         if cells < options.cells and done < len(order):
             continue
-        messages = _send(requests.journal, waiting, send, schedule, make_room)
+        messages = _send(requests, waiting, send, (started, reports), make_room)
         progress = replace(
             progress,
             cells=progress.cells + cells,
@@ -218,28 +218,18 @@ def _nothing_sent(
     population: Population, options: EmissionOptions, devices: list[bytes]
 ) -> EpochProgress:
     fresh, scope = population.fresh, options.scope
-    taking_part = np.isin(population.users, _places(population, devices))
+    wanted = set(devices)
+    places = [place for place, each in enumerate(population.devices) if each in wanted]
+    taking_part = np.isin(population.users, places)
     fresh_items = population.items[fresh & taking_part]
     return EpochProgress(
         devices=0,
         total=len(devices),
-        cells=0,
-        messages=0,
-        ratings=0,
         outside=0 if scope is None else int(np.count_nonzero(~np.isin(fresh_items, scope))),
-        over=0,
-        idle=0,
-        ended=False,
         early=int(np.count_nonzero(fresh & ~taking_part)),
         repeated=population.rows - int(np.count_nonzero(fresh)),
         unreadable=population.unreadable,
     )
-
-
-def _places(population: Population, devices: list[bytes]) -> list[int]:
-    """Return the users of the data set that are among these devices."""
-    wanted = set(devices)
-    return [place for place, device_id in enumerate(population.devices) if device_id in wanted]
 
 
 def _reports(options: EmissionOptions, found: list[Rated]) -> int:
@@ -251,33 +241,22 @@ def _reports(options: EmissionOptions, found: list[Rated]) -> int:
     return width * len(found)
 
 
-@dataclass(frozen=True)
-class Schedule:
-    """When the devices of one epoch send: at their fraction of the time that all reports take."""
-
-    pace: Pace
-    started: float
-    reports: int
-
-    def wait(self, fraction: float) -> None:
-        """Pause until the moment of a device."""
-        self.pace.wait(self.started, fraction * self.reports)
-
-
 def _send(
-    journal: Journal,
+    requests: EpochRequests,
     waiting: list[tuple[float, Request]],
     send: Callable[[Message], None],
-    schedule: Schedule,
+    span: tuple[float, int],
     make_room: Callable[[], None] | None,
 ) -> int:
-    """Record the requests of some devices, then send each at its moment; return the messages."""
+    """Record the requests of some devices, then send each at its moment: its fraction of the time
+    that all reports of the `span` (start, reports) take; return the messages."""
     if not waiting:
         return 0
-    messages = commit_when_room(journal, [request for _, request in waiting], None, make_room)
+    asked = [request for _, request in waiting]
+    messages = commit_when_room(requests.journal, asked, None, make_room)
     given_out = iter(messages)
     for fraction, request in waiting:
-        schedule.wait(fraction)
+        requests.options.pace.wait(span[0], fraction * span[1])
         for _ in request.parts:
             send(next(given_out))
     return len(messages)

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from producers.device import requests as device
@@ -213,7 +214,8 @@ class _ChunkReleaser:
         rows = self._unreported(fresh)
         fitting = self._affordable(rows)
         requests = self._requests(fitting)
-        progress = _advanced(self.record, end, over + len(rows) - len(fitting))
+        held = over + len(rows) - len(fitting)
+        progress = structs.replace(self.record, reserved=end, over=held)
         messages = commit_when_room(self.journal, requests, progress, make_room)
         return ReleasedChunk(messages, fitting, len(fresh) - len(rows), len(rows) - len(fitting))
 
@@ -272,18 +274,6 @@ class _ChunkReleaser:
             )
             for owner, head, end in zip(owners.tolist(), heads.tolist(), ends, strict=True)
         ]
-
-
-def _advanced(record: DatasetProgress, reserved: int, over: int) -> DatasetProgress:
-    return DatasetProgress(
-        record.digest,
-        record.mechanism,
-        reserved,
-        record.total,
-        record.begun,
-        record.republish,
-        over,
-    )
 
 
 def commit_when_room(

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from stream_app.kafka.clients import Connection
     from stream_app.operations.session import Session
     from stream_app.settings import Settings
+    from stream_app.wire import Topics
 
 SHARED = "Shared options"  # the panel that `--help` replaces by one line
 
@@ -37,79 +38,47 @@ class For(StrEnum):
     now = "now"
 
 
+def shared(help: str, metavar: str | None = None, *names: str, **more: Any) -> Any:
+    """Return an option of several commands; without `names` it is called as its parameter is."""
+    return typer.Option(*names, metavar=metavar, help=help, **more)
+
+
 # `settings.load` reads the environment and names the variable where its value is wrong; so the
 # variables are named in the help and not given to typer.
 BootstrapOption = Annotated[
-    str | None,
-    typer.Option(
-        "--bootstrap",
-        metavar="HOST:PORT",
-        help="Kafka's bootstrap servers (env MURMUREC_BOOTSTRAP_SERVERS).",
-    ),
+    str | None, shared("Kafka's bootstrap servers (env MURMUREC_BOOTSTRAP_SERVERS).", "HOST:PORT")
 ]
 ConfigOption = Annotated[
     Path | None,
-    typer.Option(
-        "--config",
-        metavar="FILE",
-        help="Settings in TOML; ./murmurec.toml if it exists (env MURMUREC_CONFIG).",
+    shared(
+        "Settings in TOML; ./murmurec.toml if it exists (env MURMUREC_CONFIG).",
+        "FILE",
         rich_help_panel=SHARED,
     ),
 ]
 PrefixOption = Annotated[
-    str | None,
-    typer.Option(
-        "--prefix",
-        metavar="NAME",
-        help="Prefix of every topic (env MURMUREC_TOPIC_PREFIX).",
-    ),
+    str | None, shared("Prefix of every topic (env MURMUREC_TOPIC_PREFIX).", "NAME")
 ]
 KafkaOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "-X",
-        metavar="KEY=VALUE",
-        help="librdkafka property; repeatable. Secrets: env MURMUREC_KAFKA.",
-    ),
+    shared("librdkafka property; repeatable. Secrets: env MURMUREC_KAFKA.", "KEY=VALUE", "-X"),
 ]
 AllowOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--allow",
-        metavar="ID",
-        help="Allowed mechanism, e.g. rr:5:2; repeatable (env MURMUREC_MECHANISMS).",
-    ),
+    shared("Allowed mechanism, e.g. rr:5:2; repeatable (env MURMUREC_MECHANISMS).", "ID"),
 ]
 ModelOption = Annotated[
     str | None,
-    typer.Option(
-        "--model",
-        metavar="NAME",
-        help="hybrid, sketch, or lists by slope-one or cosine (env MURMUREC_MODEL).",
-    ),
-]
-RecallOption = Annotated[
-    float | None,
-    typer.Option(
-        "--recall",
-        metavar="SHARE",
-        help="Share of the exact answer that a search finds; 1: all (env MURMUREC_TUNING_RECALL).",
-    ),
+    shared("hybrid, sketch, or lists by slope-one or cosine (env MURMUREC_MODEL).", "NAME"),
 ]
 SnapshotOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--snapshot", metavar="FILE", help="The snapshot from which the state was adopted, if any."
-    ),
+    Path | None, shared("The snapshot from which the state was adopted, if any.", "FILE")
 ]
 GroupOption = Annotated[
-    str | None,
-    typer.Option(
-        "--group", metavar="NAME", help="Consumer group of the workers (env MURMUREC_TUNING_GROUP)."
-    ),
+    str | None, shared("Consumer group of the workers (env MURMUREC_TUNING_GROUP).", "NAME")
 ]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel=SHARED)]
+YesOption = Annotated[bool, shared("Do not ask for confirmation.", None, "--yes", "-y")]
+JsonOption = Annotated[bool, shared("Print JSON.", None, "--json", rich_help_panel=SHARED)]
 
 
 @dataclass(frozen=True)
@@ -202,6 +171,17 @@ def connection_from(settings: Settings) -> Connection:
     from stream_app.kafka.clients import Connection
 
     return Connection(settings.servers, settings.kafka)
+
+
+def reached(settings: Settings) -> tuple[Connection, Topics]:
+    """Return the connection to the configured cluster, which answers, and the names of the topics;
+    UserError for one that does not."""
+    from stream_app.kafka import clients
+    from stream_app.wire import Topics
+
+    connection = connection_from(settings)
+    clients.describe_cluster(connection)
+    return connection, Topics(settings.topic_prefix)
 
 
 def confirm(yes: bool, what: str, question: str) -> None:

@@ -7,10 +7,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from stream_app.cli.commands import option
-from stream_app.cli.options import Cluster, ConfigOption, connection_from, settings_from
+from stream_app.cli.options import Cluster, ConfigOption, reached, settings_from, shared
 from stream_app.cli.output import say
 
 if TYPE_CHECKING:
@@ -26,14 +24,10 @@ class PartyName(StrEnum):
 
 
 PartyOption = Annotated[
-    PartyName,
-    typer.Option("--party", help="a or b: one of two; central: the only one, which is trusted."),
+    PartyName, shared("a or b: one of two; central: the only one, which is trusted.")
 ]
 FolderOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--folder", metavar="FOLDER", help="Where the keys are (default: keys in data_dir)."
-    ),
+    Path | None, shared("Where the keys are (default: keys in data_dir).", "FOLDER")
 ]
 
 
@@ -90,13 +84,11 @@ def _run(settings: Settings, folder: Path, name: str) -> None:
     from stream_app.aggregation.releases import ReleasesFile
     from stream_app.aggregation.round_topics import ContributionTopic, RoundTopic
     from stream_app.aggregation.service import serve
-    from stream_app.kafka import acls, clients, topic_checks
-    from stream_app.wire import Topics
+    from stream_app.kafka import acls, topic_checks
 
     own = load(folder / f"{name}.key")
     releases = ReleasesFile(folder / f"{name}.released")
-    connection, names = connection_from(settings), Topics(settings.topic_prefix)
-    clients.describe_cluster(connection)
+    connection, names = reached(settings)
     acls.check(connection, acls.of_role("aggregator", names, ("campaigns",)), "aggregator")
     topic_checks.check_campaigns(connection, names)
     ended = threading.Event()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +12,7 @@ import typer
 
 from stream_app.cli.aggregator.campaign_outline import plan as plan_command
 from stream_app.cli.commands import Commands, option
-from stream_app.cli.options import Cluster, JsonOption, campaign_keys, connection_from
+from stream_app.cli.options import Cluster, JsonOption, campaign_keys, reached
 from stream_app.cli.output import notice, print_json, say, table
 
 if TYPE_CHECKING:
@@ -164,21 +164,17 @@ def _short(keys: tuple[str, ...]) -> str:
 def _coordinator(settings: Settings) -> Iterator[Coordinator]:
     from stream_app.aggregation.coordinator import Coordinator
     from stream_app.aggregation.round_topics import ContributionTopic, RoundTopic
-    from stream_app.kafka import clients, topic_checks
-    from stream_app.wire import Topics
+    from stream_app.kafka import topic_checks
 
-    connection, names = connection_from(settings), Topics(settings.topic_prefix)
-    clients.describe_cluster(connection)
+    connection, names = reached(settings)
     partitions, stated = settings.partitions, settings.partitions_stated
     stated = topic_checks.is_of_log(connection, names, partitions) or stated
     topic_checks.check_campaigns(connection, names, partitions, stated=stated)
-    log = RoundTopic(connection, names.rounds)
-    contributions = ContributionTopic(connection, names.contributions, partitions=partitions)
-    try:
-        yield Coordinator(log, contributions)
-    finally:
-        contributions.close()
-        log.close()
+    with (
+        closing(RoundTopic(connection, names.rounds)) as log,
+        closing(ContributionTopic(connection, names.contributions, partitions=partitions)) as read,
+    ):
+        yield Coordinator(log, read)
 
 
 def _waits(stage: StageState | None, roles: tuple[str, ...]) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from stream_app.cli.options import SHARED, ConfigOption, settings_from
+from stream_app.cli.options import SHARED, ConfigOption, settings_from, shared
 from stream_app.cli.output import printable
 from stream_app.errors import UsageError, UserError
 
@@ -76,11 +76,7 @@ ThinningOption = Annotated[
 ]
 ScaleOption = Annotated[
     tuple[float, float, float] | None,
-    typer.Option(
-        "--scale",
-        metavar="MIN MAX STEP",
-        help="Rating scale: minimum, maximum, step, e.g. 1 5 1.",
-    ),
+    shared("Rating scale: minimum, maximum, step, e.g. 1 5 1.", "MIN MAX STEP", "--scale"),
 ]
 JournalOption = Annotated[
     Path | None,
@@ -102,16 +98,8 @@ BudgetOption = Annotated[
 ]
 TestOption = Annotated[
     bool,
-    typer.Option(
-        "--test", help="Name a new journal a test: for good; all its events are marked as tests."
-    ),
-]
-ModeOption = Annotated[
-    str | None,
-    typer.Option(
-        "--mode",
-        metavar="MODE",
-        help="local; split or central: campaigns, no rating (default privacy_mode).",
+    shared(
+        "Name a new journal a test: for good; all its events are marked as tests.", None, "--test"
     ),
 ]
 EmissionOption = Annotated[
@@ -122,25 +110,21 @@ EmissionOption = Annotated[
         "immediate: each when rated, which shows; epoch: all at its end.",
     ),
 ]
-UserOption = Annotated[
-    str, typer.Option("--user", metavar="ID", help="The user's own id; never sent.")
-]
+UserOption = Annotated[str, shared("The user's own id; never sent.", "ID")]
 WindowOption = Annotated[
-    int | None,
-    typer.Option(
-        "--window", metavar="DAYS", min=0, help="In any so many days (default 365; 0: in all)."
-    ),
+    int | None, shared("In any so many days (default 365; 0: in all).", "DAYS", min=0)
 ]
 TrustClockOption = Annotated[
     bool,
-    typer.Option(
+    shared(
+        "Accept a clock more than 366 days after the last release.",
+        None,
         "--trust-clock",
-        help="Accept a clock more than 366 days after the last release.",
         rich_help_panel=SHARED,
     ),
 ]
 RepublishOption = Annotated[
-    bool, typer.Option("--republish", help="Publish again and spend the epsilon again.")
+    bool, shared("Publish again and spend the epsilon again.", None, "--republish")
 ]
 RatingsArgument = Annotated[
     Path,

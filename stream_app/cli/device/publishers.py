@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stream_app.cli.device.mechanism_options import positive_fraction
-from stream_app.cli.options import campaign_keys, campaign_scope, connection_from
+from stream_app.cli.options import campaign_keys, campaign_scope, connection_from, reached
 from stream_app.errors import UsageError
 
 if TYPE_CHECKING:
@@ -27,63 +26,48 @@ def publisher_for(settings: Settings, *, per_account: bool = False) -> Publisher
     Refuses a broker that does not answer, and a topic that would lose a report, since its epsilon
     would be spent for nothing. Workers check retention.
     """
-    from stream_app.kafka import clients
-    from stream_app.kafka import topic_checks as topics
-    from stream_app.wire import Topics
+    from stream_app.kafka import clients, topic_checks
 
-    connection = connection_from(settings)
-    name = Topics(settings.topic_prefix).ratings
-    clients.describe_cluster(connection)
-    topics.check_intake(
+    connection, names = reached(settings)
+    topic_checks.check_intake(
         clients.admin(connection),
-        name,
+        names.ratings,
         settings.partitions,
         stated=settings.partitions_stated,
         device=True,
     )
-    return _publisher(settings, name, per_account=per_account)
+    return _publisher(settings, names.ratings, per_account=per_account)
 
 
 def profile_publisher_for(settings: Settings) -> Publisher:
     """Return a publisher to the topic of profiles; refuses one that does not exist."""
     from stream_app.kafka import clients
     from stream_app.kafka import topic_admin as topics
-    from stream_app.wire import Topics
 
-    connection = connection_from(settings)
-    name = Topics(settings.topic_prefix).profiles
-    clients.describe_cluster(connection)
-    if topics.partition_counts(clients.admin(connection), [name])[name] is None:
-        raise topics.missing(clients.admin(connection), name, "WRITE")
+    connection, names = reached(settings)
+    admin, name = clients.admin(connection), names.profiles
+    if topics.partition_counts(admin, [name])[name] is None:
+        raise topics.missing(admin, name, "WRITE")
     return _publisher(settings, name)
 
 
 def contributions_publisher_for(settings: Settings, *, per_account: bool = False) -> Publisher:
     """Return a publisher to the topic of contributions; refuses topics that would lose some."""
-    from stream_app.kafka import clients
-    from stream_app.kafka import topic_checks as topics
-    from stream_app.wire import Topics
+    from stream_app.kafka import topic_checks
 
-    connection, names = connection_from(settings), Topics(settings.topic_prefix)
-    clients.describe_cluster(connection)
-    topics.check_campaigns(
-        connection, names, settings.partitions, stated=settings.partitions_stated, device=True
-    )
+    connection, names = reached(settings)
+    stated = settings.partitions_stated
+    topic_checks.check_campaigns(connection, names, settings.partitions, stated=stated, device=True)
     return _publisher(settings, names.contributions, per_account=per_account)
 
 
-@contextmanager
-def round_log(settings: Settings, *, newest: bool = False) -> Iterator[RoundTopic]:
+def round_log(settings: Settings, *, newest: bool = False) -> closing[RoundTopic]:
     """Give the log of rounds, from its beginning or from the `newest` plan, and close it."""
     from stream_app.aggregation.round_topics import RoundTopic
     from stream_app.wire import Topics
 
     topic = Topics(settings.topic_prefix).rounds
-    log = RoundTopic(connection_from(settings), topic, newest=newest)
-    try:
-        yield log
-    finally:
-        log.close()
+    return closing(RoundTopic(connection_from(settings), topic, newest=newest))
 
 
 def _publisher(settings: Settings, topic: str, *, per_account: bool = False) -> Publisher:

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from stream_app.cli.commands import option
 from stream_app.cli.device.mechanism_options import (
     EpsilonOption,
@@ -23,6 +21,7 @@ from stream_app.cli.device.mechanism_options import (
     mechanism_from,
     scale_from,
 )
+from stream_app.cli.options import shared
 from stream_app.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,34 +30,17 @@ if TYPE_CHECKING:
     from stream_app.privacy.mechanism import Mechanism
 
 ScopeOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--scope",
-        metavar="FILE",
-        help="Public items to report on, one a line; its SHA-256 is pinned.",
-    ),
+    Path | None, shared("Public items to report on, one a line; its SHA-256 is pinned.", "FILE")
 ]
 AcceptScopeOption = Annotated[
-    str | None,
-    typer.Option(
-        "--accept-scope", metavar="SHA256", help="Accept another --scope than the stored one."
-    ),
+    str | None, shared("Accept another --scope than the stored one.", "SHA256")
 ]
-MostCellsOption = Annotated[
-    int, typer.Option("--most-cells", metavar="N", min=1, help="Items that a scope may have.")
-]
+MostCellsOption = Annotated[int, shared("Items that a scope may have.", "N", min=1)]
 KeysOption = Annotated[
     list[Path] | None,
-    typer.Option(
-        "--keys",
-        metavar="PUB",
-        help="Public half of a party of campaigns: a, then b (or campaign_keys).",
-    ),
+    shared("Public half of a party of campaigns: a, then b (or campaign_keys).", "PUB"),
 ]
-MostEpsilonOption = Annotated[
-    str,
-    typer.Option("--most-epsilon", metavar="E", help="Take part in campaigns that state up to E."),
-]
+MostEpsilonOption = Annotated[str, shared("Take part in campaigns that state up to E.", "E")]
 _LONGEST_ROTATION = 2**31  # epochs
 
 

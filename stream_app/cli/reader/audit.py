@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from stream_app.cli.commands import Commands, option
 from stream_app.cli.device.mechanism_options import RatingsArgument
-from stream_app.cli.options import AllowOption, Cluster, JsonOption, connection_from
+from stream_app.cli.options import AllowOption, Cluster, JsonOption, reached
 from stream_app.cli.output import print_json, progress, say, table
 from stream_app.errors import UsageError, UserError
 
@@ -61,8 +61,6 @@ def wire(
     from consumers.audit import audit_observed, observe, violated
     from consumers.audit.campaigns.checks import campaign_findings
     from consumers.audit.topic_reading import contributions, read_rounds, read_topics
-    from stream_app.kafka import clients
-    from stream_app.wire import Topics
 
     if not 1 <= memory <= 1_000_000:
         raise UsageError(f"--memory {memory}: give 1 to 1000000 MB")
@@ -75,9 +73,7 @@ def wire(
         "rotate_every": rotate_every,
     }
     public = _public(settings, scope, enrolled, canary or [], options)
-    connection = connection_from(settings)
-    clients.describe_cluster(connection)
-    topics = Topics(settings.topic_prefix)
+    connection, topics = reached(settings)
     with progress("reading") as advance:
         observed = observe(read_topics(connection, topics, advance), public, memory * 1_000_000)
     rounds_log = read_rounds(connection, topics)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import isnan
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
-from stream_app.cli.options import connection_from
+from stream_app.cli.options import reached
 from stream_app.cli.output import VISITS, described, printable, say
 from stream_app.errors import UsageError, UserError
 
@@ -156,10 +156,8 @@ def _measured(answer: Answer) -> str:
 def answer_over_kafka(settings: Any, asked: Asked) -> Answer:
     """Return the answer of the first worker that replies."""
     from consumers.recommendations import Recommendations
-    from stream_app.kafka import clients
 
-    connection = connection_from(settings)
-    clients.describe_cluster(connection)
+    connection, _ = reached(settings)
     with Recommendations(connection, settings.topic_prefix) as recommendations:
         if asked.similar_to is not None:
             best = recommendations.similar(asked.similar_to, asked.k, asked.seconds, asked.rated)

@@ -12,7 +12,6 @@ from stream_app.cli.options import (
     Cluster,
     GroupOption,
     ModelOption,
-    RecallOption,
     connection_from,
 )
 from stream_app.cli.output import plural, say
@@ -72,7 +71,11 @@ def worker(
     warmup: bool = option(False, "Only compile the kernels into their cache; no Kafka needed."),
     allow: AllowOption = None,
     model: ModelOption = None,
-    recall: RecallOption = None,
+    recall: float | None = option(
+        None,
+        "Share of the exact answer that a search finds; 1: all (env MURMUREC_TUNING_RECALL).",
+        "SHARE",
+    ),
     admin_port: int | None = option(
         None, "Port of /metrics and /state; 0: any (env MURMUREC_ADMIN_PORT).", "PORT"
     ),

@@ -17,7 +17,6 @@ from stream_app.cli.commands import option
 from stream_app.cli.device.mechanism_options import (
     BudgetOption,
     EmissionOption,
-    ModeOption,
     RatingsArgument,
     RepublishOption,
     TestOption,
@@ -50,7 +49,9 @@ class ReplayCommandOptions(ReportingOptions):
     """
 
     file: RatingsArgument
-    mode: ModeOption = None
+    mode: str | None = option(
+        None, "local; split or central: campaigns, no rating (default privacy_mode).", "MODE"
+    )
     emission: EmissionOption = "immediate"
     given_sample: str | None = option(
         None,
