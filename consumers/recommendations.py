@@ -122,11 +122,7 @@ class Recommendations:
         return self._asked(user, k, seconds, excluded, options)
 
     def similar(
-        self,
-        item: Item,
-        k: int = 10,
-        seconds: float = 2.0,
-        excluded: Collection[int] | None = None,
+        self, item: Item, k: int = 10, seconds: float = 2.0, excluded: Collection[int] | None = None
     ) -> RecommendedItems:
         """Return the k items that are nearest to one, best first, for no user; errors and
         `excluded` as in `best`, and ValueError for what is no item."""

@@ -64,9 +64,7 @@ def file_entries(file: Path, domain: str | None = None) -> tuple[list[CatalogueE
 
 
 def entries(
-    items: Iterable[int | str],
-    described: Descriptions | None = None,
-    domain: str | None = None,
+    items: Iterable[int | str], described: Descriptions | None = None, domain: str | None = None
 ) -> Iterator[CatalogueEntry]:
     """Yield an entry for every item with a description or a text id, once each.
 

@@ -97,11 +97,7 @@ def kept_scope(
 
 
 def request(
-    raw_profile: RawProfile,
-    mechanism: ProfileMechanism,
-    *,
-    topic: str,
-    epoch: int,
+    raw_profile: RawProfile, mechanism: ProfileMechanism, *, topic: str, epoch: int
 ) -> Request:
     """Return the request to release one profile.
 

@@ -248,11 +248,7 @@ class BudgetState:
 
 
 def enrolments_record(
-    enrolments: Sequence[Enrolment],
-    *,
-    test: bool,
-    scope: bytes = b"",
-    campaign_scope: bytes = b"",
+    enrolments: Sequence[Enrolment], *, test: bool, scope: bytes = b"", campaign_scope: bytes = b""
 ) -> Enrolments:
     """Return these accounts, and the digests of scopes, as one record."""
     texts, budgets = Texts(), [enrolment.budget for enrolment in enrolments]

@@ -237,12 +237,7 @@ class Journal:
         ]
 
     def enrol(
-        self,
-        devices: Sequence[bytes],
-        budget: PersonBudget,
-        epoch: int,
-        *,
-        simulated: bool = False,
+        self, devices: Sequence[bytes], budget: PersonBudget, epoch: int, *, simulated: bool = False
     ) -> int:
         """Enrol devices in one durable record; return how many were not enrolled before.
 
@@ -406,10 +401,7 @@ class Journal:
         state, enrolments = self._state, self._state.enrolments()
         if enrolments or state.scope or state.campaign_scope or self.test:
             record = enrolments_record(
-                enrolments,
-                test=self.test,
-                scope=state.scope,
-                campaign_scope=state.campaign_scope,
+                enrolments, test=self.test, scope=state.scope, campaign_scope=state.campaign_scope
             )
             frames.append((Kind.ENROLMENTS, encode(record)))
         if len(self._outbox):

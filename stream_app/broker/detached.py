@@ -13,15 +13,12 @@ import os
 import select
 import signal
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from filelock import lock_descriptor
-
 from stream_app.broker import Broker
-from stream_app.broker.jars import Notify, jars, java
+from stream_app.broker.jars import Notify, jars, java, locked
 from stream_app.broker.local import STOP_SECONDS, is_free, launch_ready, to_stderr
 from stream_app.errors import UserError
 from stream_app.kafka import durable_file
@@ -42,7 +39,7 @@ def start_detached(
 ) -> Broker:
     """Start the broker, or return the running one; its data survives a restart."""
     home = data_dir / "broker"
-    with _alone(home):
+    with locked(home / "lock", "data", "MURMUREC_DATA_DIR"):
         running = status(data_dir)
         if running is not None:
             return _agreed(running, port)
@@ -68,7 +65,7 @@ def stop(data_dir: Path) -> bool:
     home = data_dir / "broker"
     if _read(home) is None:
         return False
-    with _alone(home):
+    with locked(home / "lock", "data", "MURMUREC_DATA_DIR"):
         state, running = _read(home), status(data_dir)
         if state is None or running is None or running.pid is None:
             return False
@@ -150,19 +147,3 @@ def _read(home: Path) -> _State | None:
 def _last_port(home: Path) -> int | None:
     state = _read(home)
     return int(state.bootstrap.rpartition(":")[2]) if state else None
-
-
-@contextmanager
-def _alone(home: Path) -> Iterator[None]:
-    """Hold the folder's lock: one start or stop at a time."""
-    try:
-        home.mkdir(parents=True, exist_ok=True)
-        lock = (home / "lock").open("w")
-    except OSError as error:
-        raise UserError(
-            f"the data folder {home} cannot be written ({error.strerror}): "
-            "choose another with MURMUREC_DATA_DIR"
-        ) from None
-    with lock:
-        lock_descriptor(lock.fileno())
-        yield

@@ -66,21 +66,23 @@ def jars(cache_dir: Path, notify: Notify, path: str | None = None) -> Path:
     place = cache_dir / f"kafka-{KAFKA_VERSION}"
     if place.is_dir():
         return place
-    with _locked(cache_dir / f"kafka-{KAFKA_VERSION}.lock"):
+    lock = cache_dir / f"kafka-{KAFKA_VERSION}.lock"
+    with locked(lock, "cache", "MURMUREC_TUNING_CACHE_DIR"):
         if not place.is_dir():
             _fetch(place, notify, path)
     return place
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path, kind: str, variable: str) -> Iterator[None]:
+    """Hold the lock of a folder of this kind, which the `variable` sets: one process at a time."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = path.open("w")
     except OSError as error:
         raise UserError(
-            f"the cache folder {path.parent} cannot be written ({error.strerror}): "
-            "choose another with MURMUREC_TUNING_CACHE_DIR"
+            f"the {kind} folder {path.parent} cannot be written ({error.strerror}): "
+            f"choose another with {variable}"
         ) from None
     with lock:
         lock_descriptor(lock.fileno())

@@ -20,11 +20,10 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
 
 from stream_app.broker import Broker
 from stream_app.broker.jars import Notify, jars, java
@@ -67,35 +66,41 @@ def leashed(command: Sequence[str]) -> list[str]:
     return [sys.executable, "-I", "-S", "-c", _LEASH, str(os.getpid()), *command]
 
 
+# The properties of a single node, on this machine or in a container.
+ONE_NODE = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "auto.create.topics.enable": "false",
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "5",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    "log.cleaner.backoff.ms": "1000",
+}
+
+
 def properties(
     port: int, controller_port: int, data_dir: Path, overrides: Mapping[str, str] | None = None
 ) -> dict[str, str]:
     """Return the server properties of one loopback node; `overrides` replace or add to them."""
     listeners = f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}"
     return {
-        "process.roles": "broker,controller",
-        "node.id": "1",
+        **ONE_NODE,
         # Formatting with --standalone forbids controller.quorum.voters.
         "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller_port}",
         "listeners": listeners,
         "advertised.listeners": listeners,
-        "controller.listener.names": "CONTROLLER",
         "inter.broker.listener.name": "PLAINTEXT",
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
         "log.dirs": str(data_dir / "log"),
-        "auto.create.topics.enable": "false",
-        "offsets.topic.replication.factor": "1",
-        "offsets.topic.num.partitions": "5",
-        "transaction.state.log.replication.factor": "1",
-        "transaction.state.log.min.isr": "1",
         "transaction.state.log.num.partitions": "5",
-        "share.coordinator.state.topic.replication.factor": "1",
-        "share.coordinator.state.topic.min.isr": "1",
         "share.coordinator.state.topic.num.partitions": "5",
-        "group.initial.rebalance.delay.ms": "0",
         # The default takes 128 MiB of heap when the broker starts.
         "log.cleaner.dedupe.buffer.size": "2097152",
-        "log.cleaner.backoff.ms": "1000",
         # Without it the next start waits nine seconds until this node's session expires.
         "controlled.shutdown.enable": "true",
         "num.network.threads": "2",
@@ -115,19 +120,11 @@ def cluster_id() -> str:
 
 def free_ports(count: int) -> list[int]:
     """Return distinct ports of the loopback address that are free now."""
-    with _closing_all([socket.socket() for _ in range(count)]) as sockets:
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:
             each.bind(("127.0.0.1", 0))
         return [each.getsockname()[1] for each in sockets]
-
-
-@contextmanager
-def _closing_all(sockets: list[socket.socket]) -> Iterator[list[socket.socket]]:
-    try:
-        yield sockets
-    finally:
-        for each in sockets:
-            each.close()
 
 
 def is_free(port: int) -> bool:
@@ -256,18 +253,25 @@ def _launch(
     return process, Broker(f"127.0.0.1:{port}", "local", process.pid, log)
 
 
-def wait_until_ready(broker: Broker, process: subprocess.Popen[bytes]) -> None:
-    """Return when the broker lists itself; raises `UserError` as soon as its process has ended."""
-    deadline = time.monotonic() + READY_SECONDS
-    admin: AdminClient = clients.admin(
-        Connection(broker.bootstrap, {"reconnect.backoff.max.ms": "200"})
-    )
+def is_ready(
+    broker: Broker, seconds: float, process: subprocess.Popen[bytes] | None = None
+) -> bool:
+    """Return whether the broker lists itself in so many seconds, and before its process ends."""
+    deadline = time.monotonic() + seconds
+    admin = clients.admin(Connection(broker.bootstrap, {"reconnect.backoff.max.ms": "200"}))
     while time.monotonic() < deadline:
         with suppress(KafkaException):
             if admin.list_topics(timeout=1).brokers:
-                return
-        if process.poll() is not None:
+                return True
+        if process is not None and process.poll() is not None:
             break
+    return False
+
+
+def wait_until_ready(broker: Broker, process: subprocess.Popen[bytes]) -> None:
+    """Return when the broker lists itself; raises `UserError` as soon as its process has ended."""
+    if is_ready(broker, READY_SECONDS, process):
+        return
     assert broker.log is not None
     last_line = _tail(broker.log.read_text(errors="replace"))
     ended = process.poll() is not None

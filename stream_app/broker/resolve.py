@@ -12,16 +12,13 @@ Kafka's image.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from confluent_kafka import KafkaException
-
 from stream_app.broker import KAFKA_VERSION, Broker, local
 from stream_app.broker.jars import Notify
-from stream_app.broker.local import cluster_id, free_ports, to_stderr
+from stream_app.broker.local import ONE_NODE, cluster_id, free_ports, is_ready, to_stderr
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
@@ -73,28 +70,15 @@ _INSIDE = 9092
 
 def environment(port: int, cluster: str) -> Mapping[str, str]:
     """Return the container's environment for clients at the host's `localhost:port`."""
-    return {
-        "CLUSTER_ID": cluster,
-        "KAFKA_NODE_ID": "1",
-        "KAFKA_PROCESS_ROLES": "broker,controller",
-        "KAFKA_LISTENERS": f"CONTROLLER://:29093,HOST://:{_INSIDE},BROKER://:19092",
-        "KAFKA_ADVERTISED_LISTENERS": f"HOST://localhost:{port},BROKER://localhost:19092",
-        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": (
-            "CONTROLLER:PLAINTEXT,HOST:PLAINTEXT,BROKER:PLAINTEXT"
-        ),
-        "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
-        "KAFKA_INTER_BROKER_LISTENER_NAME": "BROKER",
-        "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@localhost:29093",
-        "KAFKA_AUTO_CREATE_TOPICS_ENABLE": "false",
-        "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR": "1",
-        "KAFKA_OFFSETS_TOPIC_NUM_PARTITIONS": "5",
-        "KAFKA_TRANSACTION_STATE_LOG_REPLICATION_FACTOR": "1",
-        "KAFKA_TRANSACTION_STATE_LOG_MIN_ISR": "1",
-        "KAFKA_SHARE_COORDINATOR_STATE_TOPIC_REPLICATION_FACTOR": "1",
-        "KAFKA_SHARE_COORDINATOR_STATE_TOPIC_MIN_ISR": "1",
-        "KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "0",
-        "KAFKA_LOG_CLEANER_BACKOFF_MS": "1000",
+    own = {
+        "listeners": f"CONTROLLER://:29093,HOST://:{_INSIDE},BROKER://:19092",
+        "advertised.listeners": f"HOST://localhost:{port},BROKER://localhost:19092",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,HOST:PLAINTEXT,BROKER:PLAINTEXT",
+        "inter.broker.listener.name": "BROKER",
+        "controller.quorum.voters": "1@localhost:29093",
     }
+    named = {f"KAFKA_{name.upper().replace('.', '_')}": v for name, v in (ONE_NODE | own).items()}
+    return {"CLUSTER_ID": cluster, **named}
 
 
 @contextmanager
@@ -117,19 +101,8 @@ def run_container(notify: Notify = to_stderr) -> Iterator[Broker]:
         raise UserError(f"no container engine answers or it could not start: {reason}") from None
     try:
         broker = Broker(f"localhost:{place}", "container")
-        _wait_until_ready(broker)
+        if not is_ready(broker, READY_SECONDS):
+            raise UserError(f"Kafka in its container was not ready after {READY_SECONDS:.0f} s")
         yield broker
     finally:
         container.stop()
-
-
-def _wait_until_ready(broker: Broker) -> None:
-    deadline = time.monotonic() + READY_SECONDS
-    admin = clients.admin(Connection(broker.bootstrap, {"reconnect.backoff.max.ms": "500"}))
-    while time.monotonic() < deadline:
-        try:
-            if admin.list_topics(timeout=1).brokers:
-                return
-        except KafkaException:
-            continue
-    raise UserError(f"Kafka in its container was not ready after {READY_SECONDS:.0f} s")

@@ -69,11 +69,7 @@ def wrapped(sentence: str, stream: TextIO) -> str:
         label = _LABEL.match(line)
         indent = " " * (len(label[0]) if label and len(label[0]) < width // 2 else 0)
         lines += textwrap.wrap(
-            line,
-            width,
-            subsequent_indent=indent,
-            break_long_words=False,
-            break_on_hyphens=False,
+            line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
         ) or [""]
     return "\n".join(lines)
 

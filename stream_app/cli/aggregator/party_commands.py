@@ -59,11 +59,7 @@ def keys_folder(folder: Path | None, config: Path | None) -> Path:
     return folder or settings_from(config).data_dir / "keys"
 
 
-def aggregate(
-    cluster: Cluster,
-    party: PartyOption,
-    folder: FolderOption = None,
-) -> None:
+def aggregate(cluster: Cluster, party: PartyOption, folder: FolderOption = None) -> None:
     """Sum what devices contribute, add noise, publish that alone; SIGTERM ends it cleanly.
 
     In split mode each of two parties runs one; neither can read a contribution. Ended anywhere and

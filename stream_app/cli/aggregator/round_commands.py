@@ -32,17 +32,14 @@ class Step(StrEnum):
 
 app = Commands(
     help="Plan campaigns, begin and show them, open and close their stages. Example: murmurec "
-    "rounds show",
+    "rounds show"
 )
 app.command("plan")(plan_command)
 _MOST_FILE = 4_000_000  # bytes of a plan
 
 
 @app.command()
-def show(
-    cluster: Cluster,
-    as_json: JsonOption = False,
-) -> None:
+def show(cluster: Cluster, as_json: JsonOption = False) -> None:
     """Show the newest campaign and its stages.
 
     Example: murmurec rounds show

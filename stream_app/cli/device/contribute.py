@@ -14,11 +14,7 @@ from stream_app.cli.device.mechanism_options import (
     journal_path,
     today,
 )
-from stream_app.cli.device.publishers import (
-    contributions_publisher_for,
-    pinned_terms,
-    round_log,
-)
+from stream_app.cli.device.publishers import contributions_publisher_for, pinned_terms, round_log
 from stream_app.cli.device.reporting_options import AcceptScopeOption, KeysOption, MostEpsilonOption
 from stream_app.cli.options import Cluster, connection_from
 from stream_app.cli.output import notice, plural, printable, say

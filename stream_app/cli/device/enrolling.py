@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 app = Commands(
     help="Enrol a person, report for him, or withdraw him. Example: murmurec device enrol --user "
-    "ann",
+    "ann"
 )
 for _command in (run, status, plan, contribute):
     app.command(_command.__name__)(_command)

@@ -62,8 +62,7 @@ MechanismOrDefaultOption = Annotated[
     ),
 ]
 EpsilonOption = Annotated[
-    str | None,
-    _option("--epsilon", "E", "Privacy loss per rating: 2, 0.5 or 1/2 (default 2)."),
+    str | None, _option("--epsilon", "E", "Privacy loss per rating: 2, 0.5 or 1/2 (default 2).")
 ]
 ThinningOption = Annotated[
     str | None,
@@ -105,9 +104,7 @@ TestOption = Annotated[
 EmissionOption = Annotated[
     str,
     _option(
-        "--emission",
-        "WHEN",
-        "immediate: each when rated, which shows; epoch: all at its end.",
+        "--emission", "WHEN", "immediate: each when rated, which shows; epoch: all at its end."
     ),
 ]
 UserOption = Annotated[str, shared("The user's own id; never sent.", "ID")]

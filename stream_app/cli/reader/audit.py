@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from stream_app.settings import Settings
 
 app = Commands(
-    help="Test claims from outside, or with all but one known. Example: murmurec audit wire",
+    help="Test claims from outside, or with all but one known. Example: murmurec audit wire"
 )
 
 

@@ -19,14 +19,7 @@ from stream_app.kafka import clients
 from stream_app.kafka.broker_answers import ends
 from stream_app.kafka.clients import Connection
 from stream_app.monitoring.exposition import Exposition
-from stream_app.monitoring.live_frame import (
-    NAMES,
-    BrokerLook,
-    Frame,
-    Watched,
-    WorkerLook,
-    frame,
-)
+from stream_app.monitoring.live_frame import NAMES, BrokerLook, Frame, Watched, WorkerLook, frame
 from stream_app.monitoring.standing_alerts import standing
 from stream_app.operations.watching.workers import page
 from stream_app.replay.log_bounds import cuts

@@ -19,10 +19,7 @@ app = Commands(help="Show the settings; put changed ones into force. Example: mu
 
 
 @app.command()
-def show(
-    cluster: Cluster,
-    as_json: JsonOption = False,
-) -> None:
+def show(cluster: Cluster, as_json: JsonOption = False) -> None:
     """Show the effective settings by the tables of the file; flags override environment, file and
     defaults.
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from stream_app.operations.growth import Migrated
 
 app = Commands(
-    help="Recompute, compare, export and repair the state. Example: murmurec state verify",
+    help="Recompute, compare, export and repair the state. Example: murmurec state verify"
 )
 
 AtCutOption = Annotated[
@@ -172,10 +172,7 @@ def rebuild(
 
 
 @app.command()
-def show(
-    cluster: Cluster,
-    as_json: JsonOption = False,
-) -> None:
+def show(cluster: Cluster, as_json: JsonOption = False) -> None:
     """Show the generations, checkpoints, pages and bytes in the state topic.
 
     Example: murmurec state show

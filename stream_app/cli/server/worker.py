@@ -7,13 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stream_app.cli.commands import option
-from stream_app.cli.options import (
-    AllowOption,
-    Cluster,
-    GroupOption,
-    ModelOption,
-    connection_from,
-)
+from stream_app.cli.options import AllowOption, Cluster, GroupOption, ModelOption, connection_from
 from stream_app.cli.output import plural, say
 from stream_app.errors import UsageError
 

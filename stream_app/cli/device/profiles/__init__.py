@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 app = Commands(
     help="Publish noised profiles: sets of items, not ratings. Example: murmurec profiles publish "
-    "ml-1m.zip",
+    "ml-1m.zip"
 )
 
 

@@ -69,11 +69,7 @@ def publish_file(options: ProfileCommandOptions, settings: Settings, *, as_json:
         except ValueError as error:
             raise UserError(str(error)) from None
     row: dict[str, Any] = {shown: getattr(last, name) for name, shown in _ROW.items()}
-    show(
-        row | sent.row(chosen.id),
-        [*_left_out(last), sent.sentence(chosen.id)],
-        as_json=as_json,
-    )
+    show(row | sent.row(chosen.id), [*_left_out(last), sent.sentence(chosen.id)], as_json=as_json)
     check_delivered(publisher, "profile", "the next publish")
 
 

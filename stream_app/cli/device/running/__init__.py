@@ -87,11 +87,7 @@ class RunOptions(ReportingOptions):
             raise UsageError("--rounds-share: is of later rounds; give --rounds N, 2 or more")
 
 
-def run(
-    context: typer.Context,
-    cluster: Cluster,
-    options: RunOptions,
-) -> None:
+def run(context: typer.Context, cluster: Cluster, options: RunOptions) -> None:
     """Take ratings and report for the enrolled accounts, until stopped.
 
     Example: murmurec device run --user ann --watch ratings.csv
