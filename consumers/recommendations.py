@@ -22,24 +22,11 @@ import msgspec
 from confluent_kafka import KafkaError, Message
 
 from producers.deployed import deployed
+from stream_app import wire
 from stream_app.errors import UserError
 from stream_app.kafka import clients, passing
 from stream_app.kafka.broker_answers import BUSY, answer_in, ends, entries, refusal
 from stream_app.kafka.clients import Connection
-from stream_app.wire import (
-    LIST_LENGTH,
-    Guarantee,
-    Item,
-    Query,
-    Recommendation,
-    Status,
-    Topics,
-    Visit,
-    encode_message,
-    is_now,
-    key,
-    key_of,
-)
 
 
 class RecommendedItems(msgspec.Struct, frozen=True):
@@ -50,7 +37,7 @@ class RecommendedItems(msgspec.Struct, frozen=True):
     none. `guarantee`: of a private list, which is in no order and has no scores: NaN each. `for_`:
     the visit that the list is for, None where it is for none."""
 
-    items: tuple[Item, ...]
+    items: tuple[wire.Item, ...]
     scores: tuple[float, ...]
     method: str
     as_of: int
@@ -59,9 +46,9 @@ class RecommendedItems(msgspec.Struct, frozen=True):
     left_out: int = 0
     ndcg: float | None = None
     ndcg_popular: float | None = None
-    because: tuple[Item | None, ...] = ()
-    guarantee: Guarantee | None = None
-    for_: Visit | None = None
+    because: tuple[wire.Item | None, ...] = ()
+    guarantee: wire.Guarantee | None = None
+    for_: wire.Visit | None = None
 
 
 class Recommendations:
@@ -81,7 +68,7 @@ class Recommendations:
         settings = deployed()
         connection = clients.connection(bootstrap, settings)
         prefix = prefix or settings.topic_prefix
-        self._topics = Topics(prefix)
+        self._topics = wire.Topics(prefix)
         self._producer = clients.producer(connection, linger_ms=0)
         self._consumer = clients.consumer(connection, group=f"{prefix}-ask")
         self._refused: KafkaError | None = None
@@ -99,7 +86,7 @@ class Recommendations:
         excluded: Collection[int] | None = None,
         private: Fraction | None = None,
         neighbours: bool = False,
-        for_: Visit = "next",
+        for_: wire.Visit = "next",
     ) -> RecommendedItems:
         """Return the best k items for the user with this pseudonym.
 
@@ -117,16 +104,20 @@ class Recommendations:
             raise ValueError(f"private {private!r}: give a Fraction above 0, as Fraction(1, 2)")
         if len(user) != 32 or set(user) - set("0123456789abcdef"):
             raise ValueError("user: a pseudonym has 32 lower-case hex characters")
-        now = "now" if is_now(for_) else None
+        now = "now" if wire.is_now(for_) else None
         options = {"private": private, "neighbours": neighbours or None, "for_": now}
         return self._asked(user, k, seconds, excluded, options)
 
     def similar(
-        self, item: Item, k: int = 10, seconds: float = 2.0, excluded: Collection[int] | None = None
+        self,
+        item: wire.Item,
+        k: int = 10,
+        seconds: float = 2.0,
+        excluded: Collection[int] | None = None,
     ) -> RecommendedItems:
         """Return the k items that are nearest to one, best first, for no user; errors and
         `excluded` as in `best`, and ValueError for what is no item."""
-        key(item)
+        wire.key(item)
         return self._asked(None, k, seconds, excluded, {"similar_to": item})
 
     def _asked(
@@ -137,19 +128,19 @@ class Recommendations:
         excluded: Collection[int] | None,
         options: Mapping[str, Any],
     ) -> RecommendedItems:
-        if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= LIST_LENGTH:
-            raise ValueError(f"k {k!r}: ask for 1 to {LIST_LENGTH} items")
+        if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= wire.LIST_LENGTH:
+            raise ValueError(f"k {k!r}: ask for 1 to {wire.LIST_LENGTH} items")
         given = {name: value for name, value in options.items() if value is not None}
         self._refused = None
         started = time.monotonic()
         # A longer list would be drawn with more noise.
-        asked = k if excluded is None or "private" in given else LIST_LENGTH
+        asked = k if excluded is None or "private" in given else wire.LIST_LENGTH
         deadline = int((time.time() + seconds) * 1000)
-        query = Query(secrets.token_hex(8), user, asked, deadline, **given)
+        query = wire.Query(secrets.token_hex(8), user, asked, deadline, **given)
         self._producer.produce(
             self._topics.queries,
             key=query.id.encode(),
-            value=encode_message(query),
+            value=wire.encode_message(query),
             on_delivery=self._delivered,
         )
         while time.monotonic() < started + seconds:
@@ -183,16 +174,16 @@ class Recommendations:
 
 
 def _best(
-    reply: Recommendation, k: int, seconds: float, excluded: Collection[int], *options: str
+    reply: wire.Recommendation, k: int, seconds: float, excluded: Collection[int], *options: str
 ) -> RecommendedItems:
-    if reply.status is Status.BUSY:
+    if reply.status is wire.Status.BUSY:
         raise UserError(BUSY)
-    if reply.status is not Status.OK:
+    if reply.status is not wire.Status.OK:
         raise UserError(refusal(reply, options))
     found = entries(reply)
     listed = len(found)
     if excluded:
-        found = [row for row in found if key_of(row[0]) not in excluded]
+        found = [row for row in found if wire.key_of(row[0]) not in excluded]
     left_out, found = listed - len(found), found[:k]
     return RecommendedItems(
         tuple(item for item, _, _ in found),

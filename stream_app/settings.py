@@ -546,18 +546,9 @@ def load(config_file: Path | None = None, **flags: Any) -> Settings:
 
 
 # The device's own variables, which the command line reads itself.
-_DEVICE = tuple(
-    f"device_{name}"
-    for name in (
-        "journal",
-        "mechanism",
-        "epsilon",
-        "share",
-        "budget",
-        "window",
-        "emission",
-        "history",
-    )
+_DEVICE = (
+    *(f"device_{name}" for name in ("journal", "mechanism", "epsilon", "share")),
+    *(f"device_{name}" for name in ("budget", "window", "emission", "history")),
 )
 _EDGE = ("edge_store", "edge_token")
 _REMOVED = {
@@ -660,14 +651,10 @@ def _known(name: str, what: str, known: Iterable[str] | None = None) -> None:
 
 
 def _file(config_file: Path | None) -> Path | None:
-    named = config_file or (Path(os.environ[f"{PREFIX}CONFIG"]) if _config_named() else None)
-    if named is not None:
-        return named
+    named = os.environ.get(f"{PREFIX}CONFIG")
+    if config_file or named:
+        return config_file or Path(named or "")
     return Path(FILE) if Path(FILE).exists() else None
-
-
-def _config_named() -> bool:
-    return bool(os.environ.get(f"{PREFIX}CONFIG"))
 
 
 def _toml(path: Path) -> dict[str, Any]:

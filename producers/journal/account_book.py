@@ -33,6 +33,7 @@ from producers.person.reports import Used
 from stream_app.errors import UserError
 
 _NONE = np.zeros(0, np.uint64)
+_NOBODY = Account()  # of a device without one; nothing is written to it
 _SMALL = 4096  # keys: a shorter column is copied out of its record
 _UNKEYED_BYTES = 16
 _NO_LIMIT = 2**64 - 1  # in a column of nano-epsilon
@@ -56,8 +57,7 @@ class BudgetState:
 
     def reported_keys(self, device: bytes, scope: str) -> NDArray[np.uint64]:
         """Return the keys on which a device has reported in a scope, sorted."""
-        account = self.accounts.get(device)
-        return _NONE if account is None else account.reported_keys.get(scope, _NONE)
+        return self.accounts.get(device, _NOBODY).reported_keys.get(scope, _NONE)
 
     def check_progress(self, replay: DatasetProgress) -> None:
         """Raise RuntimeError for progress that goes back, or belongs to a run that was replaced."""
@@ -67,23 +67,19 @@ class BudgetState:
 
     def seq(self, device: bytes, topic: str) -> int:
         """Return the last number that a device has used in a topic, 0 before the first."""
-        account = self.accounts.get(device)
-        return 0 if account is None else account.seqs.get(topic, 0)
+        return self.accounts.get(device, _NOBODY).seqs.get(topic, 0)
 
     def enrolment(self, device: bytes) -> Enrolment | None:
         """Return the terms of a device, None where it is not enrolled."""
-        account = self.accounts.get(device)
-        return None if account is None else account.enrolment
+        return self.accounts.get(device, _NOBODY).enrolment
 
     def enrolments(self) -> list[Enrolment]:
         """Return the terms of all devices, withdrawn ones too."""
-        terms = (account.enrolment for account in self.accounts.values())
-        return [each for each in terms if each is not None]
+        return [each.enrolment for each in self.accounts.values() if each.enrolment is not None]
 
     def released(self, device: bytes) -> bool:
         """Return whether a release of a device names its mechanism."""
-        account = self.accounts.get(device)
-        return account is not None and account.released
+        return self.accounts.get(device, _NOBODY).released
 
     def used(self, device: bytes, epoch: int, budget: PersonBudget) -> dict[str, Used]:
         """Return what counts within the window of a budget, by mechanism."""
@@ -301,11 +297,5 @@ def _columns(rows: Sequence[tuple[int, ...]], *kinds: str) -> tuple[RowIndex, tu
 
 
 def _rows(index: RowIndex, *columns: tuple[bytes, str]) -> list[tuple[int, ...]]:
-    return list(
-        zip(
-            numbers(index.places, "<u4"),
-            index.names,
-            *(numbers(data, kind) for data, kind in columns),
-            strict=True,
-        )
-    )
+    values = [numbers(data, kind) for data, kind in columns]
+    return list(zip(numbers(index.places, "<u4"), index.names, *values, strict=True))

@@ -70,22 +70,10 @@ class FrameLog(Protocol):
     frames: tuple[Frame, ...]
     size: int
     unvouched: bool
-
-    @property
-    def path(self) -> Path:
-        """What messages call it."""
-
-    @property
-    def key(self) -> bytes:
-        """The device key."""
-
-    @property
-    def made(self) -> bool:
-        """Whether opening created it."""
-
-    @property
-    def cut(self) -> int:
-        """How many bytes of a torn end were removed."""
+    path: Path  # what messages call it
+    key: bytes
+    made: bool
+    cut: int
 
     @property
     def usable(self) -> bool:

@@ -52,8 +52,11 @@ _ACKS = 65_536  # acknowledgements kept in memory before they are written withou
 class Journal:
     """An open journal; use it as a context manager. One thread of one process owns it.
 
-    `limits` hold for every release made through this object. `test`: the journal is named a test,
-    or its noise came from a seed. `unsafe`: every event is marked as a test.
+    `limits` hold for every release made through this object. `path`: of the file, links resolved;
+    `key`: the device key, from which pseudonyms are made; `made`: opening created the file, so that
+    earlier releases are unknown; `cut`: bytes of a torn end that opening removed. `test`: the
+    journal is named a test, or its noise came from a seed. `unsafe`: every event is marked as a
+    test.
     """
 
     def __init__(
@@ -62,6 +65,7 @@ class Journal:
         self.limits = limits
         self.outbox_bytes = outbox_bytes
         self._log = log
+        self.path, self.key, self.made, self.cut = log.path, log.key, log.made, log.cut
         self._drawer = ReleaseSampler(source)
         self._owner = Owner("device journal")
         self._closed = self._torn = False
@@ -114,29 +118,9 @@ class Journal:
     # --- state -----------------------------------------------------------------------------------
 
     @property
-    def path(self) -> Path:
-        """The path of the file, links resolved."""
-        return self._log.path
-
-    @property
-    def made(self) -> bool:
-        """Whether opening created the file, so that earlier releases are unknown."""
-        return self._log.made
-
-    @property
-    def cut(self) -> int:
-        """How many bytes of a torn end were removed when the file was opened."""
-        return self._log.cut
-
-    @property
     def usable(self) -> bool:
         """Whether the file takes records: not after a failed sync, until it is opened again."""
         return self._log.usable
-
-    @property
-    def key(self) -> bytes:
-        """The device key, from which pseudonyms are made."""
-        return self._log.key
 
     def epoch(self, now: int) -> int:
         """Return the epoch to release in: `now`, or the largest seen where the clock went back.

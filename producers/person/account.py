@@ -134,22 +134,16 @@ class Account:
         """Whether any release names its mechanism: the plan can no longer be chosen."""
         return any(mechanism for *_, mechanism in self._keys)
 
-    def total(self, after: int = -1) -> tuple[int, int]:
-        """Return the sums of (nano-epsilon, 10^-18 of delta) over the epochs above `after` and all
-        adjacencies except `nothing`."""
-        nano = atto = 0
-        for (epoch, kind, _, _), spend in self.spends.items():
-            if epoch > after and kind != NOTHING:
-                nano += spend[0]
-                atto += spend[1]
-        return nano, atto
+    @property
+    def total(self) -> int:
+        """The sum of nano-epsilon over all adjacencies except `nothing`."""
+        return sum(spend[0] for (_, kind, _, _), spend in self.spends.items() if kind != NOTHING)
 
-    def spent(self, after: int = -1) -> dict[tuple[str, str], Spent]:
-        """Return the spends by (scope, adjacency) in the epochs above `after`."""
+    def spent(self) -> dict[tuple[str, str], Spent]:
+        """Return the spends by (scope, adjacency)."""
         found: dict[tuple[str, str], Spent] = {}
-        for (epoch, kind, scope, _), spend in self.spends.items():
-            if epoch > after:
-                found[scope, kind] = found.get((scope, kind), Spent(kind)) + Spent(kind, *spend)
+        for (_, kind, scope, _), spend in self.spends.items():
+            found[scope, kind] = found.get((scope, kind), Spent(kind)) + Spent(kind, *spend)
         return found
 
     @property

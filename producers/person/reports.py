@@ -24,22 +24,13 @@ from functools import lru_cache
 from typing import Protocol
 
 from producers.person.enrolment import ADAPTIVE, ATTO, NANO, SUM, PersonBudget
-from stream_app.privacy.accounting.budget_plans import (
-    LARGEST_EPSILON,
-    LEAST_DELTA,
-    ExactPlan,
-    Plan,
-    SumPlan,
-    largest_count,
-    pin,
-    read_plan,
-)
+from stream_app.privacy.accounting import budget_plans
 from stream_app.privacy.accounting.whole_person import sum_cost
 from stream_app.privacy.profiles.profile_mechanism import MOST_ITEMS
 
 NOTHING = "nothing"  # the adjacency of a mechanism that claims no protection
 MOST_REPORTS = 2**62  # of a mechanism that costs nothing
-_LEAST_ATTO = LEAST_DELTA * ATTO  # below it only sums of pure epsilons hold
+_LEAST_ATTO = budget_plans.LEAST_DELTA * ATTO  # below it only sums of pure epsilons hold
 
 
 class Costing(Protocol):
@@ -114,11 +105,13 @@ def spent(used: Mapping[str, Used], budget: PersonBudget) -> int:
         return old
     if not all(map(_known, counts)):
         return old + sum(amount.nano for id, amount in used.items() if id)
-    planned: Plan | None = ExactPlan(tuple(counts.items()), left.delta, MOST_ITEMS)
+    planned: budget_plans.Plan | None = budget_plans.ExactPlan(
+        tuple(counts.items()), left.delta, MOST_ITEMS
+    )
     if budget.plan in (ADAPTIVE, SUM) or left.atto < _LEAST_ATTO:
         planned = _plan(budget.plan, budget, left)
     if planned is None or left.atto < 0:
-        planned = SumPlan(left.epsilon, Fraction(0), MOST_ITEMS)
+        planned = budget_plans.SumPlan(left.epsilon, Fraction(0), MOST_ITEMS)
     return old + math.ceil(Fraction(planned.spent(counts)) * NANO)
 
 
@@ -174,36 +167,36 @@ def _most(id: str, nano: int, atto: int) -> int:
     """Return the most reports of one mechanism within (nano-epsilon, 10^-18 of delta)."""
     left = _Left(nano, atto)
     if atto < _LEAST_ATTO:
-        return SumPlan(left.epsilon, left.delta, MOST_ITEMS).room({}, id)
-    return largest_count(id, left.epsilon, left.delta)
+        return budget_plans.SumPlan(left.epsilon, left.delta, MOST_ITEMS).room({}, id)
+    return budget_plans.largest_count(id, left.epsilon, left.delta)
 
 
-def _plan(plan: str, budget: PersonBudget, left: _Left) -> Plan | None:
+def _plan(plan: str, budget: PersonBudget, left: _Left) -> budget_plans.Plan | None:
     """Return a plan over what is left, None where that does not hold it; the order of a filter is
     the budget's, never changed by what was reported."""
     if plan == SUM or left.atto < _LEAST_ATTO:
-        return SumPlan(left.epsilon, left.delta, MOST_ITEMS)
+        return budget_plans.SumPlan(left.epsilon, left.delta, MOST_ITEMS)
     if plan == ADAPTIVE:
         epsilon = Fraction(budget.nano or 0, NANO)
-        if epsilon > LARGEST_EPSILON:  # of an account that an older murmurec enrolled
+        if epsilon > budget_plans.LARGEST_EPSILON:  # of an account that an older murmurec enrolled
             return None
         plan = _order(epsilon, Fraction(budget.atto, ATTO))
     return _checked(plan, left.nano, left.atto)
 
 
 @lru_cache(maxsize=4096)
-def _checked(plan: str, nano: int, atto: int) -> Plan | None:
+def _checked(plan: str, nano: int, atto: int) -> budget_plans.Plan | None:
     """Return a completed plan; None unless (nano-epsilon, 10^-18 of delta) holds all of it."""
     left = _Left(nano, atto)
     try:
-        return read_plan(plan, left.epsilon, left.delta, MOST_ITEMS)
+        return budget_plans.read_plan(plan, left.epsilon, left.delta, MOST_ITEMS)
     except ValueError:
         return None
 
 
 @lru_cache(maxsize=64)
 def _order(epsilon: Fraction, delta: Fraction) -> str:
-    return pin(ADAPTIVE, epsilon, delta, MOST_ITEMS)
+    return budget_plans.pin(ADAPTIVE, epsilon, delta, MOST_ITEMS)
 
 
 def sums(used: Mapping[str, Used], more: Mapping[str, Used]) -> dict[str, Used]:

@@ -9,15 +9,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_app.evaluation import results
 from stream_app.evaluation.devices import Devices
-from stream_app.evaluation.results import (
-    EvaluationData,
-    EvaluationResult,
-    item_means,
-    rms,
-    running_item_means,
-    split,
-)
 from stream_app.models.factorization.learner import Learner
 
 Protocol = Literal["prequential", "one-pass"]
@@ -26,7 +19,7 @@ _FIRST_BATCH, _BATCH = 256, 8192  # devices may choose by what was learned: smal
 
 
 def evaluate(
-    data: EvaluationData,
+    data: results.EvaluationData,
     devices: Devices,
     learner: Learner,
     *,
@@ -35,7 +28,7 @@ def evaluate(
     epsilon: float | None = None,
     seed: int = 0,
     progress: Callable[[int], None] = lambda events: None,  # noqa: ARG005 (a silent default)
-) -> EvaluationResult:
+) -> results.EvaluationResult:
     """Return the errors of a fresh `learner`; its channels are those of the devices.
 
     `progress` is called with the number of events just completed.
@@ -52,22 +45,22 @@ def evaluate(
     if protocol == "prequential":
         learned = tested = everything
         predicted, seconds = _learn(learner, data, devices, everything, progress)
-        baseline = running_item_means(items, ratings, (truth.lowest + truth.highest) / 2)
+        baseline = results.running_item_means(items, ratings, (truth.lowest + truth.highest) / 2)
     else:
-        learned, _, tested = split(len(users), seed)
+        learned, _, tested = results.split(len(users), seed)
         _, seconds = _learn(learner, data, devices, learned, progress)
         predicted = learner.predict_many(users[tested], items[tested])
-        baseline = item_means(items[learned], ratings[learned], items[tested])
+        baseline = results.item_means(items[learned], ratings[learned], items[tested])
     errors = truth.errors(predicted, tested)
-    return EvaluationResult(
+    return results.EvaluationResult(
         protocol=protocol,
         model=learner.name,
         mechanism=mechanism,
         epsilon=epsilon,
         events=len(tested),
-        rmse=rms(errors),
+        rmse=results.rms(errors),
         mae=float(np.abs(errors).mean()),
-        rmse_baseline=rms(baseline - ratings[tested]),
+        rmse_baseline=results.rms(baseline - ratings[tested]),
         events_per_second=len(learned) / max(seconds, 1e-9),
         learned=len(learned),
     )
@@ -75,7 +68,7 @@ def evaluate(
 
 def _learn(
     learner: Learner,
-    data: EvaluationData,
+    data: results.EvaluationData,
     devices: Devices,
     rows: NDArray[np.int64],
     progress: Callable[[int], None],

@@ -132,7 +132,7 @@ def books(names: Any) -> Known:
 def book_of(data: bytes) -> Known:
     frames = scan(data).frames if data else ()
     book, _ = replayed(frames, PATH)
-    nano = sum(account.total()[0] for account in book.accounts.values())
+    nano = sum(account.total for account in book.accounts.values())
     waiting = any(frame.kind is Kind.PENDING for frame in frames)
     known = book.enrolment(WHO)
     budget = 0 if known is None else int(known.budget.epsilon or 0)

@@ -18,14 +18,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from consumers.audit.attacks.evidence import (
-    Attack,
-    Rebuilt,
-    Released,
-    candidates,
-    logistic,
-    mean_size,
-)
+from consumers.audit.attacks import evidence
 from consumers.audit.configuration import PublicConfiguration
 from consumers.audit.findings import Finding, Verdict, untestable
 from consumers.audit.observed import Observed
@@ -34,9 +27,9 @@ from stream_app.privacy.privacy_map import Adjacency
 MOST_DEVICES = 400  # devices with the most profiles and reports
 
 
-def rebuild(observed: Observed, configuration: PublicConfiguration) -> list[Rebuilt]:
+def rebuild(observed: Observed, configuration: PublicConfiguration) -> list[evidence.Rebuilt]:
     """Return the attack on the devices that released the most."""
-    attack = Attack(observed, configuration, candidates(observed, configuration))
+    attack = evidence.Attack(observed, configuration, evidence.candidates(observed, configuration))
     return [attack.device(name, each) for name, each in _busiest(observed)]
 
 
@@ -75,13 +68,13 @@ def rebuilding(observed: Observed, configuration: PublicConfiguration) -> Iterat
 
 def _allowed_precision(epsilon: float, count: int, observed: Observed) -> float:
     """Return the posterior that an epsilon per item allows for an item of mean prior."""
-    prior = mean_size(observed) / max(1, count)
+    prior = evidence.mean_size(observed) / max(1, count)
     odds = np.log(prior) - np.log1p(-prior) + epsilon if 0 < prior < 1 else 0.0
-    return float(logistic(np.array([odds]))[0])
+    return float(evidence.logistic(np.array([odds]))[0])
 
 
-def _busiest(observed: Observed) -> list[tuple[bytes, Released]]:
-    found: dict[bytes, Released] = defaultdict(Released)
+def _busiest(observed: Observed) -> list[tuple[bytes, evidence.Released]]:
+    found: dict[bytes, evidence.Released] = defaultdict(evidence.Released)
     for profile in observed.profiles:
         found[profile.device].profiles[profile.mechanism].append(profile)
         found[profile.device].weight += len(profile.released)

@@ -1,16 +1,7 @@
 """`murmurec demo`: from a rating on a device to a recommendation, on a real Kafka.
 
-options          what the command line gives
-run              set up, replay the ratings, compare with the log, report
-setup            broker, topics, worker, devices, catalogue
-worker           the worker and the gateway as processes of their own, watched over HTTP
-ground_truth     predictions compared with the true ratings, which only a demo knows
-query_load       a process that sends queries while the devices rate
-lists            lists of two users while the demo runs, beside those with privacy off
-quality          lists compared with later likes that are never sent, and with popular items
-figures          the figures: live, as JSON, and whether every rating is accounted for
-campaign_run     the demo of a campaign: contributions instead of ratings
-campaign_stages  every stage from its opening to its released sum
+run           set up, replay the ratings, compare with the log, report
+campaign_run  the demo of a campaign: contributions instead of ratings
 """
 
 from __future__ import annotations

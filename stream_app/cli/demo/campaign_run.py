@@ -41,15 +41,7 @@ from stream_app.cli.demo.setup import DemoSetup, prepare
 from stream_app.cli.device.publishers import contributions_publisher_for
 from stream_app.cli.output import plural, progress, say
 from stream_app.errors import UserError
-from stream_app.evaluation.ranking import (
-    RankingRow,
-    RankingTask,
-    Way,
-    baselines,
-    lists_of,
-    ranking_task,
-    row_of,
-)
+from stream_app.evaluation import ranking
 from stream_app.privacy.registry import parse
 from stream_app.settings import Settings
 from stream_app.wire import EPOCH_SECONDS, Item
@@ -257,7 +249,9 @@ class Judge:
         scale = dataset.scale
         stars = 1 + 4 * dataset.levels / (scale.levels - 1)
         users, items = user_keys(dataset.users), item_keys(dataset.items)
-        self.task: RankingTask = ranking_task(users, items, stars, stars >= LIKED_STARS)
+        self.task: ranking.RankingTask = ranking.ranking_task(
+            users, items, stars, stars >= LIKED_STARS
+        )
         rows = self.task.rows
         self.learned = dataset.at(rows)
         self._stars, self._keys = stars[rows], items[rows]
@@ -269,19 +263,21 @@ class Judge:
         chosen: list[Item] = names[np.argsort(-counts, kind="stable")[:most]].tolist()
         return chosen
 
-    def lists(self, side: PublicSide) -> RankingRow:
+    def lists(self, side: PublicSide) -> ranking.RankingRow:
         """Return the figures of the tested users' own lists."""
         ranker, found = CampaignRanker(side), np.full((len(self.task.tested), K), -1, np.intp)
         for row, user in enumerate(self.task.tested.tolist()):
             listed = ranker.rank(self._history(user), K)
             keys = np.array([each.item for each in listed], np.uint64)
             found[row, : len(keys)] = np.searchsorted(self.task.items, keys)
-        return row_of(self.task, Way("together", "device", "clean, by recency", found))
+        return ranking.row_of(
+            self.task, ranking.Way("together", "device", "clean, by recency", found)
+        )
 
-    def popular(self) -> RankingRow:
+    def popular(self) -> ranking.RankingRow:
         """Return the figures of the most rated items that a user has not rated."""
-        lists = lists_of(self.task, baselines.popular(self.task), K)
-        return row_of(self.task, Way("popular", "baseline", "none", lists))
+        lists = ranking.lists_of(self.task, ranking.baselines.popular(self.task), K)
+        return ranking.row_of(self.task, ranking.Way("popular", "baseline", "none", lists))
 
     def _history(self, user: int) -> list[RatedItem]:
         rows = np.flatnonzero(self.task.learned.users == user)

@@ -23,16 +23,7 @@ from producers.ranking.ranker import LIKED_STARS
 from stream_app.cli.demo.sample_lists import PrivacyOffTwin
 from stream_app.cli.demo.setup import DemoSetup
 from stream_app.errors import UserError
-from stream_app.evaluation.ranking import (
-    Mean,
-    RankingTask,
-    baselines,
-    difference,
-    gains_by_key,
-    lists_of,
-    ranking_task,
-    user_gains,
-)
+from stream_app.evaluation import ranking
 from stream_app.evaluation.ranking.task import held_out
 from stream_app.wire import LIST_LENGTH, key_of
 
@@ -54,17 +45,19 @@ class ListQuality:
     above_popular_error: float
 
     @classmethod
-    def measured(cls, task: RankingTask, replies: Lists, privacy_off: Lists) -> ListQuality:
+    def measured(cls, task: ranking.RankingTask, replies: Lists, privacy_off: Lists) -> ListQuality:
         """Return the figures of the lists; ValueError for fewer than `LEAST_USERS` users."""
-        served, clear = (gains_by_key(task, lists, K) for lists in (replies, privacy_off))
-        popular = user_gains(task, lists_of(task, baselines.popular(task), K))
-        above, answered = difference(served, popular), ~np.isnan(served)
+        served, clear = (ranking.gains_by_key(task, lists, K) for lists in (replies, privacy_off))
+        popular = ranking.user_gains(
+            task, ranking.lists_of(task, ranking.baselines.popular(task), K)
+        )
+        above, answered = ranking.difference(served, popular), ~np.isnan(served)
         if above.users < LEAST_USERS:
             raise ValueError(
                 f"{above.users} users with a list and a later like; {LEAST_USERS} are needed, so "
                 "take more ratings"
             )
-        means = [Mean.over(gains[answered]).value for gains in (served, popular, clear)]
+        means = [ranking.Mean.over(gains[answered]).value for gains in (served, popular, clear)]
         return cls(means[0], means[1], means[2], above.users, above.value, above.error)
 
     def __str__(self) -> str:
@@ -74,7 +67,7 @@ class ListQuality:
     def check(self) -> None:
         """Raise UserError where the lists are below popularity by more than chance."""
         if self.above_popular < -self.above_popular_error:
-            below = Mean(-self.above_popular, self.above_popular_error, self.users)
+            below = ranking.Mean(-self.above_popular, self.above_popular_error, self.users)
             raise UserError(
                 f"the lists are below the most popular items, by nDCG@10 {below} over "
                 f"{self.users} users: take more ratings or a larger epsilon"
@@ -93,12 +86,12 @@ class HeldBack:
         self._users, self._all = users, dataset
         self.published = dataset.at(~self._held)
 
-    def task(self) -> RankingTask:
+    def task(self) -> ranking.RankingTask:
         """Return what is ranked for whom; ValueError where no user has a later like."""
         dataset = self._all
         stars = 1 + 4 * dataset.levels / (dataset.scale.levels - 1)
         liked, items = stars >= LIKED_STARS, item_keys(dataset.items)
-        return ranking_task(self._users, items, stars, liked, held=self._held)
+        return ranking.ranking_task(self._users, items, stars, liked, held=self._held)
 
     def measured(self, demo: DemoSetup, twin: PrivacyOffTwin) -> ListQuality:
         """Return the quality of the lists that the worker serves now; ValueError where there are

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stream_app.cli.commands import option
+from stream_app.cli.device import wording
 from stream_app.cli.device.mechanism_options import (
     EmissionOption,
     RepublishOption,
@@ -22,13 +23,6 @@ from stream_app.cli.device.mechanism_options import (
 )
 from stream_app.cli.device.publishers import item_table_for, publisher_for
 from stream_app.cli.device.reporting_options import MechanismOptions
-from stream_app.cli.device.wording import (
-    AT_ONCE,
-    PUBLIC,
-    journal_notices,
-    protection_claim,
-    warnings,
-)
 from stream_app.cli.options import Cluster, JsonOption
 from stream_app.cli.output import notice, plural, printable, show
 from stream_app.errors import UsageError, UserError
@@ -126,7 +120,7 @@ def _publish(rated: Rated, options: PublishOptions, settings: Settings) -> Publi
     from producers.siblings import check_only_journal
     from stream_app import wire
 
-    for warning in warnings(rated.mechanism, 1):
+    for warning in wording.warnings(rated.mechanism, 1):
         notice(f"warning: {warning}")
     publisher = publisher_for(settings)
     table = item_table_for(rated.mechanism, settings)
@@ -134,7 +128,7 @@ def _publish(rated: Rated, options: PublishOptions, settings: Settings) -> Publi
     try:
         # The publisher closes first: it waits for the acknowledgement, which the journal records.
         with Journal.open(path, limits=options.limits) as journal, publisher:
-            for sentence in journal_notices(journal):
+            for sentence in wording.journal_notices(journal):
                 notice(sentence)
             identities = Identities(journal.key, signed=settings.signed)
             check_only_journal(journal, [options.user])
@@ -214,9 +208,9 @@ def _show(published: Published, rated: Rated, as_json: bool) -> None:
     }
     sentences = [
         f"accepted   {message.topic}, partition {position.partition}, offset {position.offset}",
-        f"protected  {protection_claim(mechanism)}",
-        f"public     {PUBLIC}: device {device}, item {printable(str(rated.item))}",
-        f"sent       {AT_ONCE}",
+        f"protected  {wording.protection_claim(mechanism)}",
+        f"public     {wording.PUBLIC}: device {device}, item {printable(str(rated.item))}",
+        f"sent       {wording.AT_ONCE}",
     ]
     if mechanism.epsilon is not None:
         sentences.append(f"in sum     n ratings of a user spend n x {mechanism.epsilon}")

@@ -141,23 +141,9 @@ def _ranked(
     settings: Settings, history: list[RatedItem], options: ListOptions
 ) -> tuple[LocalRecommender, LocalList]:
     """Return the recommender and the list that it gives for a history."""
-    from producers.ranking import visit_of
+    from producers.ranking import LocalRecommender, visit_of
 
-    recommender = _recommender(settings, options)
-    table = recommender.table
-    if table.problem and not options.offline:
-        notice(f"{table.problem}; ranked with the table that was read {_ago(table.fetched)}")
-    visit = options.for_.value if options.for_ else visit_of(history, time.time())
-    return recommender, recommender.recommend(
-        history, options.k, because=options.because, for_=visit
-    )
-
-
-def _recommender(settings: Settings, options: ListOptions) -> LocalRecommender:
-    """Return what ranks, with the newest table that the options ask for."""
-    from producers.ranking import LocalRecommender
-
-    return LocalRecommender.from_kafka(
+    recommender = LocalRecommender.from_kafka(
         connection_from(settings),
         settings.topic_prefix,
         cache_dir=settings.cache_dir,
@@ -165,6 +151,13 @@ def _recommender(settings: Settings, options: ListOptions) -> LocalRecommender:
         by=None if options.by is None else options.by.value,
         to=options.to,
         privacy_mode=settings.privacy_mode,
+    )
+    table = recommender.table
+    if table.problem and not options.offline:
+        notice(f"{table.problem}; ranked with the table that was read {_ago(table.fetched)}")
+    visit = options.for_.value if options.for_ else visit_of(history, time.time())
+    return recommender, recommender.recommend(
+        history, options.k, because=options.because, for_=visit
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from stream_app.cli.commands import Commands, option
 from stream_app.cli.options import ConfigOption, JsonOption, settings_from
-from stream_app.cli.output import print_json, say
+from stream_app.cli.output import say, show
 from stream_app.errors import UserError
 
 if TYPE_CHECKING:
@@ -67,8 +67,6 @@ def status(
 
 
 def _show(broker: Broker, as_json: bool) -> None:
-    if as_json:
-        row = {"bootstrap": broker.bootstrap, "pid": broker.pid, "log": str(broker.log)}
-        print_json(row)
-    else:
-        say(f"Kafka at {broker.bootstrap} (process {broker.pid}, log {broker.log})")
+    row = {"bootstrap": broker.bootstrap, "pid": broker.pid, "log": str(broker.log)}
+    shown = f"Kafka at {broker.bootstrap} (process {broker.pid}, log {broker.log})"
+    show(row, [shown], as_json=as_json)

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 from stream_app.cli.commands import option
 from stream_app.cli.options import Cluster, JsonOption
-from stream_app.cli.output import plural, print_json, say, table
-
-if TYPE_CHECKING:
-    from stream_app.operations.similarities.publication import Published
+from stream_app.cli.output import plural, print_json, say, show, table
 
 
 def similarities(
@@ -43,10 +39,13 @@ def _publish(cluster: Cluster, epsilon: str, delta: str, as_json: bool) -> None:
     session = cluster.session()
     entries = catalogue_from(session.connection, session.settings.topic_prefix).entries
     found = release(session, entries, exact, beside)
-    if as_json:
-        print_json(asdict(found))
-    else:
-        _show_release(found)
+    done = "an earlier call drew it; its bytes are sent" if found.resumed else "published"
+    sentence = (
+        f"table {found.release} of cut {found.cut} over {plural(found.items, 'item')}: {done}; "
+        f"epsilon {found.epsilon:.4g} at delta {found.delta:g} for everything that a device "
+        f"reported, {found.spent:.4g} with all tables so far"
+    )
+    show(asdict(found), [sentence], as_json=as_json)
 
 
 def _show(cluster: Cluster, as_json: bool) -> None:
@@ -72,13 +71,4 @@ def _show(cluster: Cluster, as_json: bool) -> None:
     say(
         f"{plural(found.counted, 'release')} spent epsilon {found.spent:.4g} of {found.budget:g} "
         "(similarity_budget, at delta 1e-6)"
-    )
-
-
-def _show_release(found: Published) -> None:
-    done = "an earlier call drew it; its bytes are sent" if found.resumed else "published"
-    say(
-        f"table {found.release} of cut {found.cut} over {plural(found.items, 'item')}: {done}; "
-        f"epsilon {found.epsilon:.4g} at delta {found.delta:g} for everything that a device "
-        f"reported, {found.spent:.4g} with all tables so far"
     )

@@ -16,20 +16,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stream_app.cli import options
 from stream_app.cli.commands import Commands, option
-from stream_app.cli.options import (
-    AllowOption,
-    Cluster,
-    ConfigOption,
-    GroupOption,
-    JsonOption,
-    ModelOption,
-    PrefixOption,
-    SnapshotOption,
-    WorkerSettings,
-    settings_from,
-    writable,
-)
 from stream_app.cli.output import print_json, say, table
 from stream_app.cli.server import state_truncate
 from stream_app.errors import UsageError, UserError
@@ -48,7 +36,7 @@ AtCutOption = Annotated[
 
 @app.command()
 def digest(
-    workers: WorkerSettings,
+    workers: options.WorkerSettings,
     begin: str | None = option(
         None,
         "Start elsewhere, at the next cut: earliest, latest, ts=2026-11-01T00:00:00Z (or "
@@ -57,8 +45,8 @@ def digest(
         "--from",
     ),
     at_cut: AtCutOption = None,
-    snapshot: SnapshotOption = None,
-    as_json: JsonOption = False,
+    snapshot: options.SnapshotOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Recompute the digests of the state from the log; nothing is written.
 
@@ -83,11 +71,11 @@ def digest(
 
 @app.command()
 def verify(
-    workers: WorkerSettings,
+    workers: options.WorkerSettings,
     worker: list[str] | None = option(None, "Compare with a running worker; repeatable.", "URL"),
     strict: bool = option(False, "Fail if anything cannot be compared."),
-    snapshot: SnapshotOption = None,
-    as_json: JsonOption = False,
+    snapshot: options.SnapshotOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Recompute the state from the log; compare checkpoint, digest reports and running workers.
 
@@ -108,13 +96,13 @@ def verify(
 
 @app.command()
 def export(
-    workers: WorkerSettings,
+    workers: options.WorkerSettings,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write (.npz).")],
     at_cut: int | None = option(
         None, "Recompute the state at this cut (default: export the newest checkpoint).", min=1
     ),
-    snapshot: SnapshotOption = None,
-    as_json: JsonOption = False,
+    snapshot: options.SnapshotOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Write the state as a file of plain arrays, for worker --from-snapshot.
 
@@ -126,7 +114,7 @@ def export(
     if file.exists() and not file.is_dir():
         raise UserError(f"{file}: exists; remove it or give another name")
     session = workers.session(snapshot)
-    exported = replaying.export(session, writable(file), at_cut)
+    exported = replaying.export(session, options.writable(file), at_cut)
     written = {"file": str(file), "bytes": exported.bytes, "digest": exported.digest}
     seconds = {"seconds": exported.seconds}
     show_values(replaying.summary(exported.replica) | written | seconds, as_json)
@@ -134,13 +122,13 @@ def export(
 
 @app.command()
 def rebuild(
-    workers: WorkerSettings,
-    group: GroupOption = None,
-    snapshot: SnapshotOption = None,
+    workers: options.WorkerSettings,
+    group: options.GroupOption = None,
+    snapshot: options.SnapshotOption = None,
     at_newest_cut: bool = option(
         False, "With --snapshot: start from it at the newest cut, even if it was adopted before."
     ),
-    as_json: JsonOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Recompute the state from the log and write a new checkpoint; stop all workers before.
 
@@ -172,7 +160,7 @@ def rebuild(
 
 
 @app.command()
-def show(cluster: Cluster, as_json: JsonOption = False) -> None:
+def show(cluster: options.Cluster, as_json: options.JsonOption = False) -> None:
     """Show the generations, checkpoints, pages and bytes in the state topic.
 
     Example: murmurec state show
@@ -186,11 +174,11 @@ def show(cluster: Cluster, as_json: JsonOption = False) -> None:
 
 @app.command()
 def contract(
-    cluster: Cluster,
+    cluster: options.Cluster,
     version: int | None = option(
         None, "Raise it, from the next cut on.", "VERSION", "--set", min=1
     ),
-    as_json: JsonOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Show the version of the event format in force, or raise it. It cannot be lowered.
 
@@ -211,11 +199,11 @@ def contract(
 def migrate(
     source: Annotated[Path, typer.Argument(metavar="OLD", help="A file of state export.")],
     target: Annotated[Path, typer.Argument(metavar="NEW", help="The file to write (.npz).")],
-    config: ConfigOption = None,
-    prefix: PrefixOption = None,
-    allow: AllowOption = None,
-    model: ModelOption = None,
-    as_json: JsonOption = False,
+    config: options.ConfigOption = None,
+    prefix: options.PrefixOption = None,
+    allow: options.AllowOption = None,
+    model: options.ModelOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Convert a snapshot of the release before, or of other sizes, to the present settings.
 
@@ -228,10 +216,12 @@ def migrate(
     from stream_app.deployment import spec_from_settings
     from stream_app.operations.growth import migrate as convert
 
-    settings = settings_from(config, prefix=prefix, allow=allow, model=model)
+    settings = options.settings_from(config, prefix=prefix, allow=allow, model=model)
     if target.exists() and not target.is_dir():
         raise UserError(f"{target}: exists; remove it or give another name")
-    _show_migration(convert(source, writable(target), spec_from_settings(settings)), as_json)
+    _show_migration(
+        convert(source, options.writable(target), spec_from_settings(settings)), as_json
+    )
 
 
 def _show_migration(migrated: Migrated, as_json: bool) -> None:

@@ -139,7 +139,7 @@ def _sums(accounts: list[Account]) -> dict[str, Any]:
             # Without a claim every epsilon is 0, so the number of reports decides.
             if known is None or (life.nano, life.reports) > (known.nano, known.reports):
                 most[key] = life
-    total = max((account.total()[0] for account in accounts), default=0)
+    total = max((account.total for account in accounts), default=0)
     worst = max((account.worst_rating for account in accounts), default=0)
     return {
         "spent": [_spend(scope, spent) for (scope, _), spent in sorted(most.items())],

@@ -6,29 +6,20 @@ import shlex
 from collections.abc import Iterator
 from typing import Any
 
+from producers.person import spending
 from producers.person.enrolment import PersonBudget
-from producers.person.spending import (
-    LEVELS,
-    SOURCE,
-    Expected,
-    SpendingPlan,
-    best_plan,
-    best_plan_by_sums,
-    expected_error,
-    reports_by_sums,
-)
 from stream_app.cli.output import plural
 
 
 def plan_row(
-    budget: PersonBudget, expected: Expected, levels: int, terms: list[str]
+    budget: PersonBudget, expected: spending.Expected, levels: int, terms: list[str]
 ) -> dict[str, Any]:
     """Return the figures of a plan, exact numbers as text; ValueError where there is none.
 
     terms: the options of `device enrol` that state the user and this budget.
     """
-    found = best_plan(budget, expected, levels=levels)
-    sums = best_plan_by_sums(budget, expected, levels=levels)
+    found = spending.best_plan(budget, expected, levels=levels)
+    sums = spending.best_plan_by_sums(budget, expected, levels=levels)
     return {
         "budget": str(budget),
         "epsilon_of_person": str(budget.epsilon),
@@ -41,18 +32,26 @@ def plan_row(
         "epsilon": str(found.epsilon),
         "reports": found.reports,
         "information": round(found.information, 3),
-        "reports_by_sums": reports_by_sums(budget, found),
+        "reports_by_sums": spending.reports_by_sums(budget, found),
         "best_by_sums": {"plan": sums.plan, "information": round(sums.information, 3)},
         "expected": _expected(found, levels),
         "enrol": shlex.join(["murmurec", "device", "enrol", *terms, "--plan", found.plan]),
     }
 
 
-def _expected(found: SpendingPlan, levels: int) -> dict[str, Any] | None:
-    errors = expected_error(found.information * found.windows) if levels == LEVELS else None
+def _expected(found: spending.SpendingPlan, levels: int) -> dict[str, Any] | None:
+    errors = (
+        spending.expected_error(found.information * found.windows)
+        if levels == spending.LEVELS
+        else None
+    )
     if errors is None:
         return None
-    return {"rmse": round(errors[0], 3), "rmse_folded_in": round(errors[1], 3), "source": SOURCE}
+    return {
+        "rmse": round(errors[0], 3),
+        "rmse_folded_in": round(errors[1], 3),
+        "source": spending.SOURCE,
+    }
 
 
 def plan_sentences(row: dict[str, Any]) -> Iterator[str]:

@@ -15,16 +15,9 @@ from producers.fleet.profile_release import ProfileOptions, ProfileProgress, pro
 from producers.identities import Identities
 from producers.journal import Journal, Limits
 from producers.person.enrolment import PersonBudget
+from stream_app.cli.device import simulated_population as simulation
 from stream_app.cli.device.mechanism_options import journal_path, today
 from stream_app.cli.device.publishers import profile_publisher_for
-from stream_app.cli.device.simulated_population import (
-    Sending,
-    check_delivered,
-    enrolled_population,
-    last_step,
-    population_of,
-    sending,
-)
 from stream_app.cli.device.wording import LARGE_PER_RATING, journal_notices, likelihood_factor
 from stream_app.cli.output import notice, plural, show
 from stream_app.errors import UserError
@@ -58,26 +51,26 @@ def publish_file(options: ProfileCommandOptions, settings: Settings, *, as_json:
     path = journal_path(settings, options.journal)
     with Journal.open(path, limits=limits, test=options.test) as journal:
         identities = Identities(journal.key, signed=settings.signed)
-        population = population_of(dataset, journal, identities)
+        population = simulation.population_of(dataset, journal, identities)
         notices = profile_notices(chosen, population.most)
         for sentence in (*journal_notices(journal), *notices):
             notice(sentence)
-        notice(enrolled_population(journal, population.devices, budget, today()))
+        notice(simulation.enrolled_population(journal, population.devices, budget, today()))
         try:
-            with sending(journal, publisher, "profile") as sent:
+            with simulation.sending(journal, publisher, "profile") as sent:
                 last = _published(chosen, population, items, sent)
         except ValueError as error:
             raise UserError(str(error)) from None
     row: dict[str, Any] = {shown: getattr(last, name) for name, shown in _ROW.items()}
     show(row | sent.row(chosen.id), [*_left_out(last), sent.sentence(chosen.id)], as_json=as_json)
-    check_delivered(publisher, "profile", "the next publish")
+    simulation.check_delivered(publisher, "profile", "the next publish")
 
 
 def _published(
     mechanism: ProfileMechanism,
     population: Population,
     items: NDArray[np.uint64] | None,
-    sent: Sending,
+    sent: simulation.Sending,
 ) -> ProfileProgress:
     """Publish every profile, of these items alone unless None; return the last step."""
     journal = sent.relay.journal
@@ -91,7 +84,9 @@ def _published(
         options=ProfileOptions(items),
         make_room=sent.relay.make_room,
     )
-    last: ProfileProgress = last_step(steps, "profiles", lambda step: (step.done, step.total))
+    last: ProfileProgress = simulation.last_step(
+        steps, "profiles", lambda step: (step.done, step.total)
+    )
     return last
 
 

@@ -158,11 +158,11 @@ def replay(
     """
     settings = cluster.settings()
     if is_campaign(options.mode, settings):
-        from stream_app.cli.device.replay.campaign_replay import CampaignReplay, check_options
+        from stream_app.cli.device.replay.campaign_replay import check_options, replay_campaign
 
         check_options(context)
         mode = options.mode or settings.privacy_mode
-        CampaignReplay(options, mode).run(settings, as_json=as_json)
+        replay_campaign(options, mode, settings, as_json=as_json)
         return
     from stream_app.cli.device.replay.rating_replay import replay_file
 

@@ -23,15 +23,9 @@ from producers.ranking import campaign_side
 from stream_app.aggregation.round_topics import RoundTopic
 from stream_app.campaigns.planning import LARGEST_EPSILON
 from stream_app.campaigns.rounds import Phase, Rounds
+from stream_app.cli.device import simulated_population as simulation
 from stream_app.cli.device.mechanism_options import given_by_user, journal_path, today
 from stream_app.cli.device.publishers import contributions_publisher_for, round_log
-from stream_app.cli.device.simulated_population import (
-    Sending,
-    check_delivered,
-    enrolled_population,
-    population_of,
-    sending,
-)
 from stream_app.cli.device.wording import journal_notices
 from stream_app.cli.options import campaign_keys, campaign_scope, connection_from
 from stream_app.cli.output import notice, plural, progress, show, status
@@ -75,7 +69,7 @@ class Outcome:
 
     rounds: Rounds
     steps: dict[int, StageProgress]
-    sent: Sending
+    sent: simulation.Sending
 
     @property
     def campaign(self) -> Campaign:
@@ -144,61 +138,57 @@ class Outcome:
             )
 
 
-@dataclass(frozen=True)
-class CampaignReplay:
-    """A replay in the mode central or split."""
-
-    options: ReplayCommandOptions
-    mode: str
-
-    def run(self, settings: Settings, *, as_json: bool) -> None:
-        """Contribute until the campaign has ended and print the outcome; UserError where it ended
-        without all of its sums, or where a contribution was not accepted."""
-        options, budget = self.options, self.options.budget
-        public = campaign_keys(settings, options.keys)
-        scope = campaign_scope(settings, options.scope)
-        if len(public) != _PARTIES[self.mode]:
-            raise UsageError(
-                f"--keys: {plural(len(public), 'key')} given, and --mode {self.mode} has "
-                f"{_PARTIES[self.mode]}, one of each party"
-            )
-        items, digest = read_ordered(scope, MAX_SCOPE)
-        with status(f"reading {options.file}"):
-            dataset = load(options.file, options.scale)
-        publisher = contributions_publisher_for(settings, per_account=options.producer_per_account)
-        path = journal_path(settings, options.journal)
-        with Journal.open(path, limits=options.limits) as journal, round_log(settings) as log:
-            check_pin(journal, scope, digest, options.accept_scope, campaigns=True)
-            pinned = Pinned(public, items, Fraction(LARGEST_EPSILON))
-            campaign = under_way(log.catch_up())
-            identities = Identities(journal.key, signed=settings.signed)
-            population = population_of(dataset, journal, identities)
-            if journal.campaign_scope != digest:
-                journal.pin_scope(digest, campaigns=True)
-            enrolled = enrolled_population(journal, population.devices, budget, today())
-            self._notices(journal, campaign, enrolled)
-            published = partial(campaign_side, connection_from(settings), settings.topic_prefix)
-            with sending(journal, publisher, "contribution") as sent:
-                fleet = Fleet(
-                    journal, population, pinned, publisher.topic, sent.relay, today, published
-                )
-                outcome = _followed(fleet, sent, log)
-        show(outcome.row, outcome.sentences, as_json=as_json)
-        check_delivered(publisher, "contribution", "the next run")
-        outcome.check()
-
-    def _notices(self, journal: Journal, campaign: Campaign, enrolled: str) -> None:
-        for sentence in (*journal_notices(journal), enrolled):
-            notice(sentence)
-        notice(
-            f"protected  everything that a person ever rated: epsilon {float(campaign.epsilon):g} "
-            f"at delta {float(campaign.delta):g}"
+def replay_campaign(
+    options: ReplayCommandOptions, mode: str, settings: Settings, *, as_json: bool
+) -> None:
+    """Contribute in the mode central or split until the campaign has ended, and print the outcome;
+    UserError where it ended without all of its sums, or where a contribution was not accepted."""
+    budget = options.budget
+    public = campaign_keys(settings, options.keys)
+    scope = campaign_scope(settings, options.scope)
+    if len(public) != _PARTIES[mode]:
+        raise UsageError(
+            f"--keys: {plural(len(public), 'key')} given, and --mode {mode} has "
+            f"{_PARTIES[mode]}, one of each party"
         )
-        notice("public     that each device takes part in each stage, with or without ratings")
-        notice("sent       one sealed vector a device and stage; no rating")
+    items, digest = read_ordered(scope, MAX_SCOPE)
+    with status(f"reading {options.file}"):
+        dataset = load(options.file, options.scale)
+    publisher = contributions_publisher_for(settings, per_account=options.producer_per_account)
+    path = journal_path(settings, options.journal)
+    with Journal.open(path, limits=options.limits) as journal, round_log(settings) as log:
+        check_pin(journal, scope, digest, options.accept_scope, campaigns=True)
+        pinned = Pinned(public, items, Fraction(LARGEST_EPSILON))
+        campaign = under_way(log.catch_up())
+        identities = Identities(journal.key, signed=settings.signed)
+        population = simulation.population_of(dataset, journal, identities)
+        if journal.campaign_scope != digest:
+            journal.pin_scope(digest, campaigns=True)
+        enrolled = simulation.enrolled_population(journal, population.devices, budget, today())
+        _show_notices(journal, campaign, enrolled)
+        published = partial(campaign_side, connection_from(settings), settings.topic_prefix)
+        with simulation.sending(journal, publisher, "contribution") as sent:
+            fleet = Fleet(
+                journal, population, pinned, publisher.topic, sent.relay, today, published
+            )
+            outcome = _followed(fleet, sent, log)
+    show(outcome.row, outcome.sentences, as_json=as_json)
+    simulation.check_delivered(publisher, "contribution", "the next run")
+    outcome.check()
 
 
-def _followed(fleet: Fleet, sent: Sending, log: RoundTopic) -> Outcome:
+def _show_notices(journal: Journal, campaign: Campaign, enrolled: str) -> None:
+    for sentence in (*journal_notices(journal), enrolled):
+        notice(sentence)
+    notice(
+        f"protected  everything that a person ever rated: epsilon {float(campaign.epsilon):g} "
+        f"at delta {float(campaign.delta):g}"
+    )
+    notice("public     that each device takes part in each stage, with or without ratings")
+    notice("sent       one sealed vector a device and stage; no rating")
+
+
+def _followed(fleet: Fleet, sent: simulation.Sending, log: RoundTopic) -> Outcome:
     """Contribute until the campaign has ended."""
     steps: dict[int, StageProgress] = {}
     with progress("contributed") as advance:

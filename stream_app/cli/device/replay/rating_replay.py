@@ -24,6 +24,8 @@ from producers.journal import FinishedBefore, Journal
 from producers.publishing import Publisher
 from producers.ranking.clean_history import CleanHistory
 from stream_app.cli.catalogue_titles import recommendable
+from stream_app.cli.device import simulated_population as simulation
+from stream_app.cli.device import wording
 from stream_app.cli.device.mechanism_options import allowed, hides_presence, journal_path, today
 from stream_app.cli.device.publishers import item_table_for, publisher_for
 from stream_app.cli.device.replay.cost import Cost, cost
@@ -31,24 +33,6 @@ from stream_app.cli.device.replay.replay_outcome import (
     ReplayOutcome,
     of_epoch_run,
     of_immediate_run,
-)
-from stream_app.cli.device.simulated_population import (
-    check_delivered,
-    enrolled_population,
-    last_step,
-    population_of,
-    sending,
-)
-from stream_app.cli.device.wording import (
-    AT_ONCE,
-    AT_THE_END,
-    PUBLIC,
-    PUBLIC_SCOPE,
-    journal_notices,
-    protection_claim,
-    public_sample,
-    spending_claim,
-    warnings,
 )
 from stream_app.cli.options import connection_from
 from stream_app.cli.output import notice, plural, show, status
@@ -78,10 +62,10 @@ def replay_file(options: ReplayCommandOptions, settings: Settings, *, as_json: b
             pin(journal, options.scope, digest, options.accept_scope)
         identities = Identities(journal.key, signed=settings.signed)
         reporting = ReportSettings(publisher.topic, mechanism, table, identities=identities)
-        for sentence in journal_notices(journal):
+        for sentence in wording.journal_notices(journal):
             notice(sentence)
-        population = population_of(dataset, journal, identities)
-        notice(enrolled_population(journal, population.devices, options.budget, epoch))
+        population = simulation.population_of(dataset, journal, identities)
+        notice(simulation.enrolled_population(journal, population.devices, options.budget, epoch))
         with status("adding up what this run spends"):
             price = cost(
                 population,
@@ -113,7 +97,7 @@ def replay_file(options: ReplayCommandOptions, settings: Settings, *, as_json: b
         except ValueError as error:
             raise UserError(str(error)) from None
     show(outcome.row, outcome.sentences, as_json=as_json)
-    check_delivered(publisher, "event", "the next publish or replay")
+    simulation.check_delivered(publisher, "event", "the next publish or replay")
 
 
 def _scope(
@@ -137,15 +121,15 @@ def _notices(
             f"scale      {dataset.scale}, found in the ratings: it is public with every "
             "report; --scale states it"
         )
-    public = PUBLIC
+    public = wording.PUBLIC
     if hides_presence(mechanism):
         sample = options.sample
-        public = PUBLIC_SCOPE if sample is None else public_sample(sample.reports)
-    yield f"protected  {protection_claim(mechanism)}"
+        public = wording.PUBLIC_SCOPE if sample is None else wording.public_sample(sample.reports)
+    yield f"protected  {wording.protection_claim(mechanism)}"
     yield f"public     {public}"
-    yield f"sent       {AT_THE_END if options.by_epoch else AT_ONCE}"
-    yield f"in sum     {spending_claim(mechanism, price.most, price.before)}"
-    for warning in warnings(mechanism, price.most, price.whole):
+    yield f"sent       {wording.AT_THE_END if options.by_epoch else wording.AT_ONCE}"
+    yield f"in sum     {wording.spending_claim(mechanism, price.most, price.before)}"
+    for warning in wording.warnings(mechanism, price.most, price.whole):
         yield f"warning: {warning}"
 
 
@@ -183,7 +167,7 @@ class ReplayRun:
         """Publish every rating in time order, from where an earlier run stopped."""
         mechanism = self.reporting.mechanism.id
         held_back = 0 if self.republish else self.journal.held_back(self.population.digest)
-        with sending(self.journal, self.publisher, "event") as sent:
+        with simulation.sending(self.journal, self.publisher, "event") as sent:
             try:
                 steps = replay(
                     self.population,
@@ -207,14 +191,14 @@ class ReplayRun:
                     f"{plural(held_back, 'row')} over budget when this data set was published: all "
                     "rows are read again, published ones are skipped"
                 )
-            last = last_step(steps, "published", lambda step: (step.rows, step.total))
+            last = simulation.last_step(steps, "published", lambda step: (step.rows, step.total))
         return of_immediate_run(last, sent, mechanism)
 
     def epoch(
         self, scope: NDArray[np.uint64] | None, sample: ItemSample | None = None
     ) -> ReplayOutcome:
         """Publish the reports of every device for the ending epoch."""
-        with sending(self.journal, self.publisher, "event") as sent:
+        with simulation.sending(self.journal, self.publisher, "event") as sent:
             steps = emit(
                 self.population,
                 self.reporting,
@@ -225,5 +209,5 @@ class ReplayRun:
                 make_room=sent.relay.make_room,
                 others=self.others,
             )
-            last = last_step(steps, "devices", lambda step: (step.devices, step.total))
+            last = simulation.last_step(steps, "devices", lambda step: (step.devices, step.total))
         return of_epoch_run(last, sent, self.reporting.mechanism.id)
