@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from consumers.audit.observed import Messages, Profile, Source
-from consumers.audit.sample import Sample
+from consumers.audit.observed import Messages, Profile, Sample, Source
 from stream_app.wire import Event
 
 _COLUMNS = ("device", "seq", "mechanism", "epoch", "count", "size", "time", "arrival")

@@ -1,23 +1,31 @@
 """The records of a deployment as columns: rating messages, profiles, replies, and what is no event.
 
 `reading.py` makes them from records. Of a log that is longer than the memory they hold a sample of
-the accounts, each with all its records.
+the accounts, each with all its records:
+
+    looked at    h(key, pseudonym) < 2^(64 - halvings);   h: keyed blake2b-64
+
+Each halving drops about half of the accounts with all their records, so every claim about a single
+account holds for the sample as for the log. The key is random: a writer cannot choose pseudonyms
+that are looked at, or are not.
 """
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
 
-from consumers.audit.sample import Sample
 from stream_app.privacy.profiles.profile_mechanism import ProfileMechanism
 from stream_app.wire import LIST_LENGTH
 
+MOST_HALVINGS = 8  # with the accounts in `always`
 MOST_LENGTHS = 4096  # lengths of replies that are counted one by one
 
 
@@ -40,6 +48,30 @@ class Record:
     key: bytes | None
     value: bytes | None
     headers: int = 0
+
+
+@dataclass(frozen=True)
+class Sample:
+    """1 / 2^halvings of all accounts; `always`: accounts that every sample has."""
+
+    halvings: int = 0
+    key: bytes = field(default_factory=lambda: os.urandom(16), repr=False)
+    always: frozenset[bytes] = frozenset()
+
+    def holds(self, pseudonym: bytes) -> bool:
+        """Return whether an account is looked at."""
+        if not self.halvings or pseudonym in self.always:
+            return True
+        digest = blake2b(pseudonym, digest_size=8, key=self.key).digest()
+        return not int.from_bytes(digest, "big") >> (64 - self.halvings)
+
+    def halved(self) -> Sample:
+        """Return the sample of half of these accounts; in the end not those in `always`."""
+        always = self.always if self.halvings < MOST_HALVINGS else frozenset[bytes]()
+        return replace(self, halvings=min(64, self.halvings + 1), always=always)
+
+    def __str__(self) -> str:
+        return "all" if not self.halvings else f"1 of {2**self.halvings:,}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,8 +16,7 @@ import numpy as np
 
 from consumers.audit.configuration import PublicConfiguration
 from consumers.audit.observation_buffer import Kept, Seen
-from consumers.audit.observed import Observed, Oddities, Profile, Record, Replies, Source
-from consumers.audit.sample import Sample
+from consumers.audit.observed import Observed, Oddities, Profile, Record, Replies, Sample, Source
 from stream_app import wire
 from stream_app.privacy.profiles import profile_registry
 from stream_app.privacy.profiles.profile_mechanism import ProfileMechanism

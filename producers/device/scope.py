@@ -24,7 +24,7 @@ _LONGEST = 100_000_000  # bytes of a file of ids
 
 def from_file(path: Path) -> NDArray[np.uint64]:
     """Return the keys of the items in a file, rising and distinct; UserError names a bad line."""
-    return parsed(path, contents(path))
+    return np.unique(ordered(path, contents(path)))
 
 
 def contents(path: Path) -> bytes:
@@ -39,13 +39,9 @@ def contents(path: Path) -> bytes:
     return data
 
 
-def parsed(path: Path, data: bytes) -> NDArray[np.uint64]:
-    """Return the keys of the items in the bytes of a file, as `from_file`; `path` names it."""
-    return np.unique(ordered(path, data))
-
-
 def ordered(path: Path, data: bytes) -> NDArray[np.uint64]:
-    """Return the keys of the items in the order of their lines, each at its first; as `parsed`."""
+    """Return the keys of the items in the order of their lines, each at its first; errors as
+    `from_file`, by the name `path`."""
     return np.array([wire.key(item) for item in ordered_items(path, data)], np.uint64)
 
 

@@ -18,24 +18,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from producers.journal import frames
 from producers.journal.disk import Disk
-from producers.journal.frames import (
-    HEADER_BYTES,
-    MAGIC,
-    CorruptJournalError,
-    Frame,
-    Kind,
-    NotAJournalError,
-    Scan,
-    frame,
-    header,
-    scan,
-)
 from producers.pseudonyms import KEY_BYTES
 from stream_app.errors import Unwritable, UserError
 
 ANOTHER = "give another path (--journal), where a budget begins again"
-_VOUCHED = (Kind.COMMIT, Kind.ENROLMENTS)  # records that a later frame vouches for
+_VOUCHED = (frames.Kind.COMMIT, frames.Kind.ENROLMENTS)  # records that a later frame vouches for
 
 
 class Log:
@@ -52,7 +41,7 @@ class Log:
             with refusing_os_errors(path):
                 found = self._read()
             self.key, self.size = found.key, found.end
-            self.frames: tuple[Frame, ...] = found.frames
+            self.frames: tuple[frames.Frame, ...] = found.frames
         except BaseException:
             self.close()
             raise
@@ -60,12 +49,12 @@ class Log:
         # Whether the last frame is a record that no later frame vouches for yet.
         self.unvouched = bool(self.frames) and self.frames[-1].kind in _VOUCHED
 
-    def _read(self) -> Scan:
+    def _read(self) -> frames.Scan:
         mode = self._disk.mode(self._handle)
         if not stat.S_ISREG(mode):
             raise UserError(f"device journal {self.path}: is not a plain file; {ANOTHER}")
         data = self._disk.read(self._handle)
-        if data and not data.startswith(MAGIC):
+        if data and not data.startswith(frames.MAGIC):
             scan_or_refuse(data, self.path)  # raises: the file holds no device key
         if mode & 0o077:
             raise UserError(
@@ -74,7 +63,7 @@ class Log:
             )
         if not data:
             self.made = True
-            self._swap([header(os.urandom(KEY_BYTES), HEADER_BYTES)])
+            self._swap([frames.header(os.urandom(KEY_BYTES), frames.HEADER_BYTES)])
             data = self._disk.read(self._handle)
         found = scan_or_refuse(data, self.path)
         self.cut = len(data) - found.end
@@ -90,13 +79,13 @@ class Log:
         """Whether the file accepts records: no sync failed, no failed write is left in it."""
         return not self._broken
 
-    def append(self, records: Sequence[tuple[Kind, bytes]], *, durable: bool) -> None:
+    def append(self, records: Sequence[tuple[frames.Kind, bytes]], *, durable: bool) -> None:
         """Write records at the end; when `durable`, they outlive a power cut on return."""
         if self._broken:
             raise UserError(
                 f"device journal {self.path}: an earlier write failed; open it again to go on"
             )
-        data = b"".join(frame(kind, body, self._synced) for kind, body in records)
+        data = b"".join(frames.frame(kind, body, self._synced) for kind, body in records)
         with refusing_os_errors(self.path):
             try:
                 self._disk.append(self._handle, data)
@@ -119,12 +108,12 @@ class Log:
         except OSError:
             self._broken = True
 
-    def replace(self, records: Sequence[tuple[Kind, bytes]]) -> None:
+    def replace(self, records: Sequence[tuple[frames.Kind, bytes]]) -> None:
         """Replace the file by one with these records and the same device key."""
-        framed = [frame(kind, body, 0) for kind, body in records]
-        whole = HEADER_BYTES + sum(map(len, framed))
+        framed = [frames.frame(kind, body, 0) for kind, body in records]
+        whole = frames.HEADER_BYTES + sum(map(len, framed))
         with refusing_os_errors(self.path):
-            self._swap([header(self.key, whole), *framed])
+            self._swap([frames.header(self.key, whole), *framed])
         self.size = self._synced = whole
         self.unvouched = False
 
@@ -160,17 +149,17 @@ class Log:
             self._handle = -1
 
 
-def scan_or_refuse(data: bytes, path: Path) -> Scan:
+def scan_or_refuse(data: bytes, path: Path) -> frames.Scan:
     """Return what a journal's bytes hold; UserError for a foreign or damaged file."""
     try:
-        return scan(data)
-    except CorruptJournalError as error:
+        return frames.scan(data)
+    except frames.CorruptJournalError as error:
         raise UserError(
             f"device journal {path}: is damaged at byte {error.position} of {len(data)}; nothing "
             "is sent from it, as what was spent is no longer known: restore it from its disk, or "
             "move it to another folder, and new pseudonyms are made, whose budgets begin again"
         ) from None
-    except NotAJournalError as error:
+    except frames.NotAJournalError as error:
         raise UserError(f"device journal {path}: {error}; {ANOTHER}") from None
 
 

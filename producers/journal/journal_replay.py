@@ -11,22 +11,10 @@ from pathlib import Path
 
 import msgspec
 
+from producers.journal import records
 from producers.journal.account_book import BudgetState
 from producers.journal.append_log import ANOTHER, refusing_os_errors, scan_or_refuse
 from producers.journal.frames import Frame, Kind
-from producers.journal.records import (
-    Commit,
-    Pending,
-    Texts,
-    column,
-    decode_accounts,
-    decode_acks,
-    decode_commit,
-    decode_enrolments,
-    decode_pending,
-    devices_of,
-    numbers,
-)
 from producers.journal.request import Message
 from stream_app.errors import UserError
 
@@ -43,18 +31,18 @@ def _apply(frame: Frame, state: BudgetState, outbox: Outbox, path: Path) -> Budg
     """Return the budget state after a frame; its messages are added to or removed from `outbox`."""
     try:
         if frame.kind is Kind.ACCOUNTS:
-            return BudgetState.from_record(decode_accounts(frame.body))
+            return BudgetState.from_record(records.decode_accounts(frame.body))
         if frame.kind is Kind.ENROLMENTS:
-            state.apply_enrolments(decode_enrolments(frame.body))
+            state.apply_enrolments(records.decode_enrolments(frame.body))
             return state
         if frame.kind is Kind.ACKS:
-            for number in numbers(decode_acks(frame.body).numbers, "<u8"):
+            for number in records.numbers(records.decode_acks(frame.body).numbers, "<u8"):
                 outbox.drop(number)
             return state
         if frame.kind is Kind.PENDING:
-            outbox.put(messages_of(decode_pending(frame.body)))
+            outbox.put(messages_of(records.decode_pending(frame.body)))
             return state
-        commit = decode_commit(frame.body)
+        commit = records.decode_commit(frame.body)
     except msgspec.MsgspecError:
         raise UserError(
             f"device journal {path}: holds a record of a later murmurec; use that one"
@@ -124,28 +112,28 @@ class Outbox:
         self.waiting -= len(message.value)
         return True
 
-    def record(self) -> Pending:
+    def record(self) -> records.Pending:
         """Return all messages as one record."""
-        texts = Texts()
+        texts = records.Texts()
         kept = list(self)
         topics = bytes([texts.place(message.topic) for message in kept])
-        return Pending(
+        return records.Pending(
             texts.all,
-            column([message.number for message in kept], "<u8"),
+            records.column([message.number for message in kept], "<u8"),
             b"".join([message.device for message in kept]),
             topics,
-            column([message.seq for message in kept], "<u8"),
-            column([len(message.value) for message in kept], "<u4"),
+            records.column([message.seq for message in kept], "<u8"),
+            records.column([len(message.value) for message in kept], "<u4"),
             b"".join([message.value for message in kept]),
         )
 
 
-def messages_of(record: Commit | Pending) -> Iterator[Message]:
+def messages_of(record: records.Commit | records.Pending) -> Iterator[Message]:
     """Yield the messages of a record: the same bytes as when they were drawn."""
-    names = _names_in(record) if isinstance(record, Commit) else _names(record)
+    names = _names_in(record) if isinstance(record, records.Commit) else _names(record)
     start = 0
     for (number, device, seq, topic), size in zip(
-        names, numbers(record.value_sizes, "<u4"), strict=True
+        names, records.numbers(record.value_sizes, "<u4"), strict=True
     ):
         value = record.values[start : start + size]
         yield Message(number, device, seq, record.texts[topic], value)
@@ -155,17 +143,19 @@ def messages_of(record: Commit | Pending) -> Iterator[Message]:
 _Names = Iterator[tuple[int, bytes, int, int]]  # number, device, seq, place of the topic
 
 
-def _names_in(commit: Commit) -> _Names:
+def _names_in(commit: records.Commit) -> _Names:
     number = commit.first
-    columns = numbers(commit.messages, "<u4"), numbers(commit.seqs, "<u8")
+    columns = records.numbers(commit.messages, "<u4"), records.numbers(commit.seqs, "<u8")
     for device, topic, messages, seq in zip(
-        devices_of(commit), commit.topics, *columns, strict=True
+        records.devices_of(commit), commit.topics, *columns, strict=True
     ):
         for part in range(messages):
             yield number, device, seq + part, topic
             number += 1
 
 
-def _names(record: Pending) -> _Names:
-    columns = numbers(record.seqs, "<u8"), record.topics
-    return zip(numbers(record.numbers, "<u8"), devices_of(record), *columns, strict=True)
+def _names(record: records.Pending) -> _Names:
+    columns = records.numbers(record.seqs, "<u8"), record.topics
+    return zip(
+        records.numbers(record.numbers, "<u8"), records.devices_of(record), *columns, strict=True
+    )

@@ -7,13 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stream_app.cli.commands import option
-from stream_app.cli.device.mechanism_options import (
-    JournalOption,
-    TrustClockOption,
-    UserOption,
-    journal_path,
-    today,
-)
+from stream_app.cli.device import mechanism_options
 from stream_app.cli.device.publishers import contributions_publisher_for, pinned_terms, round_log
 from stream_app.cli.device.reporting_options import AcceptScopeOption, KeysOption, MostEpsilonOption
 from stream_app.cli.options import Cluster, connection_from
@@ -31,7 +25,7 @@ if TYPE_CHECKING:
 
 def contribute(
     cluster: Cluster,
-    user: UserOption,
+    user: mechanism_options.UserOption,
     keys: KeysOption = None,
     scope: Path | None = option(
         None,
@@ -41,8 +35,8 @@ def contribute(
     ),
     most_epsilon: MostEpsilonOption = "2",
     accept_scope: AcceptScopeOption = None,
-    journal: JournalOption = None,
-    trust_clock: TrustClockOption = False,
+    journal: mechanism_options.JournalOption = None,
+    trust_clock: mechanism_options.TrustClockOption = False,
 ) -> None:
     """Contribute to the open stage of a campaign, once; what is sealed follows the kept ratings.
 
@@ -54,7 +48,7 @@ def contribute(
     from producers.journal import Journal, Limits, enrolled
 
     settings = cluster.settings()
-    path = journal_path(settings, journal)
+    path = mechanism_options.journal_path(settings, journal)
     if not path.exists():
         raise UserError(f"device journal {path}: there is none; murmurec device enrol creates it")
     with Journal.open(path, limits=Limits(trust_clock=trust_clock)) as opened:
@@ -156,7 +150,7 @@ def _contribution(journal: Journal, device: bytes, wanted: _Wanted, topic: str) 
         wanted.pinned,
         side=wanted.side,
         topic=topic,
-        epoch=journal.epoch(today()),
+        epoch=journal.epoch(mechanism_options.today()),
     )
     if not rated:
         notice("this device has kept no rating of this user: what it contributes are zeros")

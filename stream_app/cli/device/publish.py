@@ -10,17 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stream_app.cli.commands import option
-from stream_app.cli.device import wording
-from stream_app.cli.device.mechanism_options import (
-    EmissionOption,
-    RepublishOption,
-    UserOption,
-    allowed,
-    is_epoch_emission,
-    journal_path,
-    mechanism_from,
-    today,
-)
+from stream_app.cli.device import mechanism_options, wording
 from stream_app.cli.device.publishers import item_table_for, publisher_for
 from stream_app.cli.device.reporting_options import MechanismOptions
 from stream_app.cli.options import Cluster, JsonOption
@@ -41,11 +31,11 @@ if TYPE_CHECKING:
 class PublishOptions(MechanismOptions):
     """One rating on its scale, and how it is published."""
 
-    user: UserOption
+    user: mechanism_options.UserOption
     named_item: str = option(..., "The rated item; public.", "ID", "--item")
     given_rating: str = option(..., "The rating; - reads standard input.", "R", "--rating")
-    emission: EmissionOption = "immediate"
-    republish: RepublishOption = False
+    emission: mechanism_options.EmissionOption = "immediate"
+    republish: mechanism_options.RepublishOption = False
     history: bool = option(
         True,
         "Keep the clean rating beside the journal, for lists made on this device.",
@@ -62,7 +52,7 @@ class PublishOptions(MechanismOptions):
         from producers.device.rating import check_may_be_sent_at_once
         from producers.scale import Scale
 
-        if is_epoch_emission(self.emission):
+        if mechanism_options.is_epoch_emission(self.emission):
             raise UsageError(
                 "--emission epoch: a single rating is sent immediately; murmurec replay "
                 "--emission epoch sends whole epochs"
@@ -72,7 +62,7 @@ class PublishOptions(MechanismOptions):
             stars = float(sys.stdin.readline() if self.given_rating == "-" else self.given_rating)
         except ValueError:
             raise UsageError("--rating: is not a number") from None
-        mechanism = mechanism_from(self.mechanism, self.epsilon, scale)
+        mechanism = mechanism_options.mechanism_from(self.mechanism, self.epsilon, scale)
         try:
             check_may_be_sent_at_once(mechanism)
             scale.level(stars)
@@ -97,21 +87,15 @@ def publish(cluster: Cluster, options: PublishOptions, as_json: JsonOption = Fal
     Example: murmurec publish --user ann --item 1193 --rating 4
     """
     rated, settings = options.rated(), cluster.settings()
-    allowed(rated.mechanism, settings)
-    _show(_publish(rated, options, settings), rated, as_json)
+    mechanism_options.allowed(rated.mechanism, settings)
+    _show(rated, as_json, *_publish(rated, options, settings))
 
 
-@dataclass(frozen=True)
-class Published:
-    """A message, its place in the log, and the file that keeps the clean rating, if any."""
-
-    message: Message
-    position: RecordPosition
-    kept: Path | None
-
-
-def _publish(rated: Rated, options: PublishOptions, settings: Settings) -> Published:
-    """Spend the epsilon of a report and publish it."""
+def _publish(
+    rated: Rated, options: PublishOptions, settings: Settings
+) -> tuple[Message, RecordPosition, Path | None]:
+    """Spend the epsilon of a report and publish it; return the message, its place in the log, and
+    the file that keeps the clean rating, if any."""
     from producers.device.rating import rate
     from producers.device.requests import ReportSettings
     from producers.identities import Identities
@@ -124,7 +108,7 @@ def _publish(rated: Rated, options: PublishOptions, settings: Settings) -> Publi
         notice(f"warning: {warning}")
     publisher = publisher_for(settings)
     table = item_table_for(rated.mechanism, settings)
-    path = journal_path(settings, options.journal)
+    path = mechanism_options.journal_path(settings, options.journal)
     try:
         # The publisher closes first: it waits for the acknowledgement, which the journal records.
         with Journal.open(path, limits=options.limits) as journal, publisher:
@@ -154,7 +138,7 @@ def _publish(rated: Rated, options: PublishOptions, settings: Settings) -> Publi
                 reporting,
                 scale=rated.scale,
                 journal=journal,
-                epoch=today(),
+                epoch=mechanism_options.today(),
                 republish=options.republish,
             )
             kept = _keep(rated, message, path) if options.history else None
@@ -169,7 +153,7 @@ def _publish(rated: Rated, options: PublishOptions, settings: Settings) -> Publi
             f"the event was not accepted: {publisher.first_error}; it is kept in the journal, and "
             "the next publish or replay sends the same bytes"
         )
-    return Published(message, position, kept)
+    return message, position, kept
 
 
 def _keep(rated: Rated, message: Message, journal: Path) -> Path | None:
@@ -192,9 +176,10 @@ def _encoder(item: Item) -> Encoder:
     return lambda event: wire.encode_json(event, [item])
 
 
-def _show(published: Published, rated: Rated, as_json: bool) -> None:
-    mechanism, message, position = rated.mechanism, published.message, published.position
-    device, kept = message.device.hex(), published.kept
+def _show(
+    rated: Rated, as_json: bool, message: Message, position: RecordPosition, kept: Path | None
+) -> None:
+    mechanism, device = rated.mechanism, message.device.hex()
     row = {
         "topic": message.topic,
         "partition": position.partition,

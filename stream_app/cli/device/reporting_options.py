@@ -10,17 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from stream_app.cli.commands import option
-from stream_app.cli.device.mechanism_options import (
-    EpsilonOption,
-    JournalOption,
-    MechanismOption,
-    ScaleOption,
-    ThinningOption,
-    TrustClockOption,
-    hides_presence,
-    mechanism_from,
-    scale_from,
-)
+from stream_app.cli.device import mechanism_options
 from stream_app.cli.options import shared
 from stream_app.errors import UsageError
 
@@ -48,16 +38,16 @@ _LONGEST_ROTATION = 2**31  # epochs
 class MechanismOptions:
     """The mechanism of reports on a scale, and the journal that pays for them."""
 
-    mechanism: MechanismOption = "rr"
-    epsilon: EpsilonOption = None
-    given_scale: ScaleOption = None
-    journal: JournalOption = None
-    trust_clock: TrustClockOption = False
+    mechanism: mechanism_options.MechanismOption = "rr"
+    epsilon: mechanism_options.EpsilonOption = None
+    given_scale: mechanism_options.ScaleOption = None
+    journal: mechanism_options.JournalOption = None
+    trust_clock: mechanism_options.TrustClockOption = False
 
     @property
     def scale(self) -> Scale | None:
         """The scale of the ratings, None where the options state none."""
-        return scale_from(self.given_scale)
+        return mechanism_options.scale_from(self.given_scale)
 
     @property
     def limits(self) -> Limits:
@@ -71,7 +61,7 @@ class MechanismOptions:
 class ReportingOptions(MechanismOptions):
     """Mechanism, scope and journal of a program that reports for several accounts."""
 
-    thinning: ThinningOption = None
+    thinning: mechanism_options.ThinningOption = None
     scope: ScopeOption = None
     accept_scope: AcceptScopeOption = None
     trust_catalogue: bool = option(
@@ -85,13 +75,13 @@ class ReportingOptions(MechanismOptions):
 
     def named_mechanism(self, scale: Scale, epsilon: str | None) -> Mechanism:
         """Return the mechanism that the options name, on this scale."""
-        return mechanism_from(self.mechanism, epsilon, scale, self.thinning)
+        return mechanism_options.mechanism_from(self.mechanism, epsilon, scale, self.thinning)
 
     def check_scope(self, mechanism: Mechanism, names: str, *, more: bool = False) -> None:
         """Refuse `names`, the options of a scope, for a mechanism without one, and a mechanism
         that needs a scope without exactly one source of it; `more`: whether others than --scope,
         --trust-catalogue and --rotate-every are given."""
-        hidden = hides_presence(mechanism)
+        hidden = mechanism_options.hides_presence(mechanism)
         rotated = self.rotate_every != 1
         if not hidden and (self.scope or self.trust_catalogue or rotated or more):
             raise UsageError(

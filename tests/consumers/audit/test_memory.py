@@ -11,8 +11,7 @@ import pytest
 
 from consumers.audit import PublicConfiguration, audit_observed, observe
 from consumers.audit.findings import Verdict
-from consumers.audit.observed import MOST_LENGTHS, Record, Replies, Source
-from consumers.audit.sample import Sample
+from consumers.audit.observed import MOST_LENGTHS, Record, Replies, Sample, Source
 from stream_app import wire
 from tests.consumers.audit.worlds import CELL, EPOCH, PUBLIC, RR, World, emit, honest, keys
 from tests.fixtures.streams import partition_of

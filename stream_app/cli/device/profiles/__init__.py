@@ -11,16 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stream_app.cli.commands import Commands, option
-from stream_app.cli.device.mechanism_options import (
-    BudgetOption,
-    JournalOption,
-    RatingsArgument,
-    ScaleOption,
-    TestOption,
-    TrustClockOption,
-    population_budget,
-    scale_from,
-)
+from stream_app.cli.device import mechanism_options
 from stream_app.cli.options import Cluster, JsonOption
 
 if TYPE_CHECKING:
@@ -38,7 +29,7 @@ app = Commands(
 class ProfileCommandOptions:
     """The data, the mechanism and the accounts of a run."""
 
-    file: RatingsArgument
+    file: mechanism_options.RatingsArgument
     family: str = option(
         "blip",
         "blip (Bloom filter with flipped bits), jlt (projection with Gaussian noise), "
@@ -60,21 +51,21 @@ class ProfileCommandOptions:
     reproduction: bool = option(
         False, "Allow a delta above 1/1000, as of jltpaper: for synthetic data only."
     )
-    given_scale: ScaleOption = None
-    given_budget: BudgetOption = None
-    journal: JournalOption = None
-    test: TestOption = False
-    trust_clock: TrustClockOption = False
+    given_scale: mechanism_options.ScaleOption = None
+    given_budget: mechanism_options.BudgetOption = None
+    journal: mechanism_options.JournalOption = None
+    test: mechanism_options.TestOption = False
+    trust_clock: mechanism_options.TrustClockOption = False
 
     @property
     def scale(self) -> Scale | None:
         """The scale of the ratings, None where the file tells it."""
-        return scale_from(self.given_scale)
+        return mechanism_options.scale_from(self.given_scale)
 
     @property
     def budget(self) -> PersonBudget:
         """The budget of users that are not enrolled."""
-        return population_budget(self.given_budget)
+        return mechanism_options.population_budget(self.given_budget)
 
     def mechanism(self, allowed: tuple[str, ...]) -> ProfileMechanism:
         """Return the mechanism; refuses one that protects nothing or that workers reject."""

@@ -14,18 +14,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from stream_app.cli.commands import option
-from stream_app.cli.device.mechanism_options import (
-    BudgetOption,
-    EmissionOption,
-    RatingsArgument,
-    RepublishOption,
-    TestOption,
-    hides_presence,
-    is_campaign,
-    is_epoch_emission,
-    population_budget,
-    positive_fraction,
-)
+from stream_app.cli.device import mechanism_options
 from stream_app.cli.device.reporting_options import ReportingOptions
 from stream_app.cli.options import Cluster, JsonOption
 from stream_app.errors import UsageError
@@ -48,11 +37,11 @@ class ReplayCommandOptions(ReportingOptions):
     are not enrolled.
     """
 
-    file: RatingsArgument
+    file: mechanism_options.RatingsArgument
     mode: str | None = option(
         None, "local; split or central: campaigns, no rating (default privacy_mode).", "MODE"
     )
-    emission: EmissionOption = "immediate"
+    emission: mechanism_options.EmissionOption = "immediate"
     given_sample: str | None = option(
         None,
         "Spend E per user for life, on a secret sample of E / 2.5 items of the scope.",
@@ -61,14 +50,14 @@ class ReplayCommandOptions(ReportingOptions):
     )
     speed: str = option("max", "Reports per second, or max.", "N")
     limit: int | None = option(None, "Publish at most N rows.", "N", min=1)
-    given_budget: BudgetOption = None
-    test: TestOption = False
-    republish: RepublishOption = False
+    given_budget: mechanism_options.BudgetOption = None
+    test: mechanism_options.TestOption = False
+    republish: mechanism_options.RepublishOption = False
 
     @property
     def by_epoch(self) -> bool:
         """Whether all reports of an epoch are sent at its end."""
-        return is_epoch_emission(self.emission)
+        return mechanism_options.is_epoch_emission(self.emission)
 
     @property
     def sample(self) -> ItemSample | None:
@@ -78,7 +67,7 @@ class ReplayCommandOptions(ReportingOptions):
         from producers.journal import NANO
         from stream_app.privacy.ratings.item_sampling import ItemSample
 
-        total = positive_fraction("--sample", self.given_sample)
+        total = mechanism_options.positive_fraction("--sample", self.given_sample)
         if (total * NANO).denominator != 1:
             raise UsageError(
                 f"--sample {self.given_sample[:40]}: give at most nine digits behind the point, "
@@ -104,7 +93,11 @@ class ReplayCommandOptions(ReportingOptions):
         from producers.fleet.epoch_emission import sample_budget
 
         sample = self.sample
-        return population_budget(self.given_budget) if sample is None else sample_budget(sample)
+        return (
+            mechanism_options.population_budget(self.given_budget)
+            if sample is None
+            else sample_budget(sample)
+        )
 
     def check(self) -> None:
         """Refuse values that are none, and options that a sample determines."""
@@ -128,7 +121,7 @@ class ReplayCommandOptions(ReportingOptions):
         mechanism = self.named_mechanism(
             scale, self.epsilon if sample is None else str(sample.epsilon)
         )
-        hidden = hides_presence(mechanism)
+        hidden = mechanism_options.hides_presence(mechanism)
         if hidden and not self.by_epoch:
             raise UsageError(
                 f"{mechanism.id} hides whether a rating exists, and a message at the moment of "
@@ -157,7 +150,7 @@ def replay(
     Example: murmurec replay ml-1m.zip --speed 20000
     """
     settings = cluster.settings()
-    if is_campaign(options.mode, settings):
+    if mechanism_options.is_campaign(options.mode, settings):
         from stream_app.cli.device.replay.campaign_replay import check_options, replay_campaign
 
         check_options(context)

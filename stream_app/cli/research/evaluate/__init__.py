@@ -17,14 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from stream_app.cli.commands import option
-from stream_app.cli.device.mechanism_options import (
-    EpsilonOption,
-    MechanismOrDefaultOption,
-    RatingsArgument,
-    ScaleOption,
-    ThinningOption,
-    scale_from,
-)
+from stream_app.cli.device import mechanism_options
 from stream_app.cli.options import writable
 from stream_app.cli.output import notice
 from stream_app.errors import UsageError, UserError
@@ -33,7 +26,7 @@ _PROFILES = ("blip", "jlt", "jltpaper")
 
 
 def evaluate(
-    file: RatingsArgument,
+    file: mechanism_options.RatingsArgument,
     protocol: str | None = option(
         None,
         "prequential (time order, test then learn; default) or one-pass (random 80/10/10 split).",
@@ -70,9 +63,9 @@ def evaluate(
         "NAME",
     ),
     trust: Path | None = option(None, "Who trusts whom: columns truster and trustee.", "FILE"),
-    mechanism: MechanismOrDefaultOption = None,
-    epsilon: EpsilonOption = None,
-    thinning: ThinningOption = None,
+    mechanism: mechanism_options.MechanismOrDefaultOption = None,
+    epsilon: mechanism_options.EpsilonOption = None,
+    thinning: mechanism_options.ThinningOption = None,
     json_file: Path | None = option(None, "Also write the result here.", "FILE", "--json"),
     factors: int = option(32, "Factors per vector; few for small epsilon.", "N"),
     depth: int = option(4, "Rows of the sketch.", "N"),
@@ -88,7 +81,7 @@ def evaluate(
         "the user's own released reports).",
         "NAME",
     ),
-    scale: ScaleOption = None,
+    scale: mechanism_options.ScaleOption = None,
     seed: int = option(0, "Seed of noise, split and hashes.", "N"),
 ) -> None:
     """Measure a model on a file of ratings; nothing is published.
@@ -137,7 +130,7 @@ def evaluate(
             mechanism = "none"
     if json_file:
         writable(json_file)
-    found = load(file, scale_from(scale))
+    found = load(file, mechanism_options.scale_from(scale))
     # A random split needs no stream, nor do lists: ratings without times are put in a random order.
     unordered = rank or (summed is not None and continual is None) or trust is not None
     for warning in filter(None, (found.scale_warning,) if unordered else found.warnings):
