@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
 from murmurec.common import progress_lines
+from stream_app.errors import UserError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -72,6 +73,20 @@ def wrapped(sentence: str, stream: TextIO) -> str:
             line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
         ) or [""]
     return "\n".join(lines)
+
+
+class refusing:  # noqa: N801 (it reads as a statement)
+    """A block whose ValueErrors are refusals of this kind, with the same sentence."""
+
+    def __init__(self, kind: type[UserError]) -> None:
+        self._kind = kind
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: object, __: object) -> None:
+        if isinstance(error, ValueError):
+            raise self._kind(str(error)) from None
 
 
 def printable(text: str) -> str:

@@ -39,7 +39,7 @@ from stream_app.cli.demo import demo_processes as services
 from stream_app.cli.demo.campaign_stages import Check, StageRun, conduct, published_side
 from stream_app.cli.demo.setup import DemoSetup, prepare
 from stream_app.cli.device.publishers import contributions_publisher_for
-from stream_app.cli.output import plural, progress, say
+from stream_app.cli.output import plural, progress, refusing, say
 from stream_app.errors import UserError
 from stream_app.evaluation import ranking
 from stream_app.privacy.registry import parse
@@ -162,10 +162,8 @@ def _plan(
     count: Literal[1, 2] = 1 if len(public) == 1 else 2
     items = min(TOGETHER_ITEMS, len(scope))
     outline = Outline(epsilon, DELTA, count, kinds, together_items=items)
-    try:
+    with refusing(UserError):
         return plan(outline, scope, keys=public)
-    except ValueError as error:
-        raise UserError(str(error)) from None
 
 
 def _conducted(

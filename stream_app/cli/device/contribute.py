@@ -11,7 +11,7 @@ from stream_app.cli.device import mechanism_options
 from stream_app.cli.device.publishers import contributions_publisher_for, pinned_terms, round_log
 from stream_app.cli.device.reporting_options import AcceptScopeOption, KeysOption, MostEpsilonOption
 from stream_app.cli.options import Cluster, connection_from
-from stream_app.cli.output import notice, plural, printable, say
+from stream_app.cli.output import notice, plural, printable, refusing, say
 from stream_app.errors import UserError
 
 if TYPE_CHECKING:
@@ -52,10 +52,8 @@ def contribute(
     if not path.exists():
         raise UserError(f"device journal {path}: there is none; murmurec device enrol creates it")
     with Journal.open(path, limits=Limits(trust_clock=trust_clock)) as opened:
-        try:
+        with refusing(UserError):
             device = Identities(opened.key, signed=settings.signed).pseudonym(user)
-        except ValueError as error:
-            raise UserError(str(error)) from None
         account = enrolled(opened.enrolment(device), device, printable(user))
         account.check_limited(printable(user))
         pinned, digest = pinned_terms(opened, settings, keys, scope, accept_scope, most_epsilon)

@@ -21,7 +21,7 @@ from stream_app.cli.device.mechanism_options import (
 from stream_app.cli.device.reporting_options import AcceptScopeOption, MostCellsOption, ScopeOption
 from stream_app.cli.device.running import run
 from stream_app.cli.options import JsonOption
-from stream_app.cli.output import print_json, printable, say
+from stream_app.cli.output import print_json, printable, refusing, say
 from stream_app.errors import UsageError, UserError
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def enrol(
         _raise(file, user, raised, as_json=as_json)
         return
     settings, path = file.settings, file.path
-    try:
+    with refusing(UserError):
         terms = person_budget(budget, delta, window)
         terms = replace(terms, plan=checked_plan(plan, terms))
         Identities(bytes(32)).pseudonym(user)  # raises before a journal is made
@@ -95,8 +95,6 @@ def enrol(
                 pin(opened, scope, digest, accept_scope)
             new = opened.enrol([named.pseudonym(user)], terms, opened.epoch(today()))
             enrolment = opened.enrolment(named.pseudonym(user))
-    except ValueError as error:
-        raise UserError(str(error)) from None
     assert enrolment is not None
     if as_json:
         _print(user, enrolment, path, new=bool(new))
@@ -156,16 +154,13 @@ def _changed(
     from producers.journal import Journal, read_key
 
     read_key(file.path)  # raises where there is no journal, before one is made
-    try:
-        with Journal.open(file.path) as opened:
-            device = Identities(opened.key, signed=file.settings.signed).pseudonym(user)
-            before = opened.enrolment(device)
-            if before is None:
-                raise UserError(absent)
-            change(opened, device)
-            after = opened.enrolment(device)
-    except ValueError as error:
-        raise UserError(str(error)) from None
+    with refusing(UserError), Journal.open(file.path) as opened:
+        device = Identities(opened.key, signed=file.settings.signed).pseudonym(user)
+        before = opened.enrolment(device)
+        if before is None:
+            raise UserError(absent)
+        change(opened, device)
+        after = opened.enrolment(device)
     assert after is not None
     return before, after
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from stream_app.cli.options import SHARED, ConfigOption, settings_from, shared
-from stream_app.cli.output import printable
+from stream_app.cli.output import printable, refusing
 from stream_app.errors import UsageError, UserError
 
 if TYPE_CHECKING:
@@ -168,12 +168,10 @@ def mechanism_from(
         more += f" and --thinning {rate}" if rate else ""
         raise UsageError(f"--mechanism {printable(family[:60])}: give --mechanism {name}{more}")
     default = None if family == "none" else "2"
-    try:
+    with refusing(UsageError):
         return registry.mechanism(
             family, scale.levels, default if epsilon is None else epsilon, thinning
         )
-    except ValueError as error:
-        raise UsageError(str(error)) from None
 
 
 def mechanism_of_id(id: str, epsilon: str | None, scale: Scale, thinning: str | None) -> Mechanism:
@@ -185,10 +183,8 @@ def mechanism_of_id(id: str, epsilon: str | None, scale: Scale, thinning: str | 
             f"--mechanism {printable(id[:60])}: the id contains epsilon and thinning; leave "
             "--epsilon and --thinning out"
         )
-    try:
+    with refusing(UsageError):
         found = registry.parse(id)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
     if found.levels != scale.levels:
         raise UsageError(f"{found.id}: the ratings have {scale.levels} levels ({scale})")
     return found
@@ -237,10 +233,8 @@ def scale_from(given: tuple[float, float, float] | None) -> Scale | None:
     """Return the scale of the option, None without it."""
     from producers.scale import Scale
 
-    try:
+    with refusing(UsageError):
         return None if given is None else Scale(*given)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
 
 
 def person_budget(
@@ -299,10 +293,8 @@ def pseudonym_in(path: Path, user: str, settings: Settings) -> bytes:
     from producers.identities import Identities
     from producers.journal import read_key
 
-    try:
+    with refusing(UserError):
         return Identities(read_key(path), signed=settings.signed).pseudonym(user)
-    except ValueError as error:
-        raise UserError(str(error)) from None
 
 
 def today() -> int:

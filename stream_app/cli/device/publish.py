@@ -14,7 +14,7 @@ from stream_app.cli.device import mechanism_options, wording
 from stream_app.cli.device.publishers import item_table_for, publisher_for
 from stream_app.cli.device.reporting_options import MechanismOptions
 from stream_app.cli.options import Cluster, JsonOption
-from stream_app.cli.output import notice, plural, printable, show
+from stream_app.cli.output import notice, plural, printable, refusing, show
 from stream_app.errors import UsageError, UserError
 
 if TYPE_CHECKING:
@@ -63,11 +63,9 @@ class PublishOptions(MechanismOptions):
         except ValueError:
             raise UsageError("--rating: is not a number") from None
         mechanism = mechanism_options.mechanism_from(self.mechanism, self.epsilon, scale)
-        try:
+        with refusing(UsageError):
             check_may_be_sent_at_once(mechanism)
             scale.level(stars)
-        except ValueError as error:
-            raise UsageError(str(error)) from None
         return Rated(item, stars, scale, mechanism)
 
 
@@ -213,8 +211,6 @@ def _item(text: str) -> Item:
     # Without this check 2^64 and -1 would be words.
     if isinstance(item, str) and re.fullmatch(r"[+-]?[0-9]+", item):
         raise UsageError(f"item {text[:40]}: an integer item lies in 0 .. 2^63-1")
-    try:
+    with refusing(UsageError):
         key(item)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
     return item

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from stream_app.cli.commands import Commands, option
 from stream_app.cli.device.mechanism_options import RatingsArgument
 from stream_app.cli.options import AllowOption, Cluster, JsonOption, reached
-from stream_app.cli.output import print_json, progress, say, table
+from stream_app.cli.output import print_json, progress, refusing, say, table
 from stream_app.errors import UsageError, UserError
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ def _public(
     from consumers.audit.list_checks import canaries_from, items_in, pseudonyms_in
     from stream_app.privacy import registry
 
-    try:
+    with refusing(UsageError):
         mechanisms = tuple(registry.parse(name) for name in settings.mechanisms)
         return PublicConfiguration(
             mechanisms,
@@ -216,8 +216,6 @@ def _public(
             scope_key=settings.hash_seed,
             **options,
         )
-    except ValueError as error:
-        raise UsageError(str(error)) from None
 
 
 def _show(findings: list[Finding], alpha: float) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from stream_app.cli.commands import option
 from stream_app.cli.options import ConfigOption, JsonOption, settings_from
-from stream_app.cli.output import plural, print_json, say, table
+from stream_app.cli.output import plural, print_json, refusing, say, table
 from stream_app.errors import UsageError, UserError
 
 if TYPE_CHECKING:
@@ -92,10 +92,8 @@ def _certify_noisy_sums(name: str, epsilon: str | None, *, as_json: bool) -> Non
     """Prove what the noisy sums of a campaign cost a person; print the row and its notes."""
     from stream_app.cli.research import noisy_sums
 
-    try:
+    with refusing(UsageError):
         rows = [noisy_sums.row(name, noisy_sums.claim(epsilon), PERSON_DELTA)]
-    except ValueError as error:
-        raise UsageError(str(error)) from None
     report(rows, as_json=as_json)
     if not as_json:
         for note in noisy_sums.notes(rows[0]["mechanism"]):
@@ -261,7 +259,7 @@ def _named(name: str, epsilon: str | None, levels: int | None) -> Mechanism | Pr
     if not whole and epsilon is None and family in known:
         raise UsageError(f"--mechanism {name}: give the claim to prove as --epsilon E")
     found: Mechanism | ProfileMechanism
-    try:
+    with refusing(UsageError):
         if not whole and family in profiles.FAMILIES:
             found = profiles.mechanism(family, epsilon)
         elif not whole:
@@ -272,8 +270,6 @@ def _named(name: str, epsilon: str | None, levels: int | None) -> Mechanism | Pr
             found = profiles.parse(name)
         else:
             found = registry.parse(name)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
     return found
 
 

@@ -18,6 +18,7 @@ from producers.person.enrolment import ADAPTIVE, SUM
 from producers.person.plans import mechanism_of
 from producers.person.reports import Used, room, spent
 from producers.ranking.clean_history import CleanHistory
+from stream_app.cli.output import refusing
 from stream_app.errors import UserError
 from stream_app.settings import Settings
 from stream_app.wire import EPOCH_SECONDS
@@ -27,10 +28,8 @@ EXAMPLES = ("rr:5:1/2", "rr:5:2")  # before the first report has decided the pla
 
 def of_user(view: JournalView, user: str, epoch: int, settings: Settings) -> dict[str, Any]:
     """Return the spending of one user, exact numbers as text."""
-    try:
+    with refusing(UserError):
         device = Identities(view.key, signed=settings.signed).pseudonym(user)
-    except ValueError as error:
-        raise UserError(str(error)) from None
     account = view.book.accounts.get(device)
     accounts = [] if account is None else [account]
     person = None if account is None else _person(account, view, epoch)

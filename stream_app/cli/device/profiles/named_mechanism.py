@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from producers.person.enrolment import LARGEST_DELTA, PersonBudget
+from stream_app.cli.output import refusing
 from stream_app.errors import UsageError
 from stream_app.privacy.accounting.profile_cap import within
 from stream_app.privacy.profiles import profile_registry as profiles
@@ -26,7 +27,7 @@ def mechanism_of(
     options: dict[str, object] = {"--epsilon": epsilon, "--length": length, "--hashes": hashes}
     options |= {"--delta": delta, "--items-most": most}
     given = [option for option, value in options.items() if value is not None]
-    try:
+    with refusing(UsageError):
         if ":" in name:
             if given:
                 raise UsageError(f"{name} contains {given[0][2:]}; leave {', '.join(given)} out")
@@ -46,8 +47,6 @@ def mechanism_of(
         budget = PersonBudget()
         assert budget.epsilon is not None
         return within(made, budget.epsilon, budget.delta)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
 
 
 def check_delta(mechanism: ProfileMechanism, *, reproduction: bool) -> None:

@@ -19,7 +19,7 @@ from stream_app.cli.device import simulated_population as simulation
 from stream_app.cli.device.mechanism_options import journal_path, today
 from stream_app.cli.device.publishers import profile_publisher_for
 from stream_app.cli.device.wording import LARGE_PER_RATING, journal_notices, likelihood_factor
-from stream_app.cli.output import notice, plural, show
+from stream_app.cli.output import notice, plural, refusing, show
 from stream_app.errors import UserError
 from stream_app.privacy.accounting.profile_cap import profile_cost
 from stream_app.privacy.accounting.whole_person import sum_cost
@@ -56,11 +56,8 @@ def publish_file(options: ProfileCommandOptions, settings: Settings, *, as_json:
         for sentence in (*journal_notices(journal), *notices):
             notice(sentence)
         notice(simulation.enrolled_population(journal, population.devices, budget, today()))
-        try:
-            with simulation.sending(journal, publisher, "profile") as sent:
-                last = _published(chosen, population, items, sent)
-        except ValueError as error:
-            raise UserError(str(error)) from None
+        with refusing(UserError), simulation.sending(journal, publisher, "profile") as sent:
+            last = _published(chosen, population, items, sent)
     row: dict[str, Any] = {shown: getattr(last, name) for name, shown in _ROW.items()}
     show(row | sent.row(chosen.id), [*_left_out(last), sent.sentence(chosen.id)], as_json=as_json)
     simulation.check_delivered(publisher, "profile", "the next publish")

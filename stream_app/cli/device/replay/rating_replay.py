@@ -35,7 +35,7 @@ from stream_app.cli.device.replay.replay_outcome import (
     of_immediate_run,
 )
 from stream_app.cli.options import connection_from
-from stream_app.cli.output import notice, plural, show, status
+from stream_app.cli.output import notice, plural, refusing, show, status
 from stream_app.errors import UserError
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.ratings.item_sampling import ItemSample
@@ -92,10 +92,8 @@ def replay_file(options: ReplayCommandOptions, settings: Settings, *, as_json: b
             options.republish,
             others,
         )
-        try:
+        with refusing(UserError):
             outcome = run.epoch(items, sample) if options.by_epoch else run.immediate(options.limit)
-        except ValueError as error:
-            raise UserError(str(error)) from None
     show(outcome.row, outcome.sentences, as_json=as_json)
     simulation.check_delivered(publisher, "event", "the next publish or replay")
 

@@ -9,6 +9,7 @@ from producers.datasets.load import Dataset
 from producers.scale import Scale
 from stream_app.cli import output
 from stream_app.cli.device.mechanism_options import mechanism_from, mechanism_of_id
+from stream_app.cli.output import refusing
 from stream_app.errors import UsageError, UserError
 from stream_app.evaluation import EvaluationResult
 from stream_app.privacy.mechanism import Mechanism
@@ -64,11 +65,8 @@ def measured(
         )
     except ValueError as error:
         raise UsageError(with_dashes(str(error))) from None
-    try:
-        with output.progress("learning") as advance:
-            return run.measure(advance)
-    except ValueError as error:
-        raise UserError(str(error)) from None
+    with refusing(UserError), output.progress("learning") as advance:
+        return run.measure(advance)
 
 
 def with_dashes(sentence: str, *more: str) -> str:

@@ -9,6 +9,7 @@ from murmurec.ranking import RankingEvaluation, RankingOptions
 from producers.datasets.load import Dataset
 from producers.datasets.row_order import is_timed
 from stream_app.cli import output
+from stream_app.cli.output import refusing
 from stream_app.cli.research.evaluate.measure import CHOICES, EvaluationOptions, with_dashes
 from stream_app.errors import UsageError, UserError
 from stream_app.evaluation.ranking import FORMS, Mean, NothingToTest, RankingResult, RankingRow
@@ -78,11 +79,9 @@ def measured(
             continue
         except ValueError as error:
             raise UsageError(with_dashes(str(error), "k", "split", "messages")) from None
-        try:
-            with output.progress(f"{name}: learning and ranking") as advance:
-                found.append(run.measure(advance))
-        except ValueError as error:
-            raise UserError(str(error)) from None
+        learning = output.progress(f"{name}: learning and ranking")
+        with refusing(UserError), learning as advance:
+            found.append(run.measure(advance))
         show(found[-1])
     if not found:
         raise UserError(f"{dataset.name}: no list can be measured; take more ratings")
