@@ -5,7 +5,7 @@ from __future__ import annotations
 from stream_app.cli.commands import option
 from stream_app.cli.device.mechanism_options import DeviceJournal, pseudonym_in
 from stream_app.cli.options import JsonOption
-from stream_app.cli.output import plural, print_json, printable, say
+from stream_app.cli.output import plural, printable, say, show
 from stream_app.errors import UsageError
 
 
@@ -34,9 +34,7 @@ def history(
         say(f"forgot {plural(kept.forget(device), 'rating')} of {kept.path}")
         return
     rows = kept.read(device)
-    if as_json:
-        print_json([{"device": r.device, "item": r.item, "rating": r.rating} for r in rows])
-        return
-    for row in rows:
-        say(f"{row.device}  {row.rating:g}  {printable(str(row.item))}")
-    say(f"{plural(len(rows), 'rating')} in {kept.path}, on this device only")
+    sentences = [f"{row.device}  {row.rating:g}  {printable(str(row.item))}" for row in rows]
+    sentences.append(f"{plural(len(rows), 'rating')} in {kept.path}, on this device only")
+    shown = [{"device": row.device, "item": row.item, "rating": row.rating} for row in rows]
+    show(shown, sentences, as_json=as_json)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stream_app.cli.commands import Commands, option
 from stream_app.cli.device.budget import plan, status
@@ -21,7 +21,7 @@ from stream_app.cli.device.mechanism_options import (
 from stream_app.cli.device.reporting_options import AcceptScopeOption, MostCellsOption, ScopeOption
 from stream_app.cli.device.running import run
 from stream_app.cli.options import JsonOption
-from stream_app.cli.output import print_json, printable, refusing, say
+from stream_app.cli.output import printable, refusing, show
 from stream_app.errors import UsageError, UserError
 
 if TYPE_CHECKING:
@@ -96,14 +96,14 @@ def enrol(
             new = opened.enrol([named.pseudonym(user)], terms, opened.epoch(today()))
             enrolment = opened.enrolment(named.pseudonym(user))
     assert enrolment is not None
-    if as_json:
-        _print(user, enrolment, path, new=bool(new))
-        return
     name = printable(user)
-    say(f"{name} {'is' if new else 'was already'} enrolled in {path}")
-    say(f"budget     {enrolment.budget} for {name} as a person: everything together")
-    say(f"plan       {enrolment.budget.plan or 'the mechanism of the first report'}")
-    say(f"public     that device {enrolment.device.hex()} takes part, once it reports")
+    sentences = [
+        f"{name} {'is' if new else 'was already'} enrolled in {path}",
+        f"budget     {enrolment.budget} for {name} as a person: everything together",
+        f"plan       {enrolment.budget.plan or 'the mechanism of the first report'}",
+        f"public     that device {enrolment.device.hex()} takes part, once it reports",
+    ]
+    show(_row(user, enrolment, path, new=bool(new)), sentences, as_json=as_json)
 
 
 def _raise(file: DeviceJournal, user: str, raised: str, *, as_json: bool) -> None:
@@ -117,11 +117,8 @@ def _raise(file: DeviceJournal, user: str, raised: str, *, as_json: bool) -> Non
         lambda journal, device: journal.raise_budget([device], epsilon),
         absent=f"{user} is not enrolled: run murmurec device enrol --user {user}",
     )
-    if as_json:
-        _print(user, after, file.path, new=False)
-        return
-    for sentence in meaning_of_raise(printable(user), before.budget, after.budget):
-        say(sentence)
+    sentences = meaning_of_raise(printable(user), before.budget, after.budget)
+    show(_row(user, after, file.path, new=False), sentences, as_json=as_json)
 
 
 @app.command()
@@ -137,13 +134,11 @@ def withdraw(file: DeviceJournal, user: UserOption, as_json: JsonOption = False)
         lambda journal, device: journal.withdraw([device], today()),
         absent=f"{user} is not enrolled in {file.path}, so there is nothing to do",
     )
-    if as_json:
-        _print(user, enrolment, file.path)
-        return
-    say(
+    sentence = (
         f"{printable(user)} is withdrawn: nothing is released any more, which is public; reports "
         "that were released stay with the server (murmurec forget)"
     )
+    show(_row(user, enrolment, file.path), [sentence], as_json=as_json)
 
 
 def _changed(
@@ -165,9 +160,9 @@ def _changed(
     return before, after
 
 
-def _print(user: str, enrolment: Enrolment, path: Path, **more: bool) -> None:
-    """Print an account as JSON."""
+def _row(user: str, enrolment: Enrolment, path: Path, **more: bool) -> dict[str, Any]:
+    """Return an account as JSON names."""
     from stream_app.cli.device.budget.rows import terms
 
     about = {"device": enrolment.device.hex(), "epoch": enrolment.epoch, **terms(enrolment)}
-    print_json({"user": user, **more, **about, "journal": str(path)})
+    return {"user": user, **more, **about, "journal": str(path)}

@@ -10,13 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stream_app.cli.commands import option
-from stream_app.cli.device.mechanism_options import (
-    JournalOption,
-    ScaleOption,
-    journal_path,
-    pseudonym_in,
-    scale_from,
-)
+from stream_app.cli.device import mechanism_options
 from stream_app.cli.options import Cluster, For, JsonOption, connection_from
 from stream_app.cli.output import VISITS, described, notice, plural, printable, show
 from stream_app.errors import UsageError
@@ -92,8 +86,8 @@ def recommend(
         "first; the file stays on this device.",
         "FILE",
     ),
-    scale: ScaleOption = None,
-    journal: JournalOption = None,
+    scale: mechanism_options.ScaleOption = None,
+    journal: mechanism_options.JournalOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Recommend items to a user from what this device knows; nothing about the user is sent.
@@ -126,15 +120,17 @@ def _history(
     from producers.ranking import CleanHistory, rated_in
     from producers.scale import Scale
 
-    found = rated_in(rated, scale_from(scale) or Scale()) if rated is not None else []
+    found = (
+        rated_in(rated, mechanism_options.scale_from(scale) or Scale()) if rated is not None else []
+    )
     if user is None:
         return found
-    path = journal_path(settings, journal)
+    path = mechanism_options.journal_path(settings, journal)
     if not path.exists():
         if not found:
             notice(f"device journal {path}: does not exist, so no rating of this user is known")
         return found
-    return found + CleanHistory(path).rated(pseudonym_in(path, user, settings))
+    return found + CleanHistory(path).rated(mechanism_options.pseudonym_in(path, user, settings))
 
 
 def _ranked(

@@ -6,21 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from stream_app.cli.commands import option
-from stream_app.cli.device.mechanism_options import (
-    JournalOption,
-    journal_path,
-    positive_fraction,
-    pseudonym_in,
-)
+from stream_app.cli.device import mechanism_options
 from stream_app.cli.options import Cluster, For, JsonOption
 from stream_app.cli.output import print_json
-from stream_app.cli.reader.query_answers import (
-    MOST,
-    Asked,
-    answer_over_http,
-    answer_over_kafka,
-    show,
-)
+from stream_app.cli.reader import query_answers
 from stream_app.errors import UsageError, UserError
 
 _MIN_SECONDS, _MAX_SECONDS = 0.1, 3600
@@ -47,7 +36,7 @@ def ask(
         "this device.",
         "FILE",
     ),
-    journal: JournalOption = None,
+    journal: mechanism_options.JournalOption = None,
     timeout: float = option(5.0, "Seconds to wait.", "S"),
     as_json: JsonOption = False,
 ) -> None:
@@ -55,7 +44,7 @@ def ask(
 
     Example: murmurec ask --user alice -k 10, murmurec ask --similar-to 1193
     """
-    if not 1 <= k <= MOST:
+    if not 1 <= k <= query_answers.MOST:
         raise UsageError(f"-k {k}: give 1 to 100")
     if not _MIN_SECONDS <= timeout <= _MAX_SECONDS:  # NaN is not, either
         raise UsageError(f"--timeout {timeout:g}: give {_MIN_SECONDS} to {_MAX_SECONDS} seconds")
@@ -70,23 +59,23 @@ def ask(
         raise UsageError("give either --user ID or --device HEX")
     epsilon = None
     if private_list is not None:
-        epsilon = positive_fraction("--private-list", private_list)
+        epsilon = mechanism_options.positive_fraction("--private-list", private_list)
     near = None if similar_to is None else _item(similar_to)
     settings = cluster.settings()
     known = _rated(rated)
     pseudonym = None
     if near is None:
         pseudonym = _pseudonym(settings, user, device, journal)
-    asked = Asked(pseudonym, k, timeout, known, near, epsilon, neighbours, now)
+    asked = query_answers.Asked(pseudonym, k, timeout, known, near, epsilon, neighbours, now)
     if http:
         address = url or f"http://{settings.gateway_host}:{settings.gateway_port}"
-        answer = answer_over_http(address, asked)
+        answer = query_answers.answer_over_http(address, asked)
     else:
-        answer = answer_over_kafka(settings, asked)
+        answer = query_answers.answer_over_kafka(settings, asked)
     if as_json:
         print_json(answer)
     else:
-        show(answer)
+        query_answers.show(answer)
 
 
 def _item(text: str) -> int | str:
@@ -120,10 +109,10 @@ def _pseudonym(settings: Any, user: str | None, device: str | None, journal: Pat
 
 
 def _pseudonym_of(settings: Any, user: str, journal: Path | None) -> str:
-    path = journal_path(settings, journal)
+    path = mechanism_options.journal_path(settings, journal)
     if not path.exists():
         raise UserError(
             f"device journal {path}: does not exist; publish a rating first, "
             "or give --journal or --device"
         )
-    return pseudonym_in(path, user, settings).hex()
+    return mechanism_options.pseudonym_in(path, user, settings).hex()

@@ -15,12 +15,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from stream_app.cli.commands import option
+from stream_app.cli.device import reporting_options
 from stream_app.cli.device.mechanism_options import positive_fraction
-from stream_app.cli.device.reporting_options import (
-    MostCellsOption,
-    MostEpsilonOption,
-    ReportingOptions,
-)
 from stream_app.cli.options import Cluster
 from stream_app.errors import UsageError
 
@@ -32,7 +28,7 @@ _OF_SCOPE = "--scope, --trust-catalogue, --rotate-every and --rounds"
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOptions(ReportingOptions):
+class RunOptions(reporting_options.ReportingOptions):
     """Accounts, sources, mechanism and scope of a running device."""
 
     user: str | None = option(
@@ -50,7 +46,7 @@ class RunOptions(ReportingOptions):
         None,
         "--plan",
     )
-    most_cells: MostCellsOption = 4096
+    most_cells: reporting_options.MostCellsOption = 4096
     rounds: int = option(1, "Report each item N times, N times paid.", "N", min=1, max=1000)
     rounds_share: str | None = option(
         None,
@@ -62,7 +58,7 @@ class RunOptions(ReportingOptions):
         "Items of campaigns: with --keys every account contributes (or campaign_scope).",
         "FILE",
     )
-    most_epsilon: MostEpsilonOption = "2"
+    most_epsilon: reporting_options.MostEpsilonOption = "2"
     trust_journal: bool = option(False, "Go on where the topic holds later events.")
 
     @property
