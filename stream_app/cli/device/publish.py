@@ -86,14 +86,15 @@ def publish(cluster: Cluster, options: PublishOptions, as_json: JsonOption = Fal
     """
     rated, settings = options.rated(), cluster.settings()
     mechanism_options.allowed(rated.mechanism, settings)
+    for warning in wording.warnings(rated.mechanism, 1):
+        notice(f"warning: {warning}")
     _show(rated, as_json, *_publish(rated, options, settings))
 
 
 def _publish(
     rated: Rated, options: PublishOptions, settings: Settings
 ) -> tuple[Message, RecordPosition, Path | None]:
-    """Spend the epsilon of a report and publish it; return the message, its place in the log, and
-    the file that keeps the clean rating, if any."""
+    """Publish a report; return its message, place in the log, and the file of kept ratings."""
     from producers.device.rating import rate
     from producers.device.requests import ReportSettings
     from producers.identities import Identities
@@ -102,8 +103,6 @@ def _publish(
     from producers.siblings import check_only_journal
     from stream_app import wire
 
-    for warning in wording.warnings(rated.mechanism, 1):
-        notice(f"warning: {warning}")
     publisher = publisher_for(settings)
     table = item_table_for(rated.mechanism, settings)
     path = mechanism_options.journal_path(settings, options.journal)

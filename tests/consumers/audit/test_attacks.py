@@ -9,8 +9,9 @@ import pytest
 from numpy.typing import NDArray
 
 from consumers.audit import PublicConfiguration, observe
+from consumers.audit.attacks.evidence import Rebuilt
 from consumers.audit.attacks.linking import Links, link
-from consumers.audit.attacks.rebuilding import Rebuilt, rebuild
+from consumers.audit.attacks.rebuilding import rebuild
 from consumers.audit.observed import Observed
 from stream_app.privacy.profiles import profile_registry as profiles
 from tests.consumers.audit.worlds import CELL, EPOCH, PUBLIC, RR, World, emit, keys, rate, rated
