@@ -16,10 +16,10 @@ from stream_app.kernels.machine.lanes import (
     add,
     choose,
     load,
-    magnitude,
     multiply,
     spread,
     store,
+    subtract,
 )
 
 _LANES = 16
@@ -34,8 +34,7 @@ def best(units, factors, directions, numbers, cosines):
     * d,), at most 2^24 codes; numbers, cosines: (blocks * 16,) float32; a vector of zeros gets
     number 0 and cosine 0.
     """
-    blocks = numbers.size // _LANES
-    for block in range(blocks):
+    for block in range(numbers.size // _LANES):
         first = block * factors * _LANES
         highest, found, signed = spread(_ZERO), spread(_ZERO), spread(_ZERO)
         number = _ZERO
@@ -44,7 +43,8 @@ def best(units, factors, directions, numbers, cosines):
             for c in range(1, factors):
                 x = load(units, first + c * _LANES)
                 total = add(total, multiply(x, spread(directions[start + c])))
-            size = magnitude(total)
+            opposite = subtract(spread(_ZERO), total)
+            size = choose(above(opposite, total), opposite, total)
             higher = above(size, highest)
             highest = choose(higher, size, highest)
             found = choose(higher, spread(number), found)

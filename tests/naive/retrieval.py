@@ -57,26 +57,23 @@ def objective(unit: np.ndarray, frame: np.ndarray, signs: np.ndarray) -> np.floa
 
 
 class Best:
-    """The code to beat: by the quotient num^2 / den, or by products (`cross`), as short codes."""
+    """The code to beat: by the quotient num^2 / den."""
 
-    def __init__(self, unit: np.ndarray, frame: np.ndarray, cross: bool) -> None:
-        self.given, self.cross = (unit, frame), cross
-        self.square, self.length = np.float32(0), np.float32(1)
+    def __init__(self, unit: np.ndarray, frame: np.ndarray) -> None:
+        self.given = unit, frame
+        self.square = np.float32(0)
 
     def set(self, signs: np.ndarray, gain: float = 1.0) -> None:
         num, den = sums(*self.given, signs)
-        self.square, self.length = np.float32(0), np.float32(1)
+        self.square = np.float32(0)
         if num > 0 and den > np.float32(1e-9):
-            value = num * num if self.cross else np.float32(num * num) / den
+            value = np.float32(num * num) / den
             self.square = np.float32(np.float32(value) * np.float32(gain))
-            self.length = den if self.cross else np.float32(1)
 
     def beaten(self, signs: np.ndarray) -> bool:
         num, den = sums(*self.given, signs)
         if num <= 0 or den <= np.float32(1e-9):
             return False
-        if self.cross:
-            return bool(np.float32(num * num) * self.length > self.square * den)
         return bool(np.float32(num * num) / den > self.square)
 
 
@@ -84,18 +81,16 @@ def flipped(signs: np.ndarray, places: list[int]) -> np.ndarray:
     return np.where(np.isin(np.arange(len(signs)), places), -signs, signs)
 
 
-def encode(
-    unit: np.ndarray, frame: np.ndarray, flips: int, starts: int = 1, cross: bool = False
-) -> np.ndarray:
+def encode(unit: np.ndarray, frame: np.ndarray, flips: int, starts: int = 1) -> np.ndarray:
     """Return the greedy code as signs, each candidate reconstructed from scratch."""
     projection = frame.T @ unit
     uncertain = np.argsort(np.abs(projection), kind="stable")
-    found, kept = None, Best(unit, frame, cross)
+    found, kept = None, Best(unit, frame)
     for start in range(starts):
         places = [int(j) for i, j in enumerate(uncertain) if start >> i & 1]
         signs = flipped(np.where(projection >= 0, 1.0, -1.0), places)
         for _ in range(flips):
-            best, choice = Best(unit, frame, cross), None
+            best, choice = Best(unit, frame), None
             best.set(signs, 1 + 2e-6)
             for j in range(len(signs)):
                 if best.beaten(candidate := flipped(signs, [j])):

@@ -5,13 +5,10 @@
     spread(x)                    sixteen times the float32 x
     add, subtract, multiply, divide    lane by lane, with one rounding each
     highest(v)                   the greatest of the sixteen, none of them NaN
-    magnitude(v)                 |v|
     m = above(v, w)              where v > w;   m = equal(v, w)
     both(m, n)                   where m and n
     choose(m, v, w)              v where m, else w
-    occurs(m)                    whether m holds in any lane
     as_bits(m)                   a uint64, bit i whether m holds in lane i
-    look_up(a, offset, v)        a[offset + v] for whole numbers v of 0 .. 15, lane by lane
     columns(a, starts, first)    sixteen vectors: of the rows that begin at a[starts[first + lane]],
                                  the floats 0 .. 15, one row a lane
 
@@ -96,20 +93,6 @@ def _comparison(sign):
 
 
 @intrinsic
-def _magnitude(typingctx, v):
-    if not _is((v, Floats)):
-        return None
-
-    def codegen(context, builder, signature, args):
-        without = builder.and_(
-            builder.bitcast(args[0], _INTEGERS), ir.Constant(_INTEGERS, [0x7FFFFFFF] * LANES)
-        )
-        return builder.bitcast(without, _FLOATS)
-
-    return _floats(v), codegen
-
-
-@intrinsic
 def _highest(typingctx, v):
     if not _is((v, Floats)):
         return None
@@ -150,18 +133,6 @@ def _choose(typingctx, m, v, w):
 
 
 @intrinsic
-def _occurs(typingctx, m):
-    if not _is((m, Mask)):
-        return None
-
-    def codegen(context, builder, signature, args):
-        word = builder.bitcast(args[0], ir.IntType(LANES))
-        return builder.icmp_unsigned("!=", word, ir.Constant(ir.IntType(LANES), 0))
-
-    return types.boolean(m), codegen
-
-
-@intrinsic
 def _as_bits(typingctx, m):
     if not _is((m, Mask)):
         return None
@@ -170,27 +141,6 @@ def _as_bits(typingctx, m):
         return builder.zext(builder.bitcast(args[0], ir.IntType(LANES)), ir.IntType(64))
 
     return types.uint64(m), codegen
-
-
-@intrinsic
-def _look_up(typingctx, array, offset, v):
-    if array.dtype != types.float32 or not _is((v, Floats)):
-        return None
-
-    def codegen(context, builder, signature, args):
-        # One permutation where the machine has one, sixteen reads where not.
-        place = address(context, builder, signature.args[0], args[0], args[1], _FLOATS)
-        table = builder.load(place)
-        table.align = 4
-        chosen = builder.fptosi(args[2], _INTEGERS)
-        found = ir.Constant(_FLOATS, ir.Undefined)
-        for lane in range(LANES):
-            number = ir.Constant(ir.IntType(32), lane)
-            index = builder.extract_element(chosen, number)
-            found = builder.insert_element(found, builder.extract_element(table, index), number)
-        return found
-
-    return _floats(array, types.intp, v), codegen
 
 
 @intrinsic
@@ -249,22 +199,16 @@ def _as_bits_plain(m):
     return np.uint64(sum(1 << lane for lane in range(LANES) if m[lane]))
 
 
-def _look_up_plain(array, offset, v):
-    return array[int(offset) + v.astype(np.int64)]
-
-
 if config.DISABLE_JIT:
-    load, store, spread, look_up = _load_plain, _store_plain, _spread_plain, _look_up_plain
+    load, store, spread = _load_plain, _store_plain, _spread_plain
     add, subtract, multiply, divide = np.add, np.subtract, np.multiply, np.divide
-    magnitude, highest = np.abs, np.max
-    above, equal, both, choose, occurs = np.greater, np.equal, np.logical_and, np.where, np.any
-    as_bits, columns = _as_bits_plain, _columns_plain
+    above, equal, both, choose = np.greater, np.equal, np.logical_and, np.where
+    highest, as_bits, columns = np.max, _as_bits_plain, _columns_plain
 else:
     load = loading(types.float32, _FLOATS, _floats)
     store = storing(types.float32, _FLOATS, Floats)
     add, subtract = of_two("fadd", Floats), of_two("fsub", Floats)
     multiply, divide = of_two("fmul", Floats), of_two("fdiv", Floats)
-    spread, look_up, highest = _spread, _look_up, _highest
+    spread, highest, both, choose = _spread, _highest, _both, _choose
     above, equal = _comparison(">"), _comparison("==")
-    magnitude, both, choose, occurs, as_bits = _magnitude, _both, _choose, _occurs, _as_bits
-    columns = _columns
+    as_bits, columns = _as_bits, _columns

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.kernels.retrieval import qolsh, short_codes
+from stream_app.kernels.retrieval import qolsh
 from stream_app.models.retrieval.frame_codes import Codes, Frame, FrameCoder, draw_frame
 
 __all__ = ["Codes", "Encoder", "Frame", "draw_frame"]
@@ -55,15 +55,7 @@ class Encoder(FrameCoder):
         exact = frame.T @ frame
         gram, diagonal = _padded(exact), _padded(np.diag(exact)[None])[0]
         object.__setattr__(self, "_W", frame.astype(np.float32))
-        if self.bits <= short_codes.MOST_BITS:
-            tables: tuple[NDArray[np.float32], ...] = (
-                self._W.ravel(),
-                gram.ravel(),
-                4 * diagonal[: self.bits],
-            )
-        else:
-            tables = _padded(frame), _padded(frame.T), gram, diagonal
-        object.__setattr__(self, "_tables", tables)
+        object.__setattr__(self, "_tables", (_padded(frame), _padded(frame.T), gram, diagonal))
 
     def encode(self, vectors: NDArray[np.float32]) -> Codes:
         """Return the codes of the directions of (n, factors) finite vectors of any length."""
@@ -75,8 +67,7 @@ class Encoder(FrameCoder):
         best = self.bits <= self.factors and self.frame != "gaussian"
         search = (0, 1) if best else (self.flips, self.starts)
         given = np.ascontiguousarray(vectors, np.float32)
-        encode = short_codes.encode if self.bits <= short_codes.MOST_BITS else qolsh.encode
-        encode(given, *self._tables, *search, words, norms, lengths, objectives)
+        qolsh.encode(given, *self._tables, *search, words, norms, lengths, objectives)
         return Codes(words, norms, lengths, objectives)
 
 

@@ -37,7 +37,7 @@ from stream_app.kernels.factorization import count_sketch_blocked as sketch
 from stream_app.kernels.factorization.kalman_update import dot, move
 from stream_app.kernels.linear_algebra import symmetric_eigen
 from stream_app.kernels.machine.simd import add, flip, load, multiply, scale, store, total
-from stream_app.kernels.retrieval import code_scan, pca_scan, qolsh, short_codes
+from stream_app.kernels.retrieval import code_scan, pca_scan, qolsh
 from stream_app.models.factorization.count_sketch import SketchLearner
 from stream_app.models.factorization.dense import DenseLearner
 from stream_app.models.factorization.factory import build
@@ -136,7 +136,7 @@ def codes(n: int) -> tuple[str, bool]:
     """Return the digest of codes of vectors of n floats, and whether zmm occurs."""
     random = np.random.default_rng(n)
     given = random.normal(size=(_ROWS, n)).astype(np.float32)
-    bits = min(n + 9, short_codes.MOST_BITS)
+    bits = min(n + 9, 64)
     width, depth = (-(-size // 16) * 16 for size in (bits, n))
     frame, columns = np.zeros((n, width), np.float32), np.zeros((bits, depth), np.float32)
     frame[:, :bits] = random.normal(size=(n, bits))
@@ -145,14 +145,9 @@ def codes(n: int) -> tuple[str, bool]:
     for j in range(bits):  # no matrix product: its order is the library's
         gram[:, j] = (frame[:, :bits] * frame[:, j : j + 1]).cumsum(axis=0, dtype=np.float32)[-1]
         diagonal[j] = gram[j, j]
-    short = frame[:, :bits].ravel(), gram.ravel(), 4 * diagonal[:bits]
-    long = frame, columns, gram, diagonal
-    results = []
-    for kernel, tables in ((short_codes.encode, short), (qolsh.encode, long)):
-        found, rest = np.zeros((_ROWS, 1), np.uint64), np.zeros((3, _ROWS), np.float32)
-        _call(kernel, given, *tables, 5, 3, found, *rest)
-        results += [found, rest]
-    return _digest(*results), _wide(short_codes.encode) and _wide(qolsh.encode)
+    found, rest = np.zeros((_ROWS, 1), np.uint64), np.zeros((3, _ROWS), np.float32)
+    _call(qolsh.encode, given, frame, columns, gram, diagonal, 5, 3, found, *rest)
+    return _digest(found, rest), _wide(qolsh.encode)
 
 
 def scan(n: int) -> tuple[str, bool]:
