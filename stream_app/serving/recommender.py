@@ -23,7 +23,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.models.retrieval.index import Index, RowFilter
+from stream_app.models.retrieval.index import RowFilter
+from stream_app.models.retrieval.index_choice import Index
 from stream_app.models.retrieval.service_level import ServiceLevel
 from stream_app.ranking.histories import History
 from stream_app.ranking.item_side import ItemSide

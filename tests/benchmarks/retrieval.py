@@ -9,9 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from stream_app.models.retrieval.base import Ranker
 from stream_app.models.retrieval.exact_index import ExactIndex
-from stream_app.models.retrieval.index import Index, recall
+from stream_app.models.retrieval.index import Ranker, StoredIndex, recall
 from stream_app.models.retrieval.qolsh_codes import Encoder
 from stream_app.models.retrieval.qolsh_index import QoLSHIndex
 from tests.benchmarks.figure import Figure
@@ -70,12 +69,12 @@ def learned() -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     return Q, item_biases, P[rng.choice(len(P), QUERIES, replace=False)]
 
 
-def filled(index: Index, vectors: np.ndarray, biases: np.ndarray) -> Index:
+def filled(index: StoredIndex, vectors: np.ndarray, biases: np.ndarray) -> StoredIndex:
     index.update(np.arange(len(vectors)), vectors, biases)
     return index
 
 
-def search_microseconds(index: Index, users: np.ndarray) -> float:
+def search_microseconds(index: StoredIndex, users: np.ndarray) -> float:
     def run() -> None:
         for p in users:
             index.search(p, COUNT, everything)
@@ -83,7 +82,7 @@ def search_microseconds(index: Index, users: np.ndarray) -> float:
     return best_seconds(run) / len(users) * 1e6
 
 
-def recalls(fast: Index, exact: Index, users: np.ndarray) -> tuple[float, float]:
+def recalls(fast: StoredIndex, exact: StoredIndex, users: np.ndarray) -> tuple[float, float]:
     """Return mean recall@10 and recall@100, of searches for as many."""
 
     def mean(count: int) -> float:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.models.retrieval.exact_index import ExactIndex
-from stream_app.models.retrieval.index import Index, RowFilter, Rows, recall
+from stream_app.models.retrieval.index import RowFilter, Rows, SearchResult, StoredIndex, recall
 from stream_app.models.retrieval.pca_index import PCAIndex
 from stream_app.models.retrieval.service_level import ServiceLevel
 
@@ -30,7 +30,7 @@ FIRST_LOOK = 1024
 COUNT = 100  # the recall of so many items is measured
 _RECALL_QUERIES, _QUERIES = 16, 8
 _USUALLY_FASTER = 8192
-Comparison = Callable[[Index, Index, NDArray[np.float32]], bool]
+Comparison = Callable[[StoredIndex, StoredIndex, NDArray[np.float32]], bool]
 _Kind = TypeVar("_Kind", ExactIndex, PCAIndex)
 
 
@@ -104,9 +104,7 @@ class AutoIndex:
         index.update(np.arange(len(items)), items, biases)
         return index
 
-    def search(
-        self, vector: NDArray[np.float32], count: int, keep: RowFilter
-    ) -> tuple[Rows, NDArray[np.float32]]:
+    def search(self, vector: NDArray[np.float32], count: int, keep: RowFilter) -> SearchResult:
         """Return the best rows that `keep` lets through and their scores."""
         return self._index.search(vector, count, keep)
 
@@ -140,5 +138,5 @@ def everything(rows: Rows) -> NDArray[np.bool_]:
     return np.ones(len(rows), np.bool_)
 
 
-def _usually_faster(first: Index, *_: object) -> bool:
+def _usually_faster(first: StoredIndex, *_: object) -> bool:
     return first.size >= _USUALLY_FASTER

@@ -6,8 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.kernels.retrieval import exact_scan as scan
-from stream_app.models.retrieval.base import SearchResult, StoredIndex
-from stream_app.models.retrieval.index import RowFilter, Rows, grown, walk_ranking
+from stream_app.models.retrieval.index import (
+    RowFilter,
+    Rows,
+    SearchResult,
+    StoredIndex,
+    grown,
+    walk_ranking,
+)
 
 
 class ExactIndex(StoredIndex):

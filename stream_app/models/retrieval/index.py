@@ -1,42 +1,85 @@
-"""The protocol of an index, and functions shared by indexes: checks, ranking walk, recall."""
+"""What indexes share: the base class with the checks of every call, ranking, recall.
+
+The order of answers: higher score first, ties by a keyed hash of the row, not by age.
+"""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_app.kernels.retrieval.top_k import top_k
 from stream_app.models.retrieval.service_level import ServiceLevel
 
 Rows = NDArray[np.int64]
+SearchResult = tuple[Rows, NDArray[np.float32]]
+RowFilter = Callable[[Rows], NDArray[np.bool_]]
 _Array = TypeVar("_Array", bound=NDArray[Any])
 _ROUNDING = 1e-6  # of float32 sums in another order
-RowFilter = Callable[[Rows], NDArray[np.bool_]]
+_NO_NAMES = np.empty(0, np.int64)
 
 
-class Index(Protocol):
-    """Items in rows 0 .. size-1, searched for the largest bias[row] + q[row] . p.
+class Ranker:
+    """The kernel `top_k` with its scratch memory, which one search at a time may use."""
 
-    Derived from the model, never part of the state. One search or update at a time: scratch is
-    shared. `level` is the recall that is wanted, which approximate indexes follow.
-    """
+    def __init__(self, seed: int) -> None:
+        self._salt = np.uint64(seed & (2**64 - 1))
+        self._places = np.empty(0, np.int64)
+        self._keys = np.empty(0, np.uint64)
+        self._reached = np.empty(0, np.uint8)
 
-    level: ServiceLevel
+    def best(self, scores: NDArray[np.float32], count: int, names: Rows = _NO_NAMES) -> Rows:
+        """Return the places of the `count` best scores, unordered; `names` are the places' rows."""
+        return self._select(scores, count, names)[0].copy()
 
-    @property
-    def method(self) -> str:
-        """How candidates are found, such as "exact" or "pca"."""
+    def ranking(self, scores: NDArray[np.float32], count: int, names: Rows = _NO_NAMES) -> Rows:
+        """Return the places of the `count` best scores, best first."""
+        places, keys = self._select(scores, count, names)
+        return places[np.argsort(keys)[::-1]]
 
-    @property
-    def size(self) -> int:
-        """Number of items."""
+    def _select(
+        self, scores: NDArray[np.float32], count: int, names: Rows
+    ) -> tuple[Rows, NDArray[np.uint64]]:
+        if len(self._places) < len(scores) + 8:
+            room = len(scores) + len(scores) // 2 + 8
+            self._places = np.empty(room, np.int64)
+            self._keys = np.empty(room, np.uint64)
+            self._reached = np.empty(room, np.uint8)
+        n = top_k(
+            scores, scores.view(np.int32), names, count, self._salt, self._places, self._keys,
+            self._reached,
+        )  # fmt: skip
+        return self._places[:n], self._keys[:n]
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes held, scratch included."""
+        """Size of the scratch."""
+        return self._places.nbytes + self._keys.nbytes + self._reached.nbytes
+
+
+class StoredIndex(ABC):
+    """Items in rows 0 .. size-1, searched for the largest bias[row] + q[row] . p: a subclass stores
+    the vectors in its own layout and finds the best.
+
+    Derived from the model, never part of the state. One search or update at a time: scratch is
+    shared. `level` is the recall that is wanted, which approximate indexes follow; `method` says
+    how candidates are found, such as "exact" or "pca".
+    """
+
+    method: str
+
+    def __init__(self, factors: int, seed: int) -> None:
+        self.factors = factors
+        self.size = 0
+        self.level = ServiceLevel()
+        self._ranker = Ranker(seed)
+        self._biases = np.zeros(0, np.float32)
+        self._scores = np.zeros(0, np.float32)
 
     def update(self, rows: Rows, vectors: NDArray[np.float32], biases: NDArray[np.float32]) -> None:
         """Set (n, factors) vectors and (n,) biases of rows; rows from `size` on are appended.
@@ -44,25 +87,47 @@ class Index(Protocol):
         Raises ValueError, with nothing changed, for a hole between rows, a negative row, a shape
         that does not fit or a value that is not finite. Of a row given twice the last one counts.
         """
+        size = _checked_update(self.size, self.factors, rows, vectors, biases)
+        self._biases = grown(self._biases, 0, size)
+        self._scores = grown(self._scores, 0, size)
+        self._store(rows, vectors, size)
+        self._biases[rows] = biases
+        self.size = size
 
-    def search(
-        self, vector: NDArray[np.float32], count: int, keep: RowFilter
-    ) -> tuple[Rows, NDArray[np.float32]]:
+    def search(self, vector: NDArray[np.float32], count: int, keep: RowFilter) -> SearchResult:
         """Return at most `count` rows that `keep` lets through, best first, and their exact scores.
 
         Ties go by a keyed hash of the row. `keep` gets rows and returns which may be shown; it must
         answer the same for a row each time. Fewer rows come back only if no others are let through.
         """
+        p = _checked_vector(self.factors, vector)
+        if count <= 0 or self.size == 0:
+            return np.empty(0, np.int64), np.empty(0, np.float32)
+        return self._found(p, count, keep)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes held, scratch included."""
+        arrays = (value for value in vars(self).values() if isinstance(value, np.ndarray))
+        return sum(array.nbytes for array in arrays) + self._ranker.memory_bytes
+
+    @abstractmethod
+    def _store(self, rows: Rows, vectors: NDArray[np.float32], size: int) -> None:
+        """Set the vectors of rows, with room for `size` of them."""
+
+    @abstractmethod
+    def _found(self, p: NDArray[np.float32], count: int, keep: RowFilter) -> SearchResult:
+        """Return the best of at least one item for a checked query and a count above zero."""
 
 
-def checked_update(
+def _checked_update(
     size: int,
     factors: int,
     rows: Rows,
     vectors: NDArray[np.float32],
     biases: NDArray[np.float32],
 ) -> int:
-    """Return the size after an update, or raise ValueError as documented at `Index.update`."""
+    """Return the size after an update, or raise ValueError as `StoredIndex.update` says."""
     n = len(rows)
     if vectors.shape != (n, factors) or biases.shape != (n,):
         raise ValueError(
@@ -84,7 +149,7 @@ def checked_update(
     return after
 
 
-def checked_vector(factors: int, vector: NDArray[np.float32]) -> NDArray[np.float32]:
+def _checked_vector(factors: int, vector: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return the query as contiguous float32, or raise ValueError."""
     if vector.shape != (factors,):
         raise ValueError(f"query vector of shape {vector.shape}: use ({factors},)")

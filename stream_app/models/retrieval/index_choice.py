@@ -5,7 +5,7 @@
     pca      a byte a component along the principal axes, then exact scores of a shortlist
     auto     exact while that is measured to be faster, then pca: the default
 
-A new index is one file (`base.py` has the base class) and one row here.
+A new index is one file (`index.py` has the base class) and one row here.
 
 Indexes whose method is chosen by the time that both take for the items that they hold.
 """
@@ -21,9 +21,11 @@ from numpy.typing import NDArray
 
 from stream_app.models.retrieval.auto_index import COUNT, AutoIndex, everything
 from stream_app.models.retrieval.exact_index import ExactIndex
-from stream_app.models.retrieval.index import Index
+from stream_app.models.retrieval.index import StoredIndex
 from stream_app.models.retrieval.pca_index import PCAIndex
 from stream_app.models.retrieval.qolsh_index import QoLSHIndex
+
+Index = StoredIndex | AutoIndex
 
 
 class IndexSpec(NamedTuple):
@@ -66,7 +68,9 @@ def new_index(method: str, factors: int, code_bits: int, seed: int) -> Index:
     return index
 
 
-def is_clearly_faster(first: Index, second: Index, queries: NDArray[np.float32]) -> bool:
+def is_clearly_faster(
+    first: StoredIndex, second: StoredIndex, queries: NDArray[np.float32]
+) -> bool:
     """Return whether the second index answers in less than 4/5 of the time of the first one: the
     best of some rounds in turn, after one that compiles."""
     best = [np.inf, np.inf]

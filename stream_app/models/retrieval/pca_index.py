@@ -29,8 +29,14 @@ from stream_app.kernels.linear_algebra import symmetric_eigen
 from stream_app.kernels.machine import lanes
 from stream_app.kernels.retrieval import pca_scan as scan
 from stream_app.kernels.retrieval import principal_axes
-from stream_app.models.retrieval.base import SearchResult, StoredIndex
-from stream_app.models.retrieval.index import RowFilter, Rows, grown, walk_ranking
+from stream_app.models.retrieval.index import (
+    RowFilter,
+    Rows,
+    SearchResult,
+    StoredIndex,
+    grown,
+    walk_ranking,
+)
 
 SHORTLIST = 400
 _AXES = scan.COARSE + scan.FINE

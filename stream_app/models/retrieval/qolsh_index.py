@@ -24,9 +24,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.kernels.retrieval import code_scan as scan
-from stream_app.models.retrieval.base import SearchResult, StoredIndex
-from stream_app.models.retrieval.index import RowFilter, Rows, grown, walk_ranking
-from stream_app.models.retrieval.qolsh_codes import Codes, Encoder, Frame
+from stream_app.models.retrieval.index import (
+    RowFilter,
+    Rows,
+    SearchResult,
+    StoredIndex,
+    grown,
+    walk_ranking,
+)
+from stream_app.models.retrieval.qolsh_codes import Codes, Encoder
 
 _SHARE = 4
 _A_COUNT = 8
@@ -45,16 +51,14 @@ class QoLSHIndex(StoredIndex):
         self,
         factors: int,
         code_bits: int = 256,
-        flips: int = 10,
         shortlist: int = 1000,
         seed: int = 1,
-        frame: Frame = "equal_norm",
         narrow: bool | None = None,
     ) -> None:
         if shortlist < 1:
             raise ValueError(f"shortlist {shortlist}: must be at least 1")
         super().__init__(factors, seed)
-        self.encoder = Encoder(factors, code_bits, flips, seed, frame)
+        self.encoder = Encoder(factors, code_bits, seed=seed)
         self.shortlist = shortlist
         self.narrow = factors > _SCORED_ALONE if narrow is None else narrow
         self._salt = np.uint64(seed & (2**64 - 1))

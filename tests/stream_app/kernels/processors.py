@@ -158,7 +158,7 @@ def scan(n: int) -> tuple[str, bool]:
     vectors[7] *= np.float32(1e6)
     biases = random.normal(size=_ITEMS).astype(np.float32)
     index = PCAIndex(n, shortlist=_EVENTS)
-    by_codes = [QoLSHIndex(n, _BITS, 1, _KEYS, narrow=narrow) for narrow in (False, True)]
+    by_codes = [QoLSHIndex(n, _BITS, _KEYS, narrow=narrow) for narrow in (False, True)]
     for each in (index, *by_codes):
         each.update(np.arange(_ITEMS), vectors, biases)
     found = [index._coarse, index._fine, index._beyond, index._axes, index._scales]

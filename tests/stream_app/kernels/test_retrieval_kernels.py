@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from stream_app.kernels.retrieval import code_scan, qolsh
 from stream_app.kernels.retrieval import exact_scan as scan
 from stream_app.kernels.retrieval import top_k as selection
-from stream_app.models.retrieval.base import Ranker
+from stream_app.models.retrieval.index import Ranker
 from tests.naive import retrieval as naive
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")

@@ -10,7 +10,7 @@ import pytest
 from stream_app.models.retrieval import index_choice
 from stream_app.models.retrieval.auto_index import AutoIndex, everything
 from stream_app.models.retrieval.exact_index import ExactIndex
-from stream_app.models.retrieval.index import Index, recall
+from stream_app.models.retrieval.index import StoredIndex, recall
 from stream_app.models.retrieval.index_choice import is_clearly_faster, new_index
 from stream_app.models.retrieval.pca_index import PCAIndex
 from stream_app.models.retrieval.service_level import ServiceLevel
@@ -58,7 +58,7 @@ def without_a_spectrum(n: int) -> tuple[np.ndarray, np.ndarray]:
     return rng.standard_normal((n, 32), np.float32), np.zeros(n, np.float32)
 
 
-def recall_of(index: Index, vectors: np.ndarray, biases: np.ndarray) -> float:
+def recall_of(index: StoredIndex, vectors: np.ndarray, biases: np.ndarray) -> float:
     """Return the mean recall of the first 100 for queries that are no items."""
     exact = ExactIndex(32)
     exact.update(np.arange(len(vectors)), vectors, biases)
