@@ -16,14 +16,12 @@ the person as much for each item that it can have had, and any delta is more tha
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from producers.person.enrolment import ATTO, NANO, Enrolment
 from producers.person.reports import NOTHING, Used
-from stream_app.privacy.accounting.basic_composition import PrivacyLoss
 from stream_app.privacy.mechanism import LARGEST_EPSILON
 from stream_app.privacy.privacy_map import Adjacency
 from stream_app.privacy.profiles.profile_mechanism import MOST_ITEMS
@@ -44,12 +42,6 @@ class Spent:
     atto: int = 0
     reports: int = 0
     again: int = 0
-
-    @property
-    def spend(self) -> PrivacyLoss:
-        """The loss as an exact (epsilon, delta); ValueError where nothing was protected."""
-        epsilon, delta = Fraction(self.nano, NANO), Fraction(self.atto, ATTO)
-        return PrivacyLoss(epsilon, min(delta, Fraction(1)), Adjacency(self.adjacency))
 
     def __add__(self, other: Spent) -> Spent:
         """Return the sum; both are of one adjacency."""

@@ -1,4 +1,4 @@
-"""The protocol of local mechanisms over ratings: inputs, reports, ids and exact channels.
+"""The contract of local mechanisms over ratings: inputs, reports, ids and exact channels.
 
 A mechanism over ratings turns an input into a report, 0 .. alphabet-1. An input is the index of a
 rating level, 0 .. levels-1. A mechanism that protects presence has one more input, `levels`, for a
@@ -25,8 +25,9 @@ contributes 0 on average.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from fractions import Fraction
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,12 +38,15 @@ from stream_app.privacy.privacy_map import Adjacency, InputMetric, Loss, OutputM
 from stream_app.privacy.randomness import RandomSource
 
 
-class Mechanism(Protocol):
-    """A local mechanism over rating levels; a frozen value."""
+class Mechanism(ABC):
+    """A local mechanism over rating levels, a frozen value; with what most of them share: the
+    existence of a rating is public, there is no mask, and each level is an input and a report."""
 
+    levels: int
+    epsilon: Fraction | None  # the exact claim per report under `adjacency`; None: no claim
     family: ClassVar[str]
     adjacency: ClassVar[Adjacency]
-    input_metric: ClassVar[InputMetric]  # how far apart two inputs are
+    input_metric: ClassVar[InputMetric] = InputMetric.VALUE  # how far apart two inputs are
     output_measure: ClassVar[OutputMeasure]  # how far apart two releases are
     protected: ClassVar[str]  # text of docs/privacy.md: information hidden by epsilon
     observed: ClassVar[str]  # information that an observer still sees
@@ -52,37 +56,37 @@ class Mechanism(Protocol):
     @property
     def id(self) -> str:
         """The wire id, `family:levels:epsilon`."""
-
-    @property
-    def levels(self) -> int:
-        """Number of rating levels."""
+        return f"{self.family}:{self.levels}:{'inf' if self.epsilon is None else self.epsilon}"
 
     @property
     def inputs(self) -> int:
         """Number of inputs: `levels`, or one more where presence is protected."""
+        return self.levels
 
     @property
     def alphabet(self) -> int:
         """Number of different reports over all masks."""
+        return self.levels
 
     @property
     def masks(self) -> range:
         """The valid masks beside a report; empty for a mechanism without masks."""
-
-    @property
-    def epsilon(self) -> Fraction | None:
-        """The exact claim per report under `adjacency`; None where nothing is claimed."""
+        return range(0)
 
     def privacy_map(self, distance: int) -> Loss:
         """Return the most by which two releases of inputs at this `input_metric` distance, 0 or 1,
         differ in `output_measure`; ValueError for another distance."""
+        return discrete(self.epsilon, distance)
 
+    @abstractmethod
     def table(self, mask: int = 0) -> Table | None:
         """Return the integer table of the sampler; None for a mechanism without noise."""
 
+    @abstractmethod
     def certify(self) -> tuple[Certificate, ...]:
         """Prove the claim again on every table of the sampler; ValueError if the proof fails."""
 
+    @abstractmethod
     def release(
         self,
         inputs: NDArray[np.uint8],
@@ -99,60 +103,30 @@ class Mechanism(Protocol):
         self, reports: NDArray[np.integer], given: NDArray[np.integer], mask: int = 0
     ) -> NDArray[np.float64]:
         """Return ln P(report | input), exact up to float64; broadcasts."""
+        if (table := self.table(mask)) is None:
+            return np.where(np.equal(reports, given), 0.0, -np.inf)
+        return np.asarray(table.log_probabilities()[reports, given], np.float64)
 
     def likelihood(self, mask: int = 0) -> NDArray[np.float64]:
         """Return the whole channel, shape (alphabet, inputs); fewer reports under some masks."""
+        table = self.table(mask)
+        return np.eye(self.levels) if table is None else table.probabilities()
 
     def presence(self, reports: NDArray[np.integer]) -> NDArray[np.float64]:
         """Return for each report an unbiased estimate of 1[there is a rating]."""
+        return np.ones(np.shape(reports))
 
+    @abstractmethod
     def value(self, reports: NDArray[np.integer]) -> NDArray[np.float64]:
         """Return for each report an unbiased estimate of the level; NaN without one."""
 
+    @abstractmethod
     def square(self, reports: NDArray[np.integer]) -> NDArray[np.float64]:
         """Return for each report an unbiased estimate of the level squared; NaN without one."""
 
+    @abstractmethod
     def variance(self) -> NDArray[np.float64]:
         """Return Var[value(report) | input], shape (inputs,), in squared levels."""
-
-
-class OverLevels:
-    """What most mechanisms over levels share: the existence of a rating is public, there is no
-    mask, and each level is an input and a report."""
-
-    levels: int
-    epsilon: Fraction | None
-    family: ClassVar[str]
-    input_metric: ClassVar[InputMetric] = InputMetric.VALUE
-
-    @property
-    def id(self) -> str:
-        """The wire id, `family:levels:epsilon`."""
-        return f"{self.family}:{self.levels}:{'inf' if self.epsilon is None else self.epsilon}"
-
-    @property
-    def inputs(self) -> int:
-        """Number of inputs: the levels."""
-        return self.levels
-
-    @property
-    def alphabet(self) -> int:
-        """Number of different reports: as many as levels."""
-        return self.levels
-
-    @property
-    def masks(self) -> range:
-        """Empty: no masks."""
-        return range(0)
-
-    def privacy_map(self, distance: int) -> Loss:
-        """Return epsilon for inputs that differ, None where nothing is claimed; 0 for equal
-        ones."""
-        return discrete(self.epsilon, distance)
-
-    def presence(self, reports: NDArray[np.integer]) -> NDArray[np.float64]:
-        """Return ones: the existence of a rating is public."""
-        return np.ones(np.shape(reports))
 
 
 VALUE_PROTECTED = "the value of a rating"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
 from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -161,11 +160,17 @@ def attempt(name: str, prove: Callable[[], list[CertificateRow]]) -> list[Certif
 
 def _proved(id: str) -> list[CertificateRow]:
     from stream_app.privacy import registry
+
+    return [_row(partial(registry.parse, id))]
+
+
+def _row(make: Callable[[], Mechanism | ProfileMechanism]) -> CertificateRow:
+    """Return the row of a mechanism: built, certified again, and timed."""
     from stream_app.privacy.exact import certificates
 
     started = time.perf_counter()
-    found = registry.parse(id)
-    return [certificates.row(found.certify(), time.perf_counter() - started) | _measurement(found)]
+    found = make()
+    return certificates.row(found.certify(), time.perf_counter() - started) | _measurement(found)
 
 
 def _measurement(mechanism: Mechanism | ProfileMechanism) -> CertificateRow:
@@ -205,19 +210,13 @@ def _profiles(epsilon: Fraction) -> list[CertificateRow]:
     from stream_app.privacy.accounting.profile_cap import within
     from stream_app.privacy.profiles import profile_registry as registry
 
-    rows = [asdict(row) for row in registry.certificate_rows([epsilon])]
+    kinds = [(family, registry.DEFAULT_HASHES) for family in registry.FAMILIES]
+    kinds.insert(1, ("blip", registry.DEVICE_HASHES))
+    makers = [partial(registry.mechanism, kind, epsilon, hashes=many) for kind, many in kinds]
     for family in ("blip", "jlt"):  # as devices release them: with the cap that a budget holds
         made = partial(registry.mechanism, family, epsilon, hashes=registry.DEVICE_HASHES)
-        capped = partial(within, made, BUDGET, PERSON_DELTA)
-        rows.append(asdict(registry.certificate_row(capped)))
-    for row in rows:
-        row |= _measurement(registry.parse(row["mechanism"]))
-        if row["delta"]:
-            row["worst_log_ratio"] = row["slack"] = None  # see `certificates.row`
-        else:
-            del row["delta"], row["delta_bound"]
-        del row["digest"]
-    return rows
+        makers.append(partial(within, made, BUDGET, PERSON_DELTA))
+    return [_row(make) for make in makers]
 
 
 def _noisy_sum(epsilon: Fraction) -> list[CertificateRow]:

@@ -1,6 +1,5 @@
-"""Privacy accounting: exact sums per adjacency, and tight bounds for a whole person.
+"""Privacy accounting: tight bounds for a whole person.
 
-`PrivacyLoss` adds claims; `plans` has what a budget of a whole person holds, in loss distributions
-that are built from the tables that devices sample from. The accounts are on the device
-(`producers.person`).
+`budget_plans` has what a budget of a whole person holds, in loss distributions that are built from
+the tables that devices sample from. The accounts are on the device (`producers.person`).
 """

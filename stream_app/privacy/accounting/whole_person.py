@@ -31,7 +31,6 @@ from functools import lru_cache
 from typing import Literal
 
 from stream_app.privacy import registry
-from stream_app.privacy.accounting.basic_composition import PrivacyLoss
 from stream_app.privacy.accounting.dominating_pair import (
     DominatingPair,
     presence_pairs,
@@ -40,6 +39,7 @@ from stream_app.privacy.accounting.dominating_pair import (
 from stream_app.privacy.accounting.gaussian import ProjectionLoss
 from stream_app.privacy.accounting.loss_distribution import LossDistribution, PairLoss
 from stream_app.privacy.accounting.renyi import SCALE
+from stream_app.privacy.exact.integer_tables import exp_bounds
 from stream_app.privacy.gaussian import naming
 from stream_app.privacy.gaussian.campaign_loss import CampaignCost, CampaignLoss, is_campaign
 from stream_app.privacy.mechanism import Mechanism
@@ -178,11 +178,22 @@ def sum_cost(id: str, most_items: int = MOST_ITEMS) -> tuple[Fraction, Fraction]
     if isinstance(mechanism, Blip):
         return mechanism.profile_epsilon(most_items) or Fraction(0), Fraction(0)
     if isinstance(mechanism, Jlt):
-        item = PrivacyLoss(*mechanism.of_released_item(mechanism.epsilon), Adjacency.CELL)
+        epsilon, delta = mechanism.of_released_item(mechanism.epsilon)
         items = min(most_items, mechanism.most)
-        person = item.per_user(items, items, "empty")
-        return person.epsilon, person.delta
+        return items * epsilon, delta_of_group(epsilon, delta, items)
     return mechanism.epsilon, Fraction(0)
+
+
+def delta_of_group(epsilon: Fraction, delta: Fraction, items: int) -> Fraction:
+    """Return (1 + e^eps + .. + e^((items-1) eps)) delta, the factor rounded up, at most 1."""
+    factor, high, power = Fraction(0), exp_bounds(epsilon)[1], Fraction(1)
+    for _ in range(items if delta else 0):
+        factor += power
+        if factor * delta >= 1:
+            return Fraction(1)
+        # Rounded up: exact powers would double their digits.
+        power = Fraction(-(-power * high * 2**64 // 1), 2**64)
+    return factor * delta
 
 
 def renyi_cost(id: str, order: Fraction, most_items: int = MOST_ITEMS) -> tuple[int, int]:

@@ -20,7 +20,7 @@ so it costs no epsilon and the claim still holds; only volume and accuracy fall.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -37,7 +37,7 @@ from stream_app.privacy.mechanism import (
     VALUE_LIMIT,
     VALUE_OBSERVED,
     VALUE_PROTECTED,
-    OverLevels,
+    Mechanism,
     check_epsilon,
     check_inputs,
     check_levels,
@@ -53,7 +53,7 @@ Weights = Sequence[Sequence[Fraction | int]]
 
 
 @dataclass(frozen=True)
-class TableMechanism(OverLevels, ABC):
+class TableMechanism(Mechanism):
     """One table for all inputs, compiled and certified on construction."""
 
     levels: int
@@ -109,19 +109,6 @@ class TableMechanism(OverLevels, ABC):
         check_inputs(inputs, self.inputs)
         return self._table.draw(inputs, admitted(source, self, len(inputs)))
 
-    def log_likelihood(
-        self,
-        reports: NDArray[np.integer],
-        given: NDArray[np.integer],
-        mask: int = 0,  # noqa: ARG002
-    ) -> NDArray[np.float64]:
-        """Return ln P(report | input) of the integer table; broadcasts."""
-        return np.asarray(self._log[reports, given], np.float64)
-
-    def likelihood(self, mask: int = 0) -> NDArray[np.float64]:  # noqa: ARG002
-        """Return P(z | v) of the integer table, shape (alphabet, inputs)."""
-        return self._table.probabilities()
-
     def value(self, reports: NDArray[np.integer]) -> NDArray[np.float64]:
         """Return an unbiased estimate of the level behind each report."""
         return np.asarray(self._estimates[0][reports], np.float64)
@@ -156,10 +143,6 @@ class TableMechanism(OverLevels, ABC):
     @cached_property
     def _presence(self) -> NDArray[np.float64]:
         return self._column(0)
-
-    @cached_property
-    def _log(self) -> NDArray[np.float64]:
-        return self._table.log_probabilities()
 
     @cached_property
     def _estimates(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -44,10 +44,11 @@ from stream_app.privacy.exact.integer_tables import (
     compiled_ratio,
     exp_bounds,
 )
-from stream_app.privacy.privacy_map import Adjacency, InputMetric, Loss, OutputMeasure, group
+from stream_app.privacy.privacy_map import Loss, group
 from stream_app.privacy.profiles.codebook import addresses, first_items, positions
 from stream_app.privacy.profiles.profile_mechanism import (
     MOST_ITEMS,
+    ProfileMechanism,
     changed_items,
     check_epsilon,
     check_items,
@@ -63,7 +64,7 @@ MOST_HASHES = 64
 
 
 @dataclass(frozen=True)
-class Blip:
+class Blip(ProfileMechanism):
     """A Bloom filter of `length` bits and `hashes` functions, flipped for `epsilon` per item, of at
     most `most` items.
 
@@ -82,7 +83,7 @@ class Blip:
     _table: Table | None = field(init=False, repr=False, compare=False)
 
     family: ClassVar[str] = "blip"
-    input_metric: ClassVar[InputMetric] = InputMetric.PROFILE
+    delta = Fraction(0)  # the claim holds for every output
 
     def __post_init__(self) -> None:
         if type(self.length) is not int or not 8 <= self.length <= LONGEST:
@@ -104,26 +105,13 @@ class Blip:
         self.certify()
 
     @property
-    def id(self) -> str:
-        """The wire id, `blip:length:hashes:epsilon`, and `:most` with a cap."""
-        epsilon = "inf" if self.epsilon is None else self.epsilon
-        cap = "" if self.most == MOST_ITEMS else f":{self.most}"
-        return f"{self.family}:{self.length}:{self.hashes}:{epsilon}{cap}"
+    def _claim(self) -> str:
+        return f"{self.hashes}:{'inf' if self.epsilon is None else self.epsilon}"
 
     @property
     def bits_of_item(self) -> int:
         """How many bits one item more can change: K, or 2K where it may replace another."""
         return self.hashes * changed_items(self.most)
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """One item added or removed; nothing without noise."""
-        return Adjacency.NOTHING if self.epsilon is None else Adjacency.CELL
-
-    @property
-    def output_measure(self) -> OutputMeasure:
-        """Pure epsilon; nothing without noise."""
-        return OutputMeasure.NOTHING if self.epsilon is None else OutputMeasure.PURE
 
     def privacy_map(self, distance: int) -> Loss:
         """Return epsilon for each item, `most` at most, and never more than all bits can carry.
@@ -134,11 +122,6 @@ class Blip:
         if items.epsilon is None or self.epsilon is None:
             return items
         return Loss(min(items.epsilon, self.length * self.epsilon / self.bits_of_item))
-
-    @property
-    def delta(self) -> Fraction:
-        """0: the claim holds for every output."""
-        return Fraction(0)
 
     @property
     def profile_bytes(self) -> int:

@@ -52,10 +52,11 @@ from stream_app.privacy.exact.gaussian_calibration import (
     lemma_variance,
 )
 from stream_app.privacy.exact.integer_tables import exp_bounds
-from stream_app.privacy.privacy_map import Adjacency, InputMetric, Loss, OutputMeasure, group
+from stream_app.privacy.privacy_map import Loss, group
 from stream_app.privacy.profiles.codebook import first_items, signs
 from stream_app.privacy.profiles.profile_mechanism import (
     MOST_ITEMS,
+    ProfileMechanism,
     changed_items,
     check_epsilon,
     check_items,
@@ -72,7 +73,7 @@ _BLOCK = 256  # items whose sign vectors are held at a time
 
 
 @dataclass(frozen=True)
-class Jlt:
+class Jlt(ProfileMechanism):
     """A projection of `length` signs with discrete Gaussian noise for (epsilon, delta) per item, of
     at most `most` items.
 
@@ -92,7 +93,6 @@ class Jlt:
     _table: NoiseTable | None = field(init=False, repr=False, compare=False)
 
     family: ClassVar[str] = "jlt"
-    input_metric: ClassVar[InputMetric] = InputMetric.PROFILE
 
     def __post_init__(self) -> None:
         if type(self.length) is not int or not 8 <= self.length <= LONGEST:
@@ -133,21 +133,8 @@ class Jlt:
         return least_steps(enough, max(least, guess))
 
     @property
-    def id(self) -> str:
-        """The wire id, `jlt:length:epsilon:delta`, and `:most` with a cap."""
-        epsilon = "inf" if self.epsilon is None else self.epsilon
-        cap = "" if self.most == MOST_ITEMS else f":{self.most}"
-        return f"{self.family}:{self.length}:{epsilon}:{self.delta}{cap}"
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """One item added or removed; nothing without noise."""
-        return Adjacency.NOTHING if self.epsilon is None else Adjacency.CELL
-
-    @property
-    def output_measure(self) -> OutputMeasure:
-        """Epsilon but for delta; nothing without noise."""
-        return OutputMeasure.NOTHING if self.epsilon is None else OutputMeasure.APPROXIMATE
+    def _claim(self) -> str:
+        return f"{'inf' if self.epsilon is None else self.epsilon}:{self.delta}"
 
     def privacy_map(self, distance: int) -> Loss:
         """Return the claim for one item, and by group privacy for more; under a cap two releases
@@ -175,11 +162,6 @@ class Jlt:
     def profile_bytes(self) -> int:
         """Size of a released profile."""
         return self.length * self._width
-
-    @property
-    def no_estimate(self) -> str:
-        """Empty: there is always an estimate."""
-        return ""
 
     @property
     def _width(self) -> int:

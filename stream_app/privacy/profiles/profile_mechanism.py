@@ -23,8 +23,9 @@ Sizes are noisy; with a prior of mean c0 and standard deviation s0 their posteri
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from fractions import Fraction
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,55 +38,59 @@ MOST_ITEMS = 2**14
 LARGEST_EPSILON = Fraction(64)
 
 
-class ProfileMechanism(Protocol):
+class ProfileMechanism(ABC):
     """A local mechanism over a whole profile; a frozen value."""
 
+    length: int  # L, the number of bits or coordinates
+    epsilon: Fraction | None  # the exact claim per item and release; None without noise
+    delta: Fraction  # of the claim, exact; 0 for pure differential privacy
+    most: int  # the cap: how many items a release holds at most, 1 to `MOST_ITEMS`
     family: ClassVar[str]
-    input_metric: ClassVar[InputMetric]  # how far apart two profiles are
+    input_metric: ClassVar[InputMetric] = InputMetric.PROFILE  # how far apart two profiles are
 
     @property
     def id(self) -> str:
-        """The wire id."""
+        """The wire id, `family:length:...`, and `:most` with a cap."""
+        cap = "" if self.most == MOST_ITEMS else f":{self.most}"
+        return f"{self.family}:{self.length}:{self._claim}{cap}"
+
+    @property
+    @abstractmethod
+    def _claim(self) -> str:
+        """The fields of the id between length and cap."""
 
     @property
     def adjacency(self) -> Adjacency:
-        """What epsilon protects: a cell; nothing without noise."""
+        """What epsilon protects: one item added or removed; nothing without noise."""
+        return Adjacency.NOTHING if self.epsilon is None else Adjacency.CELL
 
     @property
     def output_measure(self) -> OutputMeasure:
         """How far apart two releases are; nothing without noise."""
+        if self.epsilon is None:
+            return OutputMeasure.NOTHING
+        return OutputMeasure.APPROXIMATE if self.delta else OutputMeasure.PURE
 
+    @abstractmethod
     def privacy_map(self, distance: int) -> Loss:
         """Return the most by which two releases of profiles at this `input_metric` distance differ
         in `output_measure`; ValueError below 0."""
 
     @property
-    def length(self) -> int:
-        """L, the number of bits or coordinates."""
-
-    @property
-    def epsilon(self) -> Fraction | None:
-        """The exact claim per item and release; None without noise."""
-
-    @property
-    def delta(self) -> Fraction:
-        """The exact delta of the claim; 0 for pure differential privacy."""
-
-    @property
-    def most(self) -> int:
-        """The cap: how many items a release holds at most, 1 to `MOST_ITEMS`."""
-
-    @property
+    @abstractmethod
     def profile_bytes(self) -> int:
         """Size of a released profile."""
 
     @property
     def no_estimate(self) -> str:
         """The reason why the estimators return NaN; empty if they do not."""
+        return ""
 
+    @abstractmethod
     def certify(self) -> tuple[Certificate, ...]:
         """Prove the claim again on the table that is sampled from; ValueError if it fails."""
 
+    @abstractmethod
     def release(self, items: NDArray[np.uint64], source: RandomSource) -> NDArray[np.uint8]:
         """Turn distinct item keys (c,) into (profile_bytes,) uint8; no other method draws noise.
 
@@ -94,36 +99,45 @@ class ProfileMechanism(Protocol):
         most 16384 distinct uint64 keys.
         """
 
+    @abstractmethod
     def log_likelihood(self, released: NDArray[np.uint8], items: NDArray[np.uint64]) -> float:
         """Return ln P(released | items), exact up to float64; -inf if it is impossible."""
 
+    @abstractmethod
     def coordinates(self, released: NDArray[np.uint8]) -> NDArray[np.float32]:
         """Return unbiased coordinates of released profiles (m, profile_bytes), shape (m, L)."""
 
+    @abstractmethod
     def sizes(
         self, coordinates: NDArray[np.float32], catalogue: int = MOST_ITEMS
     ) -> NDArray[np.float64]:
         """Return |P| of each profile's coordinates, shape (m,), within 0 .. catalogue."""
 
+    @abstractmethod
     def size_variance(self, size: float) -> float:
         """Return the variance of `sizes` at a true size."""
 
+    @abstractmethod
     def overlaps(
         self, first: NDArray[np.float32], second: NDArray[np.float32]
     ) -> NDArray[np.float64]:
         """Return |A and B| of every pair of coordinates (m, L) and (n, L), shape (m, n)."""
 
+    @abstractmethod
     def weights(self, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the weight of 1[j in P] in the evidence for profiles of each size, shape (m,)."""
 
+    @abstractmethod
     def evidence(
         self, coordinates: NDArray[np.float32], sizes: NDArray[np.float64]
     ) -> NDArray[np.float32]:
         """Return the matrix whose product with `probes` estimates memberships, shape (m, L)."""
 
+    @abstractmethod
     def probes(self, items: NDArray[np.uint64]) -> NDArray[np.float32]:
         """Return one column per item key (c,), shape (L, c)."""
 
+    @abstractmethod
     def evidence_variance(self, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the variance of an entry of evidence @ probes for each size, shape (m,)."""
 

@@ -14,13 +14,8 @@ An id is canonical, as those of rating mechanisms are: `parse` refuses `blip:050
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 
-from stream_app.privacy.exact.discrete_gaussian import DeltaCertificate
 from stream_app.privacy.parsing import Number, parse_fraction, shorten
 from stream_app.privacy.profiles.blip import Blip
 from stream_app.privacy.profiles.jlt import Jlt, JltPaper
@@ -36,25 +31,6 @@ _CAP = "(?::([0-9]{1,5}))?"
 _BLIP = re.compile(rf"blip:([0-9]{{1,6}}):([0-9]{{1,2}}):({_EXACT}|inf){_CAP}", re.ASCII)
 _JLT = re.compile(rf"(jlt|jltpaper):([0-9]{{1,6}}):({_EXACT}|inf):({_EXACT}){_CAP}", re.ASCII)
 _NUMBER = re.compile(r"[0-9]{1,13}(?:\.[0-9]{1,13}|/[0-9]{1,13})?|1e-[0-9]{1,2}", re.ASCII)
-
-
-@dataclass(frozen=True)
-class CertificateRow:
-    """One mechanism in the list of `certify`; slack is worst_log_ratio - epsilon, in nats.
-
-    `delta` is claimed and `delta_bound` proved; both are 0 for pure differential privacy.
-    """
-
-    mechanism: str
-    epsilon: str
-    adjacency: str
-    worst_log_ratio: float
-    slack: float
-    delta: float
-    delta_bound: float
-    outputs: int
-    digest: str
-    seconds: float
 
 
 def parse(id: str) -> ProfileMechanism:
@@ -108,39 +84,3 @@ def mechanism(
         made = Jlt if family == "jlt" else JltPaper
         return made(1000 if length is None else length, exact, claimed, most)
     raise ValueError(f"profile mechanism {shorten(family)}: there are {', '.join(FAMILIES)}")
-
-
-def certificate_rows(epsilons: Iterable[Number]) -> list[CertificateRow]:
-    """Return one row per family and epsilon: built, certified again, and timed.
-
-    The delta of `jltpaper` is 1/10, that of `jlt` 10^-6; `blip` has the thesis' number of hashes,
-    and that of a device. Raises ValueError if a claim fails.
-    """
-    kinds = [(family, DEFAULT_HASHES) for family in FAMILIES]
-    kinds.insert(1, ("blip", DEVICE_HASHES))
-    return [
-        certificate_row(partial(mechanism, family, epsilon, hashes=hashes))
-        for family, hashes in kinds
-        for epsilon in epsilons
-    ]
-
-
-def certificate_row(make: Callable[[], ProfileMechanism]) -> CertificateRow:
-    """Return the row of a mechanism: built, certified again, and timed."""
-    began = time.perf_counter()
-    made = make()
-    (proof,) = made.certify()
-    seconds = time.perf_counter() - began
-    bound = float(proof.delta_bound) if isinstance(proof, DeltaCertificate) else 0.0
-    return CertificateRow(
-        made.id,
-        str(made.epsilon),
-        str(made.adjacency),
-        proof.worst_log_ratio,
-        proof.slack,
-        float(made.delta),
-        bound,
-        proof.outputs,
-        proof.digest,
-        seconds,
-    )

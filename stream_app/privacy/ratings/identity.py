@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.privacy.exact.certificates import Certificate
-from stream_app.privacy.mechanism import OverLevels, check_inputs, without_masks
+from stream_app.privacy.mechanism import Mechanism, check_inputs, without_masks
 from stream_app.privacy.privacy_map import Adjacency, OutputMeasure
 from stream_app.privacy.randomness import RandomSource
 from stream_app.privacy.ticket import admitted
 
 
 @dataclass(frozen=True)
-class Identity(OverLevels):
+class Identity(Mechanism):
     """Release every level as it is: nothing is protected.
 
     >>> Identity(5).id
@@ -63,19 +63,6 @@ class Identity(OverLevels):
         check_inputs(inputs, self.levels)
         admitted(source, self, len(inputs))
         return inputs.copy()
-
-    def log_likelihood(
-        self,
-        reports: NDArray[np.integer],
-        given: NDArray[np.integer],
-        mask: int = 0,  # noqa: ARG002
-    ) -> NDArray[np.float64]:
-        """Return 0 where the report is the level and -inf elsewhere; broadcasts."""
-        return np.where(np.equal(reports, given), 0.0, -np.inf)
-
-    def likelihood(self, mask: int = 0) -> NDArray[np.float64]:  # noqa: ARG002
-        """Return the unit matrix, shape (levels, levels)."""
-        return np.eye(self.levels)
 
     def value(self, reports: NDArray[np.integer]) -> NDArray[np.float64]:
         """Return the level index itself."""

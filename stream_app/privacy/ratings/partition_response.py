@@ -32,7 +32,7 @@ from stream_app.privacy.exact.integer_tables import Table
 from stream_app.privacy.mechanism import (
     VALUE_OBSERVED,
     VALUE_PROTECTED,
-    OverLevels,
+    Mechanism,
     check_epsilon,
     check_inputs,
     check_levels,
@@ -46,7 +46,7 @@ MOST_LEVELS = 11  # a mask has levels - 1 bits and each has its own channel on t
 
 
 @dataclass(frozen=True)
-class PartitionResponse(OverLevels):
+class PartitionResponse(Mechanism):
     """Report the group of the true level under a public mask; see the module.
 
     Adjacency: value. Pure epsilon-DP per rating under every mask, certified on construction. Raises
@@ -123,14 +123,6 @@ class PartitionResponse(OverLevels):
             rows = np.flatnonzero(last == size)
             reports[rows] = response.sample(groups[rows], words[rows])
         return reports
-
-    def log_likelihood(
-        self, reports: NDArray[np.integer], given: NDArray[np.integer], mask: int = 0
-    ) -> NDArray[np.float64]:
-        """Return ln P(report | level) under `mask`; broadcasts."""
-        groups = self.groups(mask)
-        log = self._response(groups).log_probabilities()
-        return np.asarray(log[reports, groups[given]], np.float64)
 
     def likelihood(self, mask: int = 0) -> NDArray[np.float64]:
         """Return P(z | v) under `mask`, shape (groups, levels)."""

@@ -12,9 +12,7 @@ from stream_app.privacy.profiles.blip import Blip
 from stream_app.privacy.profiles.jlt import Jlt, JltPaper
 from stream_app.privacy.profiles.profile_mechanism import ProfileMechanism
 from stream_app.privacy.profiles.profile_registry import (
-    DEVICE_HASHES,
     FAMILIES,
-    certificate_rows,
     mechanism,
     parse,
 )
@@ -126,18 +124,3 @@ def test_what_is_no_mechanism_is_one_sentence(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         mechanism(family, epsilon, delta=delta)
-
-
-def test_the_rows_of_certificates_hold_what_was_proved() -> None:
-    rows = certificate_rows([Fraction(1), "8"])
-    kinds = [row.mechanism.rpartition(":")[0] for row in rows if row.mechanism.startswith("blip")]
-    assert kinds == ["blip:5000:20"] * 2 + [f"blip:5000:{DEVICE_HASHES}"] * 2
-    others = [row.mechanism.split(":")[0] for row in rows[4:]]
-    assert others == [family for family in FAMILIES[1:] for _ in "12"]
-    for row in rows:
-        assert -1e-10 <= row.slack <= 0
-        assert row.adjacency == "cell"
-        assert 0 <= row.delta_bound <= row.delta
-        assert (row.delta > 0) == row.mechanism.startswith("jlt")
-        assert 0 < row.seconds < 0.5
-        assert row.digest
