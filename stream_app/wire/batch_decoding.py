@@ -84,20 +84,11 @@ class Batch:
 
     def _part(self, records: slice, ratings: slice) -> Batch:
         return Batch(
-            self.partition,
-            self.offsets[records],
-            self.sizes[records],
-            self.devices[records],
-            self.seqs[records],
-            self.mechanisms[records],
-            self.counts[records],
-            self.reasons[records],
-            self.epochs[records],
-            self.items[ratings],
-            self.reports[ratings],
-            self.masks[ratings],
-            self.days,
-        )
+            self.partition, self.offsets[records], self.sizes[records], self.devices[records],
+            self.seqs[records], self.mechanisms[records], self.counts[records],
+            self.reasons[records], self.epochs[records], self.items[ratings],
+            self.reports[ratings], self.masks[ratings], self.days,
+        )  # fmt: skip
 
 
 # Put between the records of a joined run. No record can contain the unguessable separator, so a run
@@ -210,16 +201,9 @@ def _scanned(
     if ratings < 0:
         return None
     return _Decoded(
-        devices=devices,
-        seqs=seqs,
-        mechanisms=mechanisms,
-        counts=counts,
-        reasons=np.zeros(n, np.uint8),
-        epochs=epochs,
-        items=items[:ratings].copy(),
-        reports=reports[:ratings].copy(),
-        masks=np.zeros(ratings, np.uint16),
-    )
+        devices, seqs, mechanisms, counts, np.zeros(n, np.uint8), epochs, items[:ratings].copy(),
+        reports[:ratings].copy(), np.zeros(ratings, np.uint16),
+    )  # fmt: skip
 
 
 def _scan_rules(intake: Intake) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
@@ -309,17 +293,11 @@ def _decode_alike(run: RecordRun, sizes: NDArray[np.int64], intake: Intake) -> _
     expected = partitions_of(np.frombuffer(keys, np.uint8).reshape(n, 32), intake.partitions)
     if (expected != run.partition).any():
         return None
-    return _Decoded(
-        devices=np.frombuffer(ratings.devices, "<u8").astype(np.uint64).reshape(n, 2),
-        seqs=np.fromiter(fields.seq, np.int64, n),
-        mechanisms=mechanisms,
-        counts=ratings.counts,
-        reasons=np.zeros(n, np.uint8),
-        epochs=np.fromiter(fields.epoch, np.int64, n),
-        items=ratings.items,
-        reports=ratings.reports,
-        masks=ratings.masks,
-    )
+    devices = np.frombuffer(ratings.devices, "<u8").astype(np.uint64).reshape(n, 2)
+    seqs, epochs = (np.fromiter(each, np.int64, n) for each in (fields.seq, fields.epoch))
+    columns = ratings.items, ratings.reports, ratings.masks
+    reasons = np.zeros(n, np.uint8)
+    return _Decoded(devices, seqs, mechanisms, ratings.counts, reasons, epochs, *columns)
 
 
 def _json_fields(values: Sequence[bytes]) -> _Fields:
@@ -350,7 +328,7 @@ def _json_ratings(fields: _Fields, keys: bytes) -> _Ratings:
         counts,
         np.fromiter(chain.from_iterable(fields.items), np.uint64),
         np.frombuffer(bytes(chain.from_iterable(fields.reports)), np.uint8),
-        _json_masks(fields.masks, counts),
+        _masks(fields.masks, counts, packed=False),
     )
 
 
@@ -385,49 +363,28 @@ def _packed_ratings(fields: _Fields) -> _Ratings:
         counts,
         np.frombuffer(b"".join(fields.items), "<u8").astype(np.uint64, copy=False),
         np.frombuffer(b"".join(fields.reports), np.uint8),
-        _packed_masks(fields.masks, counts),
+        _masks(fields.masks, counts, packed=True),
     )
 
 
-def _json_masks(columns: list[Any], counts: NDArray[np.int64]) -> NDArray[np.uint16]:
+def _masks(columns: list[Any], counts: NDArray[np.int64], *, packed: bool) -> NDArray[np.uint16]:
     """Return the masks of a run, 0 where a record has none; ValueError unless one per item."""
-    if columns.count(msgspec.UNSET) == len(columns):
-        return np.zeros(int(counts.sum()), np.uint16)
-    given = [() if masks is msgspec.UNSET else masks for masks in columns]
-    return _one_per_item(
-        np.fromiter(chain.from_iterable(given), np.uint16),
-        np.fromiter(map(len, given), np.int64, len(given)),
-        np.array([masks is not msgspec.UNSET for masks in columns]),
-        counts,
-    )
-
-
-def _packed_masks(columns: list[Any], counts: NDArray[np.int64]) -> NDArray[np.uint16]:
-    """Return the masks of a run, 0 where a record has none; ValueError unless one per item."""
-    if columns.count(msgspec.UNSET) == len(columns):
-        return np.zeros(int(counts.sum()), np.uint16)
-    given = [b"" if masks is msgspec.UNSET else masks for masks in columns]
-    sizes = np.fromiter(map(len, given), np.int64, len(given))
-    if (sizes & 1).any():
-        raise ValueError("a mask column is not a multiple of 2 bytes")
-    return _one_per_item(
-        np.frombuffer(b"".join(given), "<u2"),
-        sizes >> 1,
-        np.array([masks is not msgspec.UNSET for masks in columns]),
-        counts,
-    )
-
-
-def _one_per_item(
-    masks: NDArray[np.uint16],
-    sizes: NDArray[np.int64],
-    given: NDArray[np.bool_],
-    counts: NDArray[np.int64],
-) -> NDArray[np.uint16]:
-    if not np.array_equal(sizes[given], counts[given]) or not masks.all():
-        raise ValueError("not one mask for each item")
     column = np.zeros(int(counts.sum()), np.uint16)
-    column[np.repeat(given, counts)] = masks
+    if columns.count(msgspec.UNSET) == len(columns):
+        return column
+    none: Any = b"" if packed else ()
+    given = [none if masks is msgspec.UNSET else masks for masks in columns]
+    sizes = np.fromiter(map(len, given), np.int64, len(given))
+    if packed:
+        if (sizes & 1).any():
+            raise ValueError("a mask column is not a multiple of 2 bytes")
+        masks, sizes = np.frombuffer(b"".join(given), "<u2"), sizes >> 1
+    else:
+        masks = np.fromiter(chain.from_iterable(given), np.uint16)
+    present = np.array([masks is not msgspec.UNSET for masks in columns])
+    if not np.array_equal(sizes[present], counts[present]) or not masks.all():
+        raise ValueError("not one mask for each item")
+    column[np.repeat(present, counts)] = masks
     return column
 
 
@@ -462,11 +419,8 @@ def _decode_each(run: RecordRun, intake: Intake) -> _Decoded:
     """Decode record by record into the same columns, with a reason for each rejected record."""
     n = len(run.offsets)
     devices = np.zeros((n, 2), np.uint64)
-    seqs = np.zeros(n, np.int64)
-    mechanisms = np.zeros(n, np.uint8)
-    counts = np.zeros(n, np.int64)
-    reasons = np.zeros(n, np.uint8)
-    epochs = np.zeros(n, np.int64)
+    seqs, counts, epochs = np.zeros((3, n), np.int64)
+    mechanisms, reasons = np.zeros((2, n), np.uint8)
     items, reports = [np.empty(0, np.uint64)], [np.empty(0, np.uint8)]
     masks = [np.empty(0, np.uint16)]
     for i, (record_key, value) in enumerate(zip(run.keys, run.values, strict=True)):
@@ -485,13 +439,6 @@ def _decode_each(run: RecordRun, intake: Intake) -> _Decoded:
         given = event.masks
         masks.append(np.zeros(len(event.items), np.uint16) if given is None else given)
     return _Decoded(
-        devices,
-        seqs,
-        mechanisms,
-        counts,
-        reasons,
-        epochs,
-        np.concatenate(items),
-        np.concatenate(reports),
-        np.concatenate(masks),
-    )
+        devices, seqs, mechanisms, counts, reasons, epochs,
+        np.concatenate(items), np.concatenate(reports), np.concatenate(masks),
+    )  # fmt: skip

@@ -16,19 +16,18 @@ tag on the wire is `witness`) decide the state.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 
-from stream_app.wire.authenticity.seal import Seal
-from stream_app.wire.campaigns.cut_entries import Aborted, CampaignPlan, Released
+from stream_app.wire.campaigns.cut_entries import Aborted, CampaignPlan, Released, SealedEntry
 from stream_app.wire.campaigns.plan import decode_rational
+from stream_app.wire.campaigns.round_log import LogEntry
 from stream_app.wire.decoding import version_reason
 from stream_app.wire.events import Epoch
 from stream_app.wire.limits import MAX_ENTRY_BYTES, MAX_EVENT_BYTES, MAX_SEQ, VERSION
 from stream_app.wire.reasons import Reason, WireError
 
-_SEALED_REPORT, _SEALED_DESIGN = b"witness", b"design"
 _Number = Annotated[int, msgspec.Meta(ge=0, le=MAX_SEQ)]
 _Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
 _Fingerprint = Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{16})?$")]
@@ -37,7 +36,7 @@ MAX_TRUNCATED = MAX_SEQ // 4
 """The greatest cut number that a truncation supersedes: numbers after it remain."""
 
 
-class Cut(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="cut"):
+class Cut(LogEntry, frozen=True, tag="cut"):
     """The end of a round: `end_offsets[p]` is the first offset of partition p that is not in it.
 
     `design` is the fingerprint of the writer's learner and settings: a worker of another design
@@ -62,7 +61,6 @@ class Cut(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="ki
     checkpoint: bool = False
     tails: tuple[_Fingerprint, ...] = ()
     days: tuple[Epoch, Epoch] | msgspec.UnsetType = msgspec.UNSET
-    v: int = VERSION
 
     @property
     def accepted_days(self) -> tuple[int, int] | None:
@@ -74,9 +72,7 @@ class Cut(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="ki
         return msgspec.structs.replace(self, days=days)
 
 
-class Forget(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="forget"
-):
+class Forget(LogEntry, frozen=True, tag="forget"):
     """Reject later events of this device.
 
     With `rebuild` the state becomes that of a log without any record of the device; otherwise only
@@ -85,12 +81,9 @@ class Forget(
 
     device: _Digest
     rebuild: bool = False
-    v: int = VERSION
 
 
-class Contract(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="contract"
-):
+class Contract(LogEntry, frozen=True, tag="contract"):
     """From the round that the next cut ends on, events are decoded by this version of their format.
 
     The log decides, not the software: replicas of different releases decode the same record alike,
@@ -99,12 +92,9 @@ class Contract(
     """
 
     version: Annotated[int, msgspec.Meta(ge=1, le=2**15 - 1)]
-    v: int = VERSION
 
 
-class DigestReport(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="witness"
-):
+class DigestReport(SealedEntry, frozen=True, tag="witness"):
     """The digests of a durable checkpoint at its cut, and of the origin of its state; `seal` (hex)
     if the deployment has a secret."""
 
@@ -113,25 +103,10 @@ class DigestReport(
     ledger: _Digest
     design: Annotated[str, msgspec.Meta(max_length=32)]
     origin: _Digest = msgspec.field(name="base")
-    v: int = VERSION
-    seal: _Digest | msgspec.UnsetType = msgspec.UNSET
-
-    def sealed(self, seal: Seal) -> DigestReport:
-        """Return this report with a seal, or without one if `seal` has no secret."""
-        bare = msgspec.structs.replace(self, seal=msgspec.UNSET)
-        if not seal.keyed:
-            return bare
-        tag = seal.tag(_SEALED_REPORT, msgspec.msgpack.encode(bare))
-        return msgspec.structs.replace(bare, seal=tag.hex())
-
-    def is_genuine(self, seal: Seal) -> bool:
-        """Return whether a holder of the secret made this report; always, without a secret."""
-        return not seal.keyed or self == self.sealed(seal)
+    sealed_as: ClassVar[bytes] = b"witness"
 
 
-class DesignEntry(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="design"
-):
+class DesignEntry(SealedEntry, frozen=True, tag="design"):
     """From the round that the next cut ends on, the deployment has these settings (as text).
 
     An entry takes effect only if `replaces` is the fingerprint of the design in force before it, so
@@ -145,26 +120,14 @@ class DesignEntry(
     before: dict[str, str]
     settings: dict[str, str]
     built_to: _Number | None = None
-    v: int = VERSION
-    seal: _Digest | msgspec.UnsetType = msgspec.UNSET
+    sealed_as: ClassVar[bytes] = b"design"
 
-    def sealed(self, seal: Seal) -> DesignEntry:
-        """Return this entry with a seal, or without one if `seal` has no secret."""
-        bare = msgspec.structs.replace(self, seal=msgspec.UNSET)
-        if not seal.keyed:
-            return bare
-        # The order of the settings is not part of what is sealed.
-        tag = seal.tag(_SEALED_DESIGN, msgspec.json.encode(bare, order="sorted"))
-        return msgspec.structs.replace(bare, seal=tag.hex())
-
-    def is_genuine(self, seal: Seal) -> bool:
-        """Return whether a holder of the secret made this entry; always, without a secret."""
-        return not seal.keyed or self == self.sealed(seal)
+    def sealed_bytes(self) -> bytes:
+        """Return what the seal covers: the order of the settings is no part of it."""
+        return msgspec.json.encode(self, order="sorted")
 
 
-class Truncate(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="truncate"
-):
+class Truncate(LogEntry, frozen=True, tag="truncate"):
     """The cuts `to_cut` + 1 to `newest` are superseded; the next cut has the number `newest` + 1.
 
     Forgets among them stay in force. `newest` is well above every number in use, so that a cut or
@@ -174,7 +137,6 @@ class Truncate(
 
     to_cut: Annotated[int, msgspec.Meta(ge=0, le=MAX_TRUNCATED)]
     newest: Annotated[int, msgspec.Meta(ge=0, le=MAX_TRUNCATED)]
-    v: int = VERSION
 
 
 Change = Forget | Contract | DesignEntry | Truncate

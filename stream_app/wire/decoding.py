@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 import numpy as np
@@ -242,6 +242,22 @@ def _decode_packed(value: bytes, contract: int) -> _Columns:
         raise WireError(Reason.BAD_MASK)
     masks = np.frombuffer(fields.masks, "<u2").astype(np.uint16, copy=False)
     return fields.device, fields, items, reports, masks
+
+
+def checked(decode: Callable[[bytes], Any], value: bytes | None, most: int) -> Any:
+    """Return the message of this version in a record's value of at most so many bytes; raises
+    `WireError` and nothing else."""
+    if not value:
+        raise WireError(Reason.EMPTY)
+    if len(value) > most:
+        raise WireError(Reason.TOO_LARGE)
+    try:
+        found = decode(value)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise WireError(version_reason(value)) from None
+    if found.v != VERSION:
+        raise WireError(Reason.UNKNOWN_VERSION)
+    return found
 
 
 def version_reason(value: bytes) -> Reason:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 from fractions import Fraction
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -20,7 +21,7 @@ from msgspec.structs import force_setattr
 
 from stream_app.wire.campaigns.item_features import NAME_FORM, genres_among, is_name
 from stream_app.wire.campaigns.plan import decode_rational, encode_rational
-from stream_app.wire.decoding import version_reason
+from stream_app.wire.decoding import checked
 from stream_app.wire.events import IntItem, TextItem
 from stream_app.wire.ids import Item, key, parse_item
 from stream_app.wire.limits import (
@@ -250,17 +251,8 @@ def json_bytes(value: Item | Sequence[str] | None) -> int:
 
 def decode_message(kind: type[_T], value: bytes | None) -> _T:
     """Return the message of `kind` in a record's value; raises `WireError` and nothing else."""
-    if not value:
-        raise WireError(Reason.EMPTY)
-    if len(value) > (MAX_REPLY_BYTES if kind is Recommendation else MAX_EVENT_BYTES):
-        raise WireError(Reason.TOO_LARGE)
-    try:
-        message = msgspec.json.decode(value, type=kind, dec_hook=decode_rational)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise WireError(version_reason(value)) from None
-    if message.v != VERSION:
-        raise WireError(Reason.UNKNOWN_VERSION)
-    return message
+    most = MAX_REPLY_BYTES if kind is Recommendation else MAX_EVENT_BYTES
+    return checked(partial(msgspec.json.decode, type=kind, dec_hook=decode_rational), value, most)
 
 
 MILLION = 1_000_000

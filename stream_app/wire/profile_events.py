@@ -15,7 +15,7 @@ from typing import Annotated
 
 import msgspec
 
-from stream_app.wire.decoding import version_reason
+from stream_app.wire.decoding import checked
 from stream_app.wire.events import Epoch, Name, Seq
 from stream_app.wire.limits import DEVICE_BYTES, MAX_PROFILE_BYTES, VERSION
 from stream_app.wire.reasons import Reason, WireError
@@ -71,16 +71,7 @@ def decode_profile(
 
     `sizes`: allowed mechanism id -> size of its profiles in bytes.
     """
-    if not value:
-        raise WireError(Reason.EMPTY)
-    if len(value) > MAX_PROFILE_BYTES + 1024:
-        raise WireError(Reason.TOO_LARGE)
-    try:
-        fields = _decoder.decode(value)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise WireError(version_reason(value)) from None
-    if fields.v != VERSION:
-        raise WireError(Reason.UNKNOWN_VERSION)
+    fields: PackedProfile = checked(_decoder.decode, value, MAX_PROFILE_BYTES + 1024)
     if record_key != fields.device.hex().encode():
         raise WireError(Reason.KEY_MISMATCH)
     size = sizes.get(fields.mechanism)

@@ -19,7 +19,7 @@ from typing import Annotated
 
 import msgspec
 
-from stream_app.wire.decoding import version_reason
+from stream_app.wire.decoding import checked
 from stream_app.wire.limits import MAX_SEQ, MAX_TABLE_BYTES, TABLE_PAGE_BYTES, VERSION
 from stream_app.wire.reasons import Reason, WireError
 
@@ -80,16 +80,7 @@ def encode_table_record(record: TableRecord) -> bytes:
 
 def decode_table_record(key: bytes | None, value: bytes | None) -> TableRecord:
     """Return the page or manifest of a record; raises `WireError` and nothing else."""
-    if not value:
-        raise WireError(Reason.EMPTY)
-    if len(value) > _MOST_VALUE:
-        raise WireError(Reason.TOO_LARGE)
-    try:
-        record: TableRecord = _decoder.decode(value)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise WireError(version_reason(value)) from None
-    if record.v != VERSION:
-        raise WireError(Reason.UNKNOWN_VERSION)
+    record: TableRecord = checked(_decoder.decode, value, _MOST_VALUE)
     if record.key != key:
         raise WireError(Reason.KEY_MISMATCH)
     return record

@@ -20,7 +20,7 @@ from typing import Annotated
 import msgspec
 
 from stream_app.wire.campaigns.plan import DIGEST_BYTES, Campaign
-from stream_app.wire.decoding import version_reason
+from stream_app.wire.decoding import checked
 from stream_app.wire.ids import partition_of
 from stream_app.wire.limits import (
     DEVICE_BYTES,
@@ -73,16 +73,7 @@ def decode_contribution(
 
     A device has one partition, so its first record is the same for every reader.
     """
-    if not value:
-        raise WireError(Reason.EMPTY)
-    if len(value) > MAX_CONTRIBUTION_BYTES:
-        raise WireError(Reason.TOO_LARGE)
-    try:
-        found = _decoder.decode(value)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise WireError(version_reason(value)) from None
-    if found.v != VERSION:
-        raise WireError(Reason.UNKNOWN_VERSION)
+    found: Contribution = checked(_decoder.decode, value, MAX_CONTRIBUTION_BYTES)
     if record_key != found.key:
         raise WireError(Reason.KEY_MISMATCH)
     if partition_of(record_key, partitions) != partition:

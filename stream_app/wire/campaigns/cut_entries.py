@@ -11,7 +11,7 @@ effect all the same. Otherwise a replay after a change of the secret would compu
 
 from __future__ import annotations
 
-from typing import Annotated, TypeVar
+from typing import Annotated, ClassVar, TypeVar
 
 import msgspec
 import numpy as np
@@ -20,45 +20,45 @@ from numpy.typing import NDArray
 from stream_app.wire.authenticity.seal import Seal
 from stream_app.wire.campaigns.contribution import PlanDigest, StageIndex
 from stream_app.wire.campaigns.plan import Campaign, encode_rational
-from stream_app.wire.campaigns.round_log import AbortReason
-from stream_app.wire.limits import MAX_CONTRIBUTIONS, MAX_INTEGERS, VERSION
+from stream_app.wire.campaigns.round_log import AbortReason, LogEntry
+from stream_app.wire.limits import MAX_CONTRIBUTIONS, MAX_INTEGERS
 
-_SEALED = b"campaign"
 _INTEGER_BYTES = 4
 
 _encoder = msgspec.msgpack.Encoder(enc_hook=encode_rational)
-_Entry = TypeVar("_Entry", bound="_Sealable")
+_Sealed = TypeVar("_Sealed", bound="SealedEntry")
 
 
-class _Sealable(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry with a version and, if the deployment has a secret, a seal (hex)."""
+class SealedEntry(LogEntry, frozen=True, kw_only=True):
+    """An entry with, if the deployment has a secret, a seal (hex)."""
 
-    v: int = VERSION
     seal: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")] | msgspec.UnsetType = msgspec.UNSET
+    sealed_as: ClassVar[bytes] = b"campaign"
 
-    def sealed(self: _Entry, seal: Seal) -> _Entry:
+    def sealed(self: _Sealed, seal: Seal) -> _Sealed:
         """Return this entry with a seal, or without one if `seal` has no secret."""
         bare = msgspec.structs.replace(self, seal=msgspec.UNSET)
         if not seal.keyed:
             return bare
-        return msgspec.structs.replace(bare, seal=seal.tag(_SEALED, _encoder.encode(bare)).hex())
+        tag = seal.tag(self.sealed_as, bare.sealed_bytes())
+        return msgspec.structs.replace(bare, seal=tag.hex())
+
+    def sealed_bytes(self) -> bytes:
+        """Return what the seal covers, of an entry without one."""
+        return _encoder.encode(self)
 
     def is_genuine(self, seal: Seal) -> bool:
         """Return whether a holder of the secret made this entry; always, without a secret."""
         return not seal.keyed or self == self.sealed(seal)
 
 
-class CampaignPlan(
-    _Sealable, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="campaign"
-):
+class CampaignPlan(SealedEntry, frozen=True, tag="campaign"):
     """A campaign begins; the one before it is over."""
 
     plan: Campaign
 
 
-class Released(
-    _Sealable, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="released"
-):
+class Released(SealedEntry, frozen=True, tag="released"):
     """The result of a stage: the sum over so many contributions with all noise, int32 integers,
     little-endian."""
 
@@ -80,7 +80,7 @@ class Released(
         return np.frombuffer(self.integers, "<i4").astype(np.int64)
 
 
-class Aborted(_Sealable, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="aborted"):
+class Aborted(SealedEntry, frozen=True, tag="aborted"):
     """A stage and its campaign ended without a result."""
 
     plan: PlanDigest

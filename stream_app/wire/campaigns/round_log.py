@@ -26,7 +26,7 @@ from stream_app.wire.campaigns.plan import (
     encode_plan,
     encode_rational,
 )
-from stream_app.wire.decoding import version_reason
+from stream_app.wire.decoding import checked
 from stream_app.wire.limits import (
     DEVICE_BYTES,
     MAX_CONTRIBUTIONS,
@@ -61,49 +61,48 @@ class AbortReason(StrEnum):
     WITHDRAWN = "withdrawn"  # by an operator
 
 
-class Planned(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="plan"
+class LogEntry(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", kw_only=True
 ):
+    """An entry of a log: its version comes last."""
+
+    v: int = VERSION
+
+
+class _OfStage(LogEntry, frozen=True):
+    plan: PlanDigest
+    stage: StageIndex
+
+
+class Planned(LogEntry, frozen=True, tag="plan"):
     """A campaign begins."""
 
     campaign: Campaign
-    v: int = VERSION
 
 
-class Open(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="open"):
+class Open(_OfStage, frozen=True, tag="open"):
     """A stage begins: its records are those from `begins`, an offset for each partition."""
 
-    plan: PlanDigest
-    stage: StageIndex
     begins: _Offsets
-    v: int = VERSION
 
 
-class Close(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="close"):
+class Close(_OfStage, frozen=True, tag="close"):
     """A stage takes no more records: `ends[p]` is the first offset of partition p that is not in
     it. Contributions of `forgotten` devices do not count."""
 
-    plan: PlanDigest
-    stage: StageIndex
     ends: _Offsets
     forgotten: Annotated[tuple[_Device, ...], msgspec.Meta(max_length=MAX_FORGOTTEN)] = ()
-    v: int = VERSION
 
 
-class Opened(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="opened"
-):
+class Opened(_OfStage, frozen=True, tag="opened"):
     """Which of the stage's contributions a party opened: bit i of `opened` (the least significant
     bit of byte 0 first) is that of contribution i in canonical order, of `count`. `records`
     identifies all of them and their contents."""
 
-    plan: PlanDigest
-    stage: StageIndex
     party: _Party
     count: Annotated[int, msgspec.Meta(ge=0, le=MAX_CONTRIBUTIONS)]
     records: _RecordsDigest
     opened: Annotated[bytes, msgspec.Meta(max_length=MAX_CONTRIBUTIONS // 8)]
-    v: int = VERSION
 
     def __post_init__(self) -> None:
         spare = -self.count % 8
@@ -113,27 +112,19 @@ class Opened(
             raise ValueError(f"bits beyond the {self.count} contributions")
 
 
-class NoisyShare(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="share"
-):
+class NoisyShare(_OfStage, frozen=True, tag="share"):
     """A party's sum over the contributions `records` that every party opened, with its noise:
     uint32 integers, little-endian, modulo 2^32. The sum over all parties is the result."""
 
-    plan: PlanDigest
-    stage: StageIndex
     party: _Party
     records: _RecordsDigest
     integers: Annotated[bytes, msgspec.Meta(min_length=4, max_length=4 * MAX_INTEGERS)]
-    v: int = VERSION
 
 
-class Abort(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="abort"):
+class Abort(_OfStage, frozen=True, tag="abort"):
     """The stage and its campaign end without a result."""
 
-    plan: PlanDigest
-    stage: StageIndex
     reason: AbortReason
-    v: int = VERSION
 
 
 RoundEntry = Planned | Open | Close | Opened | NoisyShare | Abort
@@ -160,17 +151,10 @@ def encode_round(entry: RoundEntry) -> bytes:
 
 def decode_round(value: bytes | None) -> RoundEntry:
     """Return the entry in a record's value; raises `WireError` and nothing else."""
-    if not value:
-        raise WireError(Reason.EMPTY)
-    if len(value) > MAX_ROUND_BYTES:
-        raise WireError(Reason.TOO_LARGE)
-    try:
-        entry: RoundEntry = _decoder.decode(value)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise WireError(version_reason(value)) from None
-    later = isinstance(entry, Planned) and entry.campaign.v != VERSION
-    if entry.v != VERSION or later:
-        raise WireError(Reason.UNKNOWN_VERSION)
-    if isinstance(entry, Planned) and len(encode_plan(entry.campaign)) > MAX_PLAN_BYTES:
-        raise WireError(Reason.TOO_LARGE)
+    entry: RoundEntry = checked(_decoder.decode, value, MAX_ROUND_BYTES)
+    if isinstance(entry, Planned):
+        if entry.campaign.v != VERSION:
+            raise WireError(Reason.UNKNOWN_VERSION)
+        if len(encode_plan(entry.campaign)) > MAX_PLAN_BYTES:
+            raise WireError(Reason.TOO_LARGE)
     return entry

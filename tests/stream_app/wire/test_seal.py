@@ -79,7 +79,7 @@ def test_a_digest_report_is_genuine_under_its_seal_only() -> None:
     assert sealed.is_genuine(OPEN), "a reader without a secret takes every report"
     assert not sealed.is_genuine(OTHER)
     assert not REPORT.is_genuine(SEAL)
-    forged = DigestReport(8, *list(vars_of(sealed))[1:])
+    forged = msgspec.structs.replace(sealed, cut=8)
     assert not forged.is_genuine(SEAL)
     assert sealed.sealed(SEAL) == sealed
     assert sealed.sealed(OPEN) == REPORT
@@ -98,10 +98,6 @@ def test_an_entry_of_a_campaign_is_genuine_under_its_seal_only() -> None:
         assert b"seal" not in encode_message(entry.sealed(OPEN))
     forged = msgspec.structs.replace(RELEASED.sealed(SEAL), contributions=10)
     assert not forged.is_genuine(SEAL)
-
-
-def vars_of(report: DigestReport) -> list[object]:
-    return [getattr(report, name) for name in report.__struct_fields__]
 
 
 def test_entries_without_a_secret_have_the_bytes_of_before() -> None:
