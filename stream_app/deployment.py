@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from producers.device import scope
 from stream_app.errors import UserError
@@ -27,6 +27,12 @@ from stream_app.wire.messages import MILLION
 from stream_app.wire.signatures.envelope import Verify
 from stream_app.wire.state_records import StateOrigin
 
+_DERIVED = "mechanisms", "model", "list_scope", "items_most"
+_AS_THEY_ARE = [
+    each.name
+    for each in fields(StateSpec)
+    if each.name in Settings.model_fields and each.name not in _DERIVED
+]
 LEAST_LIST = MILLION // 1000  # of the epsilon of a private list, in millionths
 
 
@@ -84,25 +90,11 @@ def spec_from_settings(settings: Settings) -> StateSpec:
     try:
         return StateSpec(
             mechanisms=tuple(registry.parse(name) for name in settings.mechanisms),
-            partitions=settings.partitions,
-            accept_tests=settings.accept_tests,
             model=_learner(settings),
-            factors=settings.factors,
-            depth=settings.depth,
-            sketch_bytes=settings.sketch_bytes,
-            scalars_bytes=settings.scalars_bytes,
-            seen_bytes=settings.seen_bytes,
-            presence_bytes=settings.presence_bytes,
-            clip=settings.clip,
-            held_out=settings.held_out,
-            head_items=settings.head_items,
-            recent_items=settings.recent_items,
-            co_ratings=settings.co_ratings,
             list_scope=_list_scope(settings),
             items_most=settings.most_items,
             seed=settings.hash_seed,
-            devices=settings.devices,
-            privacy_mode=settings.privacy_mode,
+            **{name: getattr(settings, name) for name in _AS_THEY_ARE},
         )
     except ValueError as error:
         raise UserError(str(error)) from None

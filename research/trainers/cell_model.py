@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from research.kernels import clipped_gradients
 from stream_app.kernels.factorization.initialization import UNIT, fill
-from stream_app.models.factorization.batch_columns import keys_of
-from stream_app.models.factorization.learner import Keys, LearnerSpec
+from stream_app.models.factorization.learner import Keys, LearnerSpec, keys_of
 from stream_app.models.seeds import CELLS, ITEMS, USERS, derive_seed
 
 COUNT, SHARE = clipped_gradients.COUNT, clipped_gradients.SHARE

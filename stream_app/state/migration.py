@@ -22,9 +22,8 @@ from stream_app.kernels.stream.deduplication import LATE
 from stream_app.log.ledger import ledger_array
 from stream_app.models.cooccurrence.item_head import complete_older
 from stream_app.models.factorization import transfer
-from stream_app.models.factorization.factor_model import ITEM, USER
 from stream_app.models.factorization.factory import build_durable
-from stream_app.models.factorization.learner import DurableLearner, LearnerSpec
+from stream_app.models.factorization.learner import ITEM, USER, Learner, LearnerSpec
 from stream_app.models.sketches.count_min import CountMinSketch
 from stream_app.privacy.ratings.identity import Identity
 from stream_app.state.replica import Replica
@@ -258,7 +257,7 @@ class Migration:
             "learner", Fate.CONVERTED, f"{moved.entities:,} of {total:,} known entities; {vectors}"
         )
 
-    def _old_learner(self, given: Arrays) -> DurableLearner:
+    def _old_learner(self, given: Arrays) -> Learner:
         """Return the learner of the snapshot."""
         sizes = {name: int(self._settings[name]) for name in _LEARNER[1:]}
         spec = LearnerSpec(**sizes, seed=int(self._settings["seed"]))  # type: ignore[arg-type]

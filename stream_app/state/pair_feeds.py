@@ -93,7 +93,7 @@ class PairFeeds:
                 keys = np.array(spec.list_scope, np.uint64)
                 self.co_ratings = CoRatings(channels, len(keys) or size, spec.recent_items)
                 if len(keys):
-                    self._public_items = ItemDirectory(len(keys))
+                    self._public_items = ItemDirectory()
                     self._public_items.rows(keys, add=True)
         if size and protects.any():
             weights = report_weights(channels)

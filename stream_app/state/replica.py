@@ -47,7 +47,7 @@ from stream_app.models.cooccurrence.snapshots import CoRatingSnapshot, PairSnaps
 from stream_app.models.factorization.channels import NO_CHANNEL, Channels
 from stream_app.models.factorization.factory import build_durable
 from stream_app.models.factorization.hyperparameters import Parameters
-from stream_app.models.factorization.learner import DurableLearner, LearnerSpec, UpdateResult
+from stream_app.models.factorization.learner import Learner, LearnerSpec, UpdateResult
 from stream_app.models.factorization.presence_rates import (
     PresenceRates,
     learn_from,
@@ -88,7 +88,7 @@ class Replica:
     def __init__(self, spec: StateSpec, origin: StateOrigin | None = None) -> None:
         self.origin = origin or StateOrigin(0, (0,) * spec.partitions)
         self._follow_spec(spec, Channels.from_mechanisms(spec.mechanisms))
-        self.learner: DurableLearner = build_durable(
+        self.learner: Learner = build_durable(
             spec.model,
             self.channels,
             LearnerSpec(

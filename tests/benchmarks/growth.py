@@ -38,8 +38,8 @@ from rich.table import Table
 
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.factory import build_durable
-from stream_app.models.factorization.learner import DurableLearner, LearnerSpec
-from stream_app.models.retrieval.index import Index
+from stream_app.models.factorization.learner import Learner, LearnerSpec
+from stream_app.models.retrieval.index import StoredIndex
 from stream_app.models.retrieval.index_choice import build as build_index
 from stream_app.privacy.ratings.identity import Identity
 from tests.benchmarks.contest import Contender, contest
@@ -140,9 +140,9 @@ def spec_of(name: str, users: int, items: int) -> LearnerSpec:
     return replace(FIXED, sketch_bytes=ROW_BYTES * entities, scalars_bytes=SCALARS_BYTES * entities)
 
 
-def _learned(found: Growth, sizes: Sizes, users: int, items: int) -> DurableLearner:
+def _learned(found: Growth, sizes: Sizes, users: int, items: int) -> Learner:
     """Add the costs of all learners at a size; return the sketch that grows."""
-    learners: dict[str, DurableLearner] = {}
+    learners: dict[str, Learner] = {}
     grew: dict[str, int] = {}
     channels = Channels.from_mechanisms([Identity(5)])
     for name, model in MODELS.items():
@@ -178,7 +178,7 @@ def _learned(found: Growth, sizes: Sizes, users: int, items: int) -> DurableLear
     return learners[GROWING]
 
 
-def _learn(learner: DurableLearner, users: np.ndarray, items: np.ndarray) -> None:
+def _learn(learner: Learner, users: np.ndarray, items: np.ndarray) -> None:
     for first in range(0, len(users), BATCH):
         part = slice(first, first + BATCH)
         levels = (items[part] >> np.uint64(7)) % np.uint64(5)
@@ -228,8 +228,8 @@ def _queried(
     sizes: Sizes,
     users: int,
     items: int,
-    learner: DurableLearner,
-    index: Index,
+    learner: Learner,
+    index: StoredIndex,
     wanted: np.ndarray,
 ) -> None:
     """Add microseconds of a query of each count."""

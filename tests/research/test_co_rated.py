@@ -7,7 +7,7 @@ import pytest
 
 from research import co_rated
 from research.co_rated import CO_RATED
-from stream_app.models.factorization.learner import DurableLearner, LearnerSpec
+from stream_app.models.factorization.learner import LearnerSpec
 from stream_app.ranking.similarity import cosine, slope_one, table
 from tests.fixtures import cosine_stars
 from tests.stream_app.models.learners import CHANNELS, CLEAN, NOISY, SIZES, batch_of, stream
@@ -141,4 +141,4 @@ def test_a_noised_rating_counts_with_its_posterior_mean():
 
 @every_model
 def test_no_worker_can_run_one(model):
-    assert not isinstance(built(model), DurableLearner)
+    assert not built(model).durable

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from stream_app.kernels.cooccurrence.pair_updates import BINS_PER_STAR
 from stream_app.models.factorization.channels import HIGHEST, LOWEST, Channels, stars_of
+from stream_app.privacy.ratings.like import default_threshold as like_level
 from stream_app.ranking.pair_counts import RATED, WEIGHT_ONE
 
 VARIANCE = 1.0  # of a rating around its prediction, in stars squared
@@ -30,11 +31,6 @@ _STEPS = 8
 _DIGITS = 9
 _EQUAL = 1e-6  # sums of probabilities nearer than this are taken for equal
 _ROWS = 4096  # at a time, so that the intermediate arrays stay small
-
-
-def like_level(levels: int) -> int:
-    """Return the lowest level that counts as liked: at least 0.7 (levels - 1)."""
-    return (7 * (levels - 1) + 9) // 10
 
 
 def like_weights(channels: Channels) -> NDArray[np.uint8]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stream_app.kernels.factorization import factor_lookup as reading
 from stream_app.kernels.factorization.bias_table import SLOT_BYTES
@@ -19,10 +20,15 @@ from stream_app.kernels.factorization.initialization import UNIT, fill
 from stream_app.kernels.factorization.training_loops.blocked_loop import blocked_loop
 from stream_app.kernels.factorization.training_loops.literal_loop import literal_loop
 from stream_app.kernels.instrumentation import timed
-from stream_app.models.factorization.batch_columns import BatchColumns, keys_of
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.factor_model import USER, Factorization
-from stream_app.models.factorization.learner import Entities, Keys, LearnerSpec, UpdateResult
+from stream_app.models.factorization.learner import (
+    USER,
+    BatchColumns,
+    Factorization,
+    Keys,
+    LearnerSpec,
+    UpdateResult,
+)
 from stream_app.models.paged_arrays import FixedArrays, aligned, mark_dirty
 from stream_app.models.seeds import CELLS, derive_seed
 
@@ -71,12 +77,10 @@ class SketchLearner(FixedArrays, Factorization):
             *batch, *update,
         )  # fmt: skip
 
-    def _entities(self, keys: Keys, side: int) -> Entities:
-        keys = keys_of(keys)
-        vectors = np.empty((len(keys), self.factors), np.float32)
-        biases = np.empty(len(keys), np.float32)
+    def _look_up(
+        self, keys: Keys, side: int, vectors: NDArray[np.float32], biases: NDArray[np.float32]
+    ) -> None:
         self._read(self._cells, self._tags, self._scalars, self._seeds[side], keys, vectors, biases)
-        return vectors, biases
 
     def forget(self, user: np.uint64) -> None:
         """Make the user read as unknown (`kernels/factorization/erase.py`); its tag

@@ -19,7 +19,7 @@ from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.count_sketch import SketchLearner
 from stream_app.models.factorization.dense import DenseLearner
 from stream_app.models.factorization.hybrid import HybridLearner
-from stream_app.models.factorization.learner import DurableLearner, Learner, LearnerSpec
+from stream_app.models.factorization.learner import Learner, LearnerSpec
 
 LEARNERS: dict[str, Callable[[Channels, LearnerSpec], Learner]] = {
     "hybrid": HybridLearner,
@@ -42,13 +42,11 @@ def build(model: str, channels: Channels, spec: LearnerSpec | None = None) -> Le
     return LEARNERS[check_model(model)](channels, spec or LearnerSpec())
 
 
-def build_durable(
-    model: str, channels: Channels, spec: LearnerSpec | None = None
-) -> DurableLearner:
+def build_durable(model: str, channels: Channels, spec: LearnerSpec | None = None) -> Learner:
     """Return a fresh learner for a worker; raises ValueError for one that cannot forget a user."""
     learner = build(model, channels, spec)
-    if not isinstance(learner, DurableLearner):
-        raise ValueError(  # noqa: TRY004 (the name is what is wrong)
+    if not learner.durable:
+        raise ValueError(
             f"model {model!r}: it cannot forget a user, which a worker must be able to do; "
             "it can be evaluated only"
         )

@@ -8,6 +8,7 @@ ids arrive.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stream_app.kernels.factorization.bias_table import SLOT_BYTES
 from stream_app.kernels.factorization.erase import forget_scalars
@@ -16,10 +17,15 @@ from stream_app.kernels.factorization.hybrid_rows import forget
 from stream_app.kernels.factorization.initialization import UNIT
 from stream_app.kernels.factorization.training_loops.hybrid_loop import SCRATCH, hybrid_loop
 from stream_app.kernels.instrumentation import timed
-from stream_app.models.factorization.batch_columns import BatchColumns, keys_of
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.factor_model import USER, Factorization
-from stream_app.models.factorization.learner import Entities, Keys, LearnerSpec, UpdateResult
+from stream_app.models.factorization.learner import (
+    USER,
+    BatchColumns,
+    Factorization,
+    Keys,
+    LearnerSpec,
+    UpdateResult,
+)
 from stream_app.models.paged_arrays import Arrays, FixedArrays, aligned, mark_dirty
 
 # One row in so many is shared. ML-1M in memory for all, a half, a quarter of its entities, RMSE of
@@ -73,15 +79,13 @@ class HybridLearner(FixedArrays, Factorization):
             *batch, *update,
         )  # fmt: skip
 
-    def _entities(self, keys: Keys, side: int) -> Entities:
-        keys = keys_of(keys)
-        vectors = np.empty((len(keys), self.factors), np.float32)
-        biases = np.empty(len(keys), np.float32)
+    def _look_up(
+        self, keys: Keys, side: int, vectors: NDArray[np.float32], biases: NDArray[np.float32]
+    ) -> None:
         self._read(
             self._vectors, self._tags, self._scalars, self._owners, self.rows, self._seeds[side],
             self._scales[side], keys, vectors, biases,
         )  # fmt: skip
-        return vectors, biases
 
     def load(self, arrays: Arrays) -> None:
         """Replace the state by what `arrays()` returned; raises ValueError where it does not fit

@@ -11,35 +11,11 @@ set serves all.
 from __future__ import annotations
 
 import math
+from collections import namedtuple
 from dataclasses import dataclass, fields
-from typing import NamedTuple
 
 # A variance of nothing divides by zero; a vector of zeros never moves (both gradients vanish).
 _LEAST = {"noise": 0.01, "prior_variance": 0.1, "user_sd": 1e-6, "item_sd": 1e-6, "cell_sd": 1e-6}
-
-
-class Constants(NamedTuple):
-    """Argument of the kernels: the fields of `Parameters` in their order, all float64."""
-
-    user_shrink: float
-    item_shrink: float
-    bias_shrink: float
-    user_sd: float
-    item_sd: float
-    cell_sd: float
-    user_variance: float
-    item_variance: float
-    user_bias_variance: float
-    item_bias_variance: float
-    mean_variance: float
-    noise: float
-    coupling: float
-    early_gain: float
-    prior_variance: float
-    prior_slope: float
-    user_drift: float
-    item_drift: float
-    clip: float
 
 
 @dataclass(frozen=True)
@@ -96,6 +72,11 @@ class Parameters:
             raise ValueError(f"early_gain {self.early_gain}: must be at most 1 (a step converges)")
 
     @property
-    def constants(self) -> Constants:
+    def constants(self) -> tuple[float, ...]:
         """The same numbers as an argument of the kernels."""
-        return Constants(*(float(getattr(self, name)) for name in Constants._fields))
+        return Constants(*(float(getattr(self, name)) for name in _NAMES))
+
+
+_NAMES = [field.name for field in fields(Parameters)]
+# Under its own name, by which a compiled kernel is found in its cache.
+Constants = namedtuple("Constants", _NAMES)  # type: ignore[misc] # names are those of a dataclass

@@ -30,11 +30,16 @@ from stream_app.kernels.factorization.posterior import (
     update_posterior,
 )
 from stream_app.kernels.machine.scalars import hash64
-from stream_app.models.factorization.batch_columns import BatchColumns
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.factor_model import BatchLearner
 from stream_app.models.factorization.hyperparameters import Parameters
-from stream_app.models.factorization.learner import Entities, Keys, LearnerSpec, UpdateResult
+from stream_app.models.factorization.learner import (
+    BatchColumns,
+    Entities,
+    Keys,
+    Learner,
+    LearnerSpec,
+    UpdateResult,
+)
 from stream_app.models.paged_arrays import FixedArrays
 from stream_app.models.seeds import derive_seed
 
@@ -44,20 +49,20 @@ _LEARNED = 1  # place of n in the array `overall`
 Entity = tuple[NDArray[np.float32], float]
 
 
-class SimpleLearner(FixedArrays, BatchLearner):
+class SimpleLearner(FixedArrays, Learner):
     """The base class; `zero` is a vector of zeros for entities that have none."""
 
     name: str
 
     def __init__(self, channels: Channels, spec: LearnerSpec) -> None:
         FixedArrays.__init__(self)
-        BatchLearner.__init__(self, channels, spec)
+        Learner.__init__(self, channels, spec)
         self.zero = np.zeros(spec.factors, np.float32)
         self.spec = spec
         self._overall = self.keep("overall", np.array([(LOWEST + HIGHEST) / 2, 0.0]))
 
     def follow(self, channels: Channels, parameters: Parameters) -> None:
-        """Take up other channels and parameters; see `BatchLearner.follow`."""
+        """Take up other channels and parameters; see `Learner.follow`."""
         self._decode_by(channels)
         self.spec = replace(self.spec, parameters=parameters)
 

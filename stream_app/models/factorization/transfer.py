@@ -19,9 +19,8 @@ from stream_app.kernels.factorization.bias_table import BIAS, slot_of, tag_of
 from stream_app.kernels.factorization.hybrid_rows import NOWHERE, prepare
 from stream_app.kernels.machine.scalars import hash64
 from stream_app.models.factorization.dense import DenseLearner
-from stream_app.models.factorization.factor_model import ITEM, USER
 from stream_app.models.factorization.hybrid import HybridLearner
-from stream_app.models.factorization.learner import DurableLearner
+from stream_app.models.factorization.learner import ITEM, USER, Learner
 
 _SIDES = {ITEM: "item", USER: "user"}
 _WORD = 2**64 - 1
@@ -46,7 +45,7 @@ class Moved:
     vectors: int
 
 
-def known_of(learner: DurableLearner, keys: Keys, side: int) -> Known:
+def known_of(learner: Learner, keys: Keys, side: int) -> Known:
     """Return what a learner knows of the given keys (distinct), without those it does not know."""
     scalars = _scalars(learner, keys, side)
     known = ~np.isnan(scalars[:, BIAS])
@@ -56,7 +55,7 @@ def known_of(learner: DurableLearner, keys: Keys, side: int) -> Known:
     return Known(keys, vectors, scalars)
 
 
-def _scalars(learner: DurableLearner, keys: Keys, side: int) -> NDArray[np.float32]:
+def _scalars(learner: Learner, keys: Keys, side: int) -> NDArray[np.float32]:
     """Return the scalars of each key (n, 3), NaN for an unknown entity."""
     arrays: dict[str, NDArray[Any]] = learner.arrays()
     found = np.full((len(keys), 3), np.nan, np.float32)
@@ -82,7 +81,7 @@ def _hash(key: int, salt: int) -> np.uint64:
     return np.uint64(hash64(np.uint64((key + salt) & _WORD)))
 
 
-def enter(learner: DurableLearner, found: dict[int, Known], overall: NDArray[Any]) -> Moved | None:
+def enter(learner: Learner, found: dict[int, Known], overall: NDArray[Any]) -> Moved | None:
     """Fill an untrained learner with what another one knew; None for one that cannot be filled.
 
     Vectors of another length are left at their first values; biases count all the same.

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.factory import LEARNERS
 from stream_app.models.factorization.hyperparameters import Parameters
-from stream_app.models.factorization.learner import DurableLearner, Learner, LearnerSpec
+from stream_app.models.factorization.learner import Learner, LearnerSpec
 from stream_app.models.seeds import USERS
 from stream_app.privacy.ratings.identity import Identity
 from stream_app.privacy.ratings.partition_response import PartitionResponse
@@ -112,6 +112,6 @@ def digest(learner: Learner) -> dict[str, bytes]:
     return {name: array.tobytes() for name, array in learner.arrays().items()}
 
 
-DURABLE = tuple(name for name in EVERY_LEARNER if isinstance(small(name), DurableLearner))
+DURABLE = tuple(name for name in EVERY_LEARNER if small(name).durable)
 every_durable_learner = pytest.mark.parametrize("model", DURABLE)
 DURABLE_MODELS = tuple(name for name in DURABLE if name in LEARNERS)  # what a worker can run

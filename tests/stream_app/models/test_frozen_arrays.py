@@ -272,7 +272,7 @@ def test_what_is_dropped_is_released() -> None:
 def test_marks_are_set_by_the_functions_that_keep_what_is_frozen_and_by_nothing_else() -> None:
     """But where a whole state is loaded, and nothing of it is frozen."""
     by_hand = re.compile(r"pages(\(.*\))?\[[^]]*\] \|?= ")
-    loading = {"dense.py", "high_water_marks.py", "item_directory.py"}
+    loading = {"high_water_marks.py"}
     found = {
         f"{path.name}: {line.strip()}"
         for part in ("kernels", "models", "state")

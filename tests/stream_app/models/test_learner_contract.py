@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.factory import LEARNERS, build, build_durable
 from stream_app.models.factorization.hyperparameters import Parameters
-from stream_app.models.factorization.learner import DurableLearner, LearnerSpec
+from stream_app.models.factorization.learner import LearnerSpec
 from tests.stream_app.models import example_learner
 from tests.stream_app.models.example_learner import ItemMeans
 from tests.stream_app.models.learners import (
@@ -257,7 +257,7 @@ def test_an_unknown_entity_has_a_short_vector_and_no_bias(model: str) -> None:
 def test_a_forgotten_user_reads_as_an_unknown_one(model: str) -> None:
     sizes = {"sketch_bytes": 1 << 20, "scalars_bytes": 1 << 18}
     learner, fresh = small(model, **sizes), small(model, **sizes)
-    assert isinstance(learner, DurableLearner)
+    assert learner.durable
     u, i, z, c, learn, g = stream(2000, 18)
     learner.learn_many(u, i, z, c, learn, g)
     user = u[:1]

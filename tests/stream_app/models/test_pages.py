@@ -20,7 +20,6 @@ from stream_app.models.sketches.bloom import SeenFilter
 from stream_app.models.sketches.count_min import CountMinSketch
 from stream_app.state.campaigns.part import CampaignPart
 from stream_app.state.high_water_marks import HighWaterMarks
-from stream_app.state.item_directory import ItemDirectory
 from stream_app.state.known_items import Admission, KnownItems
 from tests.fixtures.campaigns import plan, planned, released
 from tests.stream_app.models.learners import CHANNELS, CLEAN, DURABLE, EVERY_LEARNER, stream
@@ -89,17 +88,6 @@ def marks():
         if events:
             made.forget(devices[0])
         made.evict()
-
-    return made, feed
-
-
-def directory():
-    made = ItemDirectory(room=1)
-
-    def feed(seed: int, events: int) -> None:
-        random = np.random.default_rng(seed)
-        for part in np.array_split(random.integers(0, 60_000, events).astype(np.uint64), 3):
-            made.rows(part, add=bool(seed % 4))
 
     return made, feed
 
@@ -203,7 +191,6 @@ PARTS = {
     "frequencies": lambda: of_keys(CountMinSketch()),
     "second moment": lambda: of_keys(AmsSketch(width=5000)),
     "marks": marks,
-    "directory": directory,
     "known items": known_items,
 }
 # A number of factors that no other test has compiled costs seconds a model; two are served.
@@ -362,7 +349,6 @@ def test_arrays_that_do_not_fit_are_refused_and_the_state_is_unchanged(make) -> 
 
 TWICE = np.array([7, 7], np.uint64)
 TORN = {
-    "directory": (directory, {"keys": TWICE}),
     "marks of other lengths": (marks, {"marks": np.zeros((1, 4), np.int64)}),
     "dense keys": (lambda: learner("dense", 13), {"user_keys": TWICE}),
     "dense vectors": (lambda: learner("dense", 13), {"item_vectors": np.zeros(5, np.float32)}),
@@ -442,11 +428,9 @@ def test_a_range_of_bytes_touches_its_pages(first: int, stop: int, wanted: list[
 
 def test_marks_survive_the_growth_of_a_table() -> None:
     """Rows that come after the growth lie in other pages than those that came before."""
-    keys, items = np.arange(30_000, dtype=np.uint64), ItemDirectory(room=1)
+    keys = np.arange(30_000, dtype=np.uint64)
     made, _ = learner("dense", 13)
     for part in (keys[:9000], keys[9000:]):
-        items.rows(part, add=True)
         zeros = np.zeros(len(part), np.uint8)
         made.learn_many(part, part, zeros, zeros.astype(np.uint16), np.ones(len(part), np.bool_))
-    for part_of_state in (items, made):
-        assert all(bits.all() for bits in part_of_state.dirty_pages().values())
+    assert all(bits.all() for bits in made.dirty_pages().values())

@@ -15,7 +15,7 @@ from stream_app.checkpoints import snapshot_file
 from stream_app.checkpoints.snapshot_file import SnapshotFile
 from stream_app.errors import UserError
 from stream_app.models.factorization.factory import build_durable
-from stream_app.models.factorization.learner import DurableLearner, LearnerSpec
+from stream_app.models.factorization.learner import Learner, LearnerSpec
 from stream_app.operations.growth import converted, migrate
 from stream_app.state.migration import Fate
 from stream_app.state.replica import Replica, StateSpec
@@ -53,7 +53,7 @@ def fates(old: SnapshotFile, spec: StateSpec) -> tuple[Replica, dict[str, Fate]]
     return replica, {each.part: each.fate for each in parts}
 
 
-def old_learner(old: SnapshotFile, spec: StateSpec) -> DurableLearner:
+def old_learner(old: SnapshotFile, spec: StateSpec) -> Learner:
     channels = Replica(spec).channels
     learner = build_durable("hybrid", channels, LearnerSpec(4, 4, 1 << 12, 1 << 12, seed=1))
     arrays = {k: a for k, a in old.model.items() if k.startswith("learner.")}

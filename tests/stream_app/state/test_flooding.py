@@ -45,7 +45,7 @@ def test_keys_that_collide_under_the_public_hash_cost_as_much_as_others_in_the_d
     keys = np.random.default_rng(1).integers(0, 2**64, CRAFTED, dtype=np.uint64)
     cost = []
     for chosen in (keys, crafted(CRAFTED)):
-        directory, known = ItemDirectory(room=1), KnownItems(CRAFTED)
+        directory, known = ItemDirectory(), KnownItems(CRAFTED)
         directory.rows(chosen, add=True)
         known.enter(chosen)
         cost.append(
@@ -66,4 +66,4 @@ def test_keys_that_collide_under_the_public_hash_cost_as_much_as_others_in_dense
     learned = np.ones(len(keys), np.bool_)
     learner.learn_many(users, keys, zeros, zeros.astype(np.uint16), learned)
     items = learner._sides[1]
-    assert probes(items.slots, items.keys, items.seed) < 6
+    assert probes(items.slots, items.arrays()["keys"], items.seed) < 6
