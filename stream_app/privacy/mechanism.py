@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from stream_app.privacy.exact.certificates import Certificate
 from stream_app.privacy.exact.integer_tables import Table
-from stream_app.privacy.privacy_map import Adjacency, InputMetric, Loss, OutputMeasure, discrete
+from stream_app.privacy.privacy_map import NO_LOSS, Adjacency, InputMetric, Loss, OutputMeasure
 from stream_app.privacy.randomness import RandomSource
 
 
@@ -76,7 +76,9 @@ class Mechanism(ABC):
     def privacy_map(self, distance: int) -> Loss:
         """Return the most by which two releases of inputs at this `input_metric` distance, 0 or 1,
         differ in `output_measure`; ValueError for another distance."""
-        return discrete(self.epsilon, distance)
+        if distance not in (0, 1):
+            raise ValueError(f"distance {distance}: two inputs are equal (0) or differ (1)")
+        return Loss(self.epsilon) if distance else NO_LOSS
 
     @abstractmethod
     def table(self, mask: int = 0) -> Table | None:

@@ -63,13 +63,6 @@ class Loss:
 NO_LOSS = Loss(Fraction(0))
 
 
-def discrete(epsilon: Fraction | None, distance: int) -> Loss:
-    """Return the loss of two inputs at a DiscreteDistance, 0 or 1."""
-    if distance not in (0, 1):
-        raise ValueError(f"distance {distance}: two inputs are equal (0) or differ (1)")
-    return Loss(epsilon) if distance else NO_LOSS
-
-
 def group(epsilon: Fraction | None, delta: Fraction, distance: int) -> Loss:
     """Return the loss of two inputs that are `distance` neighbours apart: k epsilon (Dwork and Roth
     2014, Theorem 2.2), and delta times the sum of e^(i epsilon), i < k, rounded up (Vadhan 2017,

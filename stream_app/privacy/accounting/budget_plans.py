@@ -25,7 +25,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Protocol
 
 from stream_app.privacy.accounting.renyi import SCALE, capacity, filter_order, spent_epsilon
 from stream_app.privacy.accounting.whole_person import (
@@ -45,16 +44,6 @@ _ORDER = re.compile(r"adaptive:([0-9]{1,6}(?:/[0-9]{1,2})?)", re.ASCII)
 MOST_REPORTS = 10**9
 LARGEST_EPSILON = 10**6
 LEAST_DELTA = Fraction(1, 10**15)
-
-
-class Plan(Protocol):
-    """What a budget admits, given the counts of the reports so far."""
-
-    def room(self, used: Counts, id: str) -> int:
-        """Return how many more reports of a mechanism fit."""
-
-    def spent(self, used: Counts) -> float:
-        """Return the epsilon of the counts at the budget's delta."""
 
 
 @dataclass(frozen=True)
@@ -136,9 +125,10 @@ class SumPlan:
         return epsilon, delta
 
 
-_KEPT = 1 - Fraction(
-    1, 1024
-)  # share of delta for the conversion; the rest for events of the tables
+Plan = ExactPlan | RenyiPlan | SumPlan
+"""What a budget admits and what was spent of it, given the counts of the reports so far."""
+# The share of delta for the conversion; the rest is for events of the tables.
+_KEPT = 1 - Fraction(1, 1024)
 
 
 @lru_cache(maxsize=64)

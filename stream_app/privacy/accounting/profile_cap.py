@@ -9,8 +9,8 @@ is stated. It follows from the mechanism and that budget alone, and is the same 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
-from typing import Protocol
 
 from stream_app.privacy.accounting.budget_plans import fits
 from stream_app.privacy.accounting.whole_person import report_loss
@@ -18,15 +18,11 @@ from stream_app.privacy.profiles.jlt import JltPaper
 from stream_app.privacy.profiles.profile_mechanism import MOST_ITEMS, ProfileMechanism
 
 
-class Capped(Protocol):
-    """A mechanism but for its cap."""
-
-    def __call__(self, *, most: int = MOST_ITEMS) -> ProfileMechanism:
-        """Return the mechanism with this cap."""
-
-
-def within(made: Capped, epsilon: Fraction, delta: Fraction) -> ProfileMechanism:
-    """Return a mechanism with the largest cap of which one profile fits (epsilon, delta).
+def within(
+    made: Callable[..., ProfileMechanism], epsilon: Fraction, delta: Fraction
+) -> ProfileMechanism:
+    """Return a mechanism with the largest cap, `made(most=cap)`, of which one profile fits
+    (epsilon, delta).
 
     Without a cap where every profile fits, where nothing is protected, and for a reproduction; with
     a cap of 1 where not even that fits.
@@ -34,15 +30,15 @@ def within(made: Capped, epsilon: Fraction, delta: Fraction) -> ProfileMechanism
     whole = made()
     if whole.epsilon is None or isinstance(whole, JltPaper):
         return whole
-    if _fits(whole.id, MOST_ITEMS, epsilon, delta):
+    if fits(((whole.id, 1),), epsilon, delta, MOST_ITEMS):
         return whole
     id = made(most=MOST_ITEMS - 1).id  # the noise is that of every cap
-    low, high = 1, 2
-    while high < MOST_ITEMS - 1 and _fits(id, high, epsilon, delta):
+    once, low, high = ((id, 1),), 1, 2
+    while high < MOST_ITEMS - 1 and fits(once, epsilon, delta, high):
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if _fits(id, middle, epsilon, delta) else (low, middle)
+        low, high = (middle, high) if fits(once, epsilon, delta, middle) else (low, middle)
     return made(most=low)
 
 
@@ -52,7 +48,3 @@ def profile_cost(mechanism: ProfileMechanism, delta: Fraction) -> float:
     if mechanism.epsilon is None:
         return math.inf
     return report_loss(mechanism.id).epsilon(float(delta))
-
-
-def _fits(id: str, items: int, epsilon: Fraction, delta: Fraction) -> bool:
-    return fits(((id, 1),), epsilon, delta, items)

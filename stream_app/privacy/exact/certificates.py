@@ -31,12 +31,14 @@ class Certificate:
     digest: str  # of the counts, so that the table sampled from can be compared with the one proved
 
 
-def certify(table: Table, mechanism: str, epsilon: Fraction, adjacency: Adjacency) -> Certificate:
-    """Return the certificate of `epsilon`; ValueError if some output exceeds it."""
+def certify(
+    table: Table, mechanism: str, epsilon: Fraction, adjacency: Adjacency, draws: int = 1
+) -> Certificate:
+    """Return the certificate of `epsilon` for so many draws; ValueError if an output exceeds it."""
     limit = exp_bounds(epsilon)[0]
     # The largest quotient at an output is its largest count over its smallest.
-    worst = max(Fraction(max(at), min(at)) for at in zip(*table.counts, strict=True))
-    log_ratio = math.log1p(float(worst - 1))
+    once = max(Fraction(max(at), min(at)) for at in zip(*table.counts, strict=True))
+    worst, log_ratio = once**draws, draws * math.log1p(float(once - 1))
     if worst > limit:
         raise ValueError(
             f"{mechanism}: an output distinguishes two inputs by {log_ratio!r} nats, "

@@ -36,13 +36,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.privacy.exact.certificates import Certificate, digest
+from stream_app.privacy.exact.certificates import Certificate, certify
 from stream_app.privacy.exact.integer_tables import (
     TOTAL,
     Table,
     compile_table,
     compiled_ratio,
-    exp_bounds,
 )
 from stream_app.privacy.privacy_map import Loss, group
 from stream_app.privacy.profiles.codebook import addresses, first_items, positions
@@ -143,22 +142,8 @@ class Blip(ProfileMechanism):
         that one item more can change."""
         if self._table is None or self.epsilon is None:
             return ()
-        counts = self._table.counts
-        bit = max(Fraction(max(at), min(at)) for at in zip(*counts, strict=True))
-        worst = bit**self.bits_of_item
-        nats = self.bits_of_item * math.log1p(float(bit - 1))
-        if worst > exp_bounds(self.epsilon)[0]:
-            raise ValueError(
-                f"{self.id}: {self.bits_of_item} bits distinguish two profiles by {nats!r} nats, "
-                f"above the claimed epsilon {self.epsilon}"
-            )
-        slack = min(0.0, nats - float(self.epsilon))
-        return (
-            Certificate(
-                *(self.id, self.epsilon, self.adjacency, worst, nats, slack),
-                *(self._table.outputs, digest(self._table)),
-            ),
-        )
+        claim = self.id, self.epsilon, self.adjacency, self.bits_of_item
+        return (certify(self._table, *claim),)
 
     def profile_epsilon(self, items: int) -> Fraction | None:
         """Return the loss between a profile of `items` and an empty one: the bits that can be set,

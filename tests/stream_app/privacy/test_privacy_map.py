@@ -15,7 +15,6 @@ from stream_app.privacy.privacy_map import (
     InputMetric,
     Loss,
     OutputMeasure,
-    discrete,
     group,
 )
 from stream_app.privacy.profiles import profile_registry as profiles
@@ -93,4 +92,3 @@ def test_group_privacy_is_the_sum_of_the_steps() -> None:
         assert loss.epsilon == k * epsilon
         assert truth * (1 - 1e-12) <= float(loss.delta) <= truth * (1 + 1e-12)
     assert group(epsilon, delta, 1000).delta == 1
-    assert discrete(epsilon, 1) == Loss(epsilon)
