@@ -103,18 +103,13 @@ def spec_from_settings(settings: Settings) -> StateSpec:
 def settings_in_force(settings: Settings, spec: StateSpec) -> Settings:
     """Return the settings with those that the log decides."""
     policies = dict(spec.policies)
-    decided: dict[str, object] = {
-        "mechanisms": tuple(each.id for each in spec.allowed),
-        "clip": spec.clip,
-        "held_out": spec.held_out,
-        "co_ratings": spec.co_ratings,
-        "head_items": spec.head_items,
-        "recent_items": spec.recent_items,
-        **{name: float(policies[name]) for name in POLICIES[:2] if name in policies},
-    }
+    named = "clip", "held_out", "co_ratings", "head_items", "recent_items"
+    decided: dict[str, object] = {name: getattr(spec, name) for name in named}
+    decided["mechanisms"] = tuple(each.id for each in spec.allowed)
+    decided |= {name: float(policies[name]) for name in POLICIES[:2] if name in policies}
     if "profile_mechanisms" in policies:
-        named = policies["profile_mechanisms"]
-        decided["profile_mechanisms"] = tuple(part for part in named.split(",") if part)
+        ids = policies["profile_mechanisms"].split(",")
+        decided["profile_mechanisms"] = tuple(id for id in ids if id)
     return settings.model_copy(update=decided)
 
 

@@ -200,13 +200,11 @@ class Privacy(_Group):
                 raise ValueError(
                     f"mechanism {mechanism!r} is not family:levels:epsilon, such as rr:5:2"
                 )
-        if len(set(value)) != len(value):
-            raise ValueError("it names a mechanism twice")
         return value
 
-    @field_validator("profile_mechanisms")
+    @field_validator("mechanisms", "profile_mechanisms")
     @classmethod
-    def _profile_ids(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+    def _once(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         value = tuple(mechanism for mechanism in value if mechanism)  # as compose leaves it
         if len(set(value)) != len(value):
             raise ValueError("it names a mechanism twice")
@@ -651,9 +649,8 @@ def _known(name: str, what: str, known: Iterable[str] | None = None) -> None:
 
 
 def _file(config_file: Path | None) -> Path | None:
-    named = os.environ.get(f"{PREFIX}CONFIG")
-    if config_file or named:
-        return config_file or Path(named or "")
+    if named := config_file or os.environ.get(f"{PREFIX}CONFIG"):
+        return Path(named)
     return Path(FILE) if Path(FILE).exists() else None
 
 

@@ -8,12 +8,12 @@ so that the digest of a later state takes the changed pages alone (`checkpoints/
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.wire.state_records import PAGE_BYTES, model_root, page_digest
+from stream_app.wire.state_records import PAGE_BYTES, ArrayDigests, model_root, page_digest
 
 
 def digest(spec: str, arrays: Mapping[str, NDArray[Any]]) -> str:
@@ -23,15 +23,6 @@ def digest(spec: str, arrays: Mapping[str, NDArray[Any]]) -> str:
         for name, array in arrays.items()
     )
     return model_root(spec, paged)
-
-
-class ArrayDigests(NamedTuple):
-    """An array as its name, type, shape and the digests of its pages, concatenated."""
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    digests: bytes
 
 
 def _digests(array: NDArray[Any]) -> bytes:

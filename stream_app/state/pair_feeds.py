@@ -36,6 +36,7 @@ from stream_app.models.cooccurrence.like_weights import (
     report_weights,
 )
 from stream_app.models.cooccurrence.snapshots import CoRatingSnapshot, PairSnapshot
+from stream_app.models.cooccurrence.visit_lists import DeviceItems
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.learner import UpdateResult
 from stream_app.models.paged_arrays import StatePart
@@ -49,16 +50,6 @@ from stream_app.state.spec import StateSpec
 
 Keys = NDArray[np.uint64]
 Rows = NDArray[np.int64]
-
-
-class DeviceHistory(NamedTuple):
-    """What the state knows of one device, oldest first, (m,) each: the items, and the other columns
-    of `DeviceItems`."""
-
-    keys: Keys
-    weights: NDArray[np.float32]
-    visits_ago: Rows
-    ages: NDArray[np.float32]
 
 
 class RatedValues(NamedTuple):
@@ -235,16 +226,13 @@ class PairFeeds:
             if feed is not None and len(devices):
                 feed.release(devices)
 
-    def history(self, device: int, items: KnownItems, *, reported: bool) -> DeviceHistory:
-        """Return the items of a device in a feed."""
+    def history(self, device: int, items: KnownItems, *, reported: bool) -> DeviceItems:
+        """Return the items of a device in a feed, as keys."""
         feed, directory = (self.reported, self.scope) if reported else (self.rated, items)
         if feed is None or directory is None:
-            none = np.empty(0, np.int64)
-            return DeviceHistory(
-                np.empty(0, np.uint64), np.empty(0, np.float32), none, np.empty(0, np.float32)
-            )
-        rows, weights, visits_ago, ages = feed.history(device)
-        return DeviceHistory(directory.keys[rows], weights, visits_ago, ages)
+            return DeviceItems.none(np.uint64)
+        found = feed.history(device)
+        return found._replace(items=directory.keys[found.items])
 
     def rated_values(self, device: int, items: KnownItems) -> RatedValues:
         """Return what a device has rated, for co-ratings; empty without them."""

@@ -44,6 +44,7 @@ from stream_app.kernels.stream.event_columns import (
 )
 from stream_app.log.ledger import APPLIED, DUPLICATE, JUMPED, Ledger
 from stream_app.models.cooccurrence.snapshots import CoRatingSnapshot, PairSnapshot
+from stream_app.models.cooccurrence.visit_lists import DeviceItems
 from stream_app.models.factorization.channels import NO_CHANNEL, Channels
 from stream_app.models.factorization.factory import build_durable
 from stream_app.models.factorization.hyperparameters import Parameters
@@ -68,7 +69,7 @@ from stream_app.state.erasures import ErasedDevices, words_of
 from stream_app.state.high_water_marks import STEPS, HighWaterMarks
 from stream_app.state.known_items import KnownItems
 from stream_app.state.outcome import BatchOutcome
-from stream_app.state.pair_feeds import DeviceHistory, PairFeeds, RatedValues
+from stream_app.state.pair_feeds import PairFeeds, RatedValues
 from stream_app.state.rating_columns import NO_MISSING, MissingReports, RatingColumns, Records
 from stream_app.state.spec import StateSpec
 from stream_app.wire import REASON_CODE, Batch, CampaignEntry, Reason
@@ -88,18 +89,9 @@ class Replica:
     def __init__(self, spec: StateSpec, origin: StateOrigin | None = None) -> None:
         self.origin = origin or StateOrigin(0, (0,) * spec.partitions)
         self._follow_spec(spec, Channels.from_mechanisms(spec.mechanisms))
-        self.learner: Learner = build_durable(
-            spec.model,
-            self.channels,
-            LearnerSpec(
-                factors=spec.factors,
-                depth=spec.depth,
-                sketch_bytes=spec.sketch_bytes,
-                scalars_bytes=spec.scalars_bytes,
-                parameters=Parameters(clip=spec.clip),
-                seed=spec.seed,
-            ),
-        )
+        sizes = spec.factors, spec.depth, spec.sketch_bytes, spec.scalars_bytes
+        learner = LearnerSpec(*sizes, Parameters(clip=spec.clip), spec.seed)
+        self.learner: Learner = build_durable(spec.model, self.channels, learner)
         self.presence = (
             PresenceRates(self.channels, spec.presence_bytes, seed=spec.seed)
             if report_information(self.channels).any()
@@ -314,7 +306,7 @@ class Replica:
         self.pairs.clear(int(self.marks.rows(words.reshape(1, 2))[0]))
         return True
 
-    def history(self, device: bytes, *, reported: bool = False) -> DeviceHistory:
+    def history(self, device: bytes, *, reported: bool = False) -> DeviceItems:
         """Return the head items that a device has rated, oldest first, with weights, visits and
         ages; empty for an unknown device. `reported`: those of its reports that protect presence,
         all of weight 1 and of one age."""

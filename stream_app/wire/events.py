@@ -136,21 +136,13 @@ _json_encoder = msgspec.json.Encoder()
 
 def encode(event: Event) -> bytes:
     """Return the event as MessagePack with binary columns, the compact encoding."""
-    return _packed_encoder.encode(
-        Packed(
-            VERSION,
-            event.device,
-            event.seq,
-            event.mechanism,
-            event.epoch,
-            event.items.astype("<u8", copy=False).tobytes(),
-            event.reports.astype(np.uint8, copy=False).tobytes(),
-            event.test,
-            msgspec.UNSET
-            if event.masks is None
-            else event.masks.astype("<u2", copy=False).tobytes(),
-        )
-    )
+    masks: bytes | msgspec.UnsetType = msgspec.UNSET
+    if event.masks is not None:
+        masks = event.masks.astype("<u2", copy=False).tobytes()
+    items = event.items.astype("<u8", copy=False).tobytes()
+    reports = event.reports.astype(np.uint8, copy=False).tobytes()
+    head = VERSION, event.device, event.seq, event.mechanism, event.epoch
+    return _packed_encoder.encode(Packed(*head, items, reports, event.test, masks))
 
 
 def encode_json(event: Event, items: Sequence[Item] | None = None) -> bytes:

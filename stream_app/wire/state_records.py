@@ -28,7 +28,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 from hashlib import blake2b, sha256
-from typing import Annotated, Protocol
+from operator import itemgetter
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
@@ -223,45 +224,32 @@ def _own_digest(data: bytes) -> bytes:
     return blake2b(data, digest_size=DIGEST_BYTES).digest()
 
 
-class Paged(Protocol):
-    """An array with the concatenated digests of its pages, the input of a root digest."""
+class ArrayDigests(NamedTuple):
+    """An array as its name, type, shape and the digests of its pages, concatenated."""
 
-    @property
-    def name(self) -> str:
-        """The name of the array."""
-
-    @property
-    def dtype(self) -> str:
-        """Its type as numpy writes it, such as `<f4`."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Its shape."""
-
-    @property
-    def digests(self) -> bytes:
-        """`DIGEST_BYTES` bytes a page."""
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    digests: bytes
 
 
-def model_root(design: str, arrays: Iterable[Paged]) -> str:
+def model_root(design: str, arrays: Iterable[Any]) -> str:
     """Return the digest of a model, 32 hex: blake2b-128 of the design's digest and, for each array
-    in the order of names, `name:dtype:shape;` and its page digests."""
-    root = blake2b(design.encode(), digest_size=DIGEST_BYTES)
-    for array in sorted(arrays, key=_name):
-        root.update(f"{array.name}:{array.dtype}:{array.shape};".encode() + array.digests)
-    return root.hexdigest()
+    (as `ArrayPages` or `ArrayDigests`) in the order of names, `name:dtype:shape;` and its page
+    digests."""
+    return _root(design, ((a.name, a.dtype, a.shape, a.digests) for a in arrays))
 
 
 def ledger_root(design: str, arrays: Iterable[SmallArray]) -> str:
     """Return the digest of a ledger, 32 hex: as `model_root`, over the bytes of the arrays."""
+    return _root(design, ((a.name, a.dtype, a.shape, a.data) for a in arrays))
+
+
+def _root(design: str, arrays: Iterable[tuple[str, str, tuple[int, ...], bytes]]) -> str:
     root = blake2b(design.encode(), digest_size=DIGEST_BYTES)
-    for array in sorted(arrays, key=_name):
-        root.update(f"{array.name}:{array.dtype}:{array.shape};".encode() + array.data)
+    for name, dtype, shape, content in sorted(arrays, key=itemgetter(0)):
+        root.update(f"{name}:{dtype}:{shape};".encode() + content)
     return root.hexdigest()
-
-
-def _name(array: Paged | SmallArray) -> str:
-    return array.name
 
 
 def encode_manifest(manifest: Manifest, seal: Seal = OPEN) -> bytes:

@@ -147,15 +147,8 @@ class Topics:
     ) -> tuple[Topic, ...]:
         queries = query_partitions or partitions
         of_queries = "query_partitions"
-        forever = (
-            _AS_IS
-            | _CLEAN
-            | {
-                "cleanup.policy": "delete",
-                "retention.ms": "-1",
-                "retention.bytes": "-1",
-            }
-        )
+        no_end = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+        forever = _AS_IS | _CLEAN | no_end
         kept, cuts = forever | PLAIN, forever
         if ratings_retention_seconds is not None:
             cuts = forever | STAMPED
@@ -175,43 +168,29 @@ class Topics:
             "max.message.bytes": "4194304",
         }
         # A version of up to 2 MiB replaces the one before the last: closed segments are compacted.
+        slot = "slot/page or slot/manifest"
         versions = newest | {"segment.bytes": "16777216", "min.cleanable.dirty.ratio": "0.1"}
+        # A noisy sum takes the place of its contributions: they are kept for a party that was away.
+        sealed = _CLEAN | PLAIN | {"cleanup.policy": "delete", "retention.ms": CONTRIBUTIONS_KEPT}
+        rounds = {**forever, **PLAIN, "max.message.bytes": "1048588"}
+        pseudonym = "pseudonym, 32 hex"
         return (
-            Topic(self.ratings, "pseudonym, 32 hex", "event", partitions, kept, "partitions"),
+            Topic(self.ratings, pseudonym, "event", partitions, kept, "partitions"),
             Topic(self.cuts, "none", "entry of the cut log", 1, cuts),
             Topic(self.state, "page, manifest or claim", "checkpoint", 1, pages),
             Topic(self.items, "item id", "catalogue entry", 1, newest | PLAIN),
             Topic(self.item_table, "page number", "item table page", 1, newest),
-            Topic(self.item_links, "slot/page or slot/manifest", "item side", 1, versions),
-            *self._of_similarities(versions, forever),
-            Topic(self.profiles, "pseudonym, 32 hex", "profile", 1, newest | PLAIN),
+            Topic(self.item_links, slot, "item side", 1, versions),
+            Topic(self.similarities, slot, "noised similarities", 1, versions),
+            Topic(self.similarity_releases, "none", "debit of a table", 1, forever),
+            Topic(self.profiles, pseudonym, "profile", 1, newest | PLAIN),
             Topic(self.queries, "correlation id", "query", queries, an_hour | PLAIN, of_queries),
             Topic(self.recommendations, "correlation id", "reply", queries, an_hour, of_queries),
             Topic(self.rejected, "topic/partition/offset", "rejection", 1, newest),
-            *self._of_campaigns(partitions, versions, forever),
-            Topic(self.list_debits, "pseudonym, 32 hex", "debit", 1, forever),
-        )
-
-    def _of_similarities(
-        self, versions: Mapping[str, str], forever: Mapping[str, str]
-    ) -> tuple[Topic, ...]:
-        slot = "slot/page or slot/manifest"
-        return (
-            Topic(self.similarities, slot, "noised similarities", 1, versions),
-            Topic(self.similarity_releases, "none", "debit of a table", 1, forever),
-        )
-
-    def _of_campaigns(
-        self, partitions: int, versions: Mapping[str, str], forever: Mapping[str, str]
-    ) -> tuple[Topic, ...]:
-        # A noisy sum takes the place of its contributions: they are kept for a party that was away.
-        sealed = _CLEAN | PLAIN | {"cleanup.policy": "delete", "retention.ms": CONTRIBUTIONS_KEPT}
-        rounds = {**forever, **PLAIN, "max.message.bytes": "1048588"}
-        pseudonym, slot = "pseudonym, 32 hex", "slot/page or slot/manifest"
-        return (
             Topic(self.contributions, pseudonym, "contribution", partitions, sealed, "partitions"),
             Topic(self.rounds, "none", "entry of the log of rounds", 1, rounds),
             Topic(self.item_side, slot, "item side of a campaign", 1, versions),
+            Topic(self.list_debits, pseudonym, "debit", 1, forever),
         )
 
 

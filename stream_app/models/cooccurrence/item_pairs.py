@@ -242,20 +242,13 @@ class ItemPairs:
         used, moments = self.head.used, self._moments
         rows, recent = self.head.rows[:used], self.head.recent()
         return PairSnapshot(
-            keys[rows],
-            _copies(moments.pairs, used),
+            keys[rows], _copies(moments.pairs, used),
             _copies(moments.between, used) if moments.numbers[BETWEEN] else None,
             _copies(moments.within, used) if moments.numbers[WITHIN] else None,
-            recent[rows].astype(np.float32),
-            float(recent.sum()),
-            self.reports,
-            moments.moments[:used].copy(),
-            moments.numbers.copy(),
-            held_out,
-            float(ORDER_ONE),
-            channel,
-            cut,
-        )
+            recent[rows].astype(np.float32), float(recent.sum()), self.reports,
+            moments.moments[:used].copy(), moments.numbers.copy(),
+            held_out, float(ORDER_ONE), channel, cut,
+        )  # fmt: skip
 
     @property
     def memory_bytes(self) -> int:

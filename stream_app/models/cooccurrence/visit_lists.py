@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,10 +41,16 @@ class DeviceItems(NamedTuple):
     order of items of one age has no meaning.
     """
 
-    items: NDArray[np.int64]
+    items: NDArray[Any]
     weights: NDArray[np.float32]
     visits_ago: NDArray[np.int64]
     ages: NDArray[np.float32]
+
+    @classmethod
+    def none(cls, kind: type[np.integer]) -> DeviceItems:
+        """Return what is known of a device without items; `kind` is the type of an item."""
+        part, visits = np.empty(0, np.float32), np.empty(0, np.int64)
+        return cls(np.empty(0, kind), part, visits, part)
 
 
 class VisitLists(RecentItems):
@@ -89,8 +95,7 @@ class VisitLists(RecentItems):
         entries = self._entries(row)
         live = np.flatnonzero(entries)
         if not len(live):
-            none = np.empty(0, np.int64)
-            return DeviceItems(none, none.astype(np.float32), none, none.astype(np.float32))
+            return DeviceItems.none(np.int64)
         places, visit = len(entries) - 1 - live, self.room("visits")[row]
         present, before, singles = (int(visit[n]) for n in (PRESENT, BEFORE, SINGLES))
         visits_ago = (places >= present) * 1 + (places >= present + before)

@@ -44,16 +44,11 @@ INDEXES: dict[str, Callable[[IndexSpec], Index]] = {
 }
 
 
-def check_index(method: str) -> str:
-    """Return the name of an index, or raise ValueError with all names."""
+def build(method: str, factors: int, code_bits: int = 256, seed: int = 1) -> Index:
+    """Return an empty index; raises ValueError, with all names, for an unknown one."""
     if method not in INDEXES:
         raise ValueError(f"index {method!r}: must be one of {', '.join(INDEXES)}")
-    return method
-
-
-def build(method: str, factors: int, code_bits: int = 256, seed: int = 1) -> Index:
-    """Return an empty index; raises ValueError for an unknown name."""
-    return INDEXES[check_index(method)](IndexSpec(factors, code_bits, seed))
+    return INDEXES[method](IndexSpec(factors, code_bits, seed))
 
 
 _ROUNDS = 3

@@ -45,16 +45,8 @@ class CountMinSketch(FixedArrays):
             counts = _ONCE
         elif len(counts) != len(keys):
             raise ValueError(f"{len(counts)} counts of {len(keys)} keys: give one each")
-        timed(
-            count_min_cells.add,
-            self._cells,
-            self._pages,
-            self._total,
-            self._total_pages,
-            self._seeds,
-            keys,
-            counts,
-        )
+        tables = self._cells, self._pages, self._total, self._total_pages
+        timed(count_min_cells.add, *tables, self._seeds, keys, counts)
 
     def estimate_many(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return an upper bound of how often each key was counted, close to it by `error_bound`."""
