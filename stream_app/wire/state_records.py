@@ -28,7 +28,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 from hashlib import blake2b, sha256
-from operator import itemgetter
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
@@ -247,7 +246,7 @@ def ledger_root(design: str, arrays: Iterable[SmallArray]) -> str:
 
 def _root(design: str, arrays: Iterable[tuple[str, str, tuple[int, ...], bytes]]) -> str:
     root = blake2b(design.encode(), digest_size=DIGEST_BYTES)
-    for name, dtype, shape, content in sorted(arrays, key=itemgetter(0)):
+    for name, dtype, shape, content in sorted(arrays, key=lambda array: array[0]):
         root.update(f"{name}:{dtype}:{shape};".encode() + content)
     return root.hexdigest()
 
