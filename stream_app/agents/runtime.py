@@ -15,6 +15,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import structlog
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
@@ -22,13 +23,6 @@ from prometheus_client import CollectorRegistry, PlatformCollector, ProcessColle
 from stream_app.agents.checkpointing.digest_comparison import Digests
 from stream_app.agents.checkpointing.replacement_policy import ReplacementPolicy
 from stream_app.agents.checkpointing.restore import Restored
-from stream_app.agents.stages import (
-    Checkpoints,
-    NeighbourLists,
-    PrivateLists,
-    Profiles,
-    Ranking,
-)
 from stream_app.agents.worker_status import ASKING_FOR_ENDS, Lag, WorkerStatus
 from stream_app.deployment import (
     listed_by,
@@ -65,6 +59,13 @@ from stream_app.wire import (
 )
 from stream_app.wire.authenticity.seal import OPEN, Seal
 
+if TYPE_CHECKING:
+    from stream_app.agents.checkpointing.checkpoint_service import CheckpointService
+    from stream_app.agents.private_lists.private_list_service import PrivateLists
+    from stream_app.agents.profiles.profile_reading import ProfileIntake
+    from stream_app.agents.profiles.profile_service import NeighbourAnswers
+    from stream_app.agents.ranking_service import RankingService
+
 log = structlog.get_logger()
 
 _SAMPLE = 8  # every eighth query is also answered exactly, to measure the recall
@@ -87,11 +88,11 @@ class Runtime:
     tails: tuple[Tail | None, ...] = ()
     """The last records before the newest cut (`Manifest.tails`)."""
     mid_round: bool = False
-    checkpoints: Checkpoints | None = None
-    ranking: Ranking | None = None
+    checkpoints: CheckpointService | None = None
+    ranking: RankingService | None = None
     private_lists: PrivateLists | None = None
-    neighbours: NeighbourLists | None = None
-    profiles: Profiles | None = None
+    neighbours: NeighbourAnswers | None = None
+    profiles: ProfileIntake | None = None
     seal: Seal = OPEN
     append: Callable[[bytes], None] = lambda _: None
     """Appends an entry to the cut log."""
