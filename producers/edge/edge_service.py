@@ -13,7 +13,6 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
-import msgspec
 from sqlalchemy import func, select
 
 from producers.daemon.conditions import Notice
@@ -21,14 +20,13 @@ from producers.daemon.delivery import Connect
 from producers.edge.catalogue.site_catalogue import Catalogue
 from producers.edge.events.intake import Intake
 from producers.edge.events.topic_source import TopicSource
-from producers.edge.http.contract.edge_bodies import Comparison, ModelQuality, Quality
+from producers.edge.http.contract.edge_bodies import Quality
 from producers.edge.http.site import Site
 from producers.edge.lists.maker import ListMaker
 from producers.edge.lists.models import AskWorkers
 from producers.edge.lists.newest_tables import READ_SECONDS, PublicTables
 from producers.edge.quality.impressions import Impressions
-from producers.edge.quality.intervals import Interval
-from producers.edge.quality.model_figures import compared, figures
+from producers.edge.quality.model_figures import quality
 from producers.edge.reporting.outlets import ReportingOptions
 from producers.edge.reporting.reporter import Reporter
 from producers.edge.reporting.users import Users
@@ -37,8 +35,6 @@ from producers.edge.store.database import Database
 from producers.edge.store.store_tables import accounts
 from producers.ranking.published import Source
 
-_DAY_MS = 86_400_000
-_QUALITY_MS = 30 * _DAY_MS
 _QUALITY_SECONDS = 30.0
 
 
@@ -119,7 +115,6 @@ class Service:
             intake=intake,
             lists=lists,
             catalogue=catalogue,
-            changed=lists.stock.wake,
             users=Users(database, self._reporter, terms),
             terms=terms,
             shown=impressions.shown,
@@ -137,14 +132,8 @@ class Service:
         """Return what the lists bring, at most `_QUALITY_SECONDS` old: every scrape asks for it."""
         with self._measuring:
             if time.monotonic() - self._measured_at >= _QUALITY_SECONDS:
-                models, since = self._options.terms.models, int(1000 * time.time()) - _QUALITY_MS
-                found = [
-                    msgspec.convert(_rates(each), ModelQuality)
-                    for each in figures(self._database, since)
-                ]
-                pairs = [compared(self._database, models[0], each, since) for each in models[1:]]
-                comparisons = [msgspec.convert(_rates(each), Comparison) for each in pairs]
-                self._measured = Quality(_QUALITY_MS // _DAY_MS, found, comparisons)
+                models, now_ms = self._options.terms.models, int(1000 * time.time())
+                self._measured = quality(self._database, models, now_ms)
                 self._measured_at = time.monotonic()
             return self._measured
 
@@ -168,14 +157,6 @@ class Service:
 
     def _problem(self) -> str | None:
         return self._beside() or self._tables.problem or None
-
-
-def _rates(row: Any) -> dict[str, Any]:
-    """Return named figures as a table of them."""
-    return {
-        name: each._asdict() if isinstance(each, Interval) else each
-        for name, each in row._asdict().items()
-    }
 
 
 def shown_terms(terms: SiteTerms) -> dict[str, Any]:

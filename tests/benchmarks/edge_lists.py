@@ -3,7 +3,7 @@
 Up to 2,000 users on three splits, `rr:5:2` in packed messages, as in `ranking.py`: the item side
 of the worker's state is the public table, and the clean histories are feedback in an edge's store.
 nDCG@10 of what is liked next. `own`: the edge's own counts of the tested users' likes, privacy off
-inside it. Times are of the calling thread's CPU, without reasons and with, the history read from
+inside it. Times are of the calling thread's CPU, with reasons, the history read from
 SQLite; p99 is of the last split.
 """
 
@@ -71,15 +71,12 @@ def _of_split(name: str, data: Dataset, split: str, folder: Path) -> list[Figure
     with Database(f"sqlite:///{folder}/edge.db") as database:
         _fill(database, task, stars, times)
         maker = ListMaker(database, Catalogue(database), tables, SiteTerms())
-        maker.stock.renew()
+        maker.models.step()
         lists = {
-            model: _lists(maker, task, Wish(K, model=model, visit="next", because=False))
+            model: _lists(maker, task, Wish(K, model=model, visit="next"))
             for model in ("local", "own", "popular")
         }
-        speeds = {
-            what: _milliseconds(maker, len(task.tested), Wish(K, visit="next", because=because))
-            for what, because in (("", False), (" with reasons", True))
-        }
+        speeds = _milliseconds(maker, len(task.tested), Wish(K, visit="next"))
     title = f"{name}, {split}"
     gains = {model: ranking.user_gains(task, found) for model, found in lists.items()}
     of_device = ranking.user_gains(task, device)
@@ -92,9 +89,8 @@ def _of_split(name: str, data: Dataset, split: str, folder: Path) -> list[Figure
         ),
         Figure(f"{title}: lists of the edge that are the device's", same, "", ">= 1"),
         *(
-            Figure(f"{title}: a list{what}, {point}", value, "ms", "<= 5" if point == "p99" else "")
-            for what, found in speeds.items()
-            for point, value in found.items()
+            Figure(f"{title}: a list, {point}", value, "ms", "<= 5" if point == "p99" else "")
+            for point, value in speeds.items()
         ),
     ]
 

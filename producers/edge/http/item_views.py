@@ -43,7 +43,6 @@ async def _stored(request: web.Request, body: bytes, kind: str) -> web.Response:
     read = await edge.run(rows_of, body, kind)
     if read.rows:
         await edge.run(edge.site.catalogue.put_many, read.rows)
-        edge.site.changed()
     answer = _answer(read)
     body = msgspec.json.encode(answer)
     return web.Response(status=400 if answer.error else 200, body=body, content_type=JSON)

@@ -29,14 +29,12 @@ View = Callable[[web.Request], Any]
 
 @dataclass(frozen=True)
 class Site:
-    """The parts of one edge. `changed`: the catalogue has other items now. `shown`: takes a list
-    that is counted. `status`: counts and what leaves; `quality`: figures by model; `problem`: what
-    is missing for better lists."""
+    """The parts of one edge. `shown`: takes a list that is counted. `status`: counts and what
+    leaves; `quality`: figures by model; `problem`: what is missing for better lists."""
 
     intake: Intake
     lists: ListMaker
     catalogue: Catalogue
-    changed: Callable[[], None]
     users: Users
     terms: SiteTerms
     shown: Callable[[EdgeList], None]

@@ -3,10 +3,9 @@
 maker           lists for a user, a session or an item; popular and latest ones; reasons
 wishes          what is asked of a list, and what a list is
 stored_history  what a user has done, as a device's clean history
-models          scores by the public table, the edge's own likes, popularity, time
-newest_tables   the newest public table, read by a thread, and its items at this site
-own_feedback    statistics of the edge's own feedback, and of what is liked together (`own_pairs`)
+models          by the public table, the edge's own likes, popularity, time; renewed by a thread
+newest_tables   the newest public table, read by a thread; `shelf`: its items at this site
+own_feedback    statistics of the edge's own feedback, and of what is liked together
 list_rules      which items a list may hold; `picking`, `list_assembly`: which it does
-stock           what a thread renews every few seconds
 item_index      the numbers of items
 """

@@ -5,13 +5,13 @@ different ages agree.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from producers.edge.lists.stored_history import named
+from stream_app import wire
 
 Places = NDArray[np.intp]
 NOWHERE = 0
@@ -19,42 +19,38 @@ NOWHERE = 0
 
 
 class ItemIndex:
-    """Numbers items from 1, from any thread."""
+    """Numbers items from 1; one thread adds some, and any thread looks them up.
+
+    `find`, `find_key`: the place of an item by its text, or by its key on the wire; None for one
+    that was never met.
+    """
 
     def __init__(self) -> None:
-        self.texts = [""]
-        self._places: dict[str, int] = {}
-        self._by_key: dict[int, int] = {}
-        self._adding = threading.Lock()
+        self.texts, self.keys = [""], [0]
+        self._places, by_key = dict[str, int](), dict[int, int]()
+        self.find, self.find_key, self._by_key = self._places.get, by_key.get, by_key
 
     def __len__(self) -> int:
-        return len(self.texts)
-
-    def find(self, text: str) -> int | None:
-        """Return the place of an item, None for one that was never met."""
-        return self._places.get(text)
-
-    def find_key(self, key: int) -> int | None:
-        """Return the place of the item with this key on the wire."""
-        return self._by_key.get(key)
+        return len(self.keys)
 
     def place(self, text: str) -> int:
         """Return the place of an item, a new one if it was never met."""
         found = self._places.get(text)
-        return self._add(text) if found is None else found
+        if found is None:
+            key, found = named(text)[1], len(self.texts)
+            self.texts.append(text)
+            self.keys.append(key)
+            self._places[text] = self._by_key[key] = found
+        return found
 
     def places(self, texts: Iterable[str]) -> Places:
         """Return the places of items that were met; the others are left out."""
-        found = (self._places.get(text) for text in texts)
+        found = map(self.find, texts)
         return np.array([place for place in found if place is not None], np.intp)
 
-    def _add(self, text: str) -> int:
-        key = named(text)[1]
-        with self._adding:
-            if text in self._places:
-                return self._places[text]
-            place = len(self.texts)
-            self.texts.append(text)
-            self._by_key[key] = place
-            self._places[text] = place
-            return place
+
+@lru_cache(maxsize=200_000)
+def named(text: str) -> tuple[wire.Item, int]:
+    """Return an item on the wire and its key, from its text in the store."""
+    item = wire.parse_item(text)
+    return item, wire.key(item)

@@ -1,156 +1,141 @@
-"""The models of an edge: each gives scores for what a user has done, or says why it cannot.
+"""The models of an edge: each ranks for what a user has done, or says why it cannot.
 
     local    the public table and the clean history, as on a device      (`producers.ranking`)
     server   what the workers answer for the pseudonym, best first; asked only where it is set up
-    own      what the edge's own users like together                      (`own_pairs.py`)
+    own      what the edge's own users like together                   (`own_feedback.py`)
     popular  the edge's own, of all time and lately                       (`own_feedback.py`)
-    latest   by when they came into the catalogue
+    latest   by when they came into the catalogue; while it is empty, those that were met last
 
-None but `server` sends anything, and it sends a pseudonym.
+None but `server` sends anything, and it sends a pseudonym. A thread renews what they rank by every
+second; a change of the catalogue that takes an item down is seen at once (`list_rules.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from producers.edge.catalogue.site_catalogue import Catalogue, ItemRow
 from producers.edge.lists.item_index import NOWHERE, ItemIndex, Places
-from producers.edge.lists.list_rules import Allowed
-from producers.edge.lists.newest_tables import PublicTables, Shelf
-from producers.edge.lists.own_feedback import OwnFeedback
-from producers.edge.lists.picking import NO_SCORES, Scores, Similar
-from producers.edge.lists.stored_history import Done, named
+from producers.edge.lists.newest_tables import PublicTables, Repeating
+from producers.edge.lists.own_feedback import NEW_DAYS, OwnFeedback
+from producers.edge.lists.picking import Ranked, by_score
+from producers.edge.lists.shelf import Shelf
+from producers.edge.lists.stored_history import Done
 from producers.edge.lists.wishes import MOST
-from producers.ranking.clean_history import RatedItem
-from producers.ranking.ranker import LIKED_STARS
+from producers.edge.store.database import Database
+from producers.ranking.local_recommender import LocalRecommender
 from stream_app import wire
 from stream_app.errors import UserError
-from stream_app.ranking.pair_counts import RATED
 
-MOST_BECAUSE = 3
+RENEW_SECONDS, ANEW_SECONDS = 1.0, 3600.0
+MOST_NEW = 2048
+_PAUSE_SECONDS, _MANY = 0.001, 2000
 _MOST_NEAR = 2048  # popular items, and new ones, that share a category with another
-Reasons = Callable[[Places], list[tuple[str, ...]]]
+_DAY_MS = 86_400_000
+_NOTHING = np.zeros(0, np.intp)
+
 AskWorkers = Callable[[bytes, int], Sequence[wire.Item]]
 """The pseudonym and how many -> items, best first; UserError where they do not answer."""
 
 
-@dataclass(frozen=True)
-class Ranked:
-    """Scores of a model, how it made them, and what a list needs besides: the items of the history
-    behind each (None: it has no reasons), and how alike they are (None: by their categories)."""
-
-    scores: Scores
-    method: str
-    known: int = 0
-    as_of: int | None = None
-    reasons: Reasons | None = None
-    similar: Similar | None = None
-
-
-class Models:
-    """Every model over one index. What another thread renews: `feedback`, and `latest`: items by
-    when they came into the catalogue, the newest first."""
+class Models(Repeating):
+    """Every model over one index, which the thread alone adds to. `new`: places of items to
+    explore, and the parameters of their chances (`OwnFeedback.chances`)."""
 
     def __init__(
         self,
+        database: Database,
+        catalogue: Catalogue,
         index: ItemIndex,
         tables: PublicTables,
-        feedback: OwnFeedback,
-        server: AskWorkers | None = None,
+        server: AskWorkers | None,
+        now: Callable[[], float],
     ) -> None:
-        self._index, self._tables, self._server = index, tables, server
-        self.feedback = feedback
-        self.latest = NO_SCORES
-        self._shelf: Shelf | None = None
+        super().__init__("lists", RENEW_SECONDS)
+        self._catalogue, self._index, self._tables = catalogue, index, tables
+        self._server, self._now, self._whole = server, now, now()
+        self.feedback = OwnFeedback(database, index)
+        self.latest = Ranked(_NOTHING, np.zeros(0), "latest")
+        self.new: tuple[Places, Any, Any] = (_NOTHING, np.zeros(0), np.zeros(0))
+        self.shelf: Shelf | None = None
+        self._shelved: tuple[LocalRecommender | None, int] = (None, 0)
+        self._listed = (-1, -1)
 
-    @property
-    def shelf(self) -> Shelf | None:
-        """The items of the newest public table; None before the first."""
-        local, shelf = self._tables.ranker, self._shelf
-        if local is not None and (shelf is None or shelf.local is not local):
-            shelf = self._shelf = Shelf(local, self._index)
-        return None if local is None else shelf
+    def step(self, *, anew: bool = False) -> None:
+        """Read what is new, or count all of it anew."""
+        now_ms = int(1000 * self._now())
+        self._list(now_ms)
+        if anew or self._now() - self._whole >= ANEW_SECONDS:
+            self.feedback = self.feedback.anew(now_ms, self._breathe)
+            self._whole = self._now()
+        else:
+            self.feedback.read(now_ms, self._breathe)
+        local, met = self._tables.ranker, len(self._index)
+        nameless = self.shelf is not None and (self.shelf.places == NOWHERE).any()
+        if local is not self._shelved[0] or (nameless and met > self._shelved[1]):
+            self.shelf = None if local is None else Shelf.public(local, self._index)
+            self._shelved = (local, len(self._index))
+        self._list(now_ms)
 
-    def renew_shelf(self) -> None:
-        """Name what is nameless of the public table, where more items were met since."""
-        shelf = self.shelf
-        if shelf is not None and shelf.is_nameless and len(self._index) > shelf.met:
-            self._shelf = Shelf(shelf.local, self._index)
+    def _list(self, now_ms: int) -> None:
+        """Order the items of the catalogue, or without one those that were met, by time."""
+        snapshot = self._catalogue.snapshot()
+        listed = (snapshot.version, 0 if snapshot.rows else len(self._index))
+        if listed != self._listed:
+            met = np.arange(len(self._index) - 1, 0, -1)
+            places, added = met, met.astype(np.float64)
+            if rows := list(snapshot.rows.values()):
+                places, added = np.empty(len(rows), np.intp), np.empty(len(rows))
+            for n, row in enumerate(rows):
+                places[n], added[n] = self._index.place(row.item), row.added
+                if n % _MANY == _MANY - 1:
+                    self._breathe()
+            self.latest, self._listed = by_score(places, added, "latest"), listed
+        since = now_ms - NEW_DAYS * _DAY_MS if snapshot.rows else np.inf
+        newest = self.latest.scores[:MOST_NEW] >= since
+        places = self.latest.places[:MOST_NEW][newest]
+        self.new = (places, *self.feedback.chances(places))
 
     def ranked(self, model: str, done: Done, *, now: bool = False) -> Ranked | str:
-        """Return the scores of a model for what was done, or why it has none."""
+        """Return what a model ranks for what was done, or why it does not."""
         if model == "local":
-            return self._local(done, now=now)
+            shelf = self.shelf
+            return shelf.ranked(done.rated, now=now) if shelf else self._without_table()
+        if model == "own":
+            shelf = self.feedback.shelf
+            found = shelf.ranked(done.rated) if shelf else None
+            unknown = "nobody of the site has liked an item of the history"
+            return found if found is not None and found.known else unknown
         if model == "server":
             return self._from_server(done)
-        if model == "own":
-            return self._own(done)
         if model == "popular":
-            popular = self.feedback.popular
-            return Ranked(popular, "popular") if len(popular.places) else "no likes yet"
-        return Ranked(self.latest, "latest") if len(self.latest.places) else "no items yet"
+            return self.feedback.popular if len(self.feedback.popular.places) else "no likes yet"
+        return self.latest if len(self.latest.places) else "no items yet"
 
     def near(self, model: str, item: str) -> Ranked | str:
         """Return the items that go with one by a model, "local" or "own", or why there are none."""
-        place = self._index.find(item)
+        shelf = self.shelf if model == "local" else self.feedback.shelf
+        found = shelf.near(self._index.find(item), item) if shelf else None
+        if found is not None:
+            return found
         if model == "own":
-            slot = self.feedback.pairs.slot(place)
-            if slot is None:
-                return "nobody of the site has liked the item"
-            return Ranked(_positive(self.feedback.pairs.near(slot)), "pairs", 1)
-        shelf = self.shelf
-        if shelf is None:
-            return self._tables.problem
-        if shelf.slot(place) is None:
-            return "the item is not in the public table"
-        with_it = shelf.ranker.scored([RatedItem(*named(item), None)])
-        gained = Scores(shelf.places, with_it.scores - shelf.ranker.scored([]).scores)
-        return Ranked(_positive(gained), with_it.method, 1, shelf.as_of)
+            return "nobody of the site has liked the item"
+        return "the item is not in the public table" if shelf else self._without_table()
 
-    def of_categories(self, allowed: Allowed, item: str) -> Ranked | str:
+    def of_categories(self, row: Callable[[int], ItemRow], item: str) -> Ranked | str:
         """Return popular and new items by the share of categories that they have in common with
-        one."""
-        place = self._index.find(item)
-        own = set() if place is None else set(allowed.categories(place))
+        one; row: what the catalogue says of a place."""
+        own = set(row(self._index.find(item) or NOWHERE).categories)
         if not own:
             return "the item has no category"
         first = (self.feedback.popular.places[:_MOST_NEAR], self.latest.places[:_MOST_NEAR])
         places = np.unique(np.concatenate(first))
-        both = [set(allowed.categories(each)) for each in places.tolist()]
+        both = [set(row(place).categories) for place in places.tolist()]
         alike = np.array([len(own & each) / len(own | each) for each in both])
-        return Ranked(_positive(Scores(places, alike)), "categories", 1)
-
-    def _local(self, done: Done, *, now: bool) -> Ranked | str:
-        shelf = self.shelf
-        if shelf is None:
-            return self._tables.problem
-        found = shelf.ranker.scored(done.rated, now=now)
-        names = {row.key: str(row.item) for row in done.rated}
-
-        def reasons(places: Places) -> list[tuple[str, ...]]:
-            behind = found.reasons(shelf.slots(places))
-            return [tuple(names[key] for key in keys) for keys in behind]
-
-        scores = Scores(shelf.places, found.scores)
-        return Ranked(scores, found.method, found.known, shelf.as_of, reasons, shelf.likeness)
-
-    def _own(self, done: Done) -> Ranked | str:
-        pairs = self.feedback.pairs
-        rows = [(pairs.slot(self._index.find(str(row.item))), row) for row in done.rated]
-        known = [(slot, row) for slot, row in rows if slot is not None]
-        if not known:
-            return "nobody of the site has liked an item of the history"
-        slots = np.array([slot for slot, _ in known], np.intp)
-        x = np.array([1.0 if _is_liked(row) else RATED for _, row in known], np.float32)
-
-        def reasons(places: Places) -> list[tuple[str, ...]]:
-            behind = pairs.reasons(slots, x, places, MOST_BECAUSE)
-            return [tuple(str(known[row][1].item) for row in rows) for rows in behind]
-
-        scores = _positive(pairs.scores(slots, x))
-        return Ranked(scores, "pairs", len(known), None, reasons, pairs.likeness)
+        return by_score(places[alike > 0], alike[alike > 0], "categories", 1)
 
     def _from_server(self, done: Done) -> Ranked | str:
         if self._server is None:
@@ -158,20 +143,14 @@ class Models:
         if not done.device:
             return "the user has no account yet"
         try:
-            items = [str(item) for item in self._server(done.device, MOST)]
+            items = self._server(done.device, MOST)
         except UserError as error:
             return str(error)
-        places = [self._index.find(item) or NOWHERE for item in items]
-        falling = -np.arange(len(places), dtype=np.float64)
-        scores = Scores(np.array(places, np.intp), falling, falling=True)
-        return Ranked(scores, "server") if places else "the workers know no items"
+        places = self._index.places(map(str, items))
+        return Ranked(places, -np.arange(float(len(places))), "server")
 
+    def _without_table(self) -> str:
+        return self._tables.problem or "the public table was read just now"
 
-def _positive(found: Scores) -> Scores:
-    """Return the items with a score above 0."""
-    kept = found.scores > 0
-    return Scores(found.places[kept], found.scores[kept])
-
-
-def _is_liked(row: RatedItem) -> bool:
-    return row.stars is None or row.stars >= LIKED_STARS
+    def _breathe(self) -> None:
+        self._thread.wait(_PAUSE_SECONDS)

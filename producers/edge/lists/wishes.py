@@ -11,25 +11,19 @@ from dataclasses import dataclass
 
 from producers.edge.catalogue.filters import Filter
 from stream_app import wire
-from stream_app.errors import UserError
 
 MOST = 100  # items in the longest list
-MODELS = ("local", "server", "own", "popular", "latest")  # in the order of falling back
-_SHARES = ("diversity", "explore")
+MODELS = ("local", "server", "own", "popular", "latest")
 
 
 @dataclass(frozen=True)
 class Wish:
-    """What a list is to be.
+    """What a list is to be; the interface checks the ranges.
 
-    n: items. filter: only items that it allows. exclude: items that are left out. visit: what is
-    liked at the "next" visit or "now"; None decides by the user's newest event. most_per_category:
-    items of one category. diversity: 0 .. 1, how much an item counts for being unlike the ones
-    before it; None is 0. explore: 0 .. 1, the share of places for new items; None is the site's for
-    a user or a session, else 0.
-    model: one of `MODELS`; None is that of the user's arm. because: name the items behind each.
-
-    Raises UserError for a number out of range, and for another model.
+    n: items, 1 .. 100. filter: only items that it allows. exclude: items that are left out. visit:
+    what is liked at the "next" visit or "now"; None decides by the user's newest event.
+    most_per_category: items of one category. diversity: 0 .. 1, how much an item counts for being
+    unlike the ones before it. model: one of `MODELS`; None is that of the user's arm.
     """
 
     n: int = 10
@@ -38,23 +32,7 @@ class Wish:
     visit: wire.Visit | None = None
     most_per_category: int | None = None
     diversity: float | None = None
-    explore: float | None = None
     model: str | None = None
-    because: bool = True
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.n <= MOST:
-            raise UserError(f"n {self.n}: give 1 to {MOST} items")
-        if self.most_per_category is not None and self.most_per_category < 1:
-            raise UserError(f"most per category {self.most_per_category}: give 1 or more")
-        for name in _SHARES:
-            share = getattr(self, name)
-            if share is not None and not 0 <= share <= 1:
-                raise UserError(f"{name} {share:g}: give a share from 0 to 1")
-        if self.visit not in (None, "next", "now"):
-            raise UserError("visit: give next or now")
-        if self.model is not None and self.model not in MODELS:
-            raise UserError(f"model: give one of {', '.join(MODELS)}")
 
 
 @dataclass(frozen=True)

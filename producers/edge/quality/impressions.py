@@ -15,7 +15,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any
 
 from sqlalchemy import delete, select
 
@@ -23,7 +23,6 @@ from producers.edge.lists.newest_tables import Repeating
 from producers.edge.lists.wishes import EdgeList
 from producers.edge.store.database import Database
 from producers.edge.store.store_tables import impressions, offers
-from stream_app.errors import UserError
 
 WRITE_SECONDS, KEEP_DAYS, MOST_WAITING = 0.25, 90.0, 20_000
 ASKED, INSTEAD = "asked:", ">"
@@ -31,16 +30,8 @@ _BATCH, _PURGED, _PURGE_SECONDS = 2000, 500, 3600.0
 _DAY_MS = 86_400_000
 
 
-class _Shown(NamedTuple):
-    list: str
-    account: int
-    model: str
-    at: int
-    items: tuple[str, ...]
-
-
-class Impressions:
-    """Keeps what was shown; `written` and `dropped` lists, and the `problem` of the last write."""
+class Impressions(Repeating):
+    """Keeps what was shown; `written` and `dropped` lists."""
 
     def __init__(
         self,
@@ -49,11 +40,11 @@ class Impressions:
         most_waiting: int = MOST_WAITING,
         now: Callable[[], float] = time.time,
     ) -> None:
+        super().__init__("impressions", WRITE_SECONDS)
         self._database, self._keep_days, self._now = database, keep_days, now
-        self._waiting: deque[_Shown] = deque()
+        self._waiting: deque[tuple[dict[str, Any], list[str]]] = deque()  # a row, its items
         self._most, self._purged = most_waiting, now()
-        self.written, self.dropped, self.problem = 0, 0, ""
-        self._thread = Repeating("impressions", self._step, WRITE_SECONDS, self._failed)
+        self.written, self.dropped = 0, 0
 
     @property
     def waiting(self) -> int:
@@ -67,72 +58,49 @@ class Impressions:
         if len(self._waiting) >= self._most:
             self.dropped += 1
             return
-        items = tuple(each.item for each in found.items)
-        at = int(1000 * self._now())
-        self._waiting.append(_Shown(found.id, found.account, _model(found), at, items))
-
-    def start(self) -> None:
-        """Write in a thread from now on."""
-        self._thread.start()
+        by, at = found.ranked_by, int(1000 * self._now())
+        instead = f"{INSTEAD}{by}" if by and by != found.model else ""
+        model = f"{ASKED if found.asked else ''}{found.model}{instead}"
+        row = {"list": found.id, "account": found.account, "model": model, "at": at}
+        self._waiting.append((row, [each.item for each in found.items]))
 
     def stop(self) -> None:
-        """Write what waits, and end the thread."""
-        self._thread.stop()
+        """End the thread, and write what waits."""
+        super().stop()
         self.write()
 
     def write(self) -> None:
         """Write what waits; UserError where the store refuses, and it waits on."""
-        while batch := [self._waiting[n] for n in range(min(len(self._waiting), _BATCH))]:
-            lists = [
-                {"list": each.list, "account": each.account, "model": each.model, "at": each.at}
-                for each in batch
-            ]
+        while count := min(len(self._waiting), _BATCH):
+            batch = [self._waiting[n] for n in range(count)]
             rows = [
-                {"list": each.list, "place": place, "item": item}
-                for each in batch
-                for place, item in enumerate(each.items)
+                {"list": row["list"], "place": place, "item": item}
+                for row, items in batch
+                for place, item in enumerate(items)
             ]
             with self._database.writing() as connection:
-                self._database.add(connection, impressions, lists)
+                self._database.add(connection, impressions, [row for row, _ in batch])
                 self._database.add(connection, offers, rows)
             for _ in batch:
                 self._waiting.popleft()
-            self.written += len(batch)
-        self.problem = ""
+            self.written += count
 
     def purge(self) -> int:
         """Remove the lists that are older than is kept, and return how many."""
         before, removed = int(1000 * self._now() - self._keep_days * _DAY_MS), 0
-        with self._database.reading() as connection:
-            models = connection.execute(select(impressions.c.model).distinct()).scalars().all()
-        for model in models:  # as the index is
-            old = (
-                select(impressions.c.list)
-                .where(impressions.c.model == model, impressions.c.at < before)
-                .limit(_PURGED)
-            )
-            while True:
-                with self._database.writing() as connection:
-                    names = connection.execute(old).scalars().all()
-                    for table in (offers, impressions):
-                        connection.execute(delete(table).where(table.c.list.in_(names)))
-                removed += len(names)
-                if len(names) < _PURGED:
-                    break
-        return removed
+        old = select(impressions.c.list).where(impressions.c.at < before).limit(_PURGED)
+        while True:
+            with self._database.writing() as connection:
+                names = connection.execute(old).scalars().all()
+                for table in (offers, impressions):
+                    connection.execute(delete(table).where(table.c.list.in_(names)))
+            removed += len(names)
+            if len(names) < _PURGED:
+                return removed
 
-    def _step(self) -> None:
+    def step(self) -> None:
+        """Write what waits, and purge once an hour."""
         self.write()
         if self._now() - self._purged >= _PURGE_SECONDS:
             self._purged = self._now()
             self.purge()
-
-    def _failed(self, error: BaseException) -> None:
-        self.problem = str(error) if isinstance(error, UserError) else type(error).__name__
-
-
-def _model(found: EdgeList) -> str:
-    """Return how a list is counted; see the module."""
-    by = found.ranked_by
-    instead = f"{INSTEAD}{by}" if by and by != found.model else ""
-    return f"{ASKED if found.asked else ''}{found.model}{instead}"

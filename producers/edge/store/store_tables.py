@@ -132,7 +132,7 @@ impressions = Table(
     Column("model", String(32), nullable=False),
     Column("at", BigInteger, nullable=False),
     Index("impressions_account", "account", "at"),
-    Index("impressions_model", "model", "at"),
+    Index("impressions_at", "at"),
 )
 
 offers = Table(

@@ -155,7 +155,6 @@ async def open_shop(folder: Path, **changed: Any) -> AsyncIterator[Shop]:
             intake=given,
             lists=lists,
             catalogue=shelf,
-            changed=lambda: None,
             users=people,
             terms=terms,
             shown=lambda made: None,

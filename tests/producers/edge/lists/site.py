@@ -71,7 +71,7 @@ class Site:
         return self.maker
 
     def renew(self, *, anew: bool = False) -> None:
-        self.maker.stock.renew(anew=anew)
+        self.maker.models.step(anew=anew)
 
     def change(self, item: str, **fields: object) -> None:
         """Put an item of the catalogue again, with other fields."""

@@ -8,11 +8,20 @@ import numpy as np
 import pytest
 
 from producers.edge.lists import own_feedback
-from producers.edge.lists.item_index import ItemIndex
-from producers.edge.lists.own_feedback import PAIR_DAYS, POPULAR_DAYS, OwnFeedback
-from producers.edge.lists.own_pairs import DAMPING, SHRINK, OwnPairs
+from producers.edge.lists.item_index import ItemIndex, named
+from producers.edge.lists.own_feedback import (
+    DAMPING,
+    KNOWN_BEFORE,
+    PAIR_DAYS,
+    POPULAR_DAYS,
+    SHRINK,
+    UNKNOWN_RATE,
+    OwnFeedback,
+    OwnPairs,
+)
 from producers.edge.site_terms import SiteTerms
 from producers.edge.store.store_tables import impressions, offers
+from producers.ranking.clean_history import RatedItem
 from tests.producers.edge.lists.site import DAY_MS, NOW, Site, items, numbered, row
 
 
@@ -31,6 +40,12 @@ def read(site: Site) -> tuple[OwnFeedback, ItemIndex]:
 def popular(found: OwnFeedback, index: ItemIndex) -> dict[str, float]:
     pairs = zip(found.popular.places.tolist(), found.popular.scores.tolist(), strict=True)
     return {index.texts[place]: share for place, share in pairs}
+
+
+def scores_after(found: OwnFeedback, item: str) -> dict[int, float]:
+    ranked = found.shelf.ranked([RatedItem(*named(item), 5.0)])
+    assert (ranked.scores > 0).all()
+    return dict(zip(ranked.places.tolist(), ranked.scores.tolist(), strict=True))
 
 
 def random_rows(rng: np.random.Generator, count: int) -> list[tuple]:
@@ -90,13 +105,10 @@ def test_popularity_and_pairs_are_those_of_a_plain_count(site: Site, rng) -> Non
     shares = found.popular.scores
     assert (np.diff(shares) <= 0).all()
     for item in total:
-        slot = found.pairs.slot(index.find(item))
-        if slot is None:
-            assert not any(pairs.get((item, other)) for other in total)
-            continue
-        scores = found.pairs.scores(np.array([slot]), np.ones(1, np.float32))
-        for place, score in zip(scores.places.tolist(), scores.scores.tolist(), strict=True):
+        scores = scores_after(found, item)
+        for place in found.shelf.places.tolist():
             other = index.texts[place]
+            score = scores.get(place, 0.0)
             both = pairs.get((item, other), 0.0) if other != item else 0.0
             own, theirs = pairs.get((item, item), 0.0), pairs.get((other, other), 0.0)
             expected = both / ((own + SHRINK) * (theirs + SHRINK) ** DAMPING)
@@ -145,10 +157,10 @@ def test_the_pairs_keep_to_their_size_and_hold_what_is_liked_most_when_read_anew
     rows += [(f"u{n}", "often", 5.0, None, 1) for n in range(7)]
     site.add_many(rows)
     found, index = read(site)
-    assert len(found.pairs) == 300
-    assert found.pairs.slot(index.find("often")) is None
+    assert len(found.shelf.places) == 300
+    assert index.find("often") not in found.shelf.places
     anew = found.anew(1000 * NOW)
-    assert anew.pairs.slot(index.find("often")) == 0
+    assert anew.shelf.places[0] == index.find("often")
 
 
 def test_offers_of_new_items_are_counted_once_and_with_their_age(site: Site) -> None:
@@ -163,9 +175,9 @@ def test_offers_of_new_items_are_counted_once_and_with_their_age(site: Site) -> 
     maker = site.open(SiteTerms(explore=1.0))
     for _ in range(2):
         site.renew()
-        new = maker.stock.new
-        assert [maker.models._index.texts[place] for place in new.places] == ["new"]
-        assert new.offers == pytest.approx([2.5], rel=0.01)
+        places, hits, misses = maker.models.new
+        assert [maker.models._index.texts[place] for place in places] == ["new"]
+        assert hits + misses == pytest.approx([KNOWN_BEFORE + 2.5], rel=0.01)
     assert items(maker.for_user("eve"))[0] == "new"
 
 
@@ -182,6 +194,34 @@ def test_an_old_import_after_the_start_counts_as_well(site: Site) -> None:
     for part in (rows[:4], rows[4:]):
         site.add_many(part)
         found.read(1000 * NOW)
-    slot = found.pairs.slot(index.find("a"))
-    scores = found.pairs.scores(np.array([slot]), np.ones(1, np.float32)).scores
-    assert scores.max() == pytest.approx(4 / (24 * 24**DAMPING), rel=0.02)
+    assert scores_after(found, "a")[index.find("b")] == pytest.approx(
+        4 / (24 * 24**DAMPING), rel=0.02
+    )
+
+
+def chances(likes: list[float], offered: list[float]) -> tuple[np.ndarray, np.ndarray]:
+    found = OwnFeedback(None, ItemIndex())
+    found._columns = np.array([likes, likes, likes, offered], float)
+    return found.chances(np.arange(len(likes)))
+
+
+def test_the_chance_of_a_new_item_is_that_of_its_posterior_being_the_largest(rng) -> None:
+    """Two items, 20,000 draws: a frequency off by .02 has a chance below 1e-7 (.5 / sqrt 20,000 =
+    .0035, more than 5.6 standard errors)."""
+    hits, misses = chances([8.0, 2.0], [16.0, 9.0])
+    frequency = np.mean([rng.beta(hits, misses).argmax() == 0 for _ in range(20_000)])
+    rate = (10 + KNOWN_BEFORE * UNKNOWN_RATE) / (25 + KNOWN_BEFORE)
+    a, b = KNOWN_BEFORE * rate, KNOWN_BEFORE * (1 - rate)
+    grid = (np.arange(200_000) + 0.5) / 200_000
+    first = grid ** (a + 8 - 1) * (1 - grid) ** (b + 8 - 1)
+    second = grid ** (a + 2 - 1) * (1 - grid) ** (b + 7 - 1)
+    below = np.cumsum(second) / second.sum()
+    assert abs(frequency - float((first / first.sum()) @ below)) < 0.02
+
+
+def test_an_item_that_nobody_likes_is_drawn_less_and_less(rng) -> None:
+    counts = []
+    for offered in (0.0, 30.0, 300.0):
+        draws = rng.beta(*chances([0.0, 2.0], [offered, 20.0]), size=(2000, 2))
+        counts.append((draws.argmax(axis=1) == 0).sum())
+    assert counts[0] > counts[1] > counts[2]

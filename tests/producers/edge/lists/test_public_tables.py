@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from producers.edge.lists.item_index import NOWHERE, ItemIndex
-from producers.edge.lists.newest_tables import PublicTables, Repeating, Shelf
+from producers.edge.lists.newest_tables import PublicTables, Repeating
+from producers.edge.lists.shelf import Shelf
 from producers.ranking import LocalRecommender
 from producers.ranking.published import PublicTable, Source
 from producers.ranking.table_cache import CachedTable, TableCache
@@ -38,7 +39,7 @@ def test_the_newest_table_is_kept_and_what_cannot_be_read_leaves_it(tmp_path: Pa
     assert tables.ranker is None
     assert tables.problem == "no public table was read yet"
     with pytest.raises(UserError):
-        tables.read()
+        tables.step()
     tables.start()
     until(lambda: "no item side in the cache" in tables.problem, "the reason is shown")
     cached(tmp_path, numbered_side(rng, 20, version=3))
@@ -53,18 +54,18 @@ def test_the_newest_table_is_kept_and_what_cannot_be_read_leaves_it(tmp_path: Pa
     tables.stop()
 
 
-def test_a_step_that_fails_is_told_and_a_defect_ends_the_thread() -> None:
-    seen, steps = list[BaseException](), list[int]()
+def test_a_step_that_fails_is_repeated_and_a_defect_ends_the_thread() -> None:
+    seen = list[str]()
 
-    def step() -> None:
-        steps.append(1)
-        raise (UserError("again") if len(steps) < 3 else ZeroDivisionError())
+    class Failing(Repeating):
+        def step(self) -> None:
+            seen.append(self.problem)
+            raise (UserError("again") if len(seen) < 3 else ZeroDivisionError())
 
-    thread = Repeating("test", step, 0.0, seen.append)
-    thread._thread.run = thread._run  # the defect would be reported as one of this test
+    thread = Failing("test", 0.0)
     with pytest.raises(ZeroDivisionError):
-        thread._run()
-    assert [type(each) for each in seen] == [UserError, UserError, ZeroDivisionError]
+        thread._thread.run()
+    assert [*seen, thread.problem] == ["", "again", "again", "ZeroDivisionError"]
 
 
 def test_items_are_named_by_the_edge_the_public_catalogue_or_their_number(rng) -> None:
@@ -74,33 +75,32 @@ def test_items_are_named_by_the_edge_the_public_catalogue_or_their_number(rng) -
     entries = {texts[1]: wire.CatalogueEntry("theirs", "Theirs", withdrawn=True)}
     local, index = LocalRecommender(PublicTable(side, entries)), ItemIndex()
     ours = index.place("ours")
-    shelf = Shelf(local, index)
+    shelf = Shelf.public(local, index)
     assert shelf.places.tolist() == [ours, index.find("theirs"), NOWHERE, index.find("12")]
     assert shelf.withdrawn.tolist() == [index.find("theirs")]
-    assert shelf.title(index.find("theirs")) == "Theirs"
-    assert shelf.title(ours) == shelf.title(NOWHERE) == ""
-    assert shelf.is_nameless
-    assert shelf.slot(NOWHERE) is None
+    assert shelf.titles == {index.find("theirs"): "Theirs"}
+    assert shelf.near(NOWHERE, "nobody's") is None
     index.place("nobody's")
-    named = Shelf(local, index)
-    assert named.slot(index.find("nobody's")) == 2
-    assert not named.is_nameless
+    named = Shelf.public(local, index)
+    assert named.places[2] == index.find("nobody's")
 
 
 def test_likeness_is_the_cosine_of_factors_else_the_links(rng) -> None:
-    by_factors = Shelf(LocalRecommender(PublicTable(numbered_side(rng, 9, r=3))), ItemIndex())
+    by_factors = Shelf.public(
+        LocalRecommender(PublicTable(numbered_side(rng, 9, r=3))), ItemIndex()
+    )
     found = by_factors.likeness(by_factors.places[:4])
     vectors = by_factors.ranker.side.factors[:4]
     for a in range(4):
         for b in range(4):
             both = np.linalg.norm(vectors[a]) * np.linalg.norm(vectors[b])
             assert found[a, b] == pytest.approx(vectors[a] @ vectors[b] / both, abs=1e-5)
-    linked = Shelf(LocalRecommender(PublicTable(numbered_side(rng, 9))), ItemIndex())
+    linked = Shelf.public(LocalRecommender(PublicTable(numbered_side(rng, 9))), ItemIndex())
     side, found = linked.ranker.side, linked.likeness(linked.places)
     dense = np.zeros((9, 9))
     for row in range(9):
         dense[row, side.link_targets[row]] = side.link_weights[row]
     both = np.maximum(dense, dense.T)
     assert found == pytest.approx(both / both.max())
-    bare = Shelf(LocalRecommender(PublicTable(item_side(rng, 4))), ItemIndex())
+    bare = Shelf.public(LocalRecommender(PublicTable(item_side(rng, 4))), ItemIndex())
     assert bare.likeness(bare.places) is None

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import astuple
 
 from producers.edge.lists.wishes import EdgeItem, EdgeList
 from producers.edge.quality.impressions import Impressions
-from producers.edge.quality.intervals import difference, ratio, wilson
-from producers.edge.quality.model_figures import compared, figures
+from producers.edge.quality.model_figures import difference, quality, ratio, wilson
 from producers.edge.store.database import Database
 from producers.edge.store.store_tables import impressions, offers
 from stream_app.errors import Unwritable
@@ -24,6 +24,18 @@ DAY = 86_400
 @pytest.fixture
 def database(tmp_path: Path) -> Database:
     return Database(f"sqlite:///{tmp_path}/edge.db")
+
+
+def ratio_of(y, n):
+    return ratio(len(y), y.sum(), n.sum(), (y * y).sum(), (y * n).sum(), (n * n).sum())
+
+
+def figures(database: Database, since_ms: int = 0) -> list:
+    return quality(database, ("local",), since_ms, days=0).models
+
+
+def compared(database: Database, first: str, second: str):
+    return quality(database, (first, second), 0, days=0).comparisons[0]
 
 
 def shown(name: int, account: int | None = 1, by: str = "local", **more: object) -> EdgeList:
@@ -43,8 +55,10 @@ def shown(name: int, account: int | None = 1, by: str = "local", **more: object)
 )
 def test_wilson_has_the_published_values(hits, trials, low, high) -> None:
     found = wilson(hits, trials)
-    assert found == pytest.approx((hits / trials, low, high), abs=5e-5)
-    assert wilson(trials - hits, trials)[1:] == pytest.approx((1 - high, 1 - low), abs=5e-5)
+    assert astuple(found) == pytest.approx((hits / trials, low, high), abs=5e-5)
+    assert astuple(wilson(trials - hits, trials))[1:] == pytest.approx(
+        (1 - high, 1 - low), abs=5e-5
+    )
 
 
 def test_intervals_of_ratios_cover_the_truth_as_often_as_they_say(rng) -> None:
@@ -55,10 +69,10 @@ def test_intervals_of_ratios_cover_the_truth_as_often_as_they_say(rng) -> None:
         own, other = (rng.beta(2, 6, 200) for _ in range(2))
         counts = rng.integers(1, 12, (2, 200)).astype(float)
         sums = rng.binomial(counts.astype(int), [own, other]).astype(float)
-        found = difference(ratio(sums[0], counts[0]), ratio(sums[1], counts[1]))
+        found = difference(*map(ratio_of, sums, counts))
         covered += found.low <= 0 <= found.high
     assert covered / 400 > 0.90
-    assert wilson(0, 0) is ratio(np.ones(1), np.ones(1)) is difference(None, None) is None
+    assert wilson(0, 0) is ratio_of(np.ones(1), np.ones(1)) is difference(None, None) is None
 
 
 def record(database: Database, rows, rng) -> list[dict]:
@@ -116,8 +130,9 @@ def test_arms_are_compared_over_users(database: Database, rng) -> None:
         users = sorted({str(each["account"]) for each in own})
         by_user = [[e for e in own if str(e["account"]) == user] for user in users]
         clicked = np.array([sum(bool(e["clicks"]) for e in each) for each in by_user], float)
-        sides[model] = ratio(clicked, np.array([len(each) for each in by_user], float))
-    assert found.click_through == pytest.approx(difference(sides["local"], sides["own"]))
+        sides[model] = ratio_of(clicked, np.array([len(each) for each in by_user], float))
+    expected = astuple(difference(sides["local"], sides["own"]))
+    assert astuple(found.click_through) == pytest.approx(expected)
     assert compared(database, "own", "local").ndcg.value == pytest.approx(-found.ndcg.value)
     assert compared(database, "local", "server").click_through is None
 
