@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from producers.ranking.clean_history import RatedItem
 from producers.ranking.in_scope import in_scope
-from producers.ranking.ranker import Ranked, Ranking, Scored
+from producers.ranking.ranker import Ranked, Scored
 from stream_app import wire
 from stream_app.campaigns.features import features_of
 from stream_app.campaigns.item_scores import ItemScores
@@ -51,20 +51,6 @@ class CampaignRanker:
         described = [(each.genres, each.year) if each else ((), None) for each in known]
         self._scores = ItemScores(side, features_of(described))
 
-    def ranking(
-        self,
-        rated: Sequence[RatedItem],
-        k: int,
-        *,
-        now: bool = False,  # noqa: ARG002 (a campaign knows no visits)
-        because: bool = False,
-        excluded: NDArray[np.uint64] | None = None,
-    ) -> Ranking:
-        """Return the list of a clean history, oldest first, each item once, as `rank` makes it."""
-        own = in_scope(self.side.scope, rated)
-        rows = self.rank(rated, k, because=because, excluded=excluded)
-        return Ranking(rows, self._method(own), len(own))
-
     def _method(self, own: RatedItems) -> Literal["together", "metadata", "popular"]:
         likes = own.places[own.liked]
         found = self._scores.together
@@ -85,20 +71,7 @@ class CampaignRanker:
         rated: all that the user has rated, oldest first, each item once. because: name the likes
         that add most to each score by their links; an item without links has none.
         """
-        own = in_scope(self.side.scope, rated)
-        allowed = np.ones(len(self.keys), np.bool_)
-        allowed[own.places] = False
-        if excluded is not None:
-            allowed &= ~np.isin(self.keys, excluded)
-        scores = self._scores.of_person(own)
-        places = np.flatnonzero(allowed)
-        listed = places[np.argsort(-scores[places], kind="stable")[:k]]
-        reasons = self._reasons(own, listed) if because else [()] * len(listed)
-        stars = self._stars(rated, listed)
-        return [
-            Ranked(int(self.keys[place]), float(scores[place]), reason, expected)
-            for place, reason, expected in zip(listed, reasons, stars, strict=True)
-        ]
+        return self.scored(rated).best(self.keys, k, because=because, excluded=excluded)
 
     def scored(
         self,
@@ -109,7 +82,9 @@ class CampaignRanker:
         """Return the scores for a clean history, oldest first, each item once."""
         own = in_scope(self.side.scope, rated)
         scores = self._scores.of_person(own)
-        return Scored(scores, self._method(own), len(own), partial(self._reasons, own))
+        stars = None if self.side.stars is None else partial(self._stars, rated)
+        reasons = partial(self._reasons, own)
+        return Scored(scores, self._method(own), own.places, reasons, stars)
 
     def _reasons(self, own: RatedItems, listed: NDArray[np.intp]) -> list[tuple[int, ...]]:
         """Return for each listed place the liked items whose links add most to its score."""
@@ -127,14 +102,10 @@ class CampaignRanker:
         order = np.argsort(-added, kind="stable")[:MOST_BECAUSE]
         return tuple(int(self.keys[likes[n]]) for n in order if added[n] > 0)
 
-    def _stars(
-        self, rated: Sequence[RatedItem], listed: NDArray[np.intp]
-    ) -> list[float] | list[None]:
-        """Return what the user is expected to rate the listed places, 1 .. 5; None where nothing is
-        released that says it."""
+    def _stars(self, rated: Sequence[RatedItem], listed: NDArray[np.intp]) -> list[float]:
+        """Return what the user is expected to rate the listed places, 1 .. 5."""
         side = self.side.stars
-        if side is None:
-            return [None] * len(listed)
+        assert side is not None
         own = in_scope(self.side.scope, [row for row in rated if row.stars is not None])
         person = fold_in.fold_in(side, own)
         return [float(each) for each in fold_in.predict(side, person, listed)]

@@ -17,7 +17,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -58,8 +57,7 @@ def stars(raw_rating: float, scale: Scale, row: str = "rating") -> float:
     return 1 + 4 * scale.level(raw_rating, row) / (scale.levels - 1)
 
 
-@dataclass(frozen=True)
-class RatedItem:
+class RatedItem(msgspec.Struct, frozen=True):
     """An item that the user has rated; `stars` on 1 .. 5, None where only the item is known; the
     day and the second (since 1970) of the rating by the device's clock, None where unknown.
     """

@@ -56,7 +56,6 @@ class DomainRanker:
         rated: Sequence[RatedItem],
         k: int,
         *,
-        now: bool = False,  # noqa: ARG002 (a table of similarities knows no visits)
         because: bool = False,
         excluded: NDArray[np.uint64] | None = None,
     ) -> Ranking:

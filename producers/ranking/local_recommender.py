@@ -20,7 +20,7 @@ from producers.ranking.clean_history import RatedItem, newest_of_each
 from producers.ranking.domain_ranker import DomainRanker
 from producers.ranking.kinds import SIMILARITIES, By, chosen
 from producers.ranking.published import PublicTable, Source
-from producers.ranking.ranker import Ranked, Ranker
+from producers.ranking.ranker import Ranked, Ranker, Ranking
 from stream_app import wire
 from stream_app.campaigns.public_side import PublishedSide
 from stream_app.kafka import clients
@@ -173,7 +173,13 @@ class LocalRecommender:
         if not 1 <= k <= MOST:
             raise ValueError(f"k {k}: give 1 to {MOST}")
         items, now = newest_of_each([checked(row) for row in rated]), wire.is_now(for_)
-        found = self.ranker.ranking(items, k, now=now, because=because, excluded=self.withdrawn)
+        if isinstance(self.ranker, DomainRanker):
+            found = self.ranker.ranking(items, k, because=because, excluded=self.withdrawn)
+        else:
+            scored = self.ranker.scored(items, now=now)
+            keys = self.table.side.keys
+            rows = scored.best(keys, k, because=because, excluded=self.withdrawn)
+            found = Ranking(rows, scored.method, scored.known)
         names = {row.key: row.item for row in items}
         side = self.table.side
         return LocalList(

@@ -48,14 +48,43 @@ class Ranking(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """The score of every item of the side (n,), those of the history included; what made them; how
-    many items of the history are in the side; and the keys of those that speak for items at slots
-    (m,) most, the strongest first."""
+    """The score of every item of a side (n,), those of the history included; what made them; the
+    slots of the history that are in the side (h,); and, for items at slots (m,), the keys of those
+    of the history that speak for each most, the strongest first, and the stars to expect, where
+    they are known."""
 
     scores: NDArray[np.floating]
     method: str
-    known: int
+    had: NDArray[np.intp]
     reasons: Callable[[NDArray[np.intp]], list[tuple[int, ...]]]
+    stars: Callable[[NDArray[np.intp]], Sequence[float | None]] | None = None
+
+    @property
+    def known(self) -> int:
+        """How many items of the history are in the side."""
+        return len(self.had)
+
+    def best(
+        self,
+        keys: NDArray[np.uint64],
+        k: int,
+        *,
+        because: bool = False,
+        excluded: NDArray[np.uint64] | None = None,
+    ) -> list[Ranked]:
+        """Return at most k items that are neither in the history nor `excluded` (m,), best first;
+        keys: those of the side (n,)."""
+        allowed = np.ones(len(keys), np.bool_)
+        allowed[self.had] = False
+        if excluded is not None:
+            allowed &= ~np.isin(keys, excluded)
+        slots = scores.top_slots(self.scores, k, allowed)
+        reasons = self.reasons(slots) if because else [()] * len(slots)
+        stars = self.stars(slots) if self.stars else [None] * len(slots)
+        return [
+            Ranked(int(keys[slot]), float(self.scores[slot]), reason, expected)
+            for slot, reason, expected in zip(slots, reasons, stars, strict=True)
+        ]
 
 
 class Rated(NamedTuple):
@@ -112,28 +141,16 @@ class Ranker:
         """Return at most k items that are neither in the history nor `excluded` (m,), best first:
         for the next visit, or `now` for this one. Of an item that occurs twice the later rating
         counts."""
-        history = self.history(rated)
-        allowed = np.ones(len(self.side), np.bool_)
-        allowed[history.slots] = False
-        if excluded is not None:
-            allowed &= ~np.isin(self.side.keys, excluded)
-        found = scores.score(self.side, history, now=now)
-        slots = scores.top_slots(found, k, allowed)
-        reasons: list[tuple[int, ...]] = [()] * len(slots)
-        if because:
-            reasons = self._reasons(history, slots, now=now)
-        return [
-            Ranked(int(self.side.keys[slot]), float(found[slot]), reason)
-            for slot, reason in zip(slots, reasons, strict=True)
-        ]
+        found = self.scored(rated, now=now)
+        return found.best(self.side.keys, k, because=because, excluded=excluded)
 
-    def scored(self, rated: Sequence[RatedItem], *, now: bool = False) -> Scored:
-        """Return the scores for a clean history, oldest first, each item once."""
-        history = self.history(rated_of(rated))
+    def scored(self, rated: Rated | Sequence[RatedItem], *, now: bool = False) -> Scored:
+        """Return the scores for a clean history, oldest first."""
+        history = self.history(rated if isinstance(rated, Rated) else rated_of(rated))
         return Scored(
             scores.score(self.side, history, now=now),
             scores.basis_of(self.side, history, now=now),
-            len(history.slots),
+            history.slots,
             partial(self._reasons, history, now=now),
         )
 
@@ -145,25 +162,6 @@ class Ranker:
             return [()] * len(slots)
         found = reasons_of(self.side, history, slots, now=now).strongest(self.MOST_BECAUSE)
         return [tuple(int(self.side.keys[slot]) for slot in each) for each in found]
-
-    def ranking(
-        self,
-        rated: Sequence[RatedItem],
-        k: int,
-        *,
-        now: bool = False,
-        because: bool = False,
-        excluded: NDArray[np.uint64] | None = None,
-    ) -> Ranking:
-        """Return the list of a clean history, oldest first, each item once, as `rank` makes it."""
-        own = rated_of(rated)
-        rows = self.rank(own, k, now=now, because=because, excluded=excluded)
-        known = int(np.isin(own.items, self._keys).sum())
-        return Ranking(rows, self.basis(own, now=now), known)
-
-    def basis(self, rated: Rated, *, now: bool = False) -> str:
-        """Return what a list for this history is made from."""
-        return scores.basis_of(self.side, self.history(rated), now=now)
 
     def history(self, rated: Rated) -> History:
         """Return the part of a history that the item side knows."""

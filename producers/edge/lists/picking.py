@@ -60,16 +60,17 @@ class Room:
 
     def __init__(self, most: int | None, categories: Callable[[int], Sequence[str]]) -> None:
         self.most, self.categories = most, categories
-        self._counts = Counter[str]()
+        self._counts, self._full = Counter[str](), set[str]()
 
     def takes(self, place: int) -> bool:
         """Return whether there is room for the item at a place, and count it if so."""
         if self.most is None:
             return True
-        own = set(self.categories(place))
-        if any(self._counts[each] >= self.most for each in own):
+        own = self.categories(place)
+        if not self._full.isdisjoint(own):
             return False
-        self._counts.update(own)
+        self._counts.update(set(own))
+        self._full |= {each for each in own if self._counts[each] >= self.most}
         return True
 
 

@@ -87,8 +87,8 @@ def test_without_known_items_the_list_is_the_popular_items(ranker: Ranker) -> No
         ranked = ranker.rank(unknown, k=5, because=True)
         assert [row.item for row in ranked] == popular.tolist()
         assert all(row.because == () for row in ranked)
-        assert ranker.basis(unknown) == "popular"
-    assert ranker.basis(liked(1)) == "links"
+        assert ranker.scored(unknown).method == "popular"
+    assert ranker.scored(liked(1)).method == "links"
 
 
 def test_a_later_rating_of_an_item_replaces_the_earlier(ranker: Ranker) -> None:
