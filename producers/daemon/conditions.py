@@ -2,6 +2,7 @@
 
 holds(name, sentence)    the condition of this name holds; said unless it was said already
 passed(name)             it does not hold any more
+say(name, sentence)      it holds with this sentence, or does not where there is none
 """
 
 from __future__ import annotations
@@ -28,6 +29,13 @@ class Conditions:
         if self._standing.get(name) != sentence:
             self._standing[name] = sentence
             self._notice(sentence)
+
+    def say(self, name: str, sentence: str) -> None:
+        """Let the condition hold with a sentence, or pass where that is empty."""
+        if sentence:
+            self.holds(name, sentence)
+        else:
+            self.passed(name)
 
     def passed(self, *names: str) -> None:
         """Forget these conditions: the next time their sentences are given again."""

@@ -130,10 +130,7 @@ class Daemon:
                 if self._quiet() and not last:
                     return  # the rest is taken after the moment
                 more = more and not source.files()  # a stream is read again when it is readable
-            if source.trouble:
-                self._conditions.holds(source.name, source.trouble)
-            else:
-                self._conditions.passed(source.name)
+            self._conditions.say(source.name, source.trouble)
 
     def _keep(self, source: Source, lines: list[tuple[str, bytes]]) -> bool:
         """Keep a piece of the lines of a source; return whether the disk took it."""

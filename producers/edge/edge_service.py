@@ -16,7 +16,6 @@ from typing import Any, Protocol
 from sqlalchemy import func, select
 
 from producers.daemon.conditions import Notice
-from producers.daemon.delivery import Connect
 from producers.edge.catalogue.site_catalogue import Catalogue
 from producers.edge.events.intake import Intake
 from producers.edge.events.topic_source import TopicSource
@@ -27,9 +26,9 @@ from producers.edge.lists.models import AskWorkers
 from producers.edge.lists.newest_tables import READ_SECONDS, PublicTables
 from producers.edge.quality.impressions import Impressions
 from producers.edge.quality.model_figures import quality
-from producers.edge.reporting.outlets import ReportingOptions
 from producers.edge.reporting.reporter import Reporter
 from producers.edge.reporting.users import Users
+from producers.edge.reporting.ways_out import ReportingOptions
 from producers.edge.site_terms import SiteTerms
 from producers.edge.store.database import Database
 from producers.edge.store.store_tables import accounts
@@ -42,16 +41,14 @@ _QUALITY_SECONDS = 30.0
 class EdgeOptions:
     """What an edge is made from.
 
-    source: the deployment whose public tables are read, every `table_seconds`. topic, connect:
-    where reports go; None where none leave. server: asks the workers. topic_source: reads events
-    of the site's own topic. notice: takes sentences for the operator.
+    source: the deployment whose public tables are read, every `table_seconds`. reporting: what
+    leaves. server: asks the workers. topic_source: reads events of the site's own topic. notice:
+    takes sentences for the operator.
     """
 
     store: str
     terms: SiteTerms
     source: Callable[[], Source]
-    topic: str
-    connect: Connect | None
     reporting: ReportingOptions = field(default_factory=ReportingOptions)
     privacy_mode: str = "local"
     table_seconds: float = READ_SECONDS
@@ -96,14 +93,7 @@ class Service:
         )
         lists = ListMaker(database, catalogue, self._tables, terms, server=options.server)
         impressions = Impressions(database)
-        self._reporter = Reporter(
-            database,
-            terms,
-            options.connect,
-            options.topic,
-            options.reporting,
-            notice=options.notice,
-        )
+        self._reporter = Reporter(database, terms, options.reporting, notice=options.notice)
         parts: list[_Part] = [self._tables, lists, impressions, self._reporter]
         if options.topic_source is not None:
             self._topic_source = options.topic_source(database, terms)

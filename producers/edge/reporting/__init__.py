@@ -5,12 +5,8 @@
 accounts       which accounts are new, due, removed: statements on the store
 stored_ratings what an account has done, as levels of the site's scale
 book           one open book: enrolment, reports, contributions, withdrawal
-outbox         the messages of all open books, under numbers of their own
-delivery_lines the deliveries: to the topic of reports, and to that of contributions
-release_gate   what must be so before anything is drawn
-outlets        where reports and contributions go, and what a site may ask there
+ways_out       where all of it goes: the options, and the messages of all open books
 reporter       the thread over the books that this edge could take, and its status
-book_view      an account in its book, also where another edge writes it
 users          show, delete, export, list: what a person may ask of the site
 user_records   the answers
 

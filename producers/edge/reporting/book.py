@@ -3,17 +3,17 @@
     update      accounts of the store are enrolled on the site's terms, and withdrawn once the site
                 removed them; one that comes back takes part again, with what it has spent
     report      value protected: what is new, of many accounts in one record
-    at_moments  presence protected: the cells of those whose moments have come
-    contribute  to the open stage of a campaign, those whose looks have come
+    scheduled   presence protected: the cells of those whose moments have come
+                campaigns: to the open stage, those whose looks have come
 
-The last three read the store in one transaction and pay before it ends, so that what is released of
+The last two read the store in one transaction and pay before it ends, so that what is released of
 an account comes before its deletion, or not at all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 
 from sqlalchemy import Connection
@@ -26,14 +26,14 @@ from producers.daemon.scheduled_contributions import Contributing
 from producers.device.pinned_scope import pin
 from producers.device.requests import ReportSettings
 from producers.edge.reporting import accounts
-from producers.edge.reporting.outlets import ReportingOptions
 from producers.edge.reporting.stored_ratings import StoredRatings
+from producers.edge.reporting.ways_out import ReportingOptions
 from producers.edge.site_terms import SiteTerms
 from producers.edge.store.book_log import BookLog
 from producers.edge.store.database import Database
 from producers.fleet.epoch_requests import CELLS
 from producers.identities import Identities
-from producers.journal import Journal, Message, Request
+from producers.journal import Journal, Limits, Message, Request
 from producers.person.enrolment import ADAPTIVE, PersonBudget
 from stream_app.privacy.randomness import SystemSource
 from stream_app.wire import EPOCH_SECONDS
@@ -42,26 +42,50 @@ BATCH = 512  # accounts in one record
 _MARGIN_MS = 60_000  # between the clocks of two edges, and of a transaction that takes long
 
 
-@dataclass
 class Book:
-    """An open book; one thread owns it. `topic`: None where no reports leave."""
+    """An open book; one thread owns it. `contributions`: the way of those of campaigns. `checked`:
+    against what the topic holds. `exhausted`: the accounts whose budget holds no report.
 
-    number: int
-    log: BookLog
-    journal: Journal
-    database: Database
-    terms: SiteTerms
-    options: ReportingOptions
-    topic: str | None
-    contributing: Contributing | None
-    schedule: Schedule
-    checked: bool = False  # against what the topic holds
-    exhausted: set[bytes] = field(default_factory=set)
-    accounts: int = 0
-    reports: int = 0
-    _last: int = 0  # number of the newest account that was met
-    _day: int = -1  # on which all were met
-    _since: int = 0  # of the last look at removed accounts, in milliseconds
+    Raises `BookTaken` where another edge writes it, `ScopeChanged` where a public scope is another
+    one than it was pinned to.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        database: Database,
+        terms: SiteTerms,
+        options: ReportingOptions,
+        contributions: Delivery | None,
+        now: float,
+    ) -> None:
+        self.number, self._database, self._terms, self._options = number, database, terms, options
+        self._reports_leave = options.connect is not None
+        self.checked, self.accounts, self.reports = False, 0, 0
+        self.exhausted = set[bytes]()
+        self._last = 0  # number of the newest account that was met
+        self._day = -1  # on which all were met
+        self._since = 0  # of the last look at removed accounts, in milliseconds
+        self.log = BookLog(database, number)
+        try:
+            source, most = SystemSource(), options.outbox_bytes
+            self.journal = Journal(self.log, Limits(), source, most, test=False)
+            if options.scope_digest:
+                pin(self.journal, "the public scope", options.scope_digest)
+            known = self.journal.enrolled()
+            self._schedule = Schedule(known, EPOCH_SECONDS, now)
+            self._contributing: Contributing | None = None
+            if contributions is not None and (campaigns := options.campaigns) is not None:
+                pinned = campaigns.scope_digest
+                pin(self.journal, "the scope of campaigns", pinned, campaigns=True)
+                self._contributing = Contributing(
+                    self.journal, campaigns.pinned, contributions, campaigns.topic,
+                    campaigns.rounds, campaigns.published,
+                )  # fmt: skip
+                self._contributing.start(known, now)
+        except BaseException:
+            self.log.close()
+            raise
 
     # --- accounts ---------------------------------------------------------------------------------
 
@@ -70,7 +94,7 @@ class Book:
         become visible in the order of their numbers. Withdraw those that were removed."""
         today = day_of(now)
         begins = today != self._day
-        with self.database.reading() as connection:
+        with self._database.reading() as connection:
             met = accounts.after(connection, self.number, 0 if begins else self._last)
             gone = accounts.removed(connection, self.number, self._since)
         self._enrol([row.device for row in met], now)
@@ -95,27 +119,26 @@ class Book:
                 changed.append(terms.device)
         joined = [each for each in map(self.journal.enrolment, changed) if each is not None]
         self.accounts += len(joined)
-        self.schedule.add(joined, now)
-        if self.contributing is not None:
-            self.contributing.join(joined, now)
+        self._schedule.add(joined, now)
+        if self._contributing is not None:
+            self._contributing.join(joined, now)
 
     @property
     def _budget(self) -> PersonBudget:
         """The budget of new accounts: for several mechanisms where campaigns come beside reports,
         because the first release would decide for one."""
-        budget, both = self.terms.budget, self.topic is not None and self.contributing is not None
+        budget, both = self._terms.budget, self._reports_leave and self._contributing is not None
         return replace(budget, plan=ADAPTIVE) if both and not budget.plan else budget
 
     def _renew(self, epoch: int) -> None:
         """Let accounts be looked at again whose budget was used up and holds reports again. Which
         were is not known after a start: all that have spent half of it are looked at then."""
         candidates = self.exhausted if self._day >= 0 else self._spenders()
-        freed = {
-            each for each in candidates if self.journal.room(each, self.terms.mechanism, epoch)
-        }
+        mechanism = self._terms.mechanism
+        freed = {each for each in candidates if self.journal.room(each, mechanism, epoch)}
         self.exhausted = candidates - freed
-        if freed and not self.terms.hides_presence:
-            with self.database.writing() as connection:
+        if freed and not self._terms.hides_presence:
+            with self.log.writing() as connection:
                 accounts.looked_at(connection, [(each, accounts.UNREPORTED) for each in freed])
 
     def _spenders(self) -> set[bytes]:
@@ -135,60 +158,60 @@ class Book:
         """Report what is new of the accounts that are due; return the messages, and whether more
         accounts may be. Where presence is protected the accounts are looked at and no more."""
         messages: list[Message] = []
-        with self.database.reading() as connection:
+        with self._database.reading() as connection:
             rows = accounts.due(connection, self.number, BATCH)
             done = len(rows)
             self._enrol([row.device for row in rows], now)
-            if self.topic is not None and not self.terms.hides_presence:
+            if self._reports_leave and not self._terms.hides_presence:
                 messages, done = self._released(connection, [row.device for row in rows], now)
-        with self.database.writing() as connection:
+        with self.log.writing() as connection:
             accounts.looked_at(connection, [(row.device, row.changed) for row in rows[:done]])
         return messages, done < len(rows) or len(rows) == BATCH
 
-    def at_moments(self, now: float, conditions: Conditions) -> list[Message]:
-        """Report on the cells that are due of the accounts whose moments have come."""
-        come, missed = self.schedule.due(now)
+    def scheduled(self, now: float, conditions: Conditions) -> Iterator[list[Message]]:
+        """Report and contribute for the accounts whose moments and looks have come; yield the
+        messages as soon as they are paid for."""
+        if self._reports_leave and self._terms.hides_presence:
+            yield from self._at_moments(now, conditions)
+        if self._contributing is not None:
+            epoch = self.journal.epoch(day_of(now))
+            with self._database.reading() as connection:
+                ratings = self._ratings(connection)
+                requests = self._contributing.requests(now, epoch, ratings, conditions)
+                messages = self._paid(requests)
+            yield messages
+
+    def _at_moments(self, now: float, conditions: Conditions) -> Iterator[list[Message]]:
+        come, missed = self._schedule.due(now)
         if missed:
             conditions.holds(
                 "asleep", "the edge slept over a moment; what was due is reported at the next"
             )
         elif come:
             conditions.passed("asleep")
-        found: list[Message] = []
         for epoch, moments in groupby(come, lambda each: each.epoch):
             terms = [self.journal.enrolment(each.device) for each in moments]
             devices = [each.device for each in terms if each is not None and each.active(epoch)]
             while devices:
                 batch, devices = devices[:BATCH], devices[BATCH:]
-                with self.database.reading() as connection:
+                with self._database.reading() as connection:
                     known = accounts.present(connection, batch)
                     batch = [each for each in batch if each in known]
                     messages, done = self._released(connection, batch, epoch * EPOCH_SECONDS)
-                found += messages
                 devices = batch[done:] + devices
-        return found
-
-    def contribute(self, now: float, conditions: Conditions) -> list[Message]:
-        """Contribute for the accounts whose looks have come."""
-        if self.contributing is None:
-            return []
-        epoch = self.journal.epoch(day_of(now))
-        with self.database.reading() as connection:
-            ratings = self._ratings(connection)
-            return self._paid(self.contributing.requests(now, epoch, ratings, conditions))
+                yield messages
 
     def _released(
         self, connection: Connection, devices: Sequence[bytes], now: float
     ) -> tuple[list[Message], int]:
         """Pay for and draw what is due of the first of these devices, in one record; return the
         messages, and of how many devices they are."""
-        assert self.topic is not None
         epoch, requests, cells, done = self.journal.epoch(day_of(now)), [], 0, 0
-        ratings = self._ratings(connection)
+        ratings, options = self._ratings(connection), self._options
         settings = ReportSettings(
-            self.topic, self.terms.mechanism, self.options.table, identities=ratings.identities
+            options.topic, self._terms.mechanism, options.table, identities=ratings.identities
         )
-        reporting = Reporting(settings, self.options.cells)
+        reporting = Reporting(settings, options.cells)
         for device in devices:
             account = self.journal.enrolment(device)
             assert account is not None
@@ -209,42 +232,8 @@ class Book:
 
     def _ratings(self, connection: Connection) -> StoredRatings:
         # Named anew: those of a signed site keep the key of every user that was looked up.
-        identities = Identities(self.journal.key, signed=self.terms.signed)
-        return StoredRatings(connection, self.terms.scale, identities)
-
-
-def opened(
-    number: int,
-    database: Database,
-    terms: SiteTerms,
-    options: ReportingOptions,
-    topic: str | None,
-    contributions: Delivery | None,
-    now: float,
-) -> Book:
-    """Take a book and return it; `BookTaken` where another edge writes it, `ScopeChanged` where a
-    public scope is another one than it was pinned to. `contributions`: the way of those of
-    campaigns."""
-    log = BookLog(database, number)
-    try:
-        journal = Journal(log, options.limits, SystemSource(), options.outbox_bytes, test=False)
-        if options.scope_digest:
-            pin(journal, "the public scope", options.scope_digest, options.accept_scope)
-        known, contributing = journal.enrolled(), None
-        campaigns = options.campaigns
-        if campaigns is not None and contributions is not None:
-            pinned, name = campaigns.scope_digest, "the scope of campaigns"
-            pin(journal, name, pinned, options.accept_scope, campaigns=True)
-            contributing = Contributing(
-                journal, campaigns.pinned, contributions, campaigns.topic, campaigns.rounds,
-                campaigns.published,
-            )  # fmt: skip
-            contributing.start(known, now)
-    except BaseException:
-        log.close()
-        raise
-    schedule = Schedule(known, EPOCH_SECONDS, now)
-    return Book(number, log, journal, database, terms, options, topic, contributing, schedule)
+        identities = Identities(self.journal.key, signed=self._terms.signed)
+        return StoredRatings(connection, self._terms.scale, identities)
 
 
 def day_of(now: float) -> int:

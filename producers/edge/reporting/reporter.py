@@ -4,28 +4,27 @@
     every 5 seconds     books that nobody writes are taken; accounts are enrolled and withdrawn
     every_seconds       what is new is reported, where value is protected
 
-Nothing is drawn before the recommender was reached once, and none while the clock is wrong
-(`release_gate`). A book whose record could not be written is closed and opened again: then it is
-known what it holds. While the recommender is away messages wait in the books, up to their limit,
-and events in the store.
+Nothing is drawn before the recommender was reached once: only there an older copy of the store is
+found, which would draw a second report under numbers that were used, and spend what is spent. None
+is drawn while the clock is wrong: behind the newest release it would date releases back, and far
+ahead of it open budgets for good. A book whose record could not be written is closed and opened
+again: then it is known what it holds. While the recommender is away messages wait in the books, up
+to their limit, and events in the store.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from producers.daemon.conditions import Conditions, Notice
-from producers.daemon.delivery import Connect
+from producers.daemon.delivery import Delivery
 from producers.edge.reporting import accounts
-from producers.edge.reporting.book import Book, day_of, opened
-from producers.edge.reporting.delivery_lines import Lines, forget_removed
-from producers.edge.reporting.outbox import OpenBooks
-from producers.edge.reporting.outlets import ReportingOptions
-from producers.edge.reporting.release_gate import RETRY_SECONDS, ReleaseGate
+from producers.edge.reporting.book import Book, day_of
+from producers.edge.reporting.ways_out import OpenBooks, ReportingOptions
 from producers.edge.site_terms import SiteTerms
 from producers.edge.store.book_log import BOOKS, BookTaken
 from producers.edge.store.database import Database
@@ -36,6 +35,9 @@ from stream_app.errors import Unreadable, UserError
 
 LOOK_SECONDS = 1.0
 TAKE_SECONDS = 5.0
+RETRY_SECONDS = 30.0
+CLOSE_SECONDS = 5.0
+_NEVER = -float("inf")
 
 
 @dataclass(frozen=True)
@@ -59,35 +61,33 @@ class ReporterStatus:
 class Reporter:
     """Reports for the accounts of a store; `start` gives it a thread, or a caller calls `step`.
 
-    `connect`: to the topic of reports; None where none leave. `steady`: a clock that never goes
-    back. `failure`: the defect that ended the thread.
+    `steady`: a clock that never goes back. `failure`: the defect that ended the thread.
     """
 
     def __init__(
         self,
         database: Database,
         terms: SiteTerms,
-        connect: Connect | None,
-        topic: str = "",
         options: ReportingOptions | None = None,
         *,
         notice: Notice = lambda _: None,
         now: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.options = options or ReportingOptions()
+        self.options = options = options or ReportingOptions()
         self.books, self.database = OpenBooks(), database
         self._terms, self._now, self._steady = terms, now, steady
-        self._open: dict[int, Book] = {}
         self._seen: dict[int, tuple[int, ...]] = {}  # by each book of the accounts, in numbers
         self._elsewhere = 0
-        campaigns, cells = self.options.campaigns, self.options.cells
-        self.lines = Lines(self.books, (topic, connect), campaigns, notice, steady)
-        if connect is not None:
-            check_scope(terms.mechanism, EmissionOptions(None if cells is None else cells.scope))
-        self._conditions, self._of_schedule = Conditions(notice), Conditions(notice)
-        self._gate = ReleaseGate(self.options.check, self._conditions)
-        self._take_at = self._report_at = self._retry_at = -float("inf")
+        self.deliveries = {
+            topic: Delivery(self.books, topic, way, notice, steady)
+            for topic, way in options.ways.items()
+        }
+        if options.connect is not None:
+            scope = None if options.cells is None else options.cells.scope
+            check_scope(terms.mechanism, EmissionOptions(scope))
+        self._conditions = Conditions(notice)
+        self._take_at = self._report_at = self._retry_at = self._check_at = _NEVER
         self._thread: threading.Thread | None = None
         self._woken, self._stopped = threading.Event(), False
         self.failure: BaseException | None = None
@@ -105,7 +105,7 @@ class Reporter:
         self._stopped = True
         self._woken.set()
         if self._thread is None:
-            self.close()
+            self._close()
         else:
             self._thread.join()
         if self.failure is not None:
@@ -113,32 +113,25 @@ class Reporter:
 
     def wake(self) -> None:
         """Look at once for accounts that are new, removed or due."""
-        self._take_at = self._report_at = -float("inf")
+        self._take_at = self._report_at = _NEVER
         self._woken.set()
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Pay for and draw nothing within the block."""
-        with self.books.lock:
-            yield
 
     def _run(self) -> None:
         try:
             while not self._stopped:
                 self._woken.clear()
-                more = self.step()
-                if not more:
+                if not self.step():
                     self._woken.wait(min(LOOK_SECONDS, self._terms.report_seconds))
         except BaseException as error:  # noqa: BLE001 (whoever asks for the status or stops gets it)
             self.failure = error
         finally:
-            self.close()
+            self._close()
 
-    def close(self) -> None:
-        """Give the books back, after waiting a little for the recommender; by the thread that
-        stepped."""
-        self.lines.close()
-        for number in list(self._open):
+    def _close(self) -> None:
+        """Give the books back, after waiting a little for the recommender."""
+        for each in self.deliveries.values():
+            each.close(CLOSE_SECONDS)
+        for number in list(self.books):
             self._lose(number)
 
     # --- a step -----------------------------------------------------------------------------------
@@ -149,18 +142,18 @@ class Reporter:
         look, report = steady >= self._take_at, steady >= self._report_at
         if look:
             self._take_at = steady + TAKE_SECONDS
-            self._everywhere("session", self._open, lambda book: book.log.check())
+            self._everywhere("session", self.books, lambda book: book.log.check())
             self._take(now)
-        self.lines.serve()
+        self._deliver()
         more = False
-        if self._gate.is_open(self._open.values(), now, steady, reached=self.lines.reached):
+        if self._may_release(now, steady):
             if look:
                 self._update(now)
-            if report and self.lines.topic is not None:
+            if report and self.options.connect is not None:
                 more = self._report(now)
                 self._report_at = steady + (0.0 if more else self._terms.report_seconds)
-            self._everywhere("schedule", self._open, lambda book: self._scheduled(book, now))
-            self.lines.serve()
+            self._everywhere("schedule", self.books, lambda book: self._scheduled(book, now))
+            self._deliver()
         if look:
             self._say_exhausted()
             self._forget(steady)
@@ -168,32 +161,28 @@ class Reporter:
 
     def _take(self, now: float) -> None:
         """Take the books that no edge writes."""
-        elsewhere, lines = 0, self.lines
-        for number in range(BOOKS):
-            if number in self._open:
-                continue
+        elsewhere, campaigns = 0, self.options.campaigns
+        contributions = None if campaigns is None else self.deliveries[campaigns.topic]
+        for number in set(range(BOOKS)) - self.books.keys():
             try:
-                book = opened(
-                    number, self.database, self._terms, self.options, lines.topic,
-                    lines.contributions, now,
-                )  # fmt: skip
+                book = Book(number, self.database, self._terms, self.options, contributions, now)
             except BookTaken:
                 elsewhere += 1
             except UserError as error:
                 self._conditions.holds("store", str(error))
                 return
             else:
-                self._open[number] = book
                 self._seen.pop(number, None)
-                self.books.put(number, book.journal)
+                with self.books.lock:
+                    self.books[number] = book
                 self._send(number, book.journal.pending())
         self._elsewhere = elsewhere
         self._conditions.passed("store")
 
     def _lose(self, number: int) -> None:
         """Close a book; whichever edge looks first takes it again."""
-        book = self._open.pop(number)
-        self.books.drop(number)
+        with self.books.lock:
+            book = self.books.pop(number)
         try:
             book.journal.close()
         except UserError as error:  # acknowledgements: those messages are sent again
@@ -206,7 +195,7 @@ class Reporter:
         What the store refuses is a condition of this name until it is."""
         problem = ""
         for number in list(numbers):
-            book = self._open[number]
+            book = self.books[number]
             with self.books.lock:
                 try:
                     work(book)
@@ -214,10 +203,52 @@ class Reporter:
                     problem = f"{error}; what is due is done later"
                 if not book.journal.usable:
                     self._lose(number)
-        if problem:
-            self._conditions.holds(name, problem)
-        else:
-            self._conditions.passed(name)
+        self._conditions.say(name, problem)
+        return not problem
+
+    # --- what must be so before anything is drawn -------------------------------------------------
+
+    @property
+    def _reached(self) -> bool:
+        """Whether the first way out was reached once, where there is one."""
+        return all(each.connected for each in list(self.deliveries.values())[:1])
+
+    def _may_release(self, now: float, steady: float) -> bool:
+        later = (
+            "nothing is released before the recommender was reached once; it is made up for later"
+        )
+        self._conditions.say("unreached", "" if self._reached else later)
+        newest = self._reached and self._are_newest(steady)
+        return newest and self._clock_is_right(day_of(now))
+
+    def _are_newest(self, steady: float) -> bool:
+        new = [book for book in self.books.values() if not book.checked]
+        if new and self.options.check is not None:
+            if steady < self._check_at:
+                return False
+            try:
+                self.options.check([book.journal for book in new])
+            except UserError as error:
+                self._check_at = steady + RETRY_SECONDS
+                self._conditions.holds("older", f"{error}; nothing is released before")
+                return False
+        self._conditions.passed("older")
+        for book in new:
+            book.checked = True
+        return True
+
+    def _clock_is_right(self, day: int) -> bool:
+        problem = ""
+        try:
+            newest = max((book.journal.epoch(day) for book in self.books.values()), default=day)
+            if newest > day:
+                problem = (
+                    f"the clock says day {day}, before the newest release of this store ({newest}):"
+                    " nothing is reported until it is later; set the clock right"
+                )
+        except UserError as error:  # far ahead
+            problem = str(error)
+        self._conditions.say("clock", problem)
         return not problem
 
     # --- what leaves ------------------------------------------------------------------------------
@@ -227,9 +258,9 @@ class Reporter:
         seen: tuple[int, ...] = ()
         with suppress(Unreadable), self.database.reading() as connection:
             seen = (day_of(now), *accounts.newest(connection))
-        stale = [number for number in self._open if self._seen.get(number) != seen]
+        stale = [number for number in self.books if self._seen.get(number) != seen]
         if self._everywhere("accounts", stale, lambda book: book.update(now)):
-            self._seen = dict.fromkeys(self._open, seen)
+            self._seen = dict.fromkeys(self.books, seen)
 
     def _report(self, now: float) -> bool:
         """Report what is new; return whether more may be."""
@@ -240,62 +271,73 @@ class Reporter:
             self._send(book.number, messages)
             more.append(left)
 
-        due = set(self._open)
+        due = set(self.books)
         with suppress(Unreadable), self.database.reading() as connection:
             due = accounts.due_books(connection)
-        self._everywhere("reports", due & self._open.keys(), work)
+        self._everywhere("reports", due & self.books.keys(), work)
         return any(more)
 
     def _scheduled(self, book: Book, now: float) -> None:
-        if self.lines.topic is not None and self._terms.hides_presence:
-            self._send(book.number, book.at_moments(now, self._of_schedule))
-        self._send(book.number, book.contribute(now, self._of_schedule))
+        for messages in book.scheduled(now, self._conditions):
+            self._send(book.number, messages)
 
     def _send(self, number: int, messages: list[Message]) -> None:
         for message in self.books.numbered(number, messages):
-            self.lines.send(message)
+            if message.topic in self.deliveries:  # else it waits in its book
+                self.deliveries[message.topic].send(message)
+
+    def _deliver(self) -> None:
+        for each in self.deliveries.values():
+            each.serve()
 
     def _say_exhausted(self) -> None:
-        count = sum(len(book.exhausted) for book in self._open.values())
-        if not count:
-            self._conditions.passed("budget")
-            return
+        count = sum(len(book.exhausted) for book in self.books.values())
         window = self._terms.budget.window
         way = "is never reported" if window is None else "waits until the window frees some"
-        self._conditions.holds(
-            "budget", f"the budget of accounts ({count}) is used up: what is new of them {way}"
-        )
+        sentence = f"the budget of accounts ({count}) is used up: what is new of them {way}"
+        self._conditions.say("budget", sentence if count else "")
 
     def _forget(self, steady: float) -> None:
-        """Ask the recommender to forget removed users; what failed is asked again later."""
+        """Ask the recommender to forget the removed users of the open books, once all that was
+        released for them is there: it would count again what comes later. What failed is asked
+        again later."""
         if self.options.forget is None or steady < self._retry_at:
             return
         try:
-            forget_removed(self.database, self.books, self.options.forget)
+            with self.database.reading() as connection:
+                wanted = accounts.to_forget(connection)
+            waiting = {message.device for message in self.books.pending()} if wanted else set()
+            for book, device in wanted:
+                if book in self.books and device not in waiting:
+                    self.options.forget(device)
+                    with self.database.writing() as connection:
+                        accounts.was_asked(connection, device)
+            problem = ""
         except UserError as error:
             self._retry_at = steady + RETRY_SECONDS
-            self._conditions.holds("forget", f"{error}; a deletion waits for the recommender")
-            return
-        self._conditions.passed("forget")
+            problem = f"{error}; a deletion waits for the recommender"
+        self._conditions.say("forget", problem)
 
     # --- what it says -----------------------------------------------------------------------------
 
     def status(self) -> ReporterStatus:
         """Return what is reported; from any thread."""
+        ways = self.deliveries.values()
         with self.books.lock:
-            books = list(self._open.values())
-            waiting, size = self.books.waiting
-        standing = self._conditions.sentences + self._of_schedule.sentences
+            books = list(self.books.values())
+            waiting = sum(len(book.journal.pending()) for book in books)
+            size = sum(book.journal.waiting_bytes for book in books)
+        complaints = [each.complaint for each in ways if each.complaint]
         return ReporterStatus(
             running=self._thread is not None and self._thread.is_alive(),
-            connected=bool(self.lines.topics) and self.lines.reached,
+            connected=bool(ways) and self._reached,
             books=len(books),
             books_elsewhere=self._elsewhere,
             accounts=sum(book.accounts for book in books),
             exhausted=sum(len(book.exhausted) for book in books),
             reports=sum(book.reports for book in books),
-            messages=self.lines.accepted,
+            messages=sum(each.accepted for each in ways),
             waiting=waiting,
             waiting_bytes=size,
-            conditions=tuple(dict.fromkeys(self.lines.complaints + standing)),
+            conditions=tuple(dict.fromkeys(complaints + self._conditions.sentences)),
         )

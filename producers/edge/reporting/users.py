@@ -11,12 +11,16 @@ What was sent lies with the recommender, and the site cannot take it back. The r
 to forget the device where the site may ask (`ReportingOptions.forget`), after all that was released
 has arrived; until it was asked nothing new is reported. Otherwise the receipt says what to give its
 operator.
+
+Of a book that this edge writes its journal is asked; of one that another edge writes the frames in
+the store are read, as they are now.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from typing import Any
 
@@ -24,10 +28,10 @@ import numpy as np
 from sqlalchemy import Connection, Row, Table, delete, func, select, update
 
 from producers.edge.lists.stored_history import history
-from producers.edge.reporting.book_view import budget_of, journal_of, sent_of
 from producers.edge.reporting.reporter import Reporter
 from producers.edge.reporting.user_records import (
     AccountLine,
+    BudgetLine,
     BudgetRecord,
     DeletionReceipt,
     DoneEvent,
@@ -37,18 +41,27 @@ from producers.edge.reporting.user_records import (
     UserRecord,
 )
 from producers.edge.site_terms import SiteTerms
+from producers.edge.store.book_log import BookLog
 from producers.edge.store.database import Database
 from producers.edge.store.store_tables import accounts, feedback, impressions, offers
 from producers.identities import Identities
-from producers.journal import Journal
+from producers.journal import ATTO, NANO, Journal, Limits
 from producers.pseudonyms import encoded
 from stream_app.errors import UserError
+from stream_app.privacy.randomness import SystemSource
 from stream_app.wire import EPOCH_SECONDS
 
 _KEPT = (
     "the pseudonym with its budget, because what was spent stays spent, and the keys of items that "
     "were reported, so that none is reported twice; nothing is released until the user acts again"
 )
+_PROTECTS = {
+    "value": "how an item was rated; that it was met is public",
+    "cell": "whether an item was met, and how it was rated",
+    "user": "that a person took part, and all that he did",
+    "event": "one event",
+    "nothing": "nothing",
+}
 _UPSTREAM = {
     "nothing": "nothing of this user had left the site",
     "sums": "contributions are part of noisy sums, from which nobody can take one out",
@@ -103,8 +116,8 @@ class Users:
             newest = select(accounts).order_by(accounts.c.number.desc()).limit(count)
             rows = sorted(connection.execute(newest), key=lambda row: (row.book, row.number))
             for book, own in groupby(rows, key=lambda row: row.book):
-                with journal_of(self._database, self._reporter.books, book) as journal:
-                    budgets = [(row, self._budget(journal, row)) for row in own]
+                with self._journal(book) as journal:
+                    budgets = [(row, self._budget(journal, row.device)) for row in own]
                 for row, budget in budgets:
                     name = row.user if row.removed is None else ""
                     events = _count(connection, feedback, row.number)
@@ -119,11 +132,11 @@ class Users:
         On return it is durable, and what the reporter releases from now on holds nothing of it.
         """
         at = int(self._now() * 1000)
-        with self._reporter.paused(), self._database.writing() as connection:
+        with self._reporter.books.lock, self._database.writing() as connection:
             account = self._account(connection, user, held=True)
-            with journal_of(self._database, self._reporter.books, account.book) as journal:
-                budget = self._budget(journal, account)
-                sent = sent_of(journal, account.device, self._reporter.lines.topics)
+            with self._journal(account.book) as journal:
+                budget = self._budget(journal, account.device)
+                sent = self._sent(journal, account.device)
             upstream = self._upstream(sent)
             events, lists = _removed(connection, account.number)
             name = nameless(account.device)
@@ -148,9 +161,9 @@ class Users:
         )
 
     def _upstream(self, sent: Sequence[TopicLine]) -> str:
-        reports = sum(each.messages for each in sent if each.topic == self._reporter.lines.topic)
-        if reports:
-            return "operator" if self._reporter.options.forget is None else "asked"
+        options = self._reporter.options
+        if any(each.messages for each in sent if each.topic == options.topic):
+            return "operator" if options.forget is None else "asked"
         return "sums" if any(each.messages for each in sent) else "nothing"
 
     def _account(self, connection: Connection, user: str, *, held: bool = False) -> Row[Any]:
@@ -161,17 +174,60 @@ class Users:
             raise UnknownUser("this site holds nothing of such a user; check the id")
         return account
 
-    def _budget(self, journal: Journal, account: Row[Any]) -> BudgetRecord | None:
-        day = int(self._now() // EPOCH_SECONDS)
-        return budget_of(journal, account.device, self._terms.mechanism, day)
+    @contextmanager
+    def _journal(self, number: int) -> Iterator[Journal]:
+        """Give the journal of a book, to be read while the block lasts."""
+        books = self._reporter.books
+        with books.lock:
+            if number in books:
+                yield books[number].journal
+                return
+        log = BookLog(self._database, number, held=False)
+        yield Journal(log, Limits(), SystemSource(), 0, test=False)
+
+    def _budget(self, journal: Journal, device: bytes) -> BudgetRecord | None:
+        """Return the terms of an account and what it has spent; None before it was enrolled."""
+        terms = journal.enrolment(device)
+        if terms is None:
+            return None
+        budget, mechanism = terms.budget, self._terms.mechanism
+        return BudgetRecord(
+            epsilon=None if budget.epsilon is None else float(budget.epsilon),
+            delta=float(budget.delta),
+            window_days=budget.window,
+            plan=budget.plan,
+            enrolled_day=terms.epoch,
+            withdrawn_day=terms.withdrawn or None,
+            spent=[
+                BudgetLine(
+                    adjacency=each.adjacency,
+                    protects=_PROTECTS.get(each.adjacency, each.adjacency),
+                    epsilon=each.nano / NANO,
+                    delta=each.atto / ATTO,
+                    reports=each.reports,
+                )
+                for each in journal.spent(device).values()
+            ],
+            mechanism=mechanism.id,
+            reports_left=journal.room(device, mechanism, int(self._now() // EPOCH_SECONDS)),
+        )
+
+    def _sent(self, journal: Journal, device: bytes) -> list[TopicLine]:
+        """Return how many messages went to each topic, and how many of them wait for the broker."""
+        waiting = [message.topic for message in journal.pending() if message.device == device]
+        lines = []
+        for topic in self._reporter.deliveries:
+            messages, left = journal.seq(device, topic), waiting.count(topic)
+            lines.append(TopicLine(topic, messages, messages - left, left))
+        return lines
 
     def _record(self, connection: Connection, account: Row[Any]) -> UserRecord:
         rated = history(connection, account.number)
-        with journal_of(self._database, self._reporter.books, account.book) as journal:
+        with self._journal(account.book) as journal:
             keys = np.array([row.key for row in rated], np.uint64)
             reported = journal.reports(account.device, keys) > 0
-            budget = self._budget(journal, account)
-            sent = sent_of(journal, account.device, self._reporter.lines.topics)
+            budget = self._budget(journal, account.device)
+            sent = self._sent(journal, account.device)
         return UserRecord(
             pseudonym=account.device.hex(),
             created=account.created,

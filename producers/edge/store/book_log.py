@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sqlalchemy import Connection, delete, func, select
+from sqlalchemy.sql import Executable
 
 from producers.edge.store.database import Database
 from producers.edge.store.store_tables import books, frames
@@ -24,8 +25,6 @@ from stream_app.errors import Unwritable
 
 BOOKS = 16  # of a store, for life: an account's book is decided by its number
 _LOCKS = 6_201_800  # advisory locks of PostgreSQL, from here on
-
-
 _KEEPALIVES = {"tcp_keepalives_idle": 20, "tcp_keepalives_interval": 10, "tcp_keepalives_count": 3}
 
 
@@ -34,74 +33,65 @@ class BookTaken(Unwritable):
 
 
 class BookLog:
-    """An open book: a `producers.journal.frames.FrameLog`."""
+    """A book as a `producers.journal.frames.FrameLog`: held, or only its frames as they are now,
+    which takes no record. `usable`: it takes records, until a write fails. Raises `BookTaken`."""
 
     made, cut, unvouched = False, 0, False
-    frames: tuple[Frame, ...]
 
-    def __init__(self, database: Database, number: int) -> None:
-        self._database, self._number = database, number
+    def __init__(self, database: Database, number: int, *, held: bool = True) -> None:
+        self._database, self._number, self.usable = database, number, held
         self.path, self.key = Path(f"{database.name}#{number}"), database.key
-        self._session: Connection | None = database.session()
-        self._broken = False
+        self._session = database.session() if held else None
         try:
-            with database.sentences(Unwritable):
-                self._take()
-                self.frames, self._next = self._read()
+            with self.writing() if held else database.reading() as connection:
+                if held:
+                    self._take(connection)
+                self.frames, self._next, self.size = _read(connection, number)
         except BaseException:
             self.close()
             raise
-        self.size = _size(self.frames)
 
-    @property
-    def usable(self) -> bool:
-        """Whether the book takes records: not after a failure, until it is opened again."""
-        return not self._broken
-
-    def check(self) -> None:
-        """Raise `Unwritable` where the session that holds the book has ended: it may be another
-        edge's by now, and takes nothing more until it is opened again."""
-        if self._broken or self._database.is_sqlite:
-            return
-        self._broken = True
-        with self._database.sentences(Unwritable), self._transaction() as connection:
-            connection.execute(select(1))
-        self._broken = False
-
-    def append(self, records: Sequence[tuple[Kind, bytes]], *, durable: bool) -> None:  # noqa: ARG002
-        """Write records; they are durable on return. After an `Unwritable` it is not known whether
-        they are there, and the book takes nothing more until it is opened again."""
-        if self._broken or self._session is None:
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """Give a transaction of the session that holds the book. After an `Unwritable` it is not
+        known whether it happened, and the book takes nothing more until it is opened again."""
+        if not self.usable or self._session is None:
             raise Unwritable(
                 f"store {self._database.name}: an earlier write failed; open the book again"
             )
+        self.usable = False
+        with self._database.transaction(self._session, Unwritable):
+            yield self._session
+        self.usable = True
+
+    def check(self) -> None:
+        """Raise `Unwritable` where the session that holds the book has ended: it may be another
+        edge's by now."""
+        if self.usable and not self._database.is_sqlite:
+            with self.writing() as connection:
+                connection.execute(select(1))
+
+    def append(self, records: Sequence[tuple[Kind, bytes]], *, durable: bool) -> None:  # noqa: ARG002
+        """Write records; they are durable on return."""
+        self.size += self._write(records)
+
+    def replace(self, records: Sequence[tuple[Kind, bytes]]) -> None:
+        """Replace the whole book in one transaction."""
+        old = delete(frames).where(frames.c.book == self._number)
+        self.size = HEADER_BYTES + self._write(records, old)
+
+    def _write(self, records: Sequence[tuple[Kind, bytes]], *before: Executable) -> int:
+        """Write records, after some statements; return the bytes that they would take in a file."""
         rows = [
             {"book": self._number, "place": self._next + n, "kind": int(kind), "body": body}
             for n, (kind, body) in enumerate(records)
         ]
-        self._broken = True
-        with self._database.sentences(Unwritable), self._transaction() as connection:
+        with self.writing() as connection:
+            for statement in before:
+                connection.execute(statement)
             connection.execute(frames.insert(), rows)
-        self._broken = False
         self._next += len(rows)
-        self.size += sum(FRAME_BYTES + len(body) for _, body in records)
-
-    def replace(self, records: Sequence[tuple[Kind, bytes]]) -> None:
-        """Replace the whole book in one transaction."""
-        if self._broken:
-            self.append(records, durable=True)  # refuses
-        number, first = self._number, self._next
-        rows = [
-            {"book": number, "place": first + n, "kind": int(kind), "body": body}
-            for n, (kind, body) in enumerate(records)
-        ]
-        self._broken = True
-        with self._database.sentences(Unwritable), self._transaction() as connection:
-            connection.execute(delete(frames).where(frames.c.book == number))
-            connection.execute(frames.insert(), rows)
-        self._broken = False
-        self._next += len(rows)
-        self.size = HEADER_BYTES + sum(FRAME_BYTES + len(body) for _, body in records)
+        return sum(FRAME_BYTES + len(body) for _, body in records)
 
     def close(self) -> None:
         """Give the book back; the session that held it ends."""
@@ -110,42 +100,23 @@ class BookLog:
             session.invalidate()  # with its lock: the pool would keep it open
             session.close()
 
-    @contextmanager
-    def _transaction(self) -> Iterator[Connection]:
-        assert self._session is not None
-        with self._session.begin():
-            yield self._session
-
-    def _take(self) -> None:
+    def _take(self, connection: Connection) -> None:
         """Hold the book; raises `BookTaken` where another edge does."""
         if not self._database.is_sqlite:
+            for name, value in _KEEPALIVES.items():
+                connection.exec_driver_sql(f"SET {name} = {value}")
             lock = select(func.pg_try_advisory_lock(_LOCKS + self._number))
-            with self._transaction() as connection:
-                for name, value in _KEEPALIVES.items():
-                    connection.exec_driver_sql(f"SET {name} = {value}")
-                held = connection.execute(lock).scalar_one()
-            if not held:
+            if not connection.execute(lock).scalar_one():
                 raise BookTaken(f"store {self._database.name}: another edge writes this book")
-        with self._transaction() as connection:
-            self._database.add(connection, books, [{"number": self._number}])
-
-    def _read(self) -> tuple[tuple[Frame, ...], int]:
-        """Return the frames, and the place of the next one."""
-        with self._transaction() as connection:
-            return read_frames(connection, self._number)
+        self._database.add(connection, books, [{"number": self._number}])
 
 
-def read_frames(connection: Connection, number: int) -> tuple[tuple[Frame, ...], int]:
-    """Return the frames of a book as they are now, and the place of the next one."""
+def _read(connection: Connection, number: int) -> tuple[tuple[Frame, ...], int, int]:
+    """Return the frames of a book, the place of the next one, and the size of a file with them."""
     wanted = select(frames).where(frames.c.book == number).order_by(frames.c.place)
     found, position, place = [], HEADER_BYTES, 0
     for row in connection.execute(wanted):
         found.append(Frame(Kind(row.kind), memoryview(row.body), position))
         position += FRAME_BYTES + len(row.body)
         place = row.place + 1
-    return tuple(found), place
-
-
-def _size(found: Sequence[Frame]) -> int:
-    """Return the size that a file with these frames would have."""
-    return HEADER_BYTES + sum(FRAME_BYTES + len(each.body) for each in found)
+    return tuple(found), place, position

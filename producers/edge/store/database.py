@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,8 @@ from producers.pseudonyms import KEY_BYTES
 from stream_app.errors import Unreadable, Unwritable, UserError
 
 _BUSY_SECONDS = 5
-_CONNECTIONS = {"pool_size": 8, "max_overflow": 32}  # every open book holds one
 _CONNECT_SECONDS = 5
+_CONNECTIONS = {"pool_size": 8, "max_overflow": 32}  # every open book holds one
 _EXAMPLES = "sqlite:///edge.db or postgresql://user@host/name"
 
 
@@ -50,11 +50,9 @@ class Database:
             self.engine = _sqlite_engine(url)
         else:
             # A connection that the server has closed is noticed before it is used.
+            arguments = {"connect_timeout": _CONNECT_SECONDS}
             self.engine = create_engine(
-                url,
-                pool_pre_ping=True,
-                connect_args={"connect_timeout": _CONNECT_SECONDS},
-                **_CONNECTIONS,
+                url, pool_pre_ping=True, connect_args=arguments, **_CONNECTIONS
             )
         try:
             self._begin()
@@ -67,14 +65,10 @@ class Database:
             if not self.is_sqlite:  # one edge makes the tables
                 connection.exec_driver_sql("SELECT pg_advisory_xact_lock(6201733)")
             metadata.create_all(connection)
-            for name, value in (
-                ("version", str(VERSION).encode()),
-                ("key", os.urandom(KEY_BYTES)),
-            ):
-                self.add(connection, site, [{"name": name, "value": value}])
-            found = connection.execute(select(site.c.name, site.c.value)).all()
-        kept = {row.name: row.value for row in found}
-        if kept["version"] != str(VERSION).encode():
+            new = {"version": str(VERSION).encode(), "key": os.urandom(KEY_BYTES)}
+            self.add(connection, site, [{"name": n, "value": new[n]} for n in new])
+            kept = dict(map(tuple, connection.execute(select(site.c.name, site.c.value))))
+        if kept["version"] != new["version"]:
             raise UserError(
                 f"store {self.name}: is of version {kept['version'].decode()[:20]}, this murmurec "
                 f"reads {VERSION}; use the one that wrote it"
@@ -88,18 +82,45 @@ class Database:
         Raises `Unwritable` where the database refuses; nothing of it happened then, unless the
         connection was lost during the commit: what is written again must change nothing.
         """
-        with (
-            self.sentences(Unwritable),
-            self.session() as connection,
-            connection.begin(),
-        ):
+        with self.session() as connection, self.transaction(connection, Unwritable):
             yield connection
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Give a snapshot; raises `Unreadable` where the database refuses."""
-        with self.sentences(Unreadable), self.engine.connect() as connection, connection.begin():
+        with (
+            self.sentences(Unreadable),
+            self.engine.connect() as connection,
+            self.transaction(connection, Unreadable),
+        ):
             yield connection
+
+    def session(self) -> Connection:
+        """Return a connection of its own, whose every transaction writes."""
+        with self.sentences(Unwritable):
+            return self.engine.connect().execution_options(writes=True)
+
+    @contextmanager
+    def transaction(self, connection: Connection, kind: type[UserError]) -> Iterator[None]:
+        """Run the block in a transaction; what the database refuses becomes a sentence of this
+        kind. An error of the block is raised as it is, even where nothing can be rolled back."""
+        with self.sentences(kind):
+            begun = connection.begin()
+            try:
+                yield
+            except BaseException:
+                with suppress(SQLAlchemyError):  # the connection is lost, too
+                    begun.rollback()
+                raise
+            begun.commit()
+
+    @contextmanager
+    def sentences(self, kind: type[UserError]) -> Iterator[None]:
+        """Turn what the database refuses into one sentence of this kind."""
+        try:
+            yield
+        except SQLAlchemyError as error:
+            raise kind(f"store {self.name}: {_reason(error)}") from None
 
     def insertion(self, table: Table) -> Any:
         """Return an insertion that knows what to do on a conflict."""
@@ -114,13 +135,9 @@ class Database:
         """Remove what was deleted from the write-ahead log of SQLite, too, unless somebody reads
         what was before; PostgreSQL removes it by VACUUM."""
         if self.is_sqlite:
-            connection = self.engine.raw_connection()
-            try:
+            # An error: at the next checkpoint.
+            with closing(self.engine.raw_connection()) as connection, suppress(sqlite3.Error):
                 connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            except sqlite3.Error:
-                pass  # at the next checkpoint
-            finally:
-                connection.close()
 
     def close(self) -> None:
         """Close every connection and release the file."""
@@ -134,19 +151,6 @@ class Database:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def session(self) -> Connection:
-        """Return a connection of its own, whose every transaction writes."""
-        with self.sentences(Unwritable):
-            return self.engine.connect().execution_options(writes=True)
-
-    @contextmanager
-    def sentences(self, kind: type[UserError]) -> Iterator[None]:
-        """Turn what the database refuses into one sentence of this kind."""
-        try:
-            yield
-        except SQLAlchemyError as error:
-            raise kind(f"store {self.name}: {_reason(error)}") from None
 
 
 def _checked(address: str) -> Any:

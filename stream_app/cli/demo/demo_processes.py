@@ -1,4 +1,4 @@
-"""The processes of a demo: worker and gateway, watched over HTTP, with logs of their own.
+"""The processes of a demo, or beside an edge: worker and gateway, watched over HTTP, with logs.
 
 Each is ended with its block or with this process. The page is there before the worker has compiled.
 """
@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
+import webbrowser
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,11 +22,16 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from stream_app.broker import Broker
 from stream_app.broker.local import free_ports, leashed
+from stream_app.cli.output import notice
 from stream_app.errors import UserError
+from stream_app.kafka import clients, topic_admin
+from stream_app.kafka.clients import Connection
 from stream_app.privacy import registry
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.settings import Settings
+from stream_app.wire import Topics
 
 _READY_SECONDS = 300.0
 _STATE_SECONDS = 30.0
@@ -87,17 +94,17 @@ class WorkerProcess:
         deadline = time.monotonic() + _READY_SECONDS
         while time.monotonic() < deadline:
             self.check()
-            if not (waits := self._waits_for()):
+            if not (waits := self.waits_for()):
                 return
             time.sleep(0.1)
         raise UserError(
             f"the worker was not ready within {_READY_SECONDS:.0f} s: {waits}; {self._log_ends()}"
         )
 
-    def _waits_for(self) -> str:
+    def waits_for(self, seconds: float = 2.0) -> str:
         """Return what /readyz waits for, or why it does not say so; empty when it is ready."""
         try:
-            found = json.loads(self.get("/readyz", 2.0))
+            found = json.loads(self.get("/readyz", seconds))
         except (OSError, ValueError) as error:
             return f"/readyz did not answer ({error})"
         return "" if found.get("ready") else str(found.get("waiting_for") or found)
@@ -121,7 +128,7 @@ class WorkerProcess:
                     return found
                 seen = f"it has read up to {done} of {list(end_offsets)}"
             time.sleep(0.2)
-        waits = self._waits_for() or "nothing: it is ready"
+        waits = self.waits_for() or "nothing: it is ready"
         raise UserError(
             f"the worker did not apply the whole log within {seconds:.0f} s: {seen}; it waits for "
             f"{waits}; {self._log_ends()}"
@@ -142,6 +149,38 @@ def running(
     command = ["worker", "--admin-port", str(port), *arguments]
     with started(command, log, environment) as process:
         yield WorkerProcess(process, f"http://127.0.0.1:{port}", log, token)
+
+
+def with_topics(settings: Settings, broker: Broker) -> Settings:
+    """Create the topics of a deployment on a broker; return the settings that name it."""
+    topics = Topics(settings.topic_prefix).table(
+        settings.partitions,
+        settings.ratings_retention_seconds,
+        settings.query_partitions,
+        settings.features,
+    )
+    topic_admin.create(clients.admin(Connection(broker.bootstrap, settings.kafka)), topics)
+    return settings.model_copy(update={"bootstrap_servers": broker.bootstrap})
+
+
+@contextmanager
+def terminated_like_interrupted() -> Iterator[None]:
+    """Handle SIGTERM like Ctrl-C, so that no process is left running."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def open_page(url: str) -> None:
+    """Open a page in a browser, or say that there is none."""
+    if not webbrowser.open(url):
+        notice("warning: no browser was found to open the page with")
 
 
 def allowed_mechanisms(mechanism: Mechanism) -> tuple[str, ...]:
@@ -180,21 +219,27 @@ class GatewayProcess:
 
 
 @contextmanager
-def gateway_running(settings: Settings, worker_url: str, folder: Path) -> Iterator[GatewayProcess]:
-    """Run `murmurec gateway` on a free port for the length of the block. A free port is another
-    origin for a browser: a page of an earlier demo left no device for this one."""
+def gateway_running(
+    settings: Settings, worker_url: str, folder: Path, *more: str
+) -> Iterator[GatewayProcess]:
+    """Run `murmurec gateway`, with more arguments, on a free port for the length of the block. A
+    free port is another origin for a browser: a page of an earlier demo left no device for this
+    one."""
     port, log = free_ports(1)[0], folder / "gateway.log"
     options = {
         "--bootstrap": settings.servers,
         "--prefix": settings.topic_prefix,
         "--host": "127.0.0.1",
         "--port": str(port),
-        "--demo-side": str(folder / SIDE_NAME),
     }
-    arguments = ["gateway", *(word for option in options.items() for word in option)]
+    arguments = ["gateway", *(word for option in options.items() for word in option), *more]
     for mechanism in settings.mechanisms:
         arguments += ["--allow", mechanism]
-    environment = {"MURMUREC_GATEWAY_WORKER": worker_url, "MURMUREC_PRIVACY_MODE": "local"}
+    environment = {
+        "MURMUREC_GATEWAY_WORKER": worker_url,
+        "MURMUREC_PRIVACY_MODE": "local",
+        "MURMUREC_CAMPAIGN_KEYS": "",
+    }
     with started(arguments, log, environment) as process:
         gateway = GatewayProcess(process, f"http://127.0.0.1:{port}/", log)
         gateway.wait_until_live()

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import time
-import webbrowser
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from functools import partial
 from math import isfinite, nan
 
@@ -22,6 +20,7 @@ from producers.publishing import OutboxRelay, Publisher
 from producers.scale import Scale
 from stream_app.cli.demo import campaign_run as campaign
 from stream_app.cli.demo.demo_options import DemoOptions
+from stream_app.cli.demo.demo_processes import open_page, terminated_like_interrupted
 from stream_app.cli.demo.figures import Figures, live_view, show_accounts
 from stream_app.cli.demo.ground_truth import GroundTruth
 from stream_app.cli.demo.quality import HeldBack
@@ -50,14 +49,14 @@ _WATCH_SECONDS = 0.5
 
 def _page_is_up(options: DemoOptions, url: str) -> None:
     say(f"the page: {url}   ({'until Ctrl-C' if options.stays else 'while the demo runs'})")
-    if options.open_page and not webbrowser.open(url):
-        notice("warning: no browser was found to open the page with")
+    if options.open_page:
+        open_page(url)
 
 
 def run_sums(options: DemoOptions, settings: Settings) -> None:
     """Run the demo of a campaign; raises UserError when something does not add up."""
     with ExitStack() as stack:
-        stack.enter_context(_terminated_like_interrupted())
+        stack.enter_context(terminated_like_interrupted())
         say("no page: it is for ratings, and a campaign sends none")
         dataset, _, _ = _dataset(options)
         epsilon = positive_fraction("--epsilon", options.epsilon or "2")
@@ -72,7 +71,7 @@ def run(options: DemoOptions, settings: Settings) -> None:
     """Run the demo; raises UserError when something the report claims does not hold."""
     plain = options.plain or not sys.stdout.isatty()
     with ExitStack() as stack:
-        stack.enter_context(_terminated_like_interrupted())
+        stack.enter_context(terminated_like_interrupted())
         dataset, best_rmse, tastes = _dataset(options)
         mechanism = _mechanism(options, dataset.scale)
         held = HeldBack(dataset)
@@ -103,20 +102,6 @@ def run(options: DemoOptions, settings: Settings) -> None:
         raise UserError("the worker's state is not that of the log: please report this as a defect")
     if figures.quality is not None:
         figures.quality.check()
-
-
-@contextmanager
-def _terminated_like_interrupted() -> Iterator[None]:
-    """Handle SIGTERM like Ctrl-C, so that no process is left running."""
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _dataset(options: DemoOptions) -> tuple[datasets.Dataset, float, Tastes]:

@@ -23,10 +23,12 @@ from stream_app.agents.warmup import warm_up
 from stream_app.broker.local import free_ports
 from stream_app.broker.resolve import running as broker_running
 from stream_app.cli.demo.demo_processes import (
+    SIDE_NAME,
     GatewayProcess,
     WorkerProcess,
     allowed_mechanisms,
     gateway_running,
+    with_topics,
 )
 from stream_app.cli.demo.demo_processes import running as worker_running
 from stream_app.cli.device.publishers import item_table_for
@@ -114,7 +116,8 @@ def prepare(
     port, gateway = free_ports(1)[0], None
     if opened is not None:
         url = f"http://127.0.0.1:{port}"
-        gateway = stack.enter_context(gateway_running(settings, url, folder))
+        side = "--demo-side", str(folder / SIDE_NAME)
+        gateway = stack.enter_context(gateway_running(settings, url, folder, *side))
         opened(gateway.url)
     worker = _start_worker(stack, settings, folder, port)
     journal = stack.enter_context(Journal.open(folder / "device.journal"))
@@ -144,20 +147,13 @@ def _start_broker(stack: ExitStack, settings: Settings) -> Settings:
         broker = stack.enter_context(
             broker_running(None, settings.cache_dir, configured=configured, notify=say)
         )
-    admin = clients.admin(Connection(broker.bootstrap, settings.kafka))
-    table = Topics(prefix).table(
-        settings.partitions,
-        settings.ratings_retention_seconds,
-        settings.query_partitions,
-        settings.features,
-    )
-    topic_admin.create(admin, table)
+    settings = with_topics(settings.model_copy(update={"topic_prefix": prefix}), broker)
     if not own:
-        stack.callback(topic_admin.delete, admin, [topic.name for topic in table])
+        admin = clients.admin(Connection(broker.bootstrap, settings.kafka))
+        names = [topic.name for topic in Topics(prefix).table(features=settings.features)]
+        stack.callback(topic_admin.delete, admin, names)
     say(f"Kafka at {broker.bootstrap} ({broker.kind}); topics {prefix}.*")
-    return settings.model_copy(
-        update={"bootstrap_servers": broker.bootstrap, "topic_prefix": prefix}
-    )
+    return settings
 
 
 def _start_worker(stack: ExitStack, settings: Settings, folder: Path, port: int) -> WorkerProcess:

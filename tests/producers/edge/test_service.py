@@ -12,6 +12,7 @@ import pytest
 from producers.edge.edge_service import EdgeOptions, Service
 from producers.edge.http.edge_serving import serving
 from producers.edge.http.site import Edge
+from producers.edge.reporting.ways_out import ReportingOptions
 from producers.edge.site_terms import SiteTerms
 from producers.ranking.published import Missing
 from stream_app.errors import UserError
@@ -35,8 +36,7 @@ def options(folder, **changed):
         "store": f"sqlite:///{folder}/edge.db",
         "terms": SiteTerms(models=("local", "popular")),
         "source": no_table,
-        "topic": "murmurec.ratings.v1",
-        "connect": away,
+        "reporting": ReportingOptions(topic="murmurec.ratings.v1", connect=away),
     }
     return EdgeOptions(**given | changed)
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import signal
-import webbrowser
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,9 +20,10 @@ from producers.edge.reporting.reporter import Reporter
 from producers.edge.reporting.users import Users
 from producers.edge.site_terms import SiteTerms, read
 from producers.edge.store.database import Database
+from stream_app.cli.demo.demo_processes import open_page, terminated_like_interrupted
 from stream_app.cli.output import notice, plural, print_json, printable, say
 from stream_app.cli.server.edge.imports import import_events, import_items
-from stream_app.cli.server.edge.standalone import running as standalone_running
+from stream_app.cli.server.edge.standalone import Standalone, running
 from stream_app.cli.server.edge.wiring import STANDALONE_SECONDS, edge_options
 from stream_app.errors import UserError
 from stream_app.monitoring.log_setup import configure
@@ -44,53 +42,36 @@ def serve(flags: EdgeFlags, cluster: Cluster) -> None:
     settings, terms, token = cluster.settings(), _terms(flags), _token()
     configure(settings.log_level, settings.log_format)
     with ExitStack() as stack:
-        stack.enter_context(_terminated_like_interrupted())
+        stack.enter_context(terminated_like_interrupted())  # until the interface handles both
         _import_first(flags, terms)
-        failures: list[Callable[[], str | None]] = []
-        problem: Callable[[], str | None] = lambda: None  # noqa: E731 (replaced below)
+        beside: Standalone | None = None
         if flags.standalone:
             folder = Path(f"{flags.store.partition(':///')[2]}.standalone").absolute()
-            made = standalone_running(settings, folder, terms.mechanism.id)
-            beside = stack.enter_context(made)
-            settings, problem = beside.settings, beside.problem
-            failures.append(beside.failure)
+            beside = stack.enter_context(running(settings, folder, terms.mechanism.id))
+            settings = beside.settings
         options = edge_options(flags, settings, terms, own=flags.standalone)
+        problem = (lambda: None) if beside is None else beside.problem
         service = stack.enter_context(Service(options, problem))
-        failures.append(service.failure)
+
+        def failure() -> str | None:
+            if beside is not None:
+                beside.check()
+            return service.failure()
+
         names = frozenset(name.lower() for name in (flags.host, *(flags.names or ())))
-        edge = Edge(service.site, names, token)
         if token is None and flags.host not in ("127.0.0.1", "::1", "localhost"):
             notice(
                 f"warning: every client that reaches {flags.host} can read what users did; set "
                 "MURMUREC_EDGE_TOKEN"
             )
-        first = partial(_first, failures)
-        asyncio.run(run(edge, flags.host, flags.port, partial(_started, flags), first))
-
-
-def _first(failures: list[Callable[[], str | None]]) -> str | None:
-    return next((found for each in failures if (found := each()) is not None), None)
+        edge, started = Edge(service.site, names, token), partial(_started, flags)
+        asyncio.run(run(edge, flags.host, flags.port, started, failure))
 
 
 def _started(flags: EdgeFlags, address: str) -> None:
     say(f"edge at {address}; the page is there, the contract at {address}/docs")
-    if flags.open_page and not webbrowser.open(address):
-        notice("warning: no browser was found to open the page with")
-
-
-@contextmanager
-def _terminated_like_interrupted() -> Iterator[None]:
-    """Handle SIGTERM like Ctrl-C until the interface handles both, so that nothing is left
-    running."""
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    if flags.open_page:
+        open_page(address)
 
 
 def _import_first(flags: EdgeFlags, terms: SiteTerms) -> None:
@@ -129,7 +110,7 @@ def _accounts(flags: EdgeFlags) -> list[dict[str, Any]]:
     terms = _terms(flags)
     try:
         with Database(flags.store) as database:
-            users = Users(database, Reporter(database, terms, None), terms)
+            users = Users(database, Reporter(database, terms), terms)
             return [msgspec.to_builtins(each) for each in users.accounts(_MOST_SHOWN)]
     except UserError as refusal:
         address = f"http://{flags.host}:{flags.port}"

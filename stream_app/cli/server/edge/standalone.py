@@ -9,93 +9,56 @@ the site's own events until the worker has compiled its kernels, about a minute 
 
 from __future__ import annotations
 
-import json
-import urllib.error
-import urllib.request
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from stream_app.broker import resolve
 from stream_app.broker.local import free_ports
-from stream_app.broker.resolve import running as broker_running
-from stream_app.cli.demo.demo_processes import last_lines, started
+from stream_app.cli.demo import demo_processes as beside
 from stream_app.cli.output import say
 from stream_app.errors import UserError
-from stream_app.kafka import clients, topic_admin
-from stream_app.kafka.clients import Connection
 from stream_app.settings import Settings
-from stream_app.wire import Topics
 
 _PROBE_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
 class Standalone:
-    """What runs beside an edge: the settings that reach it, the page of the gateway, and each
-    process with its name and its log."""
+    """What runs beside an edge, and the settings that reach it."""
 
     settings: Settings
-    page: str
-    worker: str
-    processes: Sequence[tuple[str, object, Path]]
+    worker: beside.WorkerProcess
+    gateway: beside.GatewayProcess
 
-    def failure(self) -> str | None:
-        """Return a sentence if a process has ended."""
-        for name, process, log in self.processes:
-            code = process.poll()  # type: ignore[attr-defined]
-            if code is not None:
-                return f"the {name} ended with exit code {code}: {last_lines(log)}"
-        return None
+    def check(self) -> None:
+        """Raise UserError if a process has ended."""
+        self.worker.check()
+        self.gateway.check()
 
     def problem(self) -> str | None:
         """Return what the worker waits for; None when it is ready."""
-        try:
-            with urllib.request.urlopen(f"{self.worker}/readyz", timeout=_PROBE_SECONDS):
-                return None
-        except urllib.error.HTTPError as error:
-            with error:
-                found = json.loads(error.read() or b"{}").get("waiting_for")
-            return f"the worker: {found or 'is starting'}"
-        except (OSError, ValueError):
-            return "the worker is starting"
+        waits = self.worker.waits_for(_PROBE_SECONDS)
+        return f"the worker: {waits}" if waits else None
 
 
 @contextmanager
 def running(settings: Settings, folder: Path, mechanism: str) -> Iterator[Standalone]:
     """Run broker, worker and gateway, which allow a mechanism, for the length of the block."""
-    folder.mkdir(mode=0o700, exist_ok=True)
     if settings.bootstrap_servers is not None:
         raise UserError("--standalone starts a Kafka of its own: unset MURMUREC_BOOTSTRAP_SERVERS")
-    with ExitStack() as stack:
-        broker = stack.enter_context(
-            broker_running(folder / "kafka", settings.cache_dir, notify=say)
-        )
-        changed = {"bootstrap_servers": broker.bootstrap, "mechanisms": (mechanism,)}
-        settings = settings.model_copy(update=changed)
-        table = Topics(settings.topic_prefix).table(
-            settings.partitions,
-            settings.ratings_retention_seconds,
-            settings.query_partitions,
-            settings.features,
-        )
-        topic_admin.create(clients.admin(Connection(settings.servers, settings.kafka)), table)
-        admin, page = free_ports(2)
-        shared = ["--bootstrap", settings.servers, "--prefix", settings.topic_prefix]
-        shared += ["--allow", mechanism]
+    folder.mkdir(mode=0o700, exist_ok=True)
+    with resolve.running(folder / "kafka", settings.cache_dir, notify=say) as broker:
+        settings = settings.model_copy(update={"mechanisms": (mechanism,)})
+        settings = beside.with_topics(settings, broker)
+        arguments = ["--bootstrap", settings.servers, "--prefix", settings.topic_prefix]
+        arguments += ["--allow", mechanism]
         local = {"MURMUREC_PRIVACY_MODE": "local", "MURMUREC_CAMPAIGN_KEYS": ""}
-        worker, gateway = f"http://127.0.0.1:{admin}", f"http://127.0.0.1:{page}"
-        commands = {
-            "worker": (["worker", *shared, "--admin-port", str(admin)], local),
-            "gateway": (
-                ["gateway", *shared, "--host", "127.0.0.1", "--port", str(page)],
-                {**local, "MURMUREC_GATEWAY_WORKER": worker},
-            ),
-        }
-        processes = []
-        for name, (arguments, environment) in commands.items():
-            log = folder / f"{name}.log"
-            process = stack.enter_context(started(arguments, log, environment))
-            processes.append((name, process, log))
-        say(f"Kafka at {broker.bootstrap}; what the recommender sees: {gateway}/")
-        yield Standalone(settings, gateway, worker, processes)
+        token, port = settings.admin_token, free_ports(1)[0]
+        with (
+            beside.running(arguments, port, folder, token, local) as worker,
+            beside.gateway_running(settings, worker.url, folder) as gateway,
+        ):
+            say(f"Kafka at {broker.bootstrap}; what the recommender sees: {gateway.url}")
+            yield Standalone(settings, worker, gateway)

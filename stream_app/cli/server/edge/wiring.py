@@ -22,7 +22,7 @@ from producers.edge.events.topic_mapping import read_mapping
 from producers.edge.events.topic_source import TopicSource
 from producers.edge.lists.models import AskWorkers
 from producers.edge.lists.newest_tables import READ_SECONDS
-from producers.edge.reporting.outlets import CampaignOptions, ReportingOptions
+from producers.edge.reporting.ways_out import CampaignOptions, ReportingOptions
 from producers.edge.site_terms import SiteTerms
 from producers.edge.store.database import Database
 from producers.journal import Journal
@@ -60,8 +60,6 @@ def edge_options(
         store=flags.store,
         terms=terms,
         source=lambda: Source.of_deployment(connection, prefix, settings.cache_dir),
-        topic=Topics(prefix).ratings,
-        connect=lambda: publisher_for(settings).producer,
         reporting=_reporting(flags, settings, terms, own=own),
         privacy_mode=settings.privacy_mode,
         table_seconds=STANDALONE_SECONDS if own else READ_SECONDS,
@@ -83,6 +81,8 @@ def _reporting(
         items, digest = read_scope(flags.scope)
         cells = Cells(items, 1, settings.hash_seed)
     return ReportingOptions(
+        topic=Topics(settings.topic_prefix).ratings,
+        connect=lambda: publisher_for(settings).producer,
         table=item_table_for(terms.mechanism, settings, patient=True),
         cells=cells,
         scope_digest=digest,

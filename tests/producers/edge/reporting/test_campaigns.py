@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from producers.edge.reporting.outlets import CampaignOptions, ReportingOptions
+from producers.edge.reporting.ways_out import CampaignOptions, ReportingOptions
 from producers.edge.store.database import Database
 from producers.journal import PersonBudget
 from stream_app.campaigns.rounds import Phase, Rounds

@@ -15,7 +15,7 @@ from sqlalchemy.exc import OperationalError
 from producers.daemon.cells import Cells
 from producers.daemon.schedule import moment
 from producers.edge.reporting import accounts
-from producers.edge.reporting.outlets import ReportingOptions
+from producers.edge.reporting.ways_out import ReportingOptions
 from producers.edge.store.book_log import BOOKS
 from producers.edge.store.database import Database
 from producers.journal import PersonBudget
@@ -300,3 +300,14 @@ def test_a_defect_ends_the_thread_and_is_raised_at_the_end(database):
     until(lambda: run.reporter.failure is not None, "the defect")
     with pytest.raises(ZeroDivisionError):
         run.reporter.stop()
+
+
+def test_an_error_is_not_hidden_by_a_connection_that_is_lost_with_it(database):
+    def lost(block):
+        with block() as connection:
+            connection.connection.driver_connection.close()
+            raise ZeroDivisionError
+
+    for block in (database.reading, database.writing):
+        with pytest.raises(ZeroDivisionError):
+            lost(block)

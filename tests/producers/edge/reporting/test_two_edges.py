@@ -76,7 +76,7 @@ def test_an_edge_whose_sessions_ended_writes_no_book_of_another(two: tuple[Edge,
     first.done("ann", "a")
     first.steps(3)
     end_sessions(second)
-    until(lambda: second.steps(5) or len(second.reporter._open) == BOOKS, "the books")
+    until(lambda: second.steps(5) or len(second.reporter.books) == BOOKS, "the books")
     first.done("ann", "b")
     second.done("bob", "c")
     for _ in range(12):  # both believe for a while that they write

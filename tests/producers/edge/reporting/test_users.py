@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from producers.edge.reporting.outlets import ReportingOptions
 from producers.edge.reporting.users import UnknownUser
+from producers.edge.reporting.ways_out import ReportingOptions
 from producers.edge.store.database import Database
 from producers.edge.store.store_tables import impressions, offers
 from producers.journal import PersonBudget

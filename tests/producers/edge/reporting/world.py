@@ -13,9 +13,9 @@ from sqlalchemy import select
 
 from producers.edge.events.event import Event
 from producers.edge.events.feedback_rows import FeedbackRows
-from producers.edge.reporting.outlets import ReportingOptions
 from producers.edge.reporting.reporter import Reporter
 from producers.edge.reporting.users import Users
+from producers.edge.reporting.ways_out import ReportingOptions
 from producers.edge.site_terms import SiteTerms
 from producers.edge.store.database import Database
 from producers.edge.store.store_tables import accounts
@@ -123,8 +123,9 @@ class Edge:
 
     def __post_init__(self) -> None:
         self.rows = FeedbackRows(self.database, self.terms.feedback, signed=self.terms.signed)
+        options = replace(self.options, topic=TOPIC, connect=self.recommender.connect)
         self.reporter = Reporter(
-            self.database, self.terms, self.recommender.connect, TOPIC, self.options,
+            self.database, self.terms, options,
             notice=self.notices.append, now=self.clock, steady=self.clock,
         )  # fmt: skip
         self.users = Users(self.database, self.reporter, self.terms, self.clock)
