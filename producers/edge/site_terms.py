@@ -12,11 +12,10 @@ ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -34,8 +33,6 @@ from stream_app.privacy.parsing import shorten
 from stream_app.privacy.privacy_map import Adjacency
 
 REPORT_SECONDS = 60.0
-_LONGEST = 1 << 20  # bytes of a file
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -73,24 +70,25 @@ class SiteTerms:
         return self.mechanism.adjacency is Adjacency.CELL
 
 
-_Number = int | float | str
+class _Table(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    pass
 
 
-class _Plan(msgspec.Struct, forbid_unknown_fields=True, frozen=True, rename={"purpose": "for"}):
-    epsilon: _Number = 20
-    delta: _Number = "0.000001"
+class _Plan(_Table, frozen=True, rename={"purpose": "for"}):
+    epsilon: Fraction = Fraction(20)
+    delta: Fraction = Fraction(1, 10**6)
     window_days: Annotated[int, Meta(ge=0, lt=2**32)] = 365
     purpose: str = ""
 
 
-class _Reports(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class _Reports(_Table, frozen=True):
     mechanism: str = "rr:5:2"
     every_seconds: Annotated[float, Meta(ge=0.1, le=31 * 86_400)] = REPORT_SECONDS
     scale: tuple[float, float, float] = (1.0, 5.0, 1.0)
     signed: bool = False
 
 
-class _Lists(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class _Lists(_Table, frozen=True):
     read_again_days: Annotated[float, Meta(gt=0)] | None = None
     explore: Annotated[float, Meta(ge=0, le=0.5)] = 0.0
     models: Annotated[
@@ -99,7 +97,7 @@ class _Lists(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     ] = ("local",)
 
 
-class _File(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class _File(_Table, frozen=True):
     plan: _Plan = _Plan()
     reports: _Reports = _Reports()
     feedback: dict[str, Any] = {}
@@ -107,68 +105,39 @@ class _File(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 def read(path: Path) -> SiteTerms:
-    """Return the terms in a TOML file; UserError with the file and the mistake."""
+    """Return the terms in a TOML file; UserError with the file and one mistake."""
     try:
-        with path.expanduser().open("rb") as file:
-            data = file.read(_LONGEST + 1)
+        data = path.expanduser().read_bytes()
+        return _terms(msgspec.toml.decode(data, type=_File, dec_hook=_exact))
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from None
-    if len(data) > _LONGEST:
-        raise UserError(f"{path}: is longer than {_LONGEST} bytes; is it the terms of a site?")
-    return parsed(data, str(path))
-
-
-def parsed(data: bytes, name: str = "terms") -> SiteTerms:
-    """Return the terms in the bytes of a TOML file; UserError, which begins with `name`, for what
-    is none: one mistake at a time."""
-    try:
-        found = msgspec.toml.decode(data, type=_File)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise UserError(f"{name}: {error}; see the tables of murmurec edge --help") from None
-    if len(set(found.lists.models)) < len(found.lists.models):
-        raise UserError(f"{name}: [lists] models: names a model twice; give each once")
-    scale = _checked(name, "[reports]", lambda: Scale(*found.reports.scale))
-    feedback = _checked(name, "", lambda: FeedbackTypes.parse(found.feedback, scale))
-    mechanism = _checked(name, "[reports]", lambda: registry.parse(found.reports.mechanism))
-    return _checked(
-        name,
-        "",
-        lambda: SiteTerms(
-            budget=_budget(name, found.plan),
-            mechanism=mechanism,
-            scale=scale,
-            feedback=feedback,
-            report_seconds=found.reports.every_seconds,
-            signed=found.reports.signed,
-            read_again_days=found.lists.read_again_days,
-            explore=found.lists.explore,
-            models=found.lists.models,
-        ),
+        raise UserError(f"{path}: {error}; see the tables of murmurec edge --help") from None
+    except (ValueError, UserError) as error:
+        raise UserError(f"{path}: {error}") from None
+
+
+def _terms(found: _File) -> SiteTerms:
+    plan, reports, lists = found.plan, found.reports, found.lists
+    if len(set(lists.models)) < len(lists.models):
+        raise ValueError("[lists] models: names a model twice; give each once")
+    scale = Scale(*reports.scale)
+    budget = PersonBudget(plan.epsilon, plan.delta, plan.window_days or None)
+    return SiteTerms(
+        budget=replace(budget, plan=checked_plan(plan.purpose, budget)),
+        mechanism=registry.parse(reports.mechanism),
+        scale=scale,
+        feedback=FeedbackTypes.parse(found.feedback, scale),
+        report_seconds=reports.every_seconds,
+        signed=reports.signed,
+        read_again_days=lists.read_again_days,
+        explore=lists.explore,
+        models=lists.models,
     )
 
 
-def _budget(name: str, plan: _Plan) -> PersonBudget:
-    def made() -> PersonBudget:
-        amounts = _exact("epsilon", plan.epsilon), _exact("delta", plan.delta)
-        bare = PersonBudget(*amounts, plan.window_days or None)
-        return PersonBudget(*amounts, plan.window_days or None, checked_plan(plan.purpose, bare))
-
-    return _checked(name, "[plan]", made)
-
-
-def _exact(name: str, number: _Number) -> Fraction:
+def _exact(_: type, number: object) -> Fraction:
     try:
         return Fraction(str(number))
     except (ValueError, ZeroDivisionError):
-        raise ValueError(f"{name} {shorten(number)}: give a number, as 20, 0.5 or 1/2") from None
-
-
-def _checked(name: str, place: str, make: Callable[[], _T]) -> _T:
-    """Return what is made; UserError with the place of what cannot be."""
-    try:
-        return make()
-    except ValueError as error:
-        raise UserError(f"{name}: {place} {error}".replace("  ", " ")) from None
-    except UserError as error:
-        sentence = str(error)
-        raise UserError(sentence if sentence.startswith(name) else f"{name}: {sentence}") from None
+        raise ValueError(f"{shorten(number)}: give a number, as 20, 0.5 or 1/2") from None

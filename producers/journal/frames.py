@@ -62,18 +62,19 @@ class Frame:
 class FrameLog(Protocol):
     """Where a journal's frames lie: a file (`append_log`), or rows of a store.
 
-    `frames` are those that it held when it was opened, `size` what they take in bytes; `made`: it
-    is new; `cut`: bytes of a torn end that were removed; `unvouched`: the last frame is a record
-    for which no later frame vouches.
+    path, key   what messages call it; the device key
+    frames      those that it held when it was opened; size: what they take in bytes
+    made, cut   whether it is new; bytes of a torn end that were removed
+    unvouched   the last frame is a record for which no later frame vouches
     """
 
+    path: Path
+    key: bytes
     frames: tuple[Frame, ...]
     size: int
-    unvouched: bool
-    path: Path  # what messages call it
-    key: bytes
     made: bool
     cut: int
+    unvouched: bool
 
     @property
     def usable(self) -> bool:

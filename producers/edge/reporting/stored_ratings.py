@@ -28,12 +28,7 @@ class StoredRatings:
     """
 
     def __init__(self, connection: Connection, scale: Scale, identities: Identities) -> None:
-        self._connection, self._scale, self.identities = connection, scale, identities
-
-    @property
-    def scale(self) -> Scale:
-        """The scale of the levels."""
-        return self._scale
+        self._connection, self.scale, self.identities = connection, scale, identities
 
     def rated(self, device_id: bytes) -> Rated:
         """Return what the user of a device has done; nothing for one that was removed.
@@ -54,7 +49,7 @@ class StoredRatings:
         rated = [row for row in history(self._connection, account.number) if row.stars is not None]
         keys = np.array([row.key for row in rated], np.uint64)
         raw_stars = np.array([row.stars for row in rated], np.float64)
-        raw_levels = levels_of(raw_stars, self._scale)
+        raw_levels = levels_of(raw_stars, self.scale)
         order = np.argsort(keys, kind="stable")
         return Rated(keys[order], raw_levels[order])
 

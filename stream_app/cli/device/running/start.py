@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from producers.daemon.cells import Cells
@@ -163,24 +163,31 @@ def _sources(options: RunOptions, journal: Journal) -> list[Source]:
 def _connected(options: RunOptions, settings: Settings, journal: Journal) -> Producer:
     """Return a producer, after the topic and what it holds of this device were checked."""
     publisher = publisher_for(settings, per_account=options.producer_per_account)
-    topic = publisher.topic
     if not options.trust_journal:
-        devices = [account.device for account in journal.enrolled()]
-        newest = newest_seqs(
-            connection_from(settings),
-            topic,
-            settings.partitions,
-            devices,
-            Signatures(topic, settings.signed),
-        )
-        if newest is None:
-            notice(
-                f"this user may not read {topic}, so an older copy of the journal would not be "
-                "found; grant READ on it to compare"
-            )
-        else:
-            check_newest(journal, topic, newest)
+        check_copies(settings, [journal])
     return publisher.producer
+
+
+def check_copies(settings: Settings, journals: Sequence[Journal]) -> None:
+    """Raise `OlderJournal` where the rating topic holds later events than a journal knows; say so
+    where that cannot be seen."""
+    topic = Topics(settings.topic_prefix).ratings
+    owned = [[account.device for account in journal.enrolled()] for journal in journals]
+    newest = newest_seqs(
+        connection_from(settings),
+        topic,
+        settings.partitions,
+        {device for devices in owned for device in devices},
+        Signatures(topic, settings.signed),
+    )
+    if newest is None:
+        notice(
+            f"this user may not read {topic}, so an older copy of the journal would not be found; "
+            "grant READ on it to compare"
+        )
+        return
+    for journal, devices in zip(journals, owned, strict=True):
+        check_newest(journal, topic, {each: newest[each] for each in devices if each in newest})
 
 
 def _notices(daemon: Daemon, mechanism: Mechanism) -> Iterator[str]:

@@ -8,14 +8,12 @@ campaigns               where the settings name the keys of the parties, and a s
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING
 
 from consumers.recommendations import Recommendations
 from producers.campaign.terms import Pinned
 from producers.daemon.cells import Cells
-from producers.daemon.last_seen import check_newest, newest_seqs
 from producers.device.pinned_scope import read_ordered, read_scope
 from producers.edge.edge_service import EdgeOptions
 from producers.edge.events.topic_mapping import read_mapping
@@ -25,7 +23,6 @@ from producers.edge.lists.newest_tables import READ_SECONDS
 from producers.edge.reporting.ways_out import CampaignOptions, ReportingOptions
 from producers.edge.site_terms import SiteTerms
 from producers.edge.store.database import Database
-from producers.journal import Journal
 from producers.ranking import campaign_side
 from producers.ranking.published import Source
 from stream_app.cli.device.publishers import (
@@ -34,6 +31,7 @@ from stream_app.cli.device.publishers import (
     publisher_for,
 )
 from stream_app.cli.device.running.campaign_part import round_reader
+from stream_app.cli.device.running.start import check_copies
 from stream_app.cli.options import campaign_keys, campaign_scope, connection_from
 from stream_app.cli.output import notice
 from stream_app.errors import UsageError
@@ -41,13 +39,11 @@ from stream_app.kafka.clients import Connection
 from stream_app.settings import Settings
 from stream_app.wire import Item, Topics
 from stream_app.wire.limits import MAX_SCOPE
-from stream_app.wire.signatures import Signatures
 
 if TYPE_CHECKING:
     from stream_app.cli.server.edge import EdgeFlags
 
 STANDALONE_SECONDS = 5.0  # between reports, and looks for a table, of a standalone edge
-_MOST_EPSILON = 2  # of a campaign in which accounts take part
 
 
 def edge_options(
@@ -87,7 +83,7 @@ def _reporting(
         cells=cells,
         scope_digest=digest,
         campaigns=_campaigns(flags, settings),
-        check=partial(_check, settings),
+        check=partial(check_copies, settings),
         forget=partial(_forget, settings) if own else None,
     )
 
@@ -101,27 +97,11 @@ def _campaigns(flags: EdgeFlags, settings: Settings) -> CampaignOptions | None:
     return CampaignOptions(
         topic=Topics(settings.topic_prefix).contributions,
         connect=lambda: contributions_publisher_for(settings).producer,
-        pinned=Pinned(keys, items, Fraction(_MOST_EPSILON)),
+        pinned=Pinned(keys, items),
         scope_digest=digest,
         rounds=round_reader(settings),
         published=partial(campaign_side, connection_from(settings), settings.topic_prefix),
     )
-
-
-def _check(settings: Settings, journals: Sequence[Journal]) -> None:
-    """Raise `OlderJournal` where the topic holds later events than the journals know."""
-    topic = Topics(settings.topic_prefix).ratings
-    owned = [{account.device for account in journal.enrolled()} for journal in journals]
-    signatures, devices = Signatures(topic, settings.signed), list(set().union(*owned))
-    newest = newest_seqs(connection_from(settings), topic, settings.partitions, devices, signatures)
-    if newest is None:
-        notice(
-            f"this user may not read {topic}, so an older copy of the store would not be found; "
-            "grant READ on it to compare"
-        )
-        return
-    for journal, own in zip(journals, owned, strict=True):
-        check_newest(journal, topic, {each: seq for each, seq in newest.items() if each in own})
 
 
 def _forget(settings: Settings, device: bytes) -> None:
