@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, func, select, update
+from sqlalchemy import Connection, bindparam, select, update
 
 from producers.edge.store.store_tables import accounts
 
@@ -22,14 +22,6 @@ _named = accounts.c.removed.is_(None)
 _quiet = accounts.c.forget.is_(None)
 _due = (accounts.c.changed > accounts.c.reported, _named, _quiet)
 _by_device = update(accounts).where(accounts.c.device == bindparam("its_device"))
-
-
-def newest(connection: Connection) -> tuple[int, int]:
-    """Return the largest number of an account, and the time of the newest deletion; 0 for none."""
-    number = select(func.max(accounts.c.number)).scalar_subquery()
-    removed = select(func.max(accounts.c.removed)).where(~_named).scalar_subquery()
-    found = connection.execute(select(number, removed)).one()
-    return found[0] or 0, found[1] or 0
 
 
 def after(connection: Connection, book: int, number: int) -> Sequence[Any]:

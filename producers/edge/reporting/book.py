@@ -109,6 +109,8 @@ class Book:
             self._day = today
 
     def _enrol(self, devices: Sequence[bytes], now: float) -> None:
+        if not devices:
+            return
         epoch = self.journal.epoch(day_of(now))
         known = {device: self.journal.enrolment(device) for device in devices}
         changed = [device for device, terms in known.items() if terms is None]

@@ -77,7 +77,6 @@ class Reporter:
         self.options = options = options or ReportingOptions()
         self.books, self.database = OpenBooks(), database
         self._terms, self._now, self._steady = terms, now, steady
-        self._seen: dict[int, tuple[int, ...]] = {}  # by each book of the accounts, in numbers
         self._elsewhere = 0
         self.deliveries = {
             topic: Delivery(self.books, topic, way, notice, steady)
@@ -148,7 +147,7 @@ class Reporter:
         more = False
         if self._may_release(now, steady):
             if look:
-                self._update(now)
+                self._everywhere("accounts", self.books, lambda book: book.update(now))
             if report and self.options.connect is not None:
                 more = self._report(now)
                 self._report_at = steady + (0.0 if more else self._terms.report_seconds)
@@ -172,7 +171,6 @@ class Reporter:
                 self._conditions.holds("store", str(error))
                 return
             else:
-                self._seen.pop(number, None)
                 with self.books.lock:
                     self.books[number] = book
                 self._send(number, book.journal.pending())
@@ -190,9 +188,9 @@ class Reporter:
 
     def _everywhere(
         self, name: str, numbers: Iterable[int], work: Callable[[Book], object]
-    ) -> bool:
-        """Do work on books while nobody else looks into them; return whether all of it was done.
-        What the store refuses is a condition of this name until it is."""
+    ) -> None:
+        """Do work on books while nobody else looks into them; what the store refuses is a condition
+        of this name until it is done."""
         problem = ""
         for number in list(numbers):
             book = self.books[number]
@@ -204,7 +202,6 @@ class Reporter:
                 if not book.journal.usable:
                     self._lose(number)
         self._conditions.say(name, problem)
-        return not problem
 
     # --- what must be so before anything is drawn -------------------------------------------------
 
@@ -252,15 +249,6 @@ class Reporter:
         return not problem
 
     # --- what leaves ------------------------------------------------------------------------------
-
-    def _update(self, now: float) -> None:
-        """Let books enrol and withdraw, where anything may have changed since the last time."""
-        seen: tuple[int, ...] = ()
-        with suppress(Unreadable), self.database.reading() as connection:
-            seen = (day_of(now), *accounts.newest(connection))
-        stale = [number for number in self.books if self._seen.get(number) != seen]
-        if self._everywhere("accounts", stale, lambda book: book.update(now)):
-            self._seen = dict.fromkeys(self.books, seen)
 
     def _report(self, now: float) -> bool:
         """Report what is new; return whether more may be."""
