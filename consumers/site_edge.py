@@ -118,7 +118,8 @@ class Edge:
                 continue
             if reply.status != 503 or not left:
                 return _value(reply.status, text)
-            time.sleep(_wait(reply.headers.get("Retry-After")))
+            wait = reply.headers.get("Retry-After", "")
+            time.sleep(min(int(wait), _MOST_WAIT_SECONDS) if wait.isdecimal() else _WAIT_SECONDS)
         raise AssertionError("unreachable: the last try returns or raises")
 
 
@@ -145,10 +146,3 @@ def _value(status: int, text: bytes) -> Any:
     if rows := value.get("refused"):
         sentence += f": row {rows[0]['row']}: {rows[0]['error']}"
     raise EdgeRefused(status, value.get("reason", ""), sentence)
-
-
-def _wait(header: str | None) -> float:
-    try:
-        return min(float(header or _WAIT_SECONDS), _MOST_WAIT_SECONDS)
-    except ValueError:
-        return _WAIT_SECONDS

@@ -37,13 +37,20 @@ from producers.ranking.published import Source
 _QUALITY_SECONDS = 30.0
 
 
-@dataclass(frozen=True)
-class EdgeOptions:
-    """What an edge is made from.
+class _Part(Protocol):
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+@dataclass
+class Service:
+    """An edge, running for the length of its block; `site` is what the interface shows of it.
 
     source: the deployment whose public tables are read, every `table_seconds`. reporting: what
-    leaves. server: asks the workers. topic_source: reads events of the site's own topic. notice:
-    takes sentences for the operator.
+    leaves. server: asks the workers. topic_source: reads events of the site's own topic. beside:
+    what the recommender waits for, where that is known here. notice: takes sentences for the
+    operator.
     """
 
     store: str
@@ -54,53 +61,36 @@ class EdgeOptions:
     table_seconds: float = READ_SECONDS
     server: AskWorkers | None = None
     topic_source: Callable[[Database, SiteTerms], TopicSource] | None = None
+    beside: Callable[[], str | None] = lambda: None
     notice: Notice = lambda _: None
 
-
-class _Part(Protocol):
-    def start(self) -> None: ...
-
-    def stop(self) -> None: ...
-
-
-class Service:
-    """An edge, running for the length of its block; `site` is what the interface shows of it.
-    `problem`: what the recommender waits for, where that is known here."""
-
-    def __init__(
-        self, options: EdgeOptions, problem: Callable[[], str | None] = lambda: None
-    ) -> None:
-        self._options, self._stack, self._beside = options, ExitStack(), problem
+    def __enter__(self) -> Service:
         self._topic_source: TopicSource | None = None
         self._measuring, self._measured_at = threading.Lock(), -float("inf")
-
-    def __enter__(self) -> Service:
-        with self._stack:
-            self._open()
-            self._stack = self._stack.pop_all()
+        with ExitStack() as stack:
+            self._open(stack)
+            self._stack = stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def _open(self) -> None:
-        options, terms = self._options, self._options.terms
-        self._database = database = self._stack.enter_context(Database(options.store))
+    def _open(self, stack: ExitStack) -> None:
+        terms = self.terms
+        self._database = database = stack.enter_context(Database(self.store))
         catalogue, intake = Catalogue(database), Intake(database, terms)
-        self._stack.callback(intake.close)
-        self._tables = PublicTables(
-            options.source, None, options.privacy_mode, options.table_seconds
-        )
-        lists = ListMaker(database, catalogue, self._tables, terms, server=options.server)
+        stack.callback(intake.close)
+        self._tables = PublicTables(self.source, None, self.privacy_mode, self.table_seconds)
+        lists = ListMaker(database, catalogue, self._tables, terms, server=self.server)
         impressions = Impressions(database)
-        self._reporter = Reporter(database, terms, options.reporting, notice=options.notice)
+        self._reporter = Reporter(database, terms, self.reporting, notice=self.notice)
         parts: list[_Part] = [self._tables, lists, impressions, self._reporter]
-        if options.topic_source is not None:
-            self._topic_source = options.topic_source(database, terms)
+        if self.topic_source is not None:
+            self._topic_source = self.topic_source(database, terms)
             parts.append(self._topic_source)
         for part in parts:
             part.start()
-            self._stack.callback(part.stop)
+            stack.callback(part.stop)
         self.site = Site(
             intake=intake,
             lists=lists,
@@ -122,7 +112,7 @@ class Service:
         """Return what the lists bring, at most `_QUALITY_SECONDS` old: every scrape asks for it."""
         with self._measuring:
             if time.monotonic() - self._measured_at >= _QUALITY_SECONDS:
-                models, now_ms = self._options.terms.models, int(1000 * time.time())
+                models, now_ms = self.terms.models, int(1000 * time.time())
                 self._measured = quality(self._database, models, now_ms)
                 self._measured_at = time.monotonic()
             return self._measured
@@ -134,7 +124,7 @@ class Service:
         found = {
             **asdict(self._reporter.status()),
             "accounts": count,
-            "terms": shown_terms(self._options.terms),
+            "terms": shown_terms(self.terms),
         }
         if (source := self._topic_source) is not None:
             found["from_topic"] = {
@@ -146,7 +136,7 @@ class Service:
         return found
 
     def _problem(self) -> str | None:
-        return self._beside() or self._tables.problem or None
+        return self.beside() or self._tables.problem or None
 
 
 def shown_terms(terms: SiteTerms) -> dict[str, Any]:

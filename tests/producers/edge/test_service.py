@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from producers.edge.edge_service import EdgeOptions, Service
+from producers.edge.edge_service import Service
 from producers.edge.http.edge_serving import serving
 from producers.edge.http.site import Edge
 from producers.edge.reporting.ways_out import ReportingOptions
@@ -31,14 +31,14 @@ def no_table():
     raise Missing("no table was published yet")
 
 
-def options(folder, **changed):
+def edge_in(folder, **changed):
     given = {
         "store": f"sqlite:///{folder}/edge.db",
         "terms": SiteTerms(models=("local", "popular")),
         "source": no_table,
         "reporting": ReportingOptions(topic="murmurec.ratings.v1", connect=away),
     }
-    return EdgeOptions(**given | changed)
+    return Service(**given | changed)
 
 
 @asynccontextmanager
@@ -96,7 +96,7 @@ def test_with_the_recommender_away_events_are_kept_and_lists_go_on(tmp_path):
             assert receipt["upstream"] == "nothing"
             assert (await ask("GET", "/readyz"))["ready"]
 
-    with Service(options(tmp_path)) as service:
+    with edge_in(tmp_path) as service:
         asyncio.run(play(service))
         assert service.failure() is None
 
@@ -113,26 +113,26 @@ def test_a_list_of_a_store_that_was_opened_again_is_the_same(tmp_path):
             assert (await ask("GET", "/users/a"))["events"] == 1
             assert (await ask("GET", "/items/SKU-7"))["title"] == "Shoe 7"
 
-    with Service(options(tmp_path)) as service:
+    with edge_in(tmp_path) as service:
         asyncio.run(fill(service))
-    with Service(options(tmp_path)) as service:
+    with edge_in(tmp_path) as service:
         asyncio.run(look(service))
 
 
 def test_two_edges_on_one_file_are_refused_and_nothing_stays_open(tmp_path):
     with (
-        Service(options(tmp_path)),
+        edge_in(tmp_path),
         pytest.raises(UserError, match="another edge uses it"),
-        Service(options(tmp_path)),
+        edge_in(tmp_path),
     ):
         raise AssertionError("unreachable")
-    with Service(options(tmp_path)):
+    with edge_in(tmp_path):
         pass
 
 
 def test_what_the_recommender_waits_for_is_shown(tmp_path):
     problems = ["the worker is starting"]
-    with Service(options(tmp_path), lambda: problems[0] if problems else None) as service:
+    with edge_in(tmp_path, beside=lambda: problems[0] if problems else None) as service:
         assert service.site.problem() == "the worker is starting"
         problems.clear()
         until(lambda: "table" in (service.site.problem() or ""), "the table is missing")
@@ -154,6 +154,6 @@ def test_the_quality_of_each_arm_is_measured_from_clicks(tmp_path):
                     await ask("POST", "/events", json.dumps(event).encode())
             return await ask("GET", "/quality")
 
-    with Service(options(tmp_path)) as service:
+    with edge_in(tmp_path) as service:
         quality = asyncio.run(play(service))
     assert quality["comparisons"][0]["first"] == "local"

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from consumers.site_edge import Edge as SiteEdge
-from producers.edge.edge_service import Service
 from producers.edge.http.edge_serving import run
 from producers.edge.http.site import Edge
 from producers.edge.reporting.reporter import Reporter
@@ -24,7 +23,7 @@ from stream_app.cli.demo.demo_processes import open_page, terminated_like_interr
 from stream_app.cli.output import notice, plural, print_json, printable, say
 from stream_app.cli.server.edge.imports import import_events, import_items
 from stream_app.cli.server.edge.standalone import Standalone, running
-from stream_app.cli.server.edge.wiring import STANDALONE_SECONDS, edge_options
+from stream_app.cli.server.edge.wiring import STANDALONE_SECONDS, edge_of
 from stream_app.errors import UserError
 from stream_app.monitoring.log_setup import configure
 
@@ -49,9 +48,7 @@ def serve(flags: EdgeFlags, cluster: Cluster) -> None:
             folder = Path(f"{flags.store.partition(':///')[2]}.standalone").absolute()
             beside = stack.enter_context(running(settings, folder, terms.mechanism.id))
             settings = beside.settings
-        options = edge_options(flags, settings, terms, own=flags.standalone)
-        problem = (lambda: None) if beside is None else beside.problem
-        service = stack.enter_context(Service(options, problem))
+        service = stack.enter_context(edge_of(flags, settings, terms, beside))
 
         def failure() -> str | None:
             if beside is not None:

@@ -15,7 +15,7 @@ from consumers.recommendations import Recommendations
 from producers.campaign.terms import Pinned
 from producers.daemon.cells import Cells
 from producers.device.pinned_scope import read_ordered, read_scope
-from producers.edge.edge_service import EdgeOptions
+from producers.edge.edge_service import Service
 from producers.edge.events.topic_mapping import read_mapping
 from producers.edge.events.topic_source import TopicSource
 from producers.edge.lists.models import AskWorkers
@@ -42,17 +42,19 @@ from stream_app.wire.limits import MAX_SCOPE
 
 if TYPE_CHECKING:
     from stream_app.cli.server.edge import EdgeFlags
+    from stream_app.cli.server.edge.standalone import Standalone
 
 STANDALONE_SECONDS = 5.0  # between reports, and looks for a table, of a standalone edge
 
 
-def edge_options(
-    flags: EdgeFlags, settings: Settings, terms: SiteTerms, *, own: bool
-) -> EdgeOptions:
-    """Return what the edge is made from; `own`: the recommender is the site's own, which may ask
-    it to forget a device."""
+def edge_of(
+    flags: EdgeFlags, settings: Settings, terms: SiteTerms, beside: Standalone | None
+) -> Service:
+    """Return the edge; `beside`: the recommender is the site's own, which may ask it to forget a
+    device."""
+    own = beside is not None
     connection, prefix = connection_from(settings), settings.topic_prefix
-    return EdgeOptions(
+    return Service(
         store=flags.store,
         terms=terms,
         source=lambda: Source.of_deployment(connection, prefix, settings.cache_dir),
@@ -61,6 +63,7 @@ def edge_options(
         table_seconds=STANDALONE_SECONDS if own else READ_SECONDS,
         server=_asking(connection, prefix) if "server" in terms.models else None,
         topic_source=_topic_source(flags, settings),
+        beside=(lambda: None) if beside is None else beside.problem,
         notice=notice,
     )
 
