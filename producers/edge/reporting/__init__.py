@@ -3,7 +3,6 @@
     accounts --due--> clean ratings --> request --> journal of the book --> delivery --> recommender
 
 accounts       which accounts are new, due, removed: statements on the store
-stored_ratings what an account has done, as levels of the site's scale
 book           one open book: enrolment, reports, contributions, withdrawal
 ways_out       where all of it goes: the options, and the messages of all open books
 reporter       the thread over the books that this edge could take, and its status

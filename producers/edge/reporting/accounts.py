@@ -4,7 +4,7 @@
     removed   the site deleted the user
     forget    the recommender is still to be asked to forget the device; nothing is reported before
 
-An account that `due` or `present` returns is not removed until the transaction ends.
+An account that `due`, `present` or `held` returns is not removed until the transaction ends.
 """
 
 from __future__ import annotations
@@ -52,6 +52,12 @@ def present(connection: Connection, devices: Sequence[bytes]) -> set[bytes]:
     """Return those of the devices whose users were not removed."""
     wanted = select(accounts.c.device).where(accounts.c.device.in_(devices), _named, _quiet)
     return set(connection.scalars(wanted.with_for_update(read=True, key_share=True)))
+
+
+def held(connection: Connection, device: bytes) -> Any:
+    """Return number and user of an account; None for one that was removed."""
+    wanted = select(accounts.c.number, accounts.c.user).where(accounts.c.device == device, _named)
+    return connection.execute(wanted.with_for_update(read=True, key_share=True)).one_or_none()
 
 
 def removed(connection: Connection, book: int, since: int) -> Sequence[bytes]:

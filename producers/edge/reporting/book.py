@@ -7,7 +7,12 @@
                 campaigns: to the open stage, those whose looks have come
 
 The last two read the store in one transaction and pay before it ends, so that what is released of
-an account comes before its deletion, or not at all.
+an account comes before its deletion, or not at all. What an account has done is looked up then:
+
+    level = floor((stars - 1) / 4 * (levels - 1))          stars of an item: `lists.history`
+
+The floor: parts of a like never make an item better than what they add up to. Items that were only
+seen have no level, and are not reported.
 """
 
 from __future__ import annotations
@@ -16,6 +21,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
+import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from producers.daemon.conditions import Conditions
@@ -24,9 +31,10 @@ from producers.daemon.due_requests import Reporting, due_request
 from producers.daemon.schedule import Schedule
 from producers.daemon.scheduled_contributions import Contributing
 from producers.device.pinned_scope import pin
+from producers.device.rated import Rated
 from producers.device.requests import ReportSettings
+from producers.edge.lists.stored_history import history
 from producers.edge.reporting import accounts
-from producers.edge.reporting.stored_ratings import StoredRatings
 from producers.edge.reporting.ways_out import ReportingOptions
 from producers.edge.site_terms import SiteTerms
 from producers.edge.store.book_log import BookLog
@@ -35,10 +43,12 @@ from producers.fleet.epoch_requests import CELLS
 from producers.identities import Identities
 from producers.journal import Journal, Limits, Message, Request
 from producers.person.enrolment import ADAPTIVE, PersonBudget
+from producers.scale import Scale
 from stream_app.privacy.randomness import SystemSource
 from stream_app.wire import EPOCH_SECONDS
 
 BATCH = 512  # accounts in one record
+_ROUNDING = 1e-9  # stars of a level are computed in floating point
 _MARGIN_MS = 60_000  # between the clocks of two edges, and of a transaction that takes long
 
 
@@ -241,3 +251,41 @@ class Book:
 def day_of(now: float) -> int:
     """Return the epoch of a time in seconds since 1970."""
     return int(now // EPOCH_SECONDS)
+
+
+class StoredRatings:
+    """The ratings in a store, within one transaction; a `producers.device.rated.ScaledRatings`.
+
+    `identities`: told the user of each account that is looked up, where devices sign.
+    """
+
+    def __init__(self, connection: Connection, scale: Scale, identities: Identities) -> None:
+        self._connection, self.scale, self.identities = connection, scale, identities
+
+    def rated(self, device_id: bytes) -> Rated:
+        """Return what the user of a device has done; nothing for one that was removed.
+
+        Until the transaction ends, the account is not removed: what is released of it now comes
+        before its deletion.
+        """
+        account = accounts.held(self._connection, device_id)
+        if account is None:
+            return Rated()
+        if self.identities.signed:
+            self.identities.pseudonym(account.user)
+        rated = [row for row in history(self._connection, account.number) if row.stars is not None]
+        keys = np.array([row.key for row in rated], np.uint64)
+        raw_stars = np.array([row.stars for row in rated], np.float64)
+        raw_levels = levels_of(raw_stars, self.scale)
+        order = np.argsort(keys, kind="stable")
+        return Rated(keys[order], raw_levels[order])
+
+
+def levels_of(raw_stars: NDArray[np.float64], scale: Scale) -> NDArray[np.uint8]:
+    """Return the level (n,) uint8 of stars (n,) on 1 .. 5, rounded down.
+
+    >>> levels_of(np.array([1.0, 3.6, 4.999, 5.0]), Scale(1, 5, 1)).tolist()
+    [0, 2, 3, 4]
+    """
+    places = np.floor((raw_stars - 1) / 4 * (scale.levels - 1) + _ROUNDING)
+    return np.clip(places, 0, scale.levels - 1).astype(np.uint8)

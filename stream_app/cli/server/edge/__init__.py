@@ -2,7 +2,7 @@
 
 command      the options, here
 actions      serve, accounts, import
-standalone   broker, worker and gateway of one's own, for a start
+wiring       what the edge is made from; broker, worker and gateway of one's own, for a start
 """
 
 from __future__ import annotations

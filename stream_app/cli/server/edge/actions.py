@@ -22,8 +22,7 @@ from producers.edge.store.database import Database
 from stream_app.cli.demo.demo_processes import open_page, terminated_like_interrupted
 from stream_app.cli.output import notice, plural, print_json, printable, say
 from stream_app.cli.server.edge.imports import import_events, import_items
-from stream_app.cli.server.edge.standalone import Standalone, running
-from stream_app.cli.server.edge.wiring import STANDALONE_SECONDS, edge_of
+from stream_app.cli.server.edge.wiring import STANDALONE_SECONDS, Standalone, edge_of, standalone
 from stream_app.errors import UserError
 from stream_app.monitoring.log_setup import configure
 
@@ -46,7 +45,7 @@ def serve(flags: EdgeFlags, cluster: Cluster) -> None:
         beside: Standalone | None = None
         if flags.standalone:
             folder = Path(f"{flags.store.partition(':///')[2]}.standalone").absolute()
-            beside = stack.enter_context(running(settings, folder, terms.mechanism.id))
+            beside = stack.enter_context(standalone(settings, folder, terms.mechanism.id))
             settings = beside.settings
         service = stack.enter_context(edge_of(flags, settings, terms, beside))
 

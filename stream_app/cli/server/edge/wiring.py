@@ -7,8 +7,11 @@ campaigns               where the settings name the keys of the parties, and a s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from consumers.recommendations import Recommendations
@@ -25,6 +28,9 @@ from producers.edge.site_terms import SiteTerms
 from producers.edge.store.database import Database
 from producers.ranking import campaign_side
 from producers.ranking.published import Source
+from stream_app.broker import resolve
+from stream_app.broker.local import free_ports
+from stream_app.cli.demo import demo_processes as processes
 from stream_app.cli.device.publishers import (
     contributions_publisher_for,
     item_table_for,
@@ -33,8 +39,8 @@ from stream_app.cli.device.publishers import (
 from stream_app.cli.device.running.campaign_part import round_reader
 from stream_app.cli.device.running.start import check_copies
 from stream_app.cli.options import campaign_keys, campaign_scope, connection_from
-from stream_app.cli.output import notice
-from stream_app.errors import UsageError
+from stream_app.cli.output import notice, say
+from stream_app.errors import UsageError, UserError
 from stream_app.kafka.clients import Connection
 from stream_app.settings import Settings
 from stream_app.wire import Item, Topics
@@ -42,9 +48,57 @@ from stream_app.wire.limits import MAX_SCOPE
 
 if TYPE_CHECKING:
     from stream_app.cli.server.edge import EdgeFlags
-    from stream_app.cli.server.edge.standalone import Standalone
 
+_PROBE_SECONDS = 0.5
 STANDALONE_SECONDS = 5.0  # between reports, and looks for a table, of a standalone edge
+
+
+@dataclass(frozen=True)
+class Standalone:
+    """Broker, worker and gateway of one's own beside an edge, and the settings that reach them."""
+
+    settings: Settings
+    worker: processes.WorkerProcess
+    gateway: processes.GatewayProcess
+
+    def check(self) -> None:
+        """Raise UserError if a process has ended."""
+        self.worker.check()
+        self.gateway.check()
+
+    def problem(self) -> str | None:
+        """Return what the worker waits for; None when it is ready."""
+        waits = self.worker.waits_for(_PROBE_SECONDS)
+        return f"the worker: {waits}" if waits else None
+
+
+@contextmanager
+def standalone(settings: Settings, folder: Path, mechanism: str) -> Iterator[Standalone]:
+    """Run broker, worker and gateway, which allow a mechanism, for the length of the block, or
+    until this process ends, even if it is killed.
+
+        FOLDER/kafka       the log, which a restart finds again: what was reported was paid
+        FOLDER/*.log       what the processes write
+
+    Lists are made from the site's own events until the worker has compiled its kernels, about a
+    minute at the first start.
+    """
+    if settings.bootstrap_servers is not None:
+        raise UserError("--standalone starts a Kafka of its own: unset MURMUREC_BOOTSTRAP_SERVERS")
+    folder.mkdir(mode=0o700, exist_ok=True)
+    with resolve.running(folder / "kafka", settings.cache_dir, notify=say) as broker:
+        settings = settings.model_copy(update={"mechanisms": (mechanism,)})
+        settings = processes.with_topics(settings, broker)
+        arguments = ["--bootstrap", settings.servers, "--prefix", settings.topic_prefix]
+        arguments += ["--allow", mechanism]
+        local = {"MURMUREC_PRIVACY_MODE": "local", "MURMUREC_CAMPAIGN_KEYS": ""}
+        token, port = settings.admin_token, free_ports(1)[0]
+        with (
+            processes.running(arguments, port, folder, token, local) as worker,
+            processes.gateway_running(settings, worker.url, folder) as gateway,
+        ):
+            say(f"Kafka at {broker.bootstrap}; what the recommender sees: {gateway.url}")
+            yield Standalone(settings, worker, gateway)
 
 
 def edge_of(
