@@ -96,7 +96,8 @@ def test_only_reports_leave_and_the_audit_of_the_wire_is_clean(
         ]
         assert ask(url, "/events", events)["accepted"] == PEOPLE * EACH
         for person in range(0, PEOPLE, 7):
-            assert ask(url, f"/recommendations/customer{person}@example.org?n=5")["items"]
+            list_of = f"/recommendations/customer{person}@example.org?n=5"
+            until(lambda path=list_of: ask(url, path)["items"], "a list")  # type: ignore[misc]
 
         def all_arrived() -> bool:
             found = ask(url, "/status")["reporting"]

@@ -41,14 +41,12 @@ _INSERTION = (
 )
 # Of rows that were deleted, too: the user is back.
 _CHANGE = (
-    "UPDATE accounts SET removed = NULL, changed = CASE WHEN changed < found.column2 "
+    "UPDATE accounts SET removed=NULL, changed=CASE WHEN changed < found.column2 "
     "THEN found.column2 ELSE changed END "
-    "FROM (VALUES {rows}) AS found WHERE accounts.number = found.column1"
+    "FROM (VALUES {rows}) AS found WHERE accounts.number=found.column1"
 )
-_NAMING = 'UPDATE accounts SET "user" = {rows} WHERE number = {rows}'
-_MARK = (
-    "UPDATE offers SET {column} = {rows} WHERE list = {rows} AND item = {rows} AND {column} IS NULL"
-)
+_NAMING = 'UPDATE accounts SET "user"={rows} WHERE number={rows}'
+_MARK = "UPDATE offers SET {column}={rows} WHERE list={rows} AND item={rows} AND {column} IS NULL"
 
 _Accounts = dict[str, tuple[int, int | None]]  # by user: number, and when he was deleted
 
