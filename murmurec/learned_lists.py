@@ -20,12 +20,13 @@ from stream_app.models.cooccurrence.item_pairs import ItemPairs, RecordColumns
 from stream_app.models.cooccurrence.like_weights import like_weights
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.learner import Learner
-from stream_app.ranking.derivation import MIDDLE, Derived, derive
+from stream_app.ranking.derivation import MIDDLE, derive
 from stream_app.ranking.histories import History
 from stream_app.ranking.pair_counts import WEIGHT_ONE
 from stream_app.ranking.reasons import reasons_of
-from stream_app.ranking.scores import basis_of, fallback, score, top_slots
+from stream_app.ranking.scores import fallback, score, top_slots
 from stream_app.ranking.similarity.nearest import linked_to
+from stream_app.serving.served_side import ServedSide
 from stream_app.state.item_directory import ItemDirectory
 
 HEAD_ITEMS, RECENT_ITEMS = 2048, 256  # a worker's defaults
@@ -44,15 +45,6 @@ class _Learned(NamedTuple):
 
     def at(self, rows: slice | NDArray[np.intp]) -> _Learned:
         return _Learned._make(column[rows] for column in self)
-
-
-class _ReadySide(NamedTuple):
-    """What was derived, made ready for queries: the slot of each item (rows; -1: none), and the
-    item of each slot."""
-
-    derived: Derived
-    slots: NDArray[np.int64]
-    rows: NDArray[np.int64]
 
 
 class LearnedLists:
@@ -76,15 +68,8 @@ class LearnedLists:
         self._in_time = True
         self._seen: dict[int, set[int]] = {}
         self._counted = self._derived_from = 0
-        self._ready: _ReadySide | None = None
-
-    def basis(self, user: np.uint64, *, now: bool = False) -> str:
-        """Return what a user's list is made from: `learned` weights, `links`, or `popular`."""
-        self._catch_up()
-        row = int(self._users.rows(np.array([user], np.uint64))[0])
-        if self._ready is None:
-            return "popular"
-        return basis_of(self._ready.derived.side, self._history(row, self._ready), now=now)
+        self._served: ServedSide | None = None
+        self._rows = np.empty(0, np.int64)  # of each slot
 
     @property
     def keys(self) -> NDArray[np.uint64]:
@@ -128,34 +113,33 @@ class LearnedLists:
         """Return the places in `keys` of at most k items that go with one, nearest first; none for
         an item of which too little is known."""
         self._catch_up()
-        ready, row = self._ready, int(self._items.rows(np.array([item], np.uint64))[0])
-        if ready is None or not 0 <= row < len(ready.slots) or ready.slots[row] < 0:
+        if self._served is None:
             return np.empty(0, np.int64)
-        return ready.rows[linked_to(ready.derived.side, int(ready.slots[row]))[:k]]
+        slots, known = self._served.slots_of(np.array([item], np.uint64))
+        if not known[0]:
+            return np.empty(0, np.int64)
+        return self._rows[linked_to(self._served.side, int(slots[0]))[:k]]
 
     def because(self, user: np.uint64, items: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return for each item (m,) the place in `keys` of the user's item that adds most to its
         score, -1 where none does."""
         self._catch_up()
-        found, ready = np.full(len(items), -1, np.int64), self._ready
-        if ready is None:
+        found, served = np.full(len(items), -1, np.int64), self._served
+        if served is None:
             return found
-        history = self._history(int(self._users.rows(np.array([user], np.uint64))[0]), ready)
-        rows = self._items.rows(items)
-        inside = np.flatnonzero((rows >= 0) & (rows < len(ready.slots)))
-        inside = inside[ready.slots[rows[inside]] >= 0]
-        first = reasons_of(ready.derived.side, history, ready.slots[rows[inside]]).first()
-        found[inside] = np.where(first >= 0, ready.rows[first], -1)
+        history = self._history(int(self._users.rows(np.array([user], np.uint64))[0]), served)
+        slots, known = served.slots_of(items)
+        first = reasons_of(served.side, history, slots[known]).first()
+        found[known] = np.where(first >= 0, self._rows[first], -1)
         return found
 
     def _from_head(
         self, user: int, k: int, allowed: NDArray[np.bool_], *, now: bool
     ) -> NDArray[np.int64]:
-        ready = self._ready
-        if ready is None:
+        if self._served is None:
             return np.empty(0, np.int64)
-        scores = score(ready.derived.side, self._history(user, ready), now=now)
-        return ready.rows[top_slots(scores, k, allowed[ready.rows])]
+        scores = score(self._served.side, self._history(user, self._served), now=now)
+        return self._rows[top_slots(scores, k, allowed[self._rows])]
 
     def _rest(self, user: np.uint64, k: int, allowed: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return items of which it is not known what goes with them, by popularity x predicted
@@ -166,17 +150,12 @@ class LearnedLists:
         scores = fallback(counts.astype(np.float32), ratings.astype(np.float32))
         return rows[np.argsort(-scores, kind="stable")[:k]]
 
-    def _history(self, user: int, ready: _ReadySide) -> History:
+    def _history(self, user: int, served: ServedSide) -> History:
         if user < 0:
             return History.untimed(np.empty(0, np.intp), np.empty(0, np.float32))
         items, weights, visits_ago, ages = self._pairs.history(user)
-        slots = np.full(len(items), -1)
-        old = items < len(ready.slots)
-        slots[old] = ready.slots[items[old]]
-        found = History(slots, weights, visits_ago, ages)
-        if not self._in_time:
-            found = History.untimed(slots, weights)
-        return found.at(slots >= 0)
+        found = served.history(self.keys[items], weights, visits_ago, ages)
+        return found if self._in_time else History.untimed(found.slots, found.weights)
 
     def _catch_up(self) -> None:
         """Count what was learned since the last list; derive the item side where that is due."""
@@ -213,12 +192,9 @@ class LearnedLists:
         if not self._counted:
             return
         counts = self._pairs.snapshot(self.keys, self._counted, 0.0, None).counts()
-        previous = self._ready.derived if self._ready else None
+        previous = self._served.derived if self._served else None
         middle = np.full(len(counts.keys), MIDDLE, np.float32)
         visits = self._pairs.visit_samples() if self._in_time else None
-        derived = derive(counts, middle, visits, previous=previous)
-        rows = self._items.rows(derived.side.keys)
-        slots = np.full(len(self._items), -1)
-        slots[rows] = np.arange(len(rows))
-        self._ready = _ReadySide(derived, slots, rows)
+        self._served = ServedSide(derive(counts, middle, visits, previous=previous))
+        self._rows = self._items.rows(self._served.side.keys)
         self._derived_from = self._counted

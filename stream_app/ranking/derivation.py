@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -27,18 +26,6 @@ LEAST_DEVICES = 2
 LEAST_SIGNAL = 0.05  # of the variance of the correlations of noised reports
 
 
-@dataclass(frozen=True)
-class Derivation:
-    """How much is derived: the longest rows of links and of what follows in a visit and at the next
-    one, the most factors, and the ridge (None: by the number of devices)."""
-
-    links: int = ease.LINKS_A_ROW
-    follows: int = following.FOLLOWS_A_ROW
-    visit_follows: int = following.VISIT_FOLLOWS_A_ROW
-    most_factors: int = low_rank.MOST_FACTORS
-    ridge: float | None = None
-
-
 class Derived(NamedTuple):
     """An item side, the low-rank model of its items, and how good lists by it are: for the next
     visit and for this one."""
@@ -53,23 +40,21 @@ def derive(
     counts: PairCounts,
     ratings: NDArray[np.float32],
     visits: tuple[VisitSample, VisitSample] | None = None,
-    options: Derivation | None = None,
     previous: Derived | None = None,
 ) -> Derived:
     """Return the item side of `counts`; `ratings` (n,): predicted rating of the average user, 1 ..
     5. `visits`: samples of devices, of which the weights of the two lists are learned, for the next
     visit and within one. `previous` makes the factors cheaper to find. Too few data give empty
     links and no factors, never NaN: lists are then the popular items."""
-    options = options or Derivation()
     size = len(counts.keys)
-    model = low_rank.estimate(counts, options.most_factors, _start(counts.keys, previous))
+    model = low_rank.estimate(counts, low_rank.MOST_FACTORS, _start(counts.keys, previous))
     inverse = None
     # Links of noise make lists that are worse than the popular items. With one bit a cell from 500
     # to 1,500 devices they were worse up to a share of .03 and better from .07 on.
     if counts.channel is not None and low_rank.signal(counts, model.rates) < least_signal(size):
         model = model.without_factors()
     else:
-        inverse = _inverse(counts, options)
+        inverse = _inverse(counts)
     scales = following.follow_scales(counts)
     popularity, liking = popularity_of(counts, model), liking_of(counts)
     learned = Learned(), Learned()
@@ -88,9 +73,9 @@ def derive(
         lately_of(counts, popularity),
         liking,
         np.clip(np.nan_to_num(ratings, nan=MIDDLE), 1, 5).astype(np.float32),
-        *ease.prune(links, options.links),
-        *ease.prune(nothing if within is None else within, options.follows),
-        *ease.prune(nothing if between is None else between, options.visit_follows),
+        *ease.prune(links, ease.LINKS_A_ROW),
+        *ease.prune(nothing if within is None else within, following.FOLLOWS_A_ROW),
+        *ease.prune(nothing if between is None else between, following.VISIT_FOLLOWS_A_ROW),
         model.factors,
         *(each.weights for each in learned),
     )
@@ -139,12 +124,12 @@ def least_signal(size: int) -> float:
     return max(LEAST_SIGNAL, 3 * math.sqrt(4 / max(size * (size - 1), 1)))
 
 
-def _inverse(counts: PairCounts, options: Derivation) -> NDArray[np.float32] | None:
+def _inverse(counts: PairCounts) -> NDArray[np.float32] | None:
     """Return (G + ridge I)^-1; None for too few data."""
     G = ease.moments(counts)
     if len(G) < 2 or counts.exposures.max(initial=0) < LEAST_DEVICES or not np.trace(G) > 0:
         return None
-    return ease.inverse(G, ease.ridge(counts) if options.ridge is None else options.ridge)
+    return ease.inverse(G, ease.ridge(counts))
 
 
 def _start(keys: NDArray[np.uint64], previous: Derived | None) -> NDArray[np.float32] | None:

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-_FACTORS = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+from stream_app.ranking.similarity.nearest import hash64
+from stream_app.ranking.similarity.table import slots_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +68,7 @@ class DomainLinks:
 
     def rows(self, items: ArrayLike) -> NDArray[np.int64]:
         """Return (h,) the row of each of `items` (h,) keys, -1 for an item that is no source."""
-        return places_of(self.sources, items)
+        return slots_of(self.sources, items)
 
     def dense(self, rows: ArrayLike) -> NDArray[np.float64]:
         """Return (h, m) similarities of some rows to every target, 0 where no link is kept; a row
@@ -101,26 +102,8 @@ def strongest(
         raise ValueError(f"similarities {values.shape}: must be ({len(sources)}, {len(targets)})")
     values = np.where(np.equal.outer(sources, targets), np.float32(0), values).clip(0, 1)
     width = min(most, len(targets))
-    order = np.argsort(_mixed(targets), kind="stable")
+    order = np.argsort(hash64(targets), kind="stable")
     best = order[np.argsort(-values[:, order], axis=1, kind="stable")[:, :width]]
     kept = np.take_along_axis(values, best, axis=1)
     places = np.where(kept > 0, best, -1).astype(np.int32)
     return DomainLinks(sources, targets, places, kept)
-
-
-def places_of(keys: NDArray[np.uint64], items: ArrayLike) -> NDArray[np.int64]:
-    """Return (h,) the place of each of `items` (h,) in `keys`, -1 where it is not there."""
-    wanted = np.asarray(items, np.uint64).reshape(-1)
-    if not len(keys):
-        return np.full(len(wanted), -1, np.int64)
-    order = np.argsort(keys, kind="stable")
-    at = order[np.searchsorted(keys[order], wanted).clip(0, len(keys) - 1)]
-    return np.where(keys[at] == wanted, at, -1).astype(np.int64)
-
-
-def _mixed(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the finalizer of splitmix64 of each key: a bijection, so no two are equal."""
-    found = keys.astype(np.uint64)
-    for shift, factor in zip((30, 27), _FACTORS, strict=True):
-        found = (found ^ (found >> np.uint64(shift))) * np.uint64(factor)
-    return found ^ (found >> np.uint64(31))

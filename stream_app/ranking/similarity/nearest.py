@@ -23,8 +23,8 @@ _GOLDEN = 0x9E3779B97F4A7C15
 
 def ties(keys: NDArray[np.uint64], seed: int = 0) -> NDArray[np.uint64]:
     """Return (n,) the tie of each item key, all different."""
-    salt = _hash64(np.array([(seed + 1) * _GOLDEN % 2**64], np.uint64))
-    return _hash64(np.asarray(keys, np.uint64) ^ salt)
+    salt = hash64(np.array([(seed + 1) * _GOLDEN % 2**64], np.uint64))
+    return hash64(np.asarray(keys, np.uint64) ^ salt)
 
 
 def best_slots(
@@ -63,7 +63,7 @@ def similar_to(
     return best_slots(row, k, ties, allowed)
 
 
-def _hash64(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def hash64(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return the finalizer of splitmix64 of each of x."""
     x = (x ^ (x >> np.uint64(30))) * _FIRST
     x = (x ^ (x >> np.uint64(27))) * _SECOND

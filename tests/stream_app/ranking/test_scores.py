@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stream_app.ranking import ease, following, scores
-from stream_app.ranking.derivation import Derivation, derive
+from stream_app.ranking.derivation import derive
 from stream_app.ranking.histories import OLDER, History
 from stream_app.ranking.low_rank import posterior_likes
 from stream_app.ranking.scores import COUNT, DEFAULT, component_scores, fallback, score, top_slots
@@ -18,7 +18,6 @@ from tests.stream_app.ranking.tables import devices, public
 ITEMS = 30
 HAD, X = [4, 9, 17], [1.0, 0.5, 0.8]
 AGO, AGES = [1, 0, 0], [0.0, 2.0, 0.0]
-WHOLE = Derivation(links=ITEMS, follows=ITEMS, visit_follows=ITEMS)
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +30,8 @@ def counts():
 
 @pytest.fixture(scope="module")
 def derived(counts):
-    return derive(counts, np.linspace(1, 5, ITEMS, dtype=np.float32), options=WHOLE)
+    assert min(ease.LINKS_A_ROW, following.FOLLOWS_A_ROW, following.VISIT_FOLLOWS_A_ROW) >= ITEMS
+    return derive(counts, np.linspace(1, 5, ITEMS, dtype=np.float32))
 
 
 @pytest.fixture(scope="module")
@@ -99,9 +99,10 @@ def test_a_history_without_times_has_no_last_visit(side):
     assert (found.links == component_scores(side, history()).links).all()
 
 
-def test_pruned_links_are_those_of_the_whole_table_or_nothing(counts, side):
+def test_pruned_links_are_those_of_the_whole_table_or_nothing(monkeypatch, counts, side):
     ratings = np.full(ITEMS, 3, np.float32)
-    pruned = derive(counts, ratings, options=Derivation(links=6)).side
+    monkeypatch.setattr(ease, "LINKS_A_ROW", 6)
+    pruned = derive(counts, ratings).side
     for slot in range(ITEMS):
         row = dict(zip(side.link_targets[slot], side.link_weights[slot], strict=True))
         kept = zip(pruned.link_targets[slot], pruned.link_weights[slot], strict=True)

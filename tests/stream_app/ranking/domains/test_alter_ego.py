@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from stream_app.ranking.domains.alter_ego import Middles, alter_ego, predicted
-from stream_app.ranking.domains.links import DomainLinks, places_of, strongest
+from stream_app.ranking.domains.links import DomainLinks, strongest
+from stream_app.ranking.similarity.table import slots_of
 
 FILMS = np.array([30, 10, 20], np.uint64)
 BOOKS = np.array([5, 6, 7, 8], np.uint64)
@@ -141,5 +142,5 @@ def test_predictions_are_the_formula_and_never_a_number_that_is_none():
 
 
 def test_places_of_nothing_are_none():
-    assert places_of(BOOKS[:0], [5]).tolist() == [-1]
-    assert places_of(FILMS, [20, 7, 30]).tolist() == [2, -1, 0]
+    assert slots_of(BOOKS[:0], [5]).tolist() == [-1]
+    assert slots_of(FILMS, [20, 7, 30]).tolist() == [2, -1, 0]
