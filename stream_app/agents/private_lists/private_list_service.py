@@ -27,7 +27,7 @@ from stream_app.log.list_budgets import Verdict
 from stream_app.privacy.k_subset import KSubset
 from stream_app.privacy.randomness import RandomSource, SystemSource
 from stream_app.serving.ranked_items import RankedItems, Refused
-from stream_app.serving.together import private_lists, published_lists
+from stream_app.serving.together import private_lists
 from stream_app.serving.together.co_rated import CoRated
 from stream_app.serving.together.similar_items import NOT_PUBLISHED
 from stream_app.wire import Guarantee
@@ -105,14 +105,14 @@ class PrivateLists:
                 if len(among)
                 else EMPTY
             )
-        by = private_lists if table is None else published_lists
+        published = table is not None
         epsilon = Fraction(cost, MILLION)
         try:
-            subset = by.mechanism(spec.recent_items, count, epsilon)
+            subset = private_lists.mechanism(spec.recent_items, count, epsilon, published=published)
             subset.check(len(among))
         except ValueError as error:
             return Refused(f"private list: {error}")
-        return among, subset, table, by.guarantee(epsilon)
+        return among, subset, table, private_lists.guarantee(epsilon, published=published)
 
     async def _drawn(
         self, device: bytes | None, cost: int, count: int, query: str
@@ -150,7 +150,8 @@ class PrivateLists:
         replica = self._runtime.replica
         if table is None:
             return partial(private_lists.scores, private_lists.counts(replica, device), among)
-        return partial(published_lists.scores, table, published_lists.rated(replica, device), among)
+        history = private_lists.rated(replica, device)
+        return partial(private_lists.published_scores, table, history, among)
 
     def _spent(self, device: bytes, cost: int) -> Refused:
         self._runtime.metrics.private_list_refused()

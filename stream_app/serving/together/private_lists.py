@@ -36,6 +36,16 @@ settings, so each of its items holds a slot whatever devices send, and an item o
 in any list. Lists are refused where more devices are known than can have a list, while stale
 devices are evicted (which are gone depends on their rows), and with `clip`, by which a model
 decides.
+
+By the published table of noised similarities (`similar_from = published`) the scores are
+
+    f_j          sum over k in p of  min(s_kj, tau) / tau,     s_kj of the table (`co_rated.py`)
+
+The table is public, so a list is made of it and of the asker's history alone: what other devices,
+and the asker, have in the table is covered by the epsilon and delta of its release, whatever number
+of lists is drawn, and the neighbours of a list differ in one report of the asker. Delta = 1: a
+report changes p by at most one item that enters and one that leaves, and each term lies within
+0 .. 1, whatever the table holds, so f_j moves by the difference of two such terms.
 """
 
 from __future__ import annotations
@@ -50,13 +60,19 @@ from numpy.typing import NDArray
 from stream_app.models.cooccurrence.co_ratings import always_held
 from stream_app.privacy.k_subset import KSubset
 from stream_app.serving.catalogue import Catalogue
+from stream_app.serving.together.co_rated import CoRated
 from stream_app.state.replica import Replica
 from stream_app.state.spec import GIVE_SCOPE
 from stream_app.wire import Guarantee
 
 DAMPING, CAP = 3_000, 0.08  # beta in devices, tau: chosen on half of the users of ML-1M
+PUBLISHED_CAP = 0.1  # tau of similarities that are damped by the noise of the table alone
 METHOD = "exact-k-subset"
 ADJACENCY = "one report of the asker, or all reports of one other device, for each list"
+PUBLISHED_ADJACENCY = (
+    "one report of the asker, for each list; what devices have in the published table of "
+    "similarities is covered by the epsilon of the table"
+)
 ROUNDING = 1e-9
 Keys = NDArray[np.uint64]
 
@@ -76,15 +92,15 @@ def sensitivity(recent_items: int, damping: float = DAMPING, cap: float = CAP) -
     return 1 + (always_held(recent_items) - 1) * min(1.0, 1 / ((damping + 1) * cap))
 
 
-def mechanism(recent_items: int, k: int, epsilon: Fraction) -> KSubset:
+def mechanism(recent_items: int, k: int, epsilon: Fraction, *, published: bool = False) -> KSubset:
     """Return what draws a list of k items; ValueError for an epsilon outside its range."""
-    most = float(always_held(recent_items))
-    return KSubset(k, epsilon, sensitivity(recent_items), 0.0, most, ROUNDING)
+    moved = 1.0 if published else sensitivity(recent_items)
+    return KSubset(k, epsilon, moved, 0.0, float(always_held(recent_items)), ROUNDING)
 
 
-def guarantee(epsilon: Fraction) -> Guarantee:
+def guarantee(epsilon: Fraction, *, published: bool = False) -> Guarantee:
     """Return what the reply states."""
-    return Guarantee(ADJACENCY, str(epsilon), METHOD)
+    return Guarantee(PUBLISHED_ADJACENCY if published else ADJACENCY, str(epsilon), METHOD)
 
 
 def candidates(scope: tuple[int, ...], catalogue: Catalogue) -> Keys:
@@ -137,4 +153,25 @@ def scores(
     at = np.searchsorted(among, known.keys).clip(0, len(among) - 1)
     found = among[at] == known.keys
     values[at[found]] = near[found]
+    return values
+
+
+def rated(replica: Replica, device: bytes) -> Keys:
+    """Return p (m,), the items of a device; in the event loop."""
+    return replica.rated_values(device).keys[-always_held(replica.spec.recent_items) :]
+
+
+def published_scores(
+    table: CoRated, history: Keys, among: Keys, cap: float = PUBLISHED_CAP
+) -> NDArray[np.float64]:
+    """Return f (n,) within 0 .. T of candidates `among` (n,) by a history (m,) and the published
+    table; from any thread."""
+    values = np.zeros(len(among))
+    slots, columns = table.slots_of(history), table.slots_of(among)
+    if not len(table):
+        return values
+    similar = table.similarities[slots[slots >= 0]].astype(np.float64)
+    near = (similar.clip(0, cap) / cap).sum(axis=0)
+    known = columns >= 0
+    values[known] = near[columns[known]]
     return values

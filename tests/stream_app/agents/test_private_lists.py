@@ -21,7 +21,7 @@ from stream_app.log.list_budgets import ListBudgets, Verdict
 from stream_app.privacy.k_subset import KSubset
 from stream_app.privacy.randomness import SeededSource
 from stream_app.serving.ranked_items import RankedItems, Refused
-from stream_app.serving.together import private_lists, published_lists
+from stream_app.serving.together import private_lists
 from stream_app.serving.together.co_rated import NoisedSimilarities
 from stream_app.serving.together.similar_items import NOT_PUBLISHED
 from stream_app.settings import Settings
@@ -182,9 +182,9 @@ def test_where_answers_come_from_the_published_table_lists_do() -> None:
         among = np.arange(11, dtype=np.uint64)
         table = runtime.recommender.published
         assert table is not None
-        scores = published_lists.scores(table, history, among)
+        scores = private_lists.published_scores(table, history, among)
         assert scores[found.items].sum() == np.sort(scores)[-2:].sum() > 0  # some are equal
-        assert found.guarantee == published_lists.guarantee(Fraction(1000))
+        assert found.guarantee == private_lists.guarantee(Fraction(1000), published=True)
         reply = replies.recommendation(runtime, "0" * 16, found)
         value = replies.encoded_reply(reply, runtime.catalogue)
         assert len(value) == replies.reply_bytes(runtime.catalogue)

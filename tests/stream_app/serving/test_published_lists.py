@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 
-from stream_app.serving.together import published_lists
+from stream_app.serving.together import private_lists
 from stream_app.serving.together.co_rated import NoisedSimilarities
 from stream_app.wire import Guarantee
 from tests.fixtures.similarity_tables import a_table
@@ -21,7 +21,7 @@ def test_the_scores_are_sums_of_capped_links_of_the_table() -> None:
     history = np.array([105, 50, 100], np.uint64)
     slots = {key: slot for slot, key in enumerate(table.keys.tolist())}
     for cap in (0.1, 0.7, 1.0):
-        found = published_lists.scores(table, history, AMONG, cap)
+        found = private_lists.published_scores(table, history, AMONG, cap)
         for item, score in zip(AMONG.tolist(), found.tolist(), strict=True):
             terms = [
                 min(float(table.similarities[slots[k], slots[item]]), cap) / cap
@@ -30,14 +30,14 @@ def test_the_scores_are_sums_of_capped_links_of_the_table() -> None:
             ]
             np.testing.assert_allclose(score, sum(terms), atol=1e-12)
         assert found.max() > 0
-    assert (published_lists.scores(table, history[:0], AMONG) == 0).all()
+    assert (private_lists.published_scores(table, history[:0], AMONG) == 0).all()
 
 
 def test_the_history_is_of_the_newest_items_that_a_list_always_holds() -> None:
     items = np.random.default_rng(1).permutation(60).tolist()
     device = (1).to_bytes(16, "little")
     for count in (10, 31, 32, 33):
-        held = published_lists.rated(replica_of({1: items[:count]}), device)
+        held = private_lists.rated(replica_of({1: items[:count]}), device)
         assert held.tolist() == items[max(0, count - LENGTH) : count]
 
 
@@ -45,7 +45,7 @@ def test_no_report_changes_the_chance_of_a_list_by_more_than_epsilon() -> None:
     """A report more, in place of another, and one that pushes the oldest out, searched at
     random; the largest change of a score is 1, and is reached."""
     rng, epsilon = np.random.default_rng(2), Fraction(3)
-    subset = published_lists.mechanism(16, 2, epsilon)
+    subset = private_lists.mechanism(16, 2, epsilon, published=True)
     sets, moved, ratio = list(combinations(range(len(AMONG)), 2)), 0.0, 0.0
     for step in range(200):
         table = NoisedSimilarities(a_table(seed=step))
@@ -53,7 +53,7 @@ def test_no_report_changes_the_chance_of_a_list_by_more_than_epsilon() -> None:
         before = items[: int(rng.integers(0, 5))]
         first = int(len(before) and rng.integers(0, 2))
         after = np.append(before[first:], items[-1])
-        scores = [published_lists.scores(table, each, AMONG) for each in (before, after)]
+        scores = [private_lists.published_scores(table, each, AMONG) for each in (before, after)]
         moved = max(moved, float(np.abs(scores[1] - scores[0]).max()))
         chances = [subset.log_likelihood(sets, each) for each in scores]
         ratio = max(ratio, float(np.abs(chances[1] - chances[0]).max()))
@@ -62,7 +62,7 @@ def test_no_report_changes_the_chance_of_a_list_by_more_than_epsilon() -> None:
 
 
 def test_the_guarantee_names_the_table() -> None:
-    found = published_lists.guarantee(Fraction(1, 2))
-    assert found == Guarantee(published_lists.ADJACENCY, "1/2", "exact-k-subset")
+    found = private_lists.guarantee(Fraction(1, 2), published=True)
+    assert found == Guarantee(private_lists.PUBLISHED_ADJACENCY, "1/2", "exact-k-subset")
     assert "published table" in found.adjacency
     assert len(found.adjacency) <= 240
