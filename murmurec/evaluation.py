@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any, Literal, TypedDict, Unpack, overload
+from typing import Literal, TypedDict, Unpack, overload
 
 from murmurec.campaigns import campaign_stars
 from murmurec.common import Progress, progress_lines, research
@@ -144,7 +144,8 @@ def evaluate(
             raise ValueError(f"model {name!r}: is measured one-pass, not {protocol}")
         epsilon = event_epsilon(terms.get("epsilon"))
         chosen = trainers.TrainerOptions(name, epsilon, size, options.depth, seed)
-        return _trained(trainers.TrainerEvaluation(data, chosen))
+        found: EvaluationResult = trainers.TrainerEvaluation(data, chosen).measure()
+        return found
     if terms.get("epsilon") is not None:
         raise ValueError(
             f"epsilon {terms['epsilon']}: model {name!r} has none of its own; give it in the "
@@ -161,12 +162,6 @@ def _refuse(what: str, others: Mapping[str, object]) -> None:
     for name, value in others.items():
         if value is not None:
             raise ValueError(f"{name}: {what} has none; leave it out")
-
-
-def _trained(run: Any) -> EvaluationResult:
-    """Return the accuracy of a trainer of `research`."""
-    result: EvaluationResult = run.measure()
-    return result
 
 
 def _campaign(ratings: Ratings, seed: int, progress: Progress, terms: Terms) -> CampaignStars:

@@ -6,7 +6,7 @@ items whose stars are known.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from producers.ranking import RatedItem
 from producers.ranking.in_scope import in_scope
 from stream_app.campaigns import stage_vectors
-from stream_app.campaigns.public_side import PublicSide
+from stream_app.campaigns.public_side import PublicSide, PublishedSide
 from stream_app.campaigns.rated_items import RatedItems
 from stream_app.campaigns.stars import shape
 from stream_app.errors import UserError
@@ -33,6 +33,22 @@ def vector(
     if campaign.stages[index].kind in shape.KINDS:
         rated = [row for row in rated if row.stars is not None]
     return vector_of(campaign, index, in_scope(campaign.scope, rated), side)
+
+
+def side_for(
+    campaign: Campaign, index: int, published: Callable[[], PublishedSide | None]
+) -> tuple[PublicSide | None, bool]:
+    """Return the side that stage `index` needs, None for one that needs none, and whether it is
+    there: the owner publishes that of the stages before, which may come after the stage opened."""
+    if campaign.stages[index].kind not in shape.KINDS:
+        return None, True
+    found = published()
+    side = found.side if found is not None and found.plan == campaign.digest else None
+    try:
+        stage_vectors.stars_before(campaign, index, side)
+    except stage_vectors.OtherSide:
+        return None, False
+    return side, True
 
 
 def vector_of(

@@ -92,6 +92,13 @@ class StageRequests:
         """Return whether a device has paid for the campaign in this epoch."""
         return bool(journal.reports(device, self.paid_by, SCOPE)[0])
 
+    def affordable(self, journal: Journal, device: bytes) -> bool:
+        """Return whether the budget of a device holds what the stage costs it in this epoch."""
+        if self.paid(journal, device):
+            return True
+        left = journal.room(device, self.mechanism, self.epoch)
+        return left is None or left > 0
+
     def request(self, journal: Journal, device: bytes, raw_vector: NDArray[np.int32]) -> Request:
         """Return the request of a device that has not contributed yet."""
         paid = self.paid(journal, device)

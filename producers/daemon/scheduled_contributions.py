@@ -23,10 +23,8 @@ from producers.daemon.schedule import Schedule
 from producers.device.rated import ScaledRatings
 from producers.journal import Enrolment, Journal, Request, Unwritable
 from producers.ranking.in_scope import ScopeIndex
-from stream_app.campaigns import stage_vectors
 from stream_app.campaigns.public_side import PublicSide, PublishedSide
 from stream_app.campaigns.rounds import Phase, Rounds, StageState
-from stream_app.campaigns.stars import shape
 from stream_app.errors import UserError
 from stream_app.wire.campaigns.plan import Campaign
 
@@ -111,16 +109,8 @@ class Contributing:
         if self._checked != stage.plan:
             terms.check(rounds.campaign, self.pinned)
             self._checked = stage.plan
-        if stage.stage.kind not in shape.KINDS:
-            return rounds.campaign, stage, None
-        published = self.published()
-        is_of = published is not None and published.plan == stage.plan
-        side = published.side if published is not None and is_of else None
-        try:
-            stage_vectors.stars_before(rounds.campaign, stage.index, side)
-        except stage_vectors.OtherSide:
-            return None  # of the stages before; the owner publishes it before it opens a stage
-        return rounds.campaign, stage, side
+        side, is_ready = history.side_for(rounds.campaign, stage.index, self.published)
+        return (rounds.campaign, stage, side) if is_ready else None
 
     def _rounds(self, now: float) -> Rounds:
         if self._read is None or not 0 <= now - self._read[0] < _READ_SECONDS:
@@ -137,8 +127,7 @@ class Contributing:
             account = self.journal.enrolment(device)
             if account is None or account.withdrawn or asked.contributed(self.journal, device):
                 continue
-            room = self.journal.room(device, asked.mechanism, asked.epoch)
-            if not asked.paid(self.journal, device) and room == 0:
+            if not asked.affordable(self.journal, device):
                 conditions.holds(
                     "campaign-budget",
                     f"the budget of an account does not hold {asked.mechanism.id}: it takes no "

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -30,10 +31,8 @@ from producers.fleet.replay import commit_when_room
 from producers.fleet.scoped_ratings import ScopedRatings
 from producers.journal import Journal, Request
 from producers.publishing import OutboxRelay
-from stream_app.campaigns import stage_vectors
 from stream_app.campaigns.public_side import PublicSide, PublishedSide
 from stream_app.campaigns.rounds import Phase, Rounds, StageState
-from stream_app.campaigns.stars import shape
 from stream_app.errors import UserError
 from stream_app.wire.campaigns.contribution import box_bytes
 from stream_app.wire.campaigns.plan import Campaign
@@ -68,17 +67,7 @@ class StageProgress:
     bytes: int = 0
 
 
-@dataclass(frozen=True)
-class _Vectors:
-    """The vectors of one stage, of all devices from the same side."""
-
-    campaign: Campaign
-    index: int
-    ratings: ScopedRatings
-    side: PublicSide | None
-
-    def of_device(self, device: bytes) -> NDArray[np.int32]:
-        return history.vector_of(self.campaign, self.index, self.ratings.rated(device), self.side)
+_VectorOf = Callable[[bytes], NDArray[np.int32]]
 
 
 @dataclass(frozen=True)
@@ -113,34 +102,22 @@ class Fleet:
             )
         done: set[int] = set()
         while (stage := _current(log.catch_up(), campaign)) is not None:
-            vectors = None
+            side, is_ready = None, False
             if stage.phase is Phase.OPEN and stage.index not in done:
-                vectors = self._vectors(campaign, stage.index, ratings)
-            if vectors is None:
+                side, is_ready = history.side_for(campaign, stage.index, self.published)
+            if not is_ready:
                 log.wait(_WAIT_SECONDS)
                 continue
-            yield from self._contribute(log, stage, vectors)
+            vector_of = partial(_vector, campaign, stage.index, ratings, side)
+            yield from self._contribute(log, campaign, stage, vector_of)
             self.relay.settle()
             done.add(stage.index)
 
-    def _vectors(self, campaign: Campaign, index: int, ratings: ScopedRatings) -> _Vectors | None:
-        """Return the vectors of an open stage; None where the public side is not there yet."""
-        if campaign.stages[index].kind not in shape.KINDS:
-            return _Vectors(campaign, index, ratings, None)
-        published = self.published()
-        found = published and published.plan == campaign.digest
-        side = published.side if published is not None and found else None
-        try:
-            stage_vectors.stars_before(campaign, index, side)
-        except stage_vectors.OtherSide:
-            return None
-        return _Vectors(campaign, index, ratings, side)
-
     def _contribute(
-        self, log: RoundLog, stage: StageState, vectors: _Vectors
+        self, log: RoundLog, campaign: Campaign, stage: StageState, vector_of: _VectorOf
     ) -> Iterator[StageProgress]:
         """Contribute to an open stage for every device that has not, batch by batch."""
-        campaign, epoch = vectors.campaign, self.journal.epoch(self.epoch())
+        epoch = self.journal.epoch(self.epoch())
         requests = StageRequests.of_stage(
             campaign, stage.index, secret=self.journal.key, topic=self.topic, epoch=epoch
         )
@@ -162,10 +139,10 @@ class Fleet:
                 yield replace(step, done=step.done + late, late=late)
                 return
             if self.journal.epoch(self.epoch()) != epoch:  # a debit is of the day of the release
-                yield from self._contribute(log, stage, vectors)
+                yield from self._contribute(log, campaign, stage, vector_of)
                 return
             asked = [
-                requests.request(self.journal, each, vectors.of_device(each))
+                requests.request(self.journal, each, vector_of(each))
                 for each in able[start : start + together]
             ]
             sent = self._release(asked)
@@ -184,10 +161,7 @@ class Fleet:
         account = self.journal.enrolment(device)
         if account is None or account.withdrawn:
             return False
-        if requests.paid(self.journal, device):
-            return True
-        room = self.journal.room(device, requests.mechanism, requests.epoch)
-        return room is None or room > 0
+        return requests.affordable(self.journal, device)
 
 
 def under_way(rounds: Rounds) -> Campaign:
@@ -198,6 +172,12 @@ def under_way(rounds: Rounds) -> Campaign:
             "shows the newest one"
         )
     return rounds.campaign
+
+
+def _vector(
+    campaign: Campaign, index: int, ratings: ScopedRatings, side: PublicSide | None, device: bytes
+) -> NDArray[np.int32]:
+    return history.vector_of(campaign, index, ratings.rated(device), side)
 
 
 def _current(rounds: Rounds, campaign: Campaign) -> StageState | None:

@@ -96,19 +96,24 @@ def runs(users: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]
     return users[heads], heads
 
 
+def rows_of_devices(population: Population, rows: NDArray[np.int64]) -> dict[bytes, slice]:
+    """Return the span of each device among `rows` of a population, which are grouped by user."""
+    owners, heads = runs(population.users[rows])
+    ends = [*heads.tolist(), len(rows)]
+    return {
+        population.devices[owner]: slice(head, end)
+        for owner, (head, end) in zip(owners.tolist(), pairwise(ends), strict=True)
+    }
+
+
 class PopulationRatings:
     """The ratings of a data set by device: the first of every cell, as `epoch_requests.Ratings`."""
 
     def __init__(self, population: Population) -> None:
         fresh = np.flatnonzero(population.fresh)
         fresh = fresh[np.lexsort((population.items[fresh], population.users[fresh]))]
-        owners, heads = runs(population.users[fresh])
         self._keys, self._raw_levels = population.items[fresh], population.raw_levels[fresh]
-        ends = [*heads.tolist(), len(fresh)]
-        self._slices = {
-            population.devices[owner]: slice(head, end)
-            for owner, (head, end) in zip(owners.tolist(), pairwise(ends), strict=True)
-        }
+        self._slices = rows_of_devices(population, fresh)
 
     def __contains__(self, device_id: bytes) -> bool:
         return device_id in self._slices

@@ -6,11 +6,9 @@ one pass: a device's vector is then made from a slice.
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 
-from producers.fleet.population import Population, runs
+from producers.fleet.population import Population, rows_of_devices
 from producers.ranking.in_scope import LIKED_STARS, ScopeIndex, stars_of
 from stream_app.campaigns.rated_items import RatedItems
 from stream_app.wire.campaigns.plan import Campaign
@@ -27,12 +25,7 @@ class ScopedRatings:
         rows, self._places = rows[order], places[order]
         self._raw_stars = stars_of(population.raw_levels[rows], population.scale.levels)
         self._raw_liked = self._raw_stars >= LIKED_STARS
-        owners, heads = runs(population.users[rows])
-        ends = [*heads.tolist(), len(rows)]
-        self._slices = {
-            population.devices[owner]: slice(head, end)
-            for owner, (head, end) in zip(owners.tolist(), pairwise(ends), strict=True)
-        }
+        self._slices = rows_of_devices(population, rows)
         self.rows = len(rows)
 
     def rated(self, device: bytes) -> RatedItems:

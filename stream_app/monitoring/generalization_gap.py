@@ -23,18 +23,6 @@ from stream_app.kernels.factorization import error_scores
 from stream_app.kernels.instrumentation import timed
 from stream_app.monitoring.prequential_error import Floats, RingBuffer
 
-Residuals = Callable[
-    [
-        NDArray[np.uint64],
-        NDArray[np.uint64],
-        NDArray[np.uint8],
-        NDArray[np.uint16],
-        NDArray[np.float32],
-    ],
-    Floats,
-]
-"""(users, items, reports, channels, priors) -> error of the current model on each event, (n,)."""
-
 FEWEST_SAMPLES = 30
 
 
@@ -76,8 +64,9 @@ class GeneralizationGap:
             kept.add(column[held_out_rows])
             learned.add(column[learned_rows])
 
-    def measure(self, residuals: Residuals) -> float:
-        """Predict both sides with the current model and return KL in nats; NaN where unknown.
+    def measure(self, residuals: Callable[..., Floats]) -> float:
+        """Return KL in nats, NaN where unknown; `residuals` returns the error (n,) of the current
+        model on events: users, items, reports, channels, priors.
 
         Unknown means fewer than `FEWEST_SAMPLES` events on a side, or residuals without variance.
         """

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from stream_app.ranking.domains.similarity_table import SimilarityTable
 from stream_app.ranking.similarity import COSINE, SLOPE_ONE, cosine, nearest, slope_one
-from stream_app.ranking.similarity.table import CoRatingTable
+from stream_app.ranking.similarity.table import CoRatingTable, slots_of
 
 DAMPING = 20.0  # devices
 
@@ -72,8 +72,6 @@ class CoRated:
         self.source = ""
         self.means: NDArray[np.float32] | None = None
         self.ties = nearest.ties(self.keys)
-        self._order = np.argsort(self.keys, kind="stable")
-        self._sorted = self.keys[self._order]
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -86,11 +84,7 @@ class CoRated:
 
     def slots_of(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return the slot of each item (m,), -1 for one without."""
-        if not len(self):
-            return np.full(len(keys), -1, np.int64)
-        at = np.minimum(np.searchsorted(self._sorted, keys), len(self) - 1)
-        found = np.where(self._sorted[at] == keys, self._order[at], -1)
-        return found.astype(np.int64)
+        return slots_of(self.keys, keys)
 
     def rated(self, keys: NDArray[np.uint64], stars: NDArray[np.float32]) -> RatedItems:
         """Return ratings of items `keys` (m,), oldest first, as this table takes them."""
