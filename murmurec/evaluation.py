@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Literal, TypedDict, Unpack, overload
+from typing import Literal, TypedDict, Unpack, cast, overload
 
 from murmurec.campaigns import campaign_stars
 from murmurec.common import Progress, progress_lines, research
@@ -144,8 +144,7 @@ def evaluate(
             raise ValueError(f"model {name!r}: is measured one-pass, not {protocol}")
         epsilon = event_epsilon(terms.get("epsilon"))
         chosen = trainers.TrainerOptions(name, epsilon, size, options.depth, seed)
-        found: EvaluationResult = trainers.TrainerEvaluation(data, chosen).measure()
-        return found
+        return cast(EvaluationResult, trainers.TrainerEvaluation(data, chosen).measure())
     if terms.get("epsilon") is not None:
         raise ValueError(
             f"epsilon {terms['epsilon']}: model {name!r} has none of its own; give it in the "
