@@ -76,17 +76,17 @@ def wrapped(sentence: str, stream: TextIO) -> str:
 
 
 class refusing:  # noqa: N801 (it reads as a statement)
-    """A block whose ValueErrors are refusals of this kind, with the same sentence."""
+    """A block whose ValueErrors are refusals of this kind, with the same sentence in this form."""
 
-    def __init__(self, kind: type[UserError]) -> None:
-        self._kind = kind
+    def __init__(self, kind: type[UserError], form: Callable[[str], str] = str) -> None:
+        self._kind, self._form = kind, form
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, _: object, error: object, __: object) -> None:
         if isinstance(error, ValueError):
-            raise self._kind(str(error)) from None
+            raise self._kind(self._form(str(error))) from None
 
 
 def printable(text: str) -> str:

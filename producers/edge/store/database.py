@@ -195,7 +195,10 @@ def _locked(path: Path, name: str) -> FileLock:
 
 
 # secure_delete: what a user's deletion removes is overwritten, and not left in free pages.
-_PRAGMAS = ("journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(ON)", "secure_delete(ON)")
+_PRAGMAS = (
+    *("journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(ON)", "secure_delete(ON)"),
+    *("wal_autocheckpoint(8000)", "cache_size(-16000)"),  # in pages of the log, in KiB
+)
 
 
 def _sqlite_engine(url: Any) -> Engine:

@@ -37,7 +37,7 @@ def measured(file: Path, dataset: Dataset, options: CampaignOptions) -> Campaign
                 progress=advance,
             )
     except ValueError as error:
-        raise UsageError(with_dashes(str(error), "mode", "epsilon")) from None
+        raise UsageError(with_dashes(str(error))) from None
 
 
 def show(result: CampaignsOverTime) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from stream_app.cli.commands import option
 from stream_app.cli.device.mechanism_options import positive_fraction
 from stream_app.cli.options import Cluster, campaign_keys, campaign_scope, connection_from
-from stream_app.cli.output import plural, say, table
+from stream_app.cli.output import plural, refusing, say, table
 from stream_app.errors import UsageError, UserError
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def planned(
 
     if not 1 <= terms.number <= MAX_SEQ:
         raise UsageError(f"--number {terms.number}: give 1 to {MAX_SEQ}; nothing was written")
-    try:
+    with refusing(UsageError, "no plan: {}; nothing was written".format):
         outline = Outline(
             positive_fraction("--epsilon", terms.epsilon),
             delta_from(terms.delta),
@@ -102,8 +102,6 @@ def planned(
         made = decode_plan(encode_plan(found))
         encode_round(Planned(made))
         check_budget(made)
-    except ValueError as error:
-        raise UsageError(f"no plan: {error}; nothing was written") from None
     return made
 
 

@@ -13,7 +13,7 @@ import typer
 from stream_app.cli.aggregator.campaign_outline import plan as plan_command
 from stream_app.cli.commands import Commands, option
 from stream_app.cli.options import Cluster, JsonOption, campaign_keys, reached
-from stream_app.cli.output import notice, print_json, say, table
+from stream_app.cli.output import notice, print_json, refusing, say, table
 
 if TYPE_CHECKING:
     from stream_app.aggregation.coordinator import Coordinator
@@ -139,11 +139,9 @@ def _read(plan: Path, settings: Settings, keys: list[Path] | None) -> Campaign:
         raise UserError(f"{plan}: cannot be read ({error.strerror})") from None
     except (ValueError, RecursionError) as error:
         raise UserError(f"{plan}: is not a plan: {error}; nothing was written") from None
-    try:
+    with refusing(UserError, lambda sentence: f"{plan}: {sentence}; nothing was written"):
         check_stages(campaign)
         check_budget(campaign)
-    except ValueError as error:
-        raise UserError(f"{plan}: {error}; nothing was written") from None
     if settings.campaign_keys and settings.campaign_keys != campaign.keys:
         raise UserError(
             f"{plan}: names the keys {_short(campaign.keys)}, and campaign_keys are "

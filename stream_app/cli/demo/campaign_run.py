@@ -38,13 +38,14 @@ from stream_app.campaigns.public_side import PublicSide, PublishedSide
 from stream_app.cli.demo import demo_processes as services
 from stream_app.cli.demo.campaign_stages import Check, StageRun, conduct, published_side
 from stream_app.cli.demo.setup import DemoSetup, prepare
+from stream_app.cli.device.mechanism_options import today
 from stream_app.cli.device.publishers import contributions_publisher_for
 from stream_app.cli.output import plural, progress, refusing, say
 from stream_app.errors import UserError
 from stream_app.evaluation import ranking
 from stream_app.privacy.registry import parse
 from stream_app.settings import Settings
-from stream_app.wire import EPOCH_SECONDS, Item
+from stream_app.wire import Item
 from stream_app.wire.campaigns.plan import Campaign
 
 K = 10
@@ -183,7 +184,7 @@ def _conducted(
         Pinned(campaign.keys, items, campaign.epsilon),
         demo.topics.contributions,
         OutboxRelay(demo.journal, publisher),
-        lambda: int(time.time()) // EPOCH_SECONDS,
+        today,
         partial(campaign_side, demo.connection, demo.topics.prefix),
     )
     with publisher, progress("contributed") as advance:

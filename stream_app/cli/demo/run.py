@@ -32,8 +32,9 @@ from stream_app.cli.device.mechanism_options import (
     mechanism_from,
     positive_fraction,
     scale_from,
+    today,
 )
-from stream_app.cli.output import notice, say
+from stream_app.cli.output import notice, refusing, say
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.monitoring.metric_table import LISTED_BY
@@ -42,7 +43,6 @@ from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.privacy_map import Adjacency
 from stream_app.replay.recompute import Replay
 from stream_app.settings import Settings
-from stream_app.wire import EPOCH_SECONDS
 
 _WATCH_SECONDS = 0.5
 
@@ -188,18 +188,16 @@ def _stream(
 
 def _replay(demo: DemoSetup, seconds: float, line: Publisher) -> Iterator[ReplayProgress]:
     relay = OutboxRelay(demo.journal, line)
-    try:
+    with refusing(UserError):
         yield from replay(
             demo.population,
             demo.reporting,
             journal=demo.journal,
             send=relay.send,
-            epoch=int(time.time()) // EPOCH_SECONDS,
+            epoch=today(),
             options=ReplayOptions(pace=Pace(demo.population.rows / seconds)),
             make_room=relay.make_room,
         )
-    except ValueError as error:
-        raise UserError(str(error)) from None
 
 
 def _watch(demo: DemoSetup, queries: QueryLoad, figures: Figures) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 import tempfile
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ from stream_app.cli.demo.demo_processes import (
     with_topics,
 )
 from stream_app.cli.demo.demo_processes import running as worker_running
+from stream_app.cli.device.mechanism_options import today
 from stream_app.cli.device.publishers import item_table_for
 from stream_app.cli.device.simulated_population import enrolled_population
 from stream_app.cli.output import say, status
@@ -39,7 +39,7 @@ from stream_app.kafka import clients, topic_admin
 from stream_app.kafka.clients import Connection
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.settings import Settings
-from stream_app.wire import EPOCH_SECONDS, Topics
+from stream_app.wire import Topics
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +124,7 @@ def prepare(
     with status(f"making a device for every user of {dataset.name}"):
         identities = Identities(journal.key, signed=settings.signed)
         population = populate(dataset, journal.key, identities)
-    say(enrolled_population(journal, population.devices, budget, int(time.time()) // EPOCH_SECONDS))
+    say(enrolled_population(journal, population.devices, budget, today()))
     return DemoSetup(
         settings, worker, dataset, population, mechanism, journal, folder, identities, gateway
     )

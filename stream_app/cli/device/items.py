@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stream_app.cli.commands import Commands
-from stream_app.cli.options import Cluster, JsonOption, connection_from
+from stream_app.cli.commands import Commands, option
+from stream_app.cli.options import Cluster, JsonOption, connection_from, shared
 from stream_app.cli.output import described, print_json, printable, say
 from stream_app.errors import UsageError, UserError
 
@@ -23,8 +23,7 @@ app = Commands(
 )
 
 DomainOption = Annotated[
-    list[str] | None,
-    typer.Option("--domain", metavar="NAME", help="The one domain that it is of, such as books."),
+    list[str] | None, shared("The one domain that it is of, such as books.", "NAME")
 ]
 ItemArgument = Annotated[str, typer.Argument(metavar="ITEM", help="A number or a word.")]
 
@@ -59,13 +58,11 @@ def publish(
 def put(
     cluster: Cluster,
     item: ItemArgument,
-    title: Annotated[str | None, typer.Option(help="The title.", show_default=False)] = None,
-    genre: Annotated[list[str] | None, typer.Option(help="A genre; repeatable.")] = None,
-    year: Annotated[int | None, typer.Option(help="The year it is from.")] = None,
+    title: str | None = option(None, "The title."),
+    genre: list[str] | None = option(None, "A genre; repeatable."),
+    year: int | None = option(None, "The year it is from."),
     domain: DomainOption = None,
-    withdraw: Annotated[
-        bool, typer.Option("--withdraw", help="No worker recommends it any more.")
-    ] = False,
+    withdraw: bool = option(False, "No worker recommends it any more."),
 ) -> None:
     """Set title, genres, year and domain of an item, and restore a withdrawn one; or withdraw it.
 
@@ -110,9 +107,7 @@ def _one_domain(named: list[str] | None) -> str | None:
 def list_items(
     cluster: Cluster,
     domain: DomainOption = None,
-    ids: Annotated[
-        bool, typer.Option("--ids", help="One id a line, without withdrawn ones, as for a scope.")
-    ] = False,
+    ids: bool = option(False, "One id a line, without withdrawn ones, as for a scope."),
     as_json: JsonOption = False,
 ) -> None:
     """List the items of the catalogue, or those of a domain; withdrawn ones are marked.

@@ -247,7 +247,7 @@ def person_budget(
     from producers.journal import PersonBudget
 
     default = PersonBudget()
-    try:
+    with refusing(UsageError, "--{}".format):
         if budget is not None:
             default = replace(default, epsilon=positive_fraction("--budget", budget))
         if delta is not None:
@@ -255,8 +255,6 @@ def person_budget(
         if window is not None:
             default = replace(default, window=window or None)
         return replace(default, plan=plan)
-    except ValueError as error:
-        raise UsageError(f"--{error}") from None
 
 
 def population_budget(budget: str | None) -> PersonBudget:

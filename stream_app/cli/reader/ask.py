@@ -8,7 +8,7 @@ from typing import Any
 from stream_app.cli.commands import option
 from stream_app.cli.device import mechanism_options
 from stream_app.cli.options import Cluster, For, JsonOption
-from stream_app.cli.output import print_json
+from stream_app.cli.output import print_json, refusing
 from stream_app.cli.reader import query_answers
 from stream_app.errors import UsageError, UserError
 
@@ -82,10 +82,8 @@ def _item(text: str) -> int | str:
     from stream_app.wire import key, parse_item
 
     item = parse_item(text)
-    try:
+    with refusing(UsageError, "--similar-to: {}".format):
         key(item)
-    except ValueError as error:
-        raise UsageError(f"--similar-to: {error}") from None
     return item
 
 

@@ -117,13 +117,8 @@ def campaign(
 
     Example: murmurec audit campaign --epsilon 2 --runs 1000
     """
-    from murmurec.common import research
-
-    campaign = research("commands.audits.campaign")
-    options = campaign.CampaignOptions(epsilon, delta, mode, tuple(kinds.split(",")), items, runs)
-    with progress("attacking") as advance:
-        found = campaign.measured(options, advance)
-    found.show(as_json=as_json)
+    options = epsilon, delta, mode, tuple(kinds.split(",")), items, runs
+    found = _attacked("campaign", "CampaignOptions", options, as_json=as_json)
     if broken := found.audit.violated:
         raise UserError(
             f"{len(broken)} of {len(found.audit.findings)} claims violated, the first: "
@@ -152,17 +147,12 @@ def profiles(
 
     Example: murmurec audit profiles ml-100k.zip --epsilon 8 --hashes 20
     """
-    from murmurec.common import research
-
-    profiles = research("commands.audits.profiles")
     chosen = tuple(mechanism or ("blip",))
     epsilons = tuple(epsilon or ("28", "8", "2"))
     if epsilon and all(":" in name for name in chosen):
         raise UsageError(f"{chosen[0]} contains an epsilon; leave --epsilon out")
-    options = profiles.ProfileAuditOptions(file, chosen, epsilons, hashes, length, users, seed)
-    with progress("attacking") as advance:
-        found = profiles.measured(options, advance)
-    found.show(as_json=as_json)
+    options = file, chosen, epsilons, hashes, length, users, seed
+    _attacked("profiles", "ProfileAuditOptions", options, as_json=as_json)
 
 
 @app.command()
@@ -183,13 +173,19 @@ def lia(
 
     Example: murmurec audit lia ml-100k.zip --epsilon 1 --epsilon 10
     """
+    options = file, tuple(epsilon or ("1", "10")), users, items, published, seed
+    _attacked("lia", "LiaOptions", options, as_json=as_json)
+
+
+def _attacked(name: str, kind: str, options: tuple[Any, ...], *, as_json: bool) -> Any:
+    """Return and print what an attack measured; `kind` are its options."""
     from murmurec.common import research
 
-    lia = research("commands.audits.lia")
-    options = lia.LiaOptions(file, tuple(epsilon or ("1", "10")), users, items, published, seed)
+    attack = research(f"commands.audits.{name}")
     with progress("attacking") as advance:
-        found = lia.measured(options, advance)
+        found = attack.measured(getattr(attack, kind)(*options), advance)
     found.show(as_json=as_json)
+    return found
 
 
 def _public(

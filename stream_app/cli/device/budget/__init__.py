@@ -15,7 +15,7 @@ from stream_app.cli.device.mechanism_options import (
     today,
 )
 from stream_app.cli.options import JsonOption
-from stream_app.cli.output import show
+from stream_app.cli.output import refusing, show
 from stream_app.errors import UsageError
 
 
@@ -63,9 +63,7 @@ def plan(
 
     given = (("--user", user), ("--budget", budget), ("--delta", delta), ("--window", window))
     terms = [word for name, each in given if each is not None for word in (name, str(each).strip())]
-    try:
+    with refusing(UsageError, "--{}".format):
         person = person_budget(budget, delta, window)
         row = plan_row(person, Expected(ratings, horizon), levels, terms)
-    except ValueError as error:
-        raise UsageError(f"--{error}") from None
     show(row, plan_sentences(row), as_json=as_json)

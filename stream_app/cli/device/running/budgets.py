@@ -16,7 +16,7 @@ from producers.journal import Enrolment, Journal
 from producers.person.enrolment import ADAPTIVE, SUM
 from producers.person.remaining_reports import parts
 from producers.person.reports import allows
-from stream_app.cli.output import notice, plural
+from stream_app.cli.output import notice, plural, refusing
 from stream_app.errors import UserError
 from stream_app.privacy import registry
 from stream_app.privacy.mechanism import Mechanism
@@ -40,10 +40,8 @@ def planned_mechanism(journal: Journal) -> Mechanism:
             f"the plans of the accounts are {found[:200]}, and --plan needs one mechanism: leave "
             "--plan out and give --mechanism and --epsilon"
         )
-    try:
+    with refusing(UserError, "--plan: {}".format):
         return registry.parse(ids.pop())
-    except ValueError as error:
-        raise UserError(f"--plan: {error}") from None
 
 
 def _is_planned_for(account: Enrolment, mechanism: Mechanism) -> bool:

@@ -32,7 +32,7 @@ from stream_app.cli.device.running.campaign_part import contributing
 from stream_app.cli.device.running.reported_cells import ServersCatalogue, cells_of
 from stream_app.cli.device.wording import journal_notices, protection_claim
 from stream_app.cli.options import connection_from
-from stream_app.cli.output import notice, plural, printable
+from stream_app.cli.output import notice, plural, printable, refusing
 from stream_app.errors import UserError
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.settings import Settings
@@ -51,6 +51,7 @@ def run_device(options: RunOptions, settings: Settings) -> None:
     sources: list[Source] = []
     try:
         with (
+            refusing(UserError),
             clock.until_signalled(),
             Journal.open(journal_path(settings, options.journal), limits=limits) as journal,
         ):
@@ -64,8 +65,6 @@ def run_device(options: RunOptions, settings: Settings) -> None:
                 f"stopped after {plural(daemon.messages, 'message')}; "
                 f"{plural(daemon.delivery.unconfirmed, 'message')} wait in the journal"
             )
-    except ValueError as error:
-        raise UserError(str(error)) from None
     finally:
         for source in sources:
             source.close()

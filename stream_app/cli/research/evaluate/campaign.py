@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from murmurec.campaigns import campaign_lists, campaign_stars
 from murmurec.common import research
@@ -12,12 +12,14 @@ from producers.datasets.descriptions import metadata_of
 from producers.datasets.load import Dataset
 from stream_app.cli import output
 from stream_app.cli.device.mechanism_options import positive_fraction
+from stream_app.cli.output import refusing
 from stream_app.cli.research.evaluate.measure import with_dashes
 from stream_app.cli.research.evaluate.rank import table_of_rows
 from stream_app.errors import UsageError
 from stream_app.evaluation.campaigns import CampaignLists, CampaignStars, ListOptions
 
 DEFAULT_EPSILON = "2"
+_Result = TypeVar("_Result")
 
 
 class CampaignOptions(NamedTuple):
@@ -45,7 +47,10 @@ def measured(file: Path, dataset: Dataset, options: CampaignOptions, *, rank: bo
     if rank:
         if options.continual is not None:
             raise UsageError("--continual: ratings are predicted over time; leave --rank out")
-        lists = _lists(file, dataset, options)
+        wanted = ListOptions(
+            10 if options.k is None else options.k, options.split or "user-time", options.scope
+        )
+        lists = _contributed(campaign_lists, file, dataset, options, wanted)
         _show_lists(lists)
         return lists
     if options.scope is not None:
@@ -55,27 +60,27 @@ def measured(file: Path, dataset: Dataset, options: CampaignOptions, *, rank: bo
         found = over_time.measured(file, dataset, options)
         over_time.show(found)
         return found
-    stars = _stars(file, dataset, options)
+    stars = _contributed(campaign_stars, file, dataset, options)
     _show_stars(stars, str(dataset.scale))
     return stars
 
 
-def _stars(file: Path, dataset: Dataset, options: CampaignOptions) -> CampaignStars:
-    """Measure the predictions after all stages of *stars*."""
+def _contributed(
+    measure: Callable[..., _Result],
+    file: Path,
+    dataset: Dataset,
+    options: CampaignOptions,
+    *more: Any,
+) -> _Result:
     epsilon = positive_fraction("--epsilon", options.epsilon or DEFAULT_EPSILON)
     metadata = metadata_of(dataset.described, file) if options.meta else None
-    try:
-        with output.progress("contributions") as advance:
-            return campaign_stars(
-                dataset,
-                options.mode,
-                epsilon,
-                metadata=metadata,
-                seed=options.seed,
-                progress=advance,
-            )
-    except ValueError as error:
-        raise UsageError(with_dashes(str(error), "mode", "epsilon")) from None
+    with refusing(UsageError, with_dashes), output.progress("contributions") as advance:
+        return measure(
+            *(dataset, options.mode, epsilon, *more),
+            metadata=metadata,
+            seed=options.seed,
+            progress=advance,
+        )
 
 
 def _show_stars(result: CampaignStars, scale: str) -> None:
@@ -102,29 +107,6 @@ def _show_stars(result: CampaignStars, scale: str) -> None:
             "warning: the items' true means predict better; it needs more people, or a larger "
             "--epsilon"
         )
-
-
-def _lists(file: Path, dataset: Dataset, options: CampaignOptions) -> CampaignLists:
-    """Measure the lists after one *together* stage."""
-    epsilon = positive_fraction("--epsilon", options.epsilon or DEFAULT_EPSILON)
-    metadata = metadata_of(dataset.described, file) if options.meta else None
-    try:
-        with output.progress("contributions") as advance:
-            return campaign_lists(
-                dataset,
-                options.mode,
-                epsilon,
-                ListOptions(
-                    10 if options.k is None else options.k,
-                    options.split or "user-time",
-                    options.scope,
-                ),
-                metadata=metadata,
-                seed=options.seed,
-                progress=advance,
-            )
-    except ValueError as error:
-        raise UsageError(with_dashes(str(error), "mode", "k", "split", "epsilon")) from None
 
 
 def _show_lists(result: CampaignLists) -> None:

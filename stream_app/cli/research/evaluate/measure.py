@@ -53,7 +53,7 @@ def measured(
     if options.choice not in CHOICES:
         raise UsageError(f"--choice {options.choice}: choose {' or '.join(CHOICES)}")
     rare = Options(options.depth, options.scope, options.choice == "leaning")
-    try:
+    with refusing(UsageError, with_dashes):
         run = Evaluation(
             dataset,
             mechanism,
@@ -63,15 +63,13 @@ def measured(
             seed=options.seed,
             options=rare,
         )
-    except ValueError as error:
-        raise UsageError(with_dashes(str(error))) from None
     with refusing(UserError), output.progress("learning") as advance:
         return run.measure(advance)
 
 
-def with_dashes(sentence: str, *more: str) -> str:
+def with_dashes(sentence: str) -> str:
     """Return a sentence about an argument with the argument written as an option."""
-    arguments = (*EvaluationOptions._fields, *more)
+    arguments = (*EvaluationOptions._fields, "mode", "k", "split", "epsilon", "messages")
     return f"--{sentence}" if sentence.split()[0] in arguments else sentence
 
 

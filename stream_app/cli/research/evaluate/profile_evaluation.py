@@ -20,20 +20,17 @@ def measured(dataset: Dataset, mechanism: ProfileMechanism, seed: int) -> Profil
     _, users = np.unique(dataset.users, return_inverse=True)
     names, rows = np.unique(dataset.items, return_inverse=True)
     done = 0
-    with output.progress("profiles") as advance:
+    with output.refusing(UserError), output.progress("profiles") as advance:
 
         def add(parts: int) -> None:
             nonlocal done
             done += parts
             advance(done, _PARTS)
 
-        try:
-            keys = device.item_keys([parse_item(str(name)) for name in names.tolist()])
-            return evaluate_profiles(
-                users.astype(np.uint64), keys[rows], mechanism, seed=seed, progress=add
-            )
-        except ValueError as error:
-            raise UserError(str(error)) from None
+        keys = device.item_keys([parse_item(str(name)) for name in names.tolist()])
+        return evaluate_profiles(
+            users.astype(np.uint64), keys[rows], mechanism, seed=seed, progress=add
+        )
 
 
 def show(result: ProfileResult) -> None:

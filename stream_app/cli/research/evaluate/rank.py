@@ -78,7 +78,7 @@ def measured(
             output.notice(str(nothing))
             continue
         except ValueError as error:
-            raise UsageError(with_dashes(str(error), "k", "split", "messages")) from None
+            raise UsageError(with_dashes(str(error))) from None
         learning = output.progress(f"{name}: learning and ranking")
         with refusing(UserError), learning as advance:
             found.append(run.measure(advance))
