@@ -108,11 +108,7 @@ def _publish(
     path = mechanism_options.journal_path(settings, options.journal)
     try:
         # The publisher closes first: it waits for the acknowledgement, which the journal records.
-        with (
-            refusing(UserError),
-            Journal.open(path, limits=options.limits) as journal,
-            publisher,
-        ):
+        with Journal.open(path, limits=options.limits) as journal, publisher:
             for sentence in wording.journal_notices(journal):
                 notice(sentence)
             identities = Identities(journal.key, signed=settings.signed)
@@ -146,6 +142,8 @@ def _publish(
             relay.send(message, kept=True)
     except Unwritable as error:
         raise UserError(f"{error}; the rating was not sent") from None
+    except ValueError as error:
+        raise UserError(str(error)) from None
     position = relay.places.get(message.number)
     if position is None:
         raise UserError(

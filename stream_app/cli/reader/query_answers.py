@@ -234,7 +234,7 @@ def _asked_over_http(url: str, asked: Asked) -> Answer:
     try:
         answer: Answer = msgspec.json.decode(page(url, _path(asked), None, asked.seconds))
         msgspec.convert(answer, _Answer)
-    except (OSError, HTTPException, ValueError) as error:
+    except (OSError, HTTPException, ValueError, RecursionError) as error:
         if isinstance(error, HTTPError) and error.code == _NOT_FOUND and asked.option:
             raise _earlier_release(url, asked) from None
         # No listener, another protocol, an invalid address or an answer of another form.

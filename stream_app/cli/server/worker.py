@@ -22,11 +22,27 @@ class StartOptions:
     """The start of the state if not the newest checkpoint; at most one of the four options, or
     `rebuild` that accepts a gap."""
 
-    snapshot: Path | None
-    rebuild: bool
-    accept_gap: bool
-    position: str
-    reseal: bool
+    snapshot: Path | None = option(
+        None,
+        "Start from a file of state export at the newest cut; no effect if it was adopted before.",
+        "FILE",
+        "--from-snapshot",
+    )
+    rebuild: bool = option(False, "Start from the log; ignore all checkpoints.")
+    accept_gap: bool = option(
+        False,
+        "Start although records are missing; the state is permanently marked as "
+        "incomplete. With --rebuild: drop records that the settings reject.",
+    )
+    position: str = option(
+        "",
+        "With --accept-gap: earliest, latest, ts=2026-11-01T00:00:00Z or last=1000.",
+        "POSITION",
+        "--from",
+    )
+    reseal: bool = option(
+        False, "Trust the newest checkpoint once although its seal is another (state_secret)."
+    )
 
     def __post_init__(self) -> None:
         given = sum(map(bool, (self.snapshot, self.rebuild, self.accept_gap, self.reseal)))
@@ -62,6 +78,7 @@ class StartOptions:
 
 def worker(
     cluster: Cluster,
+    start: StartOptions,
     warmup: bool = option(False, "Only compile the kernels into their cache; no Kafka needed."),
     allow: AllowOption = None,
     model: ModelOption = None,
@@ -77,27 +94,6 @@ def worker(
     instance: str | None = option(
         None, "Static name in the group, for a fast restart (env MURMUREC_INSTANCE).", "NAME"
     ),
-    snapshot: Path | None = option(
-        None,
-        "Start from a file of state export at the newest cut; no effect if it was adopted before.",
-        "FILE",
-        "--from-snapshot",
-    ),
-    rebuild: bool = option(False, "Start from the log; ignore all checkpoints."),
-    accept_gap: bool = option(
-        False,
-        "Start although records are missing; the state is permanently marked as "
-        "incomplete. With --rebuild: drop records that the settings reject.",
-    ),
-    position: str = option(
-        "",
-        "With --accept-gap: earliest, latest, ts=2026-11-01T00:00:00Z or last=1000.",
-        "POSITION",
-        "--from",
-    ),
-    reseal: bool = option(
-        False, "Trust the newest checkpoint once although its seal is another (state_secret)."
-    ),
 ) -> None:
     """Learn from the stream, answer queries and serve /metrics; SIGTERM ends it cleanly.
 
@@ -109,7 +105,6 @@ def worker(
     """
     _one_blas_thread()
     _return_large_blocks()
-    start = StartOptions(snapshot, rebuild, accept_gap, position, reseal)
     settings = cluster.settings(
         allow=allow,
         model=model,
