@@ -93,15 +93,7 @@ def _records(body: bytes, kind: str) -> Iterator[Any]:
         except Malformed:
             if "json" in kind or start == b"[":
                 raise
-    return _lines(body)
-
-
-def _lines(body: bytes) -> Iterator[Any]:
-    for line in filter(bytes.strip, body.splitlines()):
-        try:
-            yield strict_json.read(strict_json.text_of(line))
-        except Malformed as error:
-            yield error
+    return map(strict_json.read_line, filter(bytes.strip, body.splitlines()))
 
 
 def _csv(text: str) -> Iterator[dict[str, str]]:

@@ -23,6 +23,7 @@ import re
 import struct
 import tomllib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -71,7 +72,8 @@ class TopicMapping:
         found = row["type"]
         row["type"] = self.types.get(found, found) if isinstance(found, str) else found
         if isinstance(row.get("value"), str):
-            row["value"] = _number(row["value"])
+            with suppress(ValueError):
+                row["value"] = float(row["value"])
         return row
 
 
@@ -171,10 +173,3 @@ def _plain(found: Any) -> Any:
     if found is None or isinstance(found, str | int | float | list | dict | date):
         return found
     return float(found) if isinstance(found, Decimal) else str(found)
-
-
-def _number(text: str) -> float | str:
-    try:
-        return float(text)
-    except ValueError:
-        return text

@@ -7,14 +7,12 @@ list is the one of `murmurec recommend --local`.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -233,11 +231,6 @@ def show(figures: CampaignFigures) -> None:
         f"{figures.ndcg_popular:.3f} (each person's last fifth, {figures.scope} items)"
     )
     say(f"every device counted once and paid once; {figures.seconds:.0f} s in all")
-
-
-def write(figures: CampaignFigures, path: Path) -> None:
-    """Write the figures as JSON."""
-    path.write_text(json.dumps(asdict(figures), indent=1) + "\n")
 
 
 class Judge:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import asdict
 from functools import partial
 from math import isfinite, nan
 
@@ -63,7 +65,7 @@ def run_sums(options: DemoOptions, settings: Settings) -> None:
         figures = campaign.run_campaign(stack, settings, dataset, epsilon)
         campaign.show(figures)
         if options.json_file is not None:
-            campaign.write(figures, options.json_file)
+            options.json_file.write_text(json.dumps(asdict(figures), indent=1) + "\n")
             say(f"written to {options.json_file}")
 
 

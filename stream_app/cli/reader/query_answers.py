@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from math import isnan
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from stream_app.cli.options import reached
 from stream_app.cli.output import VISITS, described, printable, say
@@ -51,27 +51,49 @@ class Asked:
         return "--private-list" if self.private is not None else "--neighbours" * self.neighbours
 
 
-Answer = dict[str, Any]
-"""The `ItemList` of a gateway as JSON has it (`gateway.contract.bodies`), and the same over Kafka.
-Beside it `seconds`, and with --rated `left_out`: how many items of the longest list are not shown
-because they were rated."""
-
-
-class _AnswerItem(TypedDict):
-    """What every release says of an item."""
+class AnswerItem(TypedDict):
+    """An item of an answer; `score` is a predicted rating, None in a private list; `because` the
+    rated item that contributes most, None where the server knows of none."""
 
     item: int | str
     score: float | None
+    title: NotRequired[str | None]
+    genres: NotRequired[list[str]]
+    year: NotRequired[int | None]
+    domain: NotRequired[str | None]
+    because: NotRequired[int | str | None]
+    because_title: NotRequired[str | None]
 
 
-class _Answer(TypedDict):
-    """What every release answers."""
+class AnswerGuarantee(TypedDict):
+    """What a drawn list hides; `epsilon` is a number or a fraction in text."""
+
+    adjacency: str
+    epsilon: str
+    method: str
+
+
+_For = TypedDict("_For", {"for": NotRequired[str | None]})
+
+
+class Answer(_For):
+    """An answer of a gateway; an answer over Kafka has the same fields.
+
+    `left_out`: number of items of the longest list that are not shown because they were rated.
+    `ndcg`: measured nDCG@10 of the lists of `method`, `ndcg_popular` that of popular items. `for`:
+    the visit that a user's list is for.
+    """
 
     user: str | None
-    items: list[_AnswerItem]
+    items: list[AnswerItem]
     method: str
     as_of: int
     privacy: str
+    ndcg: NotRequired[float | None]
+    ndcg_popular: NotRequired[float | None]
+    guarantee: NotRequired[AnswerGuarantee | None]
+    seconds: NotRequired[float]
+    left_out: NotRequired[int]
 
 
 def show(answer: Answer) -> None:
@@ -178,11 +200,11 @@ def _answer_of(asked: Asked, best: RecommendedItems, catalogue: Catalogue | None
 
 def _row(
     item: int | str, score: float, cause: int | str | None, catalogue: Catalogue | None
-) -> dict[str, Any]:
+) -> AnswerItem:
     from stream_app.wire import key_of
 
     shown = None if isnan(score) else score
-    row: dict[str, Any] = {"item": item, "score": shown, "because": cause}
+    row: AnswerItem = {"item": item, "score": shown, "because": cause}
     if catalogue is not None:
         entry = catalogue.entry(key_of(item))
         row |= {"title": entry.title, "genres": list(entry.genres), "year": entry.year}
@@ -231,10 +253,10 @@ def _asked_over_http(url: str, asked: Asked) -> Answer:
 
     from stream_app.operations.watching.workers import page
 
+    found: Any = None
     try:
-        answer: Answer = msgspec.json.decode(page(url, _path(asked), None, asked.seconds))
-        msgspec.convert(answer, _Answer)
-    except (OSError, HTTPException, ValueError, RecursionError) as error:
+        found = msgspec.json.decode(page(url, _path(asked), None, asked.seconds), type=Answer)
+    except (OSError, HTTPException, ValueError) as error:
         if isinstance(error, HTTPError) and error.code == _NOT_FOUND and asked.option:
             raise _earlier_release(url, asked) from None
         # No listener, another protocol, an invalid address or an answer of another form.
@@ -242,6 +264,7 @@ def _asked_over_http(url: str, asked: Asked) -> Answer:
             f"no gateway answered at {url}: start one (murmurec gateway), or ask over Kafka "
             "(without --http)"
         ) from None
+    answer: Answer = found
     return answer
 
 

@@ -92,12 +92,9 @@ class ReplayCommandOptions(ReportingOptions):
         """The budget of users that are not enrolled: a sample is one for life, for every scope."""
         from producers.fleet.epoch_emission import sample_budget
 
-        sample = self.sample
-        return (
-            mechanism_options.population_budget(self.given_budget)
-            if sample is None
-            else sample_budget(sample)
-        )
+        if self.sample is not None:
+            return sample_budget(self.sample)
+        return mechanism_options.population_budget(self.given_budget)
 
     def check(self) -> None:
         """Refuse values that are none, and options that a sample determines."""
