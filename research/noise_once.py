@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from research.similarity import slope_one as clamped
 from stream_app.campaigns.noise_once import (
     Listed,
     NoisedTable,
@@ -159,7 +160,7 @@ def _errors(
     noised: NoisedTable, damping: float, learned: Rows, tested: Rows, people: int
 ) -> NDArray[np.float64]:
     """Return the errors (3, e) of the three predictions of `NoiseOnceStars`."""
-    moved = slope_one.deviations(noised.table, damping, towards_means=True)
+    moved = slope_one.deviations(noised.table, damping)
     means = slope_one.damped_means(noised.table, damping)
     sums, counts = (
         np.bincount(learned.items, weights, len(means)) for weights in (learned.stars, None)
@@ -170,7 +171,7 @@ def _errors(
         if not len(known) or not len(wanted):
             continue
         slots, stars, targets = learned.items[known], learned.stars[known], tested.items[wanted]
-        found = slope_one.predict(moved, slots, stars, 1)[targets]
+        found = clamped.predict(moved, slots, stars, 1)[targets]
         by_means = np.clip(means[targets] + (stars - means[slots]).mean(), 1, 5)
         errors.append(np.stack([found, by_means, item_means[targets]]) - tested.stars[wanted])
     return np.concatenate(errors, axis=1)

@@ -36,11 +36,11 @@ from research.score_noise.printed import (
     PrintedLaplace,
     slope_one_sensitivity,
 )
+from research.similarity import slope_one
 from stream_app.campaigns.noise_once import contribution, plan_for
 from stream_app.privacy.gaussian.sampling import discrete_gaussian
 from stream_app.privacy.k_subset import check_epsilon
 from stream_app.privacy.randomness import RandomSource, SeededSource
-from stream_app.ranking.similarity import slope_one
 from stream_app.ranking.similarity.table import CoRatingTable
 
 DELTA = Fraction(1, 10**6)

@@ -22,11 +22,11 @@ from research.papers.swapped_sets import (
     sums_of_sets,
     swaps,
 )
+from research.similarity import slope_one
+from research.similarity.rated_table import from_ratings
 from stream_app.evaluation.scope_errors import most_rated_items
 from stream_app.privacy.k_subset import KSubset
 from stream_app.privacy.randomness import RandomSource, SeededSource
-from stream_app.ranking.similarity import slope_one
-from stream_app.ranking.similarity.table import from_ratings
 
 PAPER = "Park and Acharya 2011"
 K, LEFT, RIGHT = 10, 2, 3

@@ -21,8 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from research.gumbel_top_k import GumbelTopK
+from research.similarity import cosine as bounds
+from research.similarity import slope_one
 from stream_app.privacy.randomness import RandomSource
-from stream_app.ranking.similarity import cosine, slope_one
+from stream_app.ranking.similarity import cosine
 from stream_app.ranking.similarity.table import CoRatingTable
 
 # A sum of m float32 terms of size 1, divided by m, is within m 2^-24 of its exact value (Higham
@@ -54,9 +56,9 @@ class DampedLists:
     def sensitivity(self) -> float:
         """How far an own rating or another user's whole profile moves any score, at most."""
         if self.method == "cosine":
-            other = cosine.other_profile_bound(self.damping)
-            own = cosine.own_report_bound(self.least_profile)
-            either = cosine.own_report_bound_of_any_item(self.damping, self.least_profile)
+            other = bounds.other_profile_bound(self.damping)
+            own = bounds.own_report_bound(self.least_profile)
+            either = bounds.own_report_bound_of_any_item(self.damping, self.least_profile)
         else:
             other = slope_one.other_profile_bound(self.damping)
             own = slope_one.own_rating_bound(self.least_profile)

@@ -28,8 +28,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from research.similarity.slope_one import RANGE
 from stream_app.privacy.privacy_map import Adjacency
-from stream_app.ranking.similarity.slope_one import RANGE
 
 LEAST_RATERS = 10  # phi_m of the paper's experiment
 LEAST_PROFILE = 20  # T

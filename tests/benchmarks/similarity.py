@@ -20,10 +20,13 @@ from math import nan
 import numpy as np
 
 from producers.datasets.load import Dataset, load
+from research.similarity import rated_table as table
+from research.similarity import slope_one
 from stream_app.models.factorization.channels import Channels
 from stream_app.privacy import registry
 from stream_app.privacy.randomness import SeededSource
-from stream_app.ranking.similarity import cosine, nearest, slope_one, table
+from stream_app.ranking.similarity import cosine, nearest
+from stream_app.ranking.similarity import slope_one as served
 from stream_app.ranking.similarity.nearest import because
 from stream_app.ranking.similarity.table import CoRatingTable
 from tests.benchmarks.figure import Figure
@@ -197,7 +200,7 @@ def speed() -> list[Figure]:
     def by_slope_one() -> None:
         scores = slope_one.predict(deviations, slots, stars, LEAST_PROFILE)
         best = nearest.best_slots(scores, 10, ties)
-        because(slope_one.contributions(deviations, slots, stars, best), slots, ties)
+        because(served.contributions(deviations, slots, stars, best), slots, ties)
 
     timed: dict[str, tuple[Callable[[], object], int]] = {
         "Slope One derived": (

@@ -23,8 +23,10 @@ from research.score_noise.printed import (
     slope_one_sensitivity,
     value_sensitivity,
 )
-from stream_app.ranking.similarity import cosine, slope_one
-from stream_app.ranking.similarity.table import CoRatingTable, from_ratings
+from research.similarity import slope_one
+from research.similarity.rated_table import from_ratings
+from stream_app.ranking.similarity import cosine
+from stream_app.ranking.similarity.table import CoRatingTable
 
 pytestmark = [pytest.mark.claims, pytest.mark.thorough]
 

@@ -55,7 +55,7 @@ class CoRated:
     def __init__(self, table: CoRatingTable, method: str = COSINE) -> None:
         deviations = None
         if method == SLOPE_ONE:
-            deviations = slope_one.deviations(table, DAMPING, towards_means=True)
+            deviations = slope_one.deviations(table, DAMPING)
         similarities = cosine.similarities(table, DAMPING)
         self._take(table.version, table.keys, similarities, deviations)
 
@@ -117,7 +117,7 @@ class CoRated:
             parts = cosine.contributions(self.similarities, rated.slots, listed)
         else:
             ratings = rated.slots, rated.stars
-            parts = slope_one.contributions(self._deviations, *ratings, listed, clamped=False)
+            parts = slope_one.contributions(self._deviations, *ratings, listed)
         found = nearest.because(parts, rated.slots, self.ties)
         return tuple(int(self.keys[slot]) if slot >= 0 else None for slot in found)
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from research.audits import linear
-from stream_app.ranking.similarity import cosine, slope_one
-from stream_app.ranking.similarity.table import from_ratings
+from research.similarity import slope_one
+from research.similarity.rated_table import from_ratings
+from stream_app.ranking.similarity import cosine
 
 KEYS = np.arange(12, dtype=np.uint64)
 

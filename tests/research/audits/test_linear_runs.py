@@ -9,7 +9,8 @@ import pytest
 
 from research.audits import linear
 from research.audits.linear_runs import PRINTED, Attacked, Profile, attack_all
-from stream_app.ranking.similarity.table import CoRatingTable, from_ratings
+from research.similarity.rated_table import from_ratings
+from stream_app.ranking.similarity.table import CoRatingTable
 
 pytestmark = pytest.mark.thorough
 

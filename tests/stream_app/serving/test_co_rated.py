@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from research.similarity import slope_one
+from research.similarity.rated_table import from_ratings
 from stream_app.privacy import registry
-from stream_app.ranking.similarity import METHODS, cosine, slope_one
-from stream_app.ranking.similarity.table import from_ratings
+from stream_app.ranking.similarity import METHODS, cosine
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.ranked_items import RankedItems
 from stream_app.serving.recommender import Recommender

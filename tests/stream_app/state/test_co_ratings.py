@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from research.similarity.rated_table import from_ratings
 from stream_app.models.cooccurrence.report_values import ReportValues
 from stream_app.models.factorization.channels import Channels
 from stream_app.privacy import registry
 from stream_app.privacy.randomness import SeededSource
-from stream_app.ranking.similarity.table import CoRatingTable, from_ratings
+from stream_app.ranking.similarity.table import CoRatingTable
 from stream_app.state.replica import Replica, StateSpec
 from stream_app.wire import Event, decode_many
 from tests.fixtures.replicas import ALL, SCOPE, SMALL, applied, played

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.ranking.similarity import table
+from research.similarity import rated_table as table
 from stream_app.ranking.similarity.table import CoRatingTable
 
 

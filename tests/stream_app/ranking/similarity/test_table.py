@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from stream_app.ranking.similarity import table
+from research.similarity import rated_table as table
 from tests.naive import co_ratings_table as naive
 from tests.stream_app.ranking.similarity.ratings import drawn, tabled
 
