@@ -21,7 +21,7 @@ from research.attacks.attacks import ATTACKS
 from research.attacks.knowledge import Knowledge
 from research.attacks.trials import Plan, Trial, tried
 from research.papers.figure import Figure, Progress, Published, Series, StarRatings, silent
-from stream_app.evaluation.profiles import evaluate_profiles, profiles_of
+from research.profile_quality import evaluate_profiles, profiles_of
 from stream_app.privacy.profiles.profile_mechanism import ProfileMechanism
 from stream_app.privacy.profiles.profile_registry import mechanism
 

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from stream_app.evaluation.profiles import evaluate_profiles, profiles_of
+from research.profile_quality import evaluate_profiles, profiles_of
 from stream_app.models.neighborhood.profile_neighbours import ProfileNeighbours
 from stream_app.privacy.profiles.blip import Blip
 from stream_app.privacy.profiles.codebook import positions

@@ -15,9 +15,9 @@ from producers.device.requests import item_keys
 from research.attacks.attacks import ATTACKS
 from research.attacks.knowledge import Knowledge
 from research.attacks.trials import Plan, Trial, tried
+from research.profile_quality import profiles_of
 from stream_app.cli.output import Advance, plural, print_json, say, table
 from stream_app.errors import UsageError, UserError
-from stream_app.evaluation.profiles import profiles_of
 from stream_app.privacy.profiles import profile_registry as registry
 from stream_app.privacy.profiles.profile_mechanism import ProfileMechanism
 from stream_app.wire import parse_item

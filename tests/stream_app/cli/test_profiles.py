@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from producers.datasets.load import load
+from research.commands.evaluate.profiles import measured, show
 from stream_app.cli import run
 from stream_app.cli.device.profiles.named_mechanism import check_allowed, mechanism_of
 from stream_app.cli.device.profiles.profile_run import profile_notices
-from stream_app.cli.research.evaluate.profile_evaluation import measured, show
 from stream_app.errors import UsageError, UserError
 from stream_app.privacy.profiles import profile_registry as profiles
 

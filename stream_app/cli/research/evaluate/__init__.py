@@ -2,10 +2,10 @@
 
 measure    a learner over ratings
 rank       lists of items
-profiles   neighbours over profiles of items
 campaign   what noisy sums of whole people are good for
 
-Trainers, social models and campaigns over time are measured by `research.commands.evaluate`.
+Profiles, trainers, social models and campaigns over time are measured by
+`research.commands.evaluate`.
 """
 
 from __future__ import annotations
@@ -153,8 +153,8 @@ def evaluate(
         )
     elif mechanism.partition(":")[0] in _PROFILES:
         from stream_app.cli.device.profiles.named_mechanism import mechanism_of
-        from stream_app.cli.research.evaluate import profile_evaluation as profiles
 
+        profiles = research("commands.evaluate.profiles")
         result = profiles.measured(dataset, mechanism_of(mechanism, epsilon), seed)
         profiles.show(result)
     elif social is not None and trust is not None:

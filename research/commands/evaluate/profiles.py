@@ -6,9 +6,9 @@ import numpy as np
 
 from producers.datasets.load import Dataset
 from producers.device import requests as device
+from research.profile_quality import ProfileResult, evaluate_profiles
 from stream_app.cli import output
 from stream_app.errors import UserError
-from stream_app.evaluation.profiles import ProfileResult, evaluate_profiles
 from stream_app.privacy.profiles.profile_mechanism import ProfileMechanism
 from stream_app.wire import parse_item
 

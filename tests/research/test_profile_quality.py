@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from stream_app.evaluation.profiles import evaluate_profiles, profiles_of
+from research.profile_quality import evaluate_profiles, profiles_of
 from stream_app.privacy.profiles.blip import Blip
 from stream_app.privacy.profiles.jlt import Jlt
 
