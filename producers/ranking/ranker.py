@@ -167,8 +167,11 @@ class Ranker:
         """Return the part of a history that the item side knows."""
         items = rated.items
         newest = len(items) - 1 - np.unique(items[::-1], return_index=True)[1]
-        kept = np.sort(newest[np.isin(items[newest], self._keys)])
+        found = np.searchsorted(self._keys, items)
+        known = found < len(self._keys)
+        known[known] = self._keys[found[known]] == items[known]
+        kept = np.sort(newest[known[newest]])
         ago, ages = histories.in_time(rated.days, rated.places)
-        slots = self._order[np.searchsorted(self._keys, items[kept])]
+        slots = self._order[found[kept]]
         weights = np.where(rated.likes[kept], 1.0, RATED).astype(np.float32)
         return History(slots, weights, ago[kept], ages[kept])
