@@ -42,7 +42,7 @@ OF_DEVICES = (
     Mutant(
         name="a list made on the device holds what its user has rated",
         file="producers/ranking/ranker.py",
-        old="        allowed[history.slots] = False\n",
+        old="        allowed[self.had] = False\n",
         new="",
         seen="films that were rated yesterday are recommended today",
         first=("tests/producers/ranking/test_ranker.py",),
@@ -50,8 +50,8 @@ OF_DEVICES = (
     Mutant(
         name="a list with nothing to exclude is asked for at its own length",
         file="consumers/recommendations.py",
-        old='asked = k if excluded is None or "private" in given else LIST_LENGTH',
-        new='asked = k if not excluded or "private" in given else LIST_LENGTH',
+        old='asked = k if excluded is None or "private" in given else wire.LIST_LENGTH',
+        new='asked = k if not excluded or "private" in given else wire.LIST_LENGTH',
         seen="the length of a query tells the server whether anything was rated",
         first=("tests/consumers/test_recommendations.py",),
     ),

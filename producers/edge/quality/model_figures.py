@@ -55,8 +55,9 @@ class Ratio(NamedTuple):
 def wilson(hits: int, trials: int) -> Rate | None:
     """Return the share of hits; None without a trial.
 
-    >>> wilson(10, 100)
-    Rate(value=0.1, low=0.05522913706067509, high=0.1743656616004415)
+    >>> found = wilson(10, 100)
+    >>> round(found.low, 4), round(found.high, 4)
+    (0.0552, 0.1744)
     """
     if trials < 1:
         return None
