@@ -35,7 +35,7 @@ from tests.benchmarks.figure import Figure
 from tests.fixtures.postgres import cluster
 
 USERS, ITEMS, HISTORY = 2_000, 4_096, 20
-BATCH, SECONDS, WARM_SECONDS = 100, 8.0, 1.0
+BATCH, SECONDS, WARM_SECONDS = 100, 4.0, 1.0
 EVENTS_BESIDE, LISTS = 500.0, 500.0
 _TYPES = ("purchase", "view")
 _PATIENCE_SECONDS = 120.0

@@ -148,8 +148,11 @@ def test_one_command_and_three_requests_give_a_list(tmp_path, monkeypatch):
         until(lambda: len(ask(url, "/recommendations/u1?n=5")["items"]) == 5, "a list")
         passed("first list")
         until(lambda: ask(url, "/readyz")["waiting_for"] is None, "a public table", seconds=300.0)
-        listed = ask(url, "/recommendations/u1?n=5&category=Trail")
-        assert listed["ranked_by"] == "local"
+        trail = "/recommendations/u1?n=5&category=Trail"
+        until(
+            lambda: ask(url, trail)["ranked_by"] == "local", "the table's items have their places"
+        )
+        listed = ask(url, trail)
         assert {"Trail"} == {word for each in listed["items"] for word in each["categories"]}
         passed("ranked by the public table")
         status = ask(url, "/status")["reporting"]
