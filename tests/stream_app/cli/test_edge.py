@@ -149,9 +149,7 @@ def test_one_command_and_three_requests_give_a_list(tmp_path, monkeypatch):
         passed("first list")
         until(lambda: ask(url, "/readyz")["waiting_for"] is None, "a public table", seconds=300.0)
         trail = "/recommendations/u1?n=5&category=Trail"
-        until(
-            lambda: ask(url, trail)["ranked_by"] == "local", "the table's items have their places"
-        )
+        until(lambda: ask(url, trail)["ranked_by"] == "local", "its items have their places")
         listed = ask(url, trail)
         assert {"Trail"} == {word for each in listed["items"] for word in each["categories"]}
         passed("ranked by the public table")
