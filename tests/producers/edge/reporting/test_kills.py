@@ -15,7 +15,7 @@ from tests.producers.edge.reporting.lives import MOST, USERS, plan, received, re
 from tests.producers.edge.reporting.world import edge, key
 
 __all__ = ["postgres"]
-KILLS = 12
+KILLS = 100
 
 
 def begun(folder: Path, store: str, seed: int, kills: int, name: str) -> subprocess.Popen[str]:
