@@ -13,10 +13,8 @@
               per offer of all new items, of which K count as known before
 
 B is the conditional probability of j after i, shrunk, and damped for popular j; x_i is 1 for a like
-and .2 for another rating. nDCG@10 of ML-1M from clean likes (700 users; popular .218, .124, .091):
-the last fifth of the stream .241, the last visits .147, each user's last fifth .125. It is not
-private, as pairs of few people are in it, and stays in the edge: a first list before any public
-table, and an arm to compare with.
+and .2 for another rating. It is not private, as pairs of few people are in it, and stays in the
+edge: a first list before any public table, and an arm to compare with.
 
 An item is liked from 3.8 stars on (`stored_history.py`). Ages are before the newest event of the
 first read, and negative later, so that an import of old events counts. New rows are read by their
