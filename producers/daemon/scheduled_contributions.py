@@ -80,7 +80,8 @@ class Contributing:
             return []
         campaign, stage, side = found
         scope, found_requests = ScopeIndex(campaign), []
-        able = self._able(asked, [each.device for each in come], conditions)
+        # After a pause two looks of one account come at once: it contributes once.
+        able = self._able(asked, list(dict.fromkeys(each.device for each in come)), conditions)
         try:
             account_plan.decide(self.journal, able, asked.mechanism)
         except Unwritable as error:

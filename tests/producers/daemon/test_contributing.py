@@ -14,7 +14,8 @@ import pytest
 
 from producers.campaign.terms import Pinned
 from producers.daemon.delivery import Delivery
-from producers.daemon.scheduled_contributions import Contributing
+from producers.daemon.schedule import GRACE_SECONDS, moment
+from producers.daemon.scheduled_contributions import LOOK_SECONDS, Contributing
 from producers.journal import Journal, PersonBudget
 from producers.ranking import CleanHistory
 from producers.scale import Scale
@@ -287,3 +288,26 @@ def test_no_line_is_taken_when_a_look_is_near(path):
         found.device.clock.at = daemon.campaigns.next - 0.7
         reports = daemon._schedule.next
         assert daemon._quiet() == (reports is not None and reports < daemon.campaigns.next)
+
+
+def test_two_looks_that_come_at_once_contribute_once(path):
+    """A busy or sleeping machine: both looks of an account are late, and within the grace."""
+    campaign = plan(keys_of(2))
+    with Journal.open(path) as journal:
+        found = running(journal, opened(campaign), pinned(campaign))
+        clock, daemon = found.device.clock, found.device.daemon
+        ann = pseudonym(journal, "ann")
+        minute = int(clock.at // LOOK_SECONDS) + 1
+        while True:
+            first, second = (moment(ann, minute + i, LOOK_SECONDS).at for i in (0, 1))
+            if second - first <= GRACE_SECONDS:
+                break
+            minute += 1
+        found.rounds.stages[0].phase = Phase.PLANNED
+        daemon.step()  # the topic is reached
+        clock.at = first - 0.001
+        daemon.step()
+        found.rounds.stages[0].phase = Phase.OPEN
+        clock.at = second
+        daemon.step()
+        assert [key for _, key, _ in contributions(found)].count(ann.hex().encode()) == 1
