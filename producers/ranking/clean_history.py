@@ -72,7 +72,11 @@ class RatedItem(msgspec.Struct, frozen=True):
 def visit_of(rated: Sequence[RatedItem], now_seconds: float) -> wire.Visit:
     """Return the visit that a list is for: "now" where the newest rating is less than half an hour
     old by the device's clock, else "next", as where its time is unknown or lies ahead."""
-    at = rated[-1].at if rated else None
+    return visit_at(rated[-1].at if rated else None, now_seconds)
+
+
+def visit_at(at: int | None, now_seconds: float) -> wire.Visit:
+    """Return the visit of a history whose newest rating was at this second."""
     recent = at is not None and 0 <= now_seconds - at < VISIT_SECONDS
     return "now" if recent else "next"
 

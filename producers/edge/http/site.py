@@ -1,5 +1,5 @@
 """What every view of an edge is made from: the parts of the edge by what they do, and the pool in
-which blocking calls run, so that no list waits for a disk on the event loop."""
+which blocking calls run."""
 
 from __future__ import annotations
 
@@ -45,11 +45,14 @@ class Site:
 
 @dataclass(frozen=True)
 class Edge:
-    """A site with what its interface needs."""
+    """A site with what its interface needs. at_once: lists are made on the event loop, because
+    they wait for no other process; half as many again a second as from the pool, whose threads
+    share one lock."""
 
     site: Site
     names: frozenset[str] = frozenset()
     token: str | None = None
+    at_once: bool = False
     limits: Limits = field(default_factory=Limits)
     metrics: EdgeMetrics = field(default_factory=EdgeMetrics)
     bodies: Bodies = field(default_factory=Bodies)

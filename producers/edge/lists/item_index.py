@@ -45,8 +45,21 @@ class ItemIndex:
 
     def places(self, texts: Iterable[str]) -> Places:
         """Return the places of items that were met; the others are left out."""
-        found = map(self.find, texts)
-        return np.array([place for place in found if place is not None], np.intp)
+        return _known(map(self.find, texts))
+
+    def places_of(self, keys: NDArray[np.uint64]) -> Places:
+        """Return the same of items by their keys (n,)."""
+        return _known(map(self.find_key, keys.tolist()))
+
+    def names(self, keys: Iterable[int]) -> tuple[str, ...]:
+        """Return the texts of items by their keys; one that was never met is named by the key."""
+        return tuple(
+            self.texts[self._by_key[key]] if key in self._by_key else str(key) for key in keys
+        )
+
+
+def _known(found: Iterable[int | None]) -> Places:
+    return np.array([place for place in found if place is not None], np.intp)
 
 
 @lru_cache(maxsize=200_000)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from producers.edge.catalogue.site_catalogue import Catalogue
 from producers.edge.lists.item_index import NOWHERE, ItemIndex, named
@@ -24,18 +25,19 @@ from producers.edge.lists.list_rules import Masks
 from producers.edge.lists.models import AskWorkers, Models
 from producers.edge.lists.newest_tables import PublicTables
 from producers.edge.lists.picking import Ranked
-from producers.edge.lists.stored_history import Done, Histories
+from producers.edge.lists.stored_history import NOTHING, Done, Histories
 from producers.edge.lists.wishes import MODELS, EdgeList, Wish
 from producers.edge.quality.model_figures import arm_of
 from producers.edge.site_terms import SiteTerms
 from producers.edge.store.database import Database
-from producers.ranking.clean_history import RatedItem, visit_of
+from producers.ranking.clean_history import visit_at
 from stream_app import wire
 from stream_app.errors import UserError
 
 FALLBACK = ("local", "own", "popular", "latest")
 _DAY_SECONDS = 86_400
 _PLAIN = Wish()
+Keys = NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
@@ -82,20 +84,18 @@ class ListMaker:
         """Return the list of a user, who need not have an account."""
         done, again = self._histories.done_by(user), self._terms.read_again_days
         model = wish.model or arm_of(user, self._terms.models, self._key)
-        seen: Iterable[str] = done.seen
-        if again is not None:
-            since = 1000 * (self._now() - again * _DAY_SECONDS)
-            seen = (item for item, at in done.seen.items() if at > since)
-        asked = wish.model is not None
+        since = -1 if again is None else 1000 * (self._now() - again * _DAY_SECONDS)
+        seen, asked = done.keys[done.at > since], wish.model is not None
         return self._personal(wish, model, done, seen, account=done.account, asked=asked)
 
     def for_session(self, items: Sequence[str], wish: Wish = _PLAIN) -> EdgeList:
         """Return a list for different items of a visit, oldest first; it is counted nowhere."""
-        day, model = int(self._now()) // _DAY_SECONDS, wish.model or FALLBACK[0]
-        rated = [RatedItem(*named(item), None, day, n) for n, item in enumerate(items)]
-        return self._personal(
-            replace(wish, visit=wish.visit or "now"), model, Done(rated, {}), items
-        )
+        keys = np.array([named(item)[1] for item in items], np.uint64)
+        day = int(self._now()) // _DAY_SECONDS
+        at = 1000 * (day * _DAY_SECONDS + np.arange(len(keys)))  # one after another, today
+        done = Done(keys, np.full(len(keys), np.nan), at, np.ones(len(keys), np.bool_))
+        wish = replace(wish, visit=wish.visit or "now")
+        return self._personal(wish, wish.model or FALLBACK[0], done, keys)
 
     def similar(self, item: str, wish: Wish = _PLAIN) -> EdgeList:
         """Return the items that go with one: by the public table, by the edge's own likes, and then
@@ -106,15 +106,15 @@ class ListMaker:
                 yield model, self.models.near(model, item)
             yield "popular", self.models.of_categories(self._masks.newest(None).row, item)
 
-        return self._made(wish, "local", near(), [item])
+        return self._made(wish, "local", near(), np.array([named(item)[1]], np.uint64))
 
     def popular(self, wish: Wish = _PLAIN) -> EdgeList:
         """Return what the edge's users like, of all time and lately; then the latest."""
-        return self._made(wish, "popular", self._ranked(("popular", "latest"), Done([], {})))
+        return self._made(wish, "popular", self._ranked(("popular", "latest"), NOTHING))
 
     def latest(self, wish: Wish = _PLAIN) -> EdgeList:
         """Return the items that came into the catalogue last."""
-        return self._made(wish, "latest", self._ranked(("latest",), Done([], {})))
+        return self._made(wish, "latest", self._ranked(("latest",), NOTHING))
 
     def because(self, user: str, item: str) -> Because:
         """Return the items of a user's history that speak for an item."""
@@ -127,13 +127,14 @@ class ListMaker:
                 return Because(item, model, items)
         return Because(item, "", (), "nothing that the user has done speaks for it")
 
-    def _personal(
-        self, wish: Wish, model: str, done: Done, seen: Iterable[str], **fields: Any
-    ) -> EdgeList:
-        now = wire.is_now(wish.visit or visit_of(done.rated, self._now()))
+    def _personal(self, wish: Wish, model: str, done: Done, seen: Keys, **fields: Any) -> EdgeList:
+        rated = done.at[done.counts]
+        now = wire.is_now(
+            wish.visit or visit_at(rated[-1] // 1000 if len(rated) else None, self._now())
+        )
         steps = self._ranked(dict.fromkeys((model, *FALLBACK)), done, now=now)
         share = self._terms.explore
-        return self._made(wish, model, steps, seen, share, rated=len(done.rated), **fields)
+        return self._made(wish, model, steps, seen, share, rated=len(rated), **fields)
 
     def _ranked(
         self, models: Iterable[str], done: Done, *, now: bool = False
@@ -145,14 +146,15 @@ class ListMaker:
         wish: Wish,
         model: str,
         steps: Iterable[tuple[str, Ranked | str]],
-        seen: Iterable[str] = (),
+        seen: Keys = NOTHING.keys,
         explore: float = 0.0,
         **fields: Any,
     ) -> EdgeList:
         """Return the list of these models, each asked where the ones before leave places."""
         shelf, blocked = self.models.shelf, np.zeros(len(self._index), np.bool_)
         blocked[NOWHERE] = True
-        blocked[self._index.places((*seen, *wish.exclude))] = True
+        blocked[self._index.places_of(seen)] = True
+        blocked[self._index.places(wish.exclude)] = True
         if shelf is not None:
             blocked[shelf.withdrawn] = True
         allowed = self._masks.newest(wish.filter)

@@ -103,10 +103,10 @@ class Models(Repeating):
         """Return what a model ranks for what was done, or why it does not."""
         if model == "local":
             shelf = self.shelf
-            return shelf.ranked(done.rated, now=now) if shelf else self._without_table()
+            return shelf.ranked(done, now=now) if shelf else self._without_table()
         if model == "own":
             shelf = self.feedback.shelf
-            found = shelf.ranked(done.rated) if shelf else None
+            found = shelf.ranked(done) if shelf else None
             unknown = "nobody of the site has liked an item of the history"
             return found if found is not None and found.known else unknown
         if model == "server":

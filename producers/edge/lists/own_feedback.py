@@ -143,7 +143,9 @@ class OwnFeedback:
         if self._liked - self._paired > _NEW_LIKES * self._paired:
             places, self._paired = self._pairs.places, self._liked
             keys = np.array([self._index.keys[place] for place in places.tolist()], np.uint64)
-            self.shelf = Shelf(Ranker(self._pairs.side(keys, breathe)), places, "pairs")
+            self.shelf = Shelf(
+                Ranker(self._pairs.side(keys, breathe)), places, self._index, "pairs"
+            )
 
     def anew(self, now_ms: int, breathe: Breathe = lambda: None) -> OwnFeedback:
         """Return statistics of the newest rows, read from the store; the items that are liked most

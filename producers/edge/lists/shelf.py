@@ -6,7 +6,6 @@ catalogue, or the number itself. An item without an id is at `NOWHERE`, in no li
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Self
 
 import numpy as np
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from producers.edge.lists.item_index import NOWHERE, ItemIndex, Places, named
 from producers.edge.lists.picking import Ranked, by_score
+from producers.edge.lists.stored_history import Done
 from producers.ranking.campaign_ranker import CampaignRanker
 from producers.ranking.clean_history import RatedItem
 from producers.ranking.local_recommender import LocalRecommender
@@ -27,8 +27,10 @@ class Shelf:
     where only items with a score above 0 are ranked; empty is what the ranker says. titles,
     withdrawn (m,): of the public catalogue."""
 
-    def __init__(self, ranker: Ranker | CampaignRanker, places: Places, method: str = "") -> None:
-        self.ranker, self.places, self._method = ranker, places, method
+    def __init__(
+        self, ranker: Ranker | CampaignRanker, places: Places, index: ItemIndex, method: str = ""
+    ) -> None:
+        self.ranker, self.places, self._index, self._method = ranker, places, index, method
         self.titles, self.withdrawn = dict[int, str](), np.zeros(0, np.intp)
         self.as_of = ranker.side.version if isinstance(ranker, Ranker) and not method else None
         self._slots = np.full(int(places.max(initial=0)) + 1, -1)
@@ -41,21 +43,23 @@ class Shelf:
         assert isinstance(local.ranker, Ranker | CampaignRanker)  # an edge takes no other table
         keys = local.table.side.keys.tolist()
         places = [_place(key, local, index) for key in keys]
-        found = cls(local.ranker, np.array(places, np.intp))
+        found = cls(local.ranker, np.array(places, np.intp), index)
         titles = zip(places, map(local.table.title, keys), strict=True)
         found.titles = {place: title for place, title in titles if place != NOWHERE and title}
         withdrawn = map(index.find_key, local.withdrawn.tolist())
         found.withdrawn = np.array([place for place in withdrawn if place is not None], np.intp)
         return found
 
-    def ranked(self, rated: Sequence[RatedItem], *, now: bool = False) -> Ranked:
-        """Return the items by their scores for a history, oldest first, each item once."""
-        found = self.ranker.scored(rated, now=now)
+    def ranked(self, done: Done, *, now: bool = False) -> Ranked:
+        """Return the items by their scores for what a user has done."""
+        if isinstance(self.ranker, Ranker):
+            found = self.ranker.scored(done.rated, now=now)
+        else:
+            found = self.ranker.scored(done.rows)
 
         def reasons(places: Places) -> list[tuple[str, ...]]:
-            names = {row.key: str(row.item) for row in rated}
             behind = found.reasons(self._slots[places])
-            return [tuple(names[key] for key in keys) for keys in behind]
+            return [self._index.names(keys) for keys in behind]
 
         more = self._method or found.method, found.known, self.as_of, reasons, self.likeness
         return by_score(*self._kept(found.scores, above=bool(self._method)), *more)

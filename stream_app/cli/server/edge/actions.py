@@ -60,7 +60,8 @@ def serve(flags: EdgeFlags, cluster: Cluster) -> None:
                 f"warning: every client that reaches {flags.host} can read what users did; set "
                 "MURMUREC_EDGE_TOKEN"
             )
-        edge, started = Edge(service.site, names, token), partial(_started, flags)
+        at_once = flags.store.startswith("sqlite") and "server" not in terms.models
+        edge, started = Edge(service.site, names, token, at_once), partial(_started, flags)
         asyncio.run(run(edge, flags.host, flags.port, started, failure))
 
 

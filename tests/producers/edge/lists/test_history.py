@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
-from producers.edge.lists.stored_history import Histories, history
-from producers.ranking.ranker import LIKED_STARS
+from producers.edge.lists.stored_history import NOTHING, Histories, history
+from producers.ranking.ranker import LIKED_STARS, rated_of
 from stream_app import wire
 from tests.producers.edge.lists.site import DAY_MS, NOW, Site
 
@@ -46,8 +47,8 @@ def test_what_only_marks_as_seen_is_seen_and_is_no_rating(site: Site) -> None:
     site.add("ann", "heat", None, None)
     site.add("ann", "big", 3.0)
     done = Histories(site.database).done_by("ann")
-    assert sorted(done.seen) == ["big", "heat"]
-    assert [row.item for row in done.rated] == ["big"]
+    assert sorted(done.keys.tolist()) == sorted([wire.key("big"), wire.key("heat")])
+    assert [row.key for row in done.rows] == [wire.key("big")]
 
 
 def test_items_are_in_the_order_of_their_newest_event_with_day_and_second(site: Site) -> None:
@@ -70,10 +71,10 @@ def test_users_do_not_see_each_other_and_an_unknown_or_removed_one_has_done_noth
     site.add("bob", "b")
     assert stars(site) == {"a": 5.0}
     histories = Histories(site.database)
-    assert [row.item for row in histories.done_by("ann").rated] == ["a"]
+    assert [row.key for row in histories.done_by("ann").rows] == [wire.key("a")]
     with site.database.writing() as connection:
         connection.exec_driver_sql("UPDATE accounts SET removed = 1 WHERE number = 1")
-    assert histories.done_by("ann") == histories.done_by("eve") == ([], {}, 0, b"")
+    assert histories.done_by("ann") is histories.done_by("eve") is NOTHING
     assert histories.done_by("bob").account == site.users["bob"]
 
 
@@ -114,14 +115,20 @@ def test_what_is_kept_is_what_reading_all_gives_whatever_comes_and_goes(
                 )
         asked = f"u{rng.integers(5)}"
         found = kept.done_by(asked)
-        assert found == Histories(site.database).done_by(asked)
+        read = Histories(site.database).done_by(asked)
+        assert found.rows == read.rows
+        assert found.keys.tolist() == read.keys.tolist()
         if asked in site.users:
             with site.database.reading() as connection:
-                assert found.rated == history(connection, site.users[asked])
-    assert sum(len(done.seen) for _, done in kept._kept.values()) <= 40 + 30
+                rows = history(connection, site.users[asked])
+            assert found.rows == [replace(row, item=row.key) for row in rows]
+            assert found.rated.items.tolist() == [row.key for row in rows]
+            of_rows = rated_of(rows)
+            assert all(map(np.array_equal, found.rated, of_rows))
+    assert sum(len(done.keys) for _, done in kept._kept.values()) <= 40 + 30
     with site.database.writing() as connection:
         connection.exec_driver_sql("DELETE FROM feedback")
-    assert kept.done_by("u0")[:2] == ([], {})
+    assert not len(kept.done_by("u0").keys)
 
 
 def test_threads_that_ask_at_once_learn_each_row_once(site: Site) -> None:
@@ -130,7 +137,7 @@ def test_threads_that_ask_at_once_learn_each_row_once(site: Site) -> None:
     def ask() -> None:
         for _ in range(60):
             found = kept.done_by("ann")
-            counts = {row.stars for row in found.rated}
+            counts = {row.stars for row in found.rows}
             if not counts <= {3.6, 4.2, 4.8, 5.0}:
                 wrong.append(counts)
 
@@ -142,4 +149,4 @@ def test_threads_that_ask_at_once_learn_each_row_once(site: Site) -> None:
     for thread in threads:
         thread.join()
     assert not wrong
-    assert {row.stars for row in kept.done_by("ann").rated} == {4.8}
+    assert {row.stars for row in kept.done_by("ann").rows} == {4.8}

@@ -19,9 +19,9 @@ from producers.edge.lists.own_feedback import (
     OwnFeedback,
     OwnPairs,
 )
+from producers.edge.lists.stored_history import Done
 from producers.edge.site_terms import SiteTerms
 from producers.edge.store.store_tables import impressions, offers
-from producers.ranking.clean_history import RatedItem
 from tests.producers.edge.lists.site import DAY_MS, NOW, Site, items, numbered, row
 
 
@@ -42,8 +42,14 @@ def popular(found: OwnFeedback, index: ItemIndex) -> dict[str, float]:
     return {index.texts[place]: share for place, share in pairs}
 
 
+def liked(item: str) -> Done:
+    """Return what somebody has done who rated one item with five stars."""
+    one = np.ones(1, np.bool_)
+    return Done(np.array([named(item)[1]], np.uint64), np.full(1, 5.0), one.astype(np.int64), one)
+
+
 def scores_after(found: OwnFeedback, item: str) -> dict[int, float]:
-    ranked = found.shelf.ranked([RatedItem(*named(item), 5.0)])
+    ranked = found.shelf.ranked(liked(item))
     assert (ranked.scores > 0).all()
     return dict(zip(ranked.places.tolist(), ranked.scores.tolist(), strict=True))
 
