@@ -59,8 +59,6 @@ from stream_app.models.sketches.ams import AmsSketch
 from stream_app.models.sketches.bloom import SeenFilter
 from stream_app.models.sketches.count_min import CountMinSketch
 from stream_app.privacy.privacy_map import Adjacency
-from stream_app.ranking.pair_counts import PairCounts
-from stream_app.ranking.similarity.table import CoRatingTable
 from stream_app.ranking.visit_events import VisitSample
 from stream_app.state.campaigns.part import CampaignPart
 from stream_app.state.campaigns.progress import Ignored
@@ -326,20 +324,10 @@ class Replica:
         the two lists are learned; None where no presence is public. Call it at a cut."""
         return self.pairs.visit_samples()
 
-    def pair_counts(self) -> PairCounts | None:
-        """Return `pair_snapshot` in symmetric form, which takes tens of milliseconds."""
-        snapshot = self.pair_snapshot()
-        return snapshot.counts() if snapshot else None
-
     def co_rating_snapshot(self) -> CoRatingSnapshot | None:
         """Return a copy of the co-ratings, for another thread; None where the spec has none, or
         before the first. Call it at a cut."""
         return self.pairs.co_rating_snapshot(self.items, self.cut)
-
-    def co_ratings(self) -> CoRatingTable | None:
-        """Return `co_rating_snapshot` in symmetric form, which takes tenths of a second."""
-        snapshot = self.co_rating_snapshot()
-        return snapshot.table() if snapshot else None
 
     def rated_values(self, device: bytes) -> RatedValues:
         """Return the head items that a device has rated, for co-ratings, with their slots and the

@@ -37,12 +37,8 @@ class EdgeMetrics:
         def gauge(name: str, text: str, *labels: str) -> Gauge:
             return Gauge(f"murmurec_edge_{name}", text, labels, registry=held)
 
-        self._events = counter(
-            "events_total",
-            "Events of the site, by how they were answered.",
-            "answer",
-            EVENT_ANSWERS,
-        )
+        text = "Events of the site, by how they were answered."
+        self._events = counter("events_total", text, "answer", EVENT_ANSWERS)
         self._lists = counter("lists_total", "Lists that were made, by kind.", "list", LISTS)
         self._seconds = {
             name: Histogram(f"murmurec_edge_{name}", text, buckets=_SECONDS, registry=held)

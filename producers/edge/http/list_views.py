@@ -11,7 +11,7 @@ from aiohttp import web
 
 from producers.edge.catalogue.filters import parse
 from producers.edge.http.contract import JSON
-from producers.edge.http.contract.edge_bodies import Asked, Because, ItemList, Listed, Lists
+from producers.edge.http.contract.edge_bodies import Asked, ItemList, Lists
 from producers.edge.http.contract.edge_endpoints import BY_NAME, MAX_USERS
 from producers.edge.http.contract.given import (
     Refused,
@@ -63,30 +63,8 @@ def _wish(edge: Edge, given: dict[str, Any]) -> Wish:
 
 
 def _shown(made: EdgeList, user: str | None = None) -> ItemList:
-    items = tuple(
-        Listed(
-            each.item,
-            each.title,
-            each.score,
-            each.categories,
-            each.because,
-            each.image,
-            each.by,
-        )
-        for each in made.items
-    )
-    return ItemList(
-        made.id,
-        user,
-        items,
-        made.ranked_by,
-        made.model,
-        made.method,
-        made.rated,
-        made.known,
-        made.as_of,
-        made.reason,
-    )
+    what = made.ranked_by, made.model, made.method, made.rated, made.known, made.as_of, made.reason
+    return ItemList(made.id, user, made.items, *what)
 
 
 async def _answered(
@@ -187,7 +165,7 @@ async def because(request: web.Request) -> web.Response:
     began = time.monotonic()
     found = await edge.run(edge.site.lists.because, given["user"], given["item"])
     edge.metrics.listed("because", time.monotonic() - began)
-    return _reply(Because(given["user"], found.item, found.by, found.items, found.reason))
+    return _reply(found)
 
 
 VIEWS = {

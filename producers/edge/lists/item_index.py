@@ -43,23 +43,10 @@ class ItemIndex:
             self._places[text] = self._by_key[key] = found
         return found
 
-    def places(self, texts: Iterable[str]) -> Places:
-        """Return the places of items that were met; the others are left out."""
-        return _known(map(self.find, texts))
-
-    def places_of(self, keys: NDArray[np.uint64]) -> Places:
-        """Return the same of items by their keys (n,)."""
-        return _known(map(self.find_key, keys.tolist()))
-
-    def names(self, keys: Iterable[int]) -> tuple[str, ...]:
-        """Return the texts of items by their keys; one that was never met is named by the key."""
-        return tuple(
-            self.texts[self._by_key[key]] if key in self._by_key else str(key) for key in keys
-        )
-
-
-def _known(found: Iterable[int | None]) -> Places:
-    return np.array([place for place in found if place is not None], np.intp)
+    def places(self, keys: Iterable[int]) -> Places:
+        """Return the places of items that were met, by their keys; the others are left out."""
+        found = map(self.find_key, keys)
+        return np.array([place for place in found if place is not None], np.intp)
 
 
 @lru_cache(maxsize=200_000)

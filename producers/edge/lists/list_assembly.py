@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from producers.edge.http.contract.edge_bodies import Listed
 from producers.edge.lists.item_index import Places
 from producers.edge.lists.list_rules import Allowed
 from producers.edge.lists.picking import Ranked, Room, picked
-from producers.edge.lists.wishes import EdgeItem, EdgeList, Wish
+from producers.edge.lists.wishes import EdgeList, Wish
 
 EXPLORED = "explore"
 
@@ -35,8 +36,8 @@ class Making:
         self._wish, self._allowed, self._titles = wish, allowed, titles
         self._blocked = blocked
         self._room = Room(wish.most_per_category, lambda place: allowed.row(place).categories)
-        self._items, self._notes = list[EdgeItem](), list[str]()
-        self._new: dict[int, EdgeItem] = {}
+        self._items, self._notes = list[Listed](), list[str]()
+        self._new: dict[int, Listed] = {}
         self._first: tuple[str, Ranked] | None = None
 
     @property
@@ -99,10 +100,10 @@ class Making:
 
     def _item(
         self, by: str, place: int, score: float = 0.0, because: tuple[str, ...] = ()
-    ) -> EdgeItem:
+    ) -> Listed:
         row, self._blocked[place] = self._allowed.row(place), True
         title = row.title or self._titles.get(place, "")
-        return EdgeItem(row.item, title, score, tuple(row.categories), because, row.image, by)
+        return Listed(row.item, title, score, tuple(row.categories), because, row.image, by)
 
     def _shortage(self) -> str:
         count, wish = self._wish.n - self.left, self._wish

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from producers.edge.catalogue.site_catalogue import Catalogue
+from producers.edge.http.contract.edge_bodies import Because
 from producers.edge.lists.item_index import NOWHERE, ItemIndex, named
 from producers.edge.lists.list_assembly import Making
 from producers.edge.lists.list_rules import Masks
@@ -38,16 +39,6 @@ FALLBACK = ("local", "own", "popular", "latest")
 _DAY_SECONDS = 86_400
 _PLAIN = Wish()
 Keys = NDArray[np.uint64]
-
-
-@dataclass(frozen=True)
-class Because:
-    """The items of a user's history that speak for an item, the strongest first, by a model."""
-
-    item: str
-    by: str
-    items: tuple[str, ...]
-    reason: str = ""
 
 
 class ListMaker:
@@ -124,8 +115,8 @@ class ListMaker:
                 continue
             places = ranked.places[ranked.places == place]
             if len(places) and (items := ranked.reasons(places)[0]):
-                return Because(item, model, items)
-        return Because(item, "", (), "nothing that the user has done speaks for it")
+                return Because(user, item, model, items, "")
+        return Because(user, item, "", (), "nothing that the user has done speaks for it")
 
     def _personal(self, wish: Wish, model: str, done: Done, seen: Keys, **fields: Any) -> EdgeList:
         rated = done.at[done.counts]
@@ -153,8 +144,8 @@ class ListMaker:
         """Return the list of these models, each asked where the ones before leave places."""
         shelf, blocked = self.models.shelf, np.zeros(len(self._index), np.bool_)
         blocked[NOWHERE] = True
-        blocked[self._index.places_of(seen)] = True
-        blocked[self._index.places(wish.exclude)] = True
+        excluded = (named(item)[1] for item in wish.exclude)
+        blocked[self._index.places((*seen.tolist(), *excluded))] = True
         if shelf is not None:
             blocked[shelf.withdrawn] = True
         allowed = self._masks.newest(wish.filter)

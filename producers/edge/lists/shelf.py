@@ -59,7 +59,8 @@ class Shelf:
 
         def reasons(places: Places) -> list[tuple[str, ...]]:
             behind = found.reasons(self._slots[places])
-            return [self._index.names(keys) for keys in behind]
+            texts = self._index.texts
+            return [tuple(texts[place] for place in self._index.places(keys)) for keys in behind]
 
         more = self._method or found.method, found.known, self.as_of, reasons, self.likeness
         return by_score(*self._kept(found.scores, above=bool(self._method)), *more)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from producers.edge.catalogue.filters import Filter
+from producers.edge.http.contract.edge_bodies import Listed
 from stream_app import wire
 
 MOST = 100  # items in the longest list
@@ -36,20 +37,6 @@ class Wish:
 
 
 @dataclass(frozen=True)
-class EdgeItem:
-    """An item of a list; `by`: the model that put it there, or "explore"; `because`: the items of
-    the history behind it, the strongest first."""
-
-    item: str
-    title: str
-    score: float
-    categories: tuple[str, ...] = ()
-    because: tuple[str, ...] = ()
-    image: str | None = None
-    by: str = ""
-
-
-@dataclass(frozen=True)
 class EdgeList:
     """A list, best first; `id`: 16 hex digits, by which clicks are counted. `method`: how the model
     ranked. `known` of `rated` items of the history are in its table, which is of cut `as_of`.
@@ -58,7 +45,7 @@ class EdgeList:
     whether the model was asked for by name."""
 
     id: str
-    items: tuple[EdgeItem, ...]
+    items: tuple[Listed, ...]
     ranked_by: str
     model: str
     method: str = ""

@@ -49,7 +49,7 @@ def adopt(recommender: Recommender) -> None:
 
 def released(recommender: Recommender) -> SimilarityTable:
     """Return a table of what the replica holds, in one domain, without noise."""
-    sums = recommender.replica.co_ratings()
+    sums = recommender.replica.co_rating_snapshot().table()
     assert sums is not None
     return similarity_table(sums, [""] * len(sums.keys), Noise(0.01, 2.0), Terms(1, 1.0, 1e-6, 1.0))
 

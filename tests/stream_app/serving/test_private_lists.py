@@ -194,7 +194,7 @@ def test_items_outside_the_scope_change_nothing(rng: np.random.Generator) -> Non
         for one, other in pairs:
             np.testing.assert_array_equal(one, other)
     assert private_lists.counts(found, (1).to_bytes(16, "little")).slots.shape == (4,)
-    assert found.co_ratings() is not None
+    assert found.co_rating_snapshot() is not None
     for name in ("co_rated_lists.blocks", "co_rated_sums.cells", "co_rated_sums.moments"):
         np.testing.assert_array_equal(found.model_arrays()[name], wanted.model_arrays()[name])
 

@@ -30,7 +30,7 @@ def only(*mechanisms: str, spec: StateSpec = ROOMY) -> StateSpec:
 
 
 def table_of(replica: Replica) -> CoRatingTable:
-    table = replica.co_ratings()
+    table = replica.co_rating_snapshot().table()
     assert table is not None
     return table
 
@@ -73,7 +73,7 @@ def test_without_the_setting_nothing_is_kept_and_the_digest_is_that_of_before(
 ) -> None:
     made = [publish(e) for e in events(rng, 100, families=EVERY_FAMILY)]
     off, on = (played(made, rng, spec) for spec in (ALL, replace(ALL, co_ratings=True)))
-    assert off.co_ratings() is None
+    assert off.co_rating_snapshot() is None
     assert not arrays(off)
     assert off.memory()["co_ratings"] == 0
     assert len(off.rated_values(made[0].key[:16]).keys) == 0

@@ -101,9 +101,9 @@ def test_a_larger_head_keeps_the_pairs_of_its_items(rng: np.random.Generator) ->
     records = [publish(event) for event in events(rng, 400, mechanism="rr:5:2")]
     small = halves(Replica(replace(RR, co_ratings=True)), records, rng, None)
     large = halves(Replica(replace(RR, co_ratings=True)), records, rng, None)
-    before, sums = small.pair_counts(), small.co_ratings()
+    before, sums = small.pair_snapshot().counts(), small.co_rating_snapshot().table()
     large.redesign(merged(large.spec, replace(RR, co_ratings=True, head_items=60)))
-    after, more = large.pair_counts(), large.co_ratings()
+    after, more = large.pair_snapshot().counts(), large.co_rating_snapshot().table()
     assert before is not None
     assert after is not None
     assert sums is not None

@@ -290,9 +290,9 @@ def test_an_evicted_device_leaves_the_co_ratings_of_a_log_without_it(
     evicting, never = Replica(spec), Replica(spec)
     play(evicting, [((90, 110), first), ((90, 110), old), ((90, 130), new)], rng)
     play(never, [((90, 110), first), ((90, 130), new)], rng)
-    before = evicting.co_ratings()
+    before = evicting.co_rating_snapshot().table()
     play(evicting, [((110, 130), [])], rng)
-    table, wanted = evicting.co_ratings(), never.co_ratings()
+    table, wanted = evicting.co_rating_snapshot().table(), never.co_rating_snapshot().table()
     assert before is not None
     assert table is not None
     assert wanted is not None

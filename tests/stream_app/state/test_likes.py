@@ -87,7 +87,7 @@ def test_likes_of_one_device_are_pairs_and_other_bits_are_not() -> None:
     replica = Replica(replace(LIKES, held_out=0.0, head_items=256))
     applied(replica, replace(SCOPE, mechanism="like:5:1"))
     replica.end_round(1, (0,) * replica.spec.partitions)
-    counts = replica.pair_counts()
+    counts = replica.pair_snapshot().counts()
     assert counts is not None
     p, q = replica.spec.mechanisms[0].likelihood()[0, [-2, -1]]
     assert counts.channel == pytest.approx((p, q))

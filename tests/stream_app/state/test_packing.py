@@ -74,7 +74,7 @@ def test_any_packing_leaves_the_same_tables_between_visits_histories_and_lists(
     assert all(histories(replica) == first for replica in replicas[1:])
     found = []
     for replica in replicas:
-        counts = replica.pair_counts()
+        counts = replica.pair_snapshot().counts()
         assert counts is not None
         order = np.argsort(counts.keys)
         between = np.zeros((0, 0)) if counts.between is None else counts.between

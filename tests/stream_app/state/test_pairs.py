@@ -41,7 +41,7 @@ def test_pairs_are_those_of_the_log(rng: np.random.Generator) -> None:
                 twice.add(event.device)
             ratings[event.device][item] = 1.0 if report >= 3 else 3 / 15
     assert len(twice) < 50
-    counts = replica.pair_counts()
+    counts = replica.pair_snapshot().counts()
     assert counts is not None
     assert sorted(counts.keys.tolist()) == sorted({i for r in ratings.values() for i in r})
     slots = {key: slot for slot, key in enumerate(counts.keys.tolist())}
@@ -76,7 +76,7 @@ def rated(*messages: tuple[int, list[int]]) -> Replica:
 
 
 def test_single_ratings_of_a_day_are_counted_by_distance_and_packed_ones_not() -> None:
-    counts = rated((5, [1]), (5, [2]), (5, [3])).pair_counts()
+    counts = rated((5, [1]), (5, [2]), (5, [3])).pair_snapshot().counts()
     assert counts is not None
     assert counts.within is not None
     assert counts.between is None
@@ -84,7 +84,7 @@ def test_single_ratings_of_a_day_are_counted_by_distance_and_packed_ones_not() -
     near, far = round(64 * np.exp(-1 / 20)) / 64, round(64 * np.exp(-2 / 20)) / 64
     assert counts.within.tolist() == [[0, 0, 0], [near, 0, 0], [far, near, 0]]
     assert counts.pairs.tolist() == np.ones((3, 3)).tolist()
-    packed = rated((5, [1, 2, 3])).pair_counts()
+    packed = rated((5, [1, 2, 3])).pair_snapshot().counts()
     assert packed is not None
     assert packed.within is None
     assert packed.pairs.tolist() == np.ones((3, 3)).tolist()
@@ -93,7 +93,7 @@ def test_single_ratings_of_a_day_are_counted_by_distance_and_packed_ones_not() -
 def test_what_a_later_day_brings_is_paired_with_the_day_before() -> None:
     """A late message, of day 5, belongs to the visit of day 7."""
     replica = rated((5, [1, 2]), (7, [3]), (5, [4]), (9, [5]))
-    counts = replica.pair_counts()
+    counts = replica.pair_snapshot().counts()
     assert counts is not None
     assert counts.between is not None
     assert counts.keys.tolist() == [1, 2, 3, 4, 5]
@@ -115,7 +115,7 @@ def test_held_out_ratings_are_neither_counted_nor_listed() -> None:
         replica, Event(bytes(16), 1, "rr:5:2", 0, items, (items % 5).astype(np.uint8))
     )
     assert 500 < outcome.held_out.sum() < 700
-    counts = replica.pair_counts()
+    counts = replica.pair_snapshot().counts()
     assert counts is not None
     learned = set(items[~outcome.held_out].tolist())
     assert set(counts.keys.tolist()) == learned
@@ -145,7 +145,7 @@ def test_pairs_of_protected_cells_are_unbiased_after_the_channel(
             event = Event(d.to_bytes(16, "little"), seq, mechanism, 0, items, reports[d, part])
             records.append(publish(event, partitions=1))
     replica.apply(decode_many(run_of(records, 0, len(records), 0), spec.intake))
-    counts = replica.pair_counts()
+    counts = replica.pair_snapshot().counts()
     assert counts is not None
     assert counts.channel is not None
     positive, false = counts.channel
@@ -187,7 +187,7 @@ def test_the_feed_with_more_devices_makes_the_lists() -> None:
     def from_ratings(device: int, mechanism: str) -> bool:
         event = Event(device.to_bytes(16, "little"), 1, mechanism, 0, items, np.zeros(6, np.uint8))
         applied(replica, event)
-        counts = replica.pair_counts()
+        counts = replica.pair_snapshot().counts()
         assert counts is not None
         return counts.channel is None
 
@@ -216,7 +216,7 @@ def test_a_head_of_no_items_keeps_nothing(rng: np.random.Generator) -> None:
     made = events(rng, 50, families=EVERY_FAMILY)
     replica = played([publish(e) for e in made], rng, replace(ALL, head_items=0))
     assert not [n for n in replica.model_arrays() if n.startswith(("rated", "reported"))]
-    assert replica.pair_counts() is None
+    assert replica.pair_snapshot() is None
     assert len(replica.history(made[0].device)[0]) == 0
     assert len(replica.history(made[0].device, reported=True)[0]) == 0
     assert replica.memory()["pairs"] == 0
@@ -225,7 +225,7 @@ def test_a_head_of_no_items_keeps_nothing(rng: np.random.Generator) -> None:
 
 def test_an_untrained_state_and_an_unknown_device_have_nothing() -> None:
     replica = Replica(ALL)
-    assert replica.pair_counts() is None
+    assert replica.pair_snapshot() is None
     keys, weights, *_ = replica.history(bytes(16))
     assert len(keys) == len(weights) == 0
 
@@ -233,12 +233,12 @@ def test_an_untrained_state_and_an_unknown_device_have_nothing() -> None:
 def test_a_forgotten_device_has_no_list_and_its_pairs_remain(rng: np.random.Generator) -> None:
     made = events(rng, 100, mechanism="rr:5:2", items=20, devices=5)
     replica = played([publish(e) for e in made], rng, ROOMY)
-    before = replica.pair_counts()
+    before = replica.pair_snapshot().counts()
     device = made[0].device
     assert len(replica.history(device)[0])
     assert replica.forget(device)
     assert len(replica.history(device)[0]) == 0
-    after = replica.pair_counts()
+    after = replica.pair_snapshot().counts()
     assert before is not None
     assert after is not None
     assert (after.pairs == before.pairs).all()

@@ -178,7 +178,7 @@ def test_a_missing_report_changes_rates_and_numbers_of_reports_alone() -> None:
         "rated_lists.visits", "rated_lists.likes",
     }  # fmt: skip
     assert not replica.model_arrays()["reported_lists.blocks"].any()
-    counts = replica.pair_counts()
+    counts = replica.pair_snapshot().counts()
     assert counts is not None
     assert not counts.sums.any()
     assert counts.exposures.sum() == 24

@@ -18,11 +18,10 @@ import aiohttp
 import yarl
 
 from producers.edge.events.intake import Intake
-from producers.edge.http.contract.edge_bodies import ModelQuality, Quality
+from producers.edge.http.contract.edge_bodies import Because, Listed, ModelQuality, Quality
 from producers.edge.http.edge_serving import serving
 from producers.edge.http.site import Edge, Site
-from producers.edge.lists.maker import Because
-from producers.edge.lists.wishes import EdgeItem, EdgeList, Wish
+from producers.edge.lists.wishes import EdgeList, Wish
 from producers.edge.reporting.users import UnknownUser
 from producers.edge.site_terms import SiteTerms
 from producers.edge.store.database import Database
@@ -62,7 +61,7 @@ class ListRecorder:
         if self.fails is not None:
             raise self.fails
         self.asked.append(asked)
-        item = EdgeItem("SKU-1", HOSTILE, 0.5, ("Shoes",), ("SKU-2",), by="local")
+        item = Listed("SKU-1", HOSTILE, 0.5, ("Shoes",), ("SKU-2",), None, "local")
         return EdgeList("00000000000000aa", (item,), "local", "local", "links", 3, 2, 7)
 
     def for_user(self, user: str, wish: Wish) -> EdgeList:
@@ -82,7 +81,7 @@ class ListRecorder:
 
     def because(self, user: str, item: str) -> Because:
         self.asked.append(("because", user, item))
-        return Because(item, "local", ("SKU-2",))
+        return Because(user, item, "local", ("SKU-2",), "")
 
 
 @dataclass

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from msgspec.structs import astuple
 
-from producers.edge.lists.wishes import EdgeItem, EdgeList
+from producers.edge.http.contract.edge_bodies import Listed
+from producers.edge.lists.wishes import EdgeList
 from producers.edge.quality.impressions import Impressions
 from producers.edge.quality.model_figures import difference, quality, ratio, wilson
 from producers.edge.store.database import Database
@@ -39,7 +40,7 @@ def compared(database: Database, first: str, second: str):
 
 
 def shown(name: int, account: int | None = 1, by: str = "local", **more: object) -> EdgeList:
-    found = tuple(EdgeItem(f"i{n}", "", 0.0) for n in range(10))
+    found = tuple(Listed(f"i{n}", "", 0.0, (), (), None, "") for n in range(10))
     return EdgeList(f"{name:016x}", found, by, "local", account=account, **more)
 
 
