@@ -32,6 +32,7 @@ from producers.device.requests import ReportSettings
 from producers.identities import Identities
 from producers.ids import item_of
 from producers.journal import NANO, Journal, Message, PersonBudget, Unwritable
+from producers.last_seen import check_newest, newest_seqs
 from producers.person.plans import checked_plan
 from producers.placement import PlacedProducer
 from producers.publishing import OutboxRelay, Publisher
@@ -50,6 +51,7 @@ from stream_app.errors import Unreadable, UserError
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
 from stream_app.privacy import registry
+from stream_app.wire.signatures import Signatures
 from stream_app.wire.topics import absent, grown
 
 
@@ -182,8 +184,8 @@ class Device:
 
         `republish` draws a second report on an item and spends its epsilon again. Raises ValueError
         for an invalid item or rating, `BudgetExhausted` if the cost exceeds the budget, `UserError`
-        for a user who is not enrolled and for an item that was reported before; nothing is spent
-        then.
+        for a user who is not enrolled, for an item that was reported before, and for an older copy
+        of the journal that was put back on this machine; nothing is spent then.
         """
         epoch = _today()
         if account := self._journal.enrolment(bytes.fromhex(self.pseudonym)):
@@ -261,13 +263,15 @@ class Device:
         seconds: float = 30.0,
         *,
         partitions: int | None = None,
+        trust_journal: bool = False,
     ) -> int:
         """Send every pending message; return how many the broker has acknowledged.
 
         `bootstrap_servers`: address of the Kafka cluster, or a `Connection`; None takes that of the
         settings. `partitions`: the deployment's number, by default that of the settings; given, it
-        holds though the topic has more. Raises UserError without the topic, and where a message was
-        not acknowledged within `seconds`; it stays in the journal and is sent by the next call. A
+        holds though the topic has more. Raises `OlderJournal` where the topic holds later events of
+        this user, unless `trust_journal`; UserError without the topic, and where a message was not
+        acknowledged within `seconds`; it stays in the journal and is sent by the next call. A
         mechanism with groups chooses those of later ratings by the public item table, which is read
         here.
         """
@@ -275,6 +279,12 @@ class Device:
         topic = self._topics.ratings
         partitions = partitions or self._settings.partitions
         count = partitions or _listed_partitions(connection, topic, seconds)
+        self._journal.check_newest()
+        if not trust_journal:
+            own = [bytes.fromhex(self.pseudonym)]
+            signatures = Signatures(topic, self._settings.signed)
+            newest = newest_seqs(connection, topic, count, own, signatures, min(seconds, 20.0))
+            check_newest(self._journal, topic, newest or {})
         producer = PlacedProducer(clients.producer(connection), topic, count)
         publisher = Publisher(producer, topic)
         try:

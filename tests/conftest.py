@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,6 +73,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if given is not None:
         config.stash[BROKER] = given["murmurec_broker"]
         return
+    os.environ["XDG_STATE_HOME"] = state = tempfile.mkdtemp(prefix="murmurec-state-")
+    config.add_cleanup(lambda: shutil.rmtree(state, ignore_errors=True))
     provider = shared_broker.Provider()
     config.stash[BROKER] = provider.address
     config.add_cleanup(provider.close)

@@ -120,6 +120,12 @@ def _encoded(seq: int, part: slice, released: Any, test: bool) -> bytes:  # noqa
     return encode_contribution(released)
 
 
+def contributed(journal: Journal, device: bytes, plan: bytes, stage: int) -> bool:
+    """Return whether a device has contributed to a stage of the plan with this digest."""
+    keys = np.array([_key(journal.key, plan, b"stage", stage)], np.uint64)
+    return bool(journal.reports(device, keys, SCOPE)[0])
+
+
 def _key(secret: bytes, plan: bytes, kind: bytes, number: int) -> int:
     body = plan + kind + number.to_bytes(8, "little")
     made = blake2b(body, digest_size=8, key=secret, person=_PERSON)

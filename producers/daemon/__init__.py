@@ -10,7 +10,6 @@ kept        the ratings that wait, in the file of clean ratings beside the journ
 sources     where lines come from: a watched file, standard input, a local socket
 contributing   when each account takes part in a campaign, and with what
 delivery    the journal's messages to a broker that may be away
-last_seen   what the rating topic holds of this device: an older journal is refused
 conditions  what is wrong for a while, in sentences
 runner      the loop over all of them
 

@@ -10,9 +10,9 @@ schedule for which cells are due, with or without ratings: which cells, how many
 do not depend on any rating. Under any other mechanism the ratings that are new are sent, so that
 presence is public.
 
-Nothing is drawn before the broker was reached once, because only then is an older journal found
-(`last_seen`), and none while the clock is behind the journal's newest release. What is due then is
-reported at a later moment.
+Nothing is drawn before the broker was reached once, because only then are all older journals found
+(`producers.last_seen`), and none while the clock is behind the journal's newest release. What is
+due then is reported at a later moment.
 """
 
 from __future__ import annotations

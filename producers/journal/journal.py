@@ -29,6 +29,7 @@ from producers.journal.append_log import Log
 from producers.journal.budget import Limits
 from producers.journal.disk import Disk
 from producers.journal.frames import HEADER_BYTES, FrameLog, Kind
+from producers.journal.high_water_mark import HighWaterMark
 from producers.journal.journal_progress import DatasetProgress, resumed
 from producers.journal.journal_replay import replayed
 from producers.journal.records import Acks, column, encode
@@ -63,6 +64,7 @@ class Journal:
         self, log: FrameLog, limits: Limits, source: RandomSource, outbox_bytes: int, *, test: bool
     ) -> None:
         self.limits = limits
+        self._mark: HighWaterMark | None = None
         self.outbox_bytes = outbox_bytes
         self._log = log
         self.path, self.key, self.made, self.cut = log.path, log.key, log.made, log.cut
@@ -110,10 +112,13 @@ class Journal:
         # A link is followed: compaction would put a file in its place and leave the old one behind.
         log = Log(Path(os.path.realpath(Path(path).expanduser())), disk or Disk())
         try:
-            return cls(log, limits or Limits(), source, outbox_bytes, test=test)
+            found = cls(log, limits or Limits(), source, outbox_bytes, test=test)
         except BaseException:
             log.close()
             raise
+        if disk is None:  # it lies on the real disk
+            found._mark = HighWaterMark(log.key)
+        return found
 
     # --- state -----------------------------------------------------------------------------------
 
@@ -204,6 +209,11 @@ class Journal:
     def next_number(self) -> int:
         """The number of the next message: of two copies of a journal, the older has the smaller."""
         return self._state.next
+
+    def check_newest(self) -> None:
+        """Raise OlderJournal where a newer copy of the journal is known to this user."""
+        if self._mark is not None:
+            self._mark.check(self.path, self._state.next)
 
     # --- accounts --------------------------------------------------------------------------------
 
@@ -298,11 +308,12 @@ class Journal:
     ) -> list[Message]:
         """Pay for, draw and record all requests in one durable record; return the messages to send.
 
-        All or nothing: `BudgetExhausted`, `UserError` (keys reported before), `OutboxFull` and
-        ValueError (no valid request) leave file and budget unchanged. The record also holds
-        `replay`, the progress of the data set.
+        All or nothing: `BudgetExhausted`, `OutboxFull`, `UserError` (keys reported before, an older
+        copy) and ValueError (no valid request) leave file and budget unchanged. The record also
+        holds `replay`, the progress of the data set.
         """
         self._check_owner()
+        self.check_newest()
         if replay is not None:
             self._state.check_progress(replay)
         self._check_room(0)
@@ -316,6 +327,8 @@ class Journal:
             self._append((Kind.COMMIT, encode(commit)), durable=True)
             self._state.apply(commit)
             self._outbox.put(messages)
+        if self._mark is not None:
+            self._mark.advance(self._state.next)
         if self._log.size > max(_COMPACTED_FROM, 2 * self._compacted):
             self._try_to_compact()
         return messages

@@ -232,6 +232,10 @@ OBEYED: dict[tuple[str, str], tuple[str, ...]] = {
         "test_an_older_copy_ends_the_program_and_the_newest_one_goes_on",
     ): ("so this is an older copy of the journal",),
     (
+        "tests/kafka/test_restored_journals.py",
+        "test_three_copies_that_are_put_back_publish_no_second_draw",
+    ): ("so this is an older copy, which",),
+    (
         "tests/advice/test_obeyed_by_devices.py",
         "test_another_path_says_that_its_budget_begins_again",
     ): (

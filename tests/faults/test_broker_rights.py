@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, TopicPartition
 from confluent_kafka.admin import ResourceType
 
 from consumers.recommendations import Recommendations
-from producers.daemon.last_seen import newest_seqs
+from producers.last_seen import newest_seqs
 from stream_app.aggregation.coordinator import Coordinator
 from stream_app.aggregation.round_topics import ContributionTopic, RoundTopic
 from stream_app.errors import UserError
@@ -284,12 +284,14 @@ def test_a_device_that_may_write_ratings_and_not_read_them_is_not_compared_and_g
 ) -> None:
     name = f"{topics}.ratings.v1"
     own.allow(ResourceType.TOPIC, name, "WRITE")
-    device = bytes(16)
+    device, value = bytes(16), b'{"seq": 7}'
     writer = clients.producer(Connection(own.guarded, password()))
-    writer.produce(name, key=device.hex().encode(), value=b'{"seq": 7}')
+    writer.produce(name, key=device.hex().encode(), value=value)
     assert writer.flush(20) == 0
     as_device = Connection(own.guarded, password())
     assert newest_seqs(as_device, name, 4, [device], Signatures(name, False)) is None
     own.allow(ResourceType.TOPIC, name, "READ")
     own.allow(ResourceType.GROUP, f"{topics}*", "READ")
-    assert newest_seqs(as_device, name, 4, [device], Signatures(name, False)) == {device: 7}
+    assert newest_seqs(as_device, name, 4, [device], Signatures(name, False)) == {
+        device: (7, value)
+    }

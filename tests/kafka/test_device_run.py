@@ -68,7 +68,10 @@ def program(*options: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def test_an_account_without_a_rating_reports_at_its_moment_and_the_program_ends_when_asked(
-    ratings_topic: str, kafka: Kafka, capsys: pytest.CaptureFixture[str]
+    ratings_topic: str,
+    kafka: Kafka,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     Path("scope.txt").write_text("5\n6\n7\n")
     user, device, at = user_whose_moment_is_near(8)
@@ -90,7 +93,8 @@ def test_an_account_without_a_rating_reports_at_its_moment_and_the_program_ends_
     assert (event.device, sorted(event.items.tolist())) == (device, [5, 6, 7])
     assert read_journal("device.journal").pending == 0
 
-    Path("device.journal").write_bytes(older)  # a backup that was put back
+    Path("device.journal").write_bytes(older)  # a backup that was put back on another machine
+    monkeypatch.setenv("XDG_STATE_HOME", "other-machine")
     with program("--user", user, *CELL) as running:
         _, notices = running.communicate(timeout=PATIENCE_SECONDS)
     assert running.returncode == 1

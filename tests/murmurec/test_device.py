@@ -170,6 +170,8 @@ def test_a_broker_that_does_not_answer_is_an_error_and_loses_nothing(tmp_path: P
     with Device("ann", tmp_path / "j").enrol() as device:
         device.rate(1, 5)
         with pytest.raises(UserError, match=rf"^{address}: the broker acknowledged 0 of 1"):
+            device.publish(address, seconds=0.5, trust_journal=True)
+        with pytest.raises(UserError, match=r"ratings\S* cannot be read"):
             device.publish(address, seconds=0.5)
         assert device.waiting == 1
 
@@ -184,7 +186,7 @@ def test_a_message_that_the_broker_refuses_is_an_error_though_others_were_taken(
         device.rate(1, 5)
         device.rate(2, 3)
         with pytest.raises(UserError, match="nowhere:1: the broker acknowledged 1 of 2"):
-            device.publish("nowhere:1", partitions=4)
+            device.publish("nowhere:1", partitions=4, trust_journal=True)
         assert device.waiting == 1
 
 

@@ -33,9 +33,9 @@ OF_DEVICES = (
     ),
     Mutant(
         name="a journal that is one event behind the topic goes on",
-        file="producers/daemon/last_seen.py",
-        old="        if seq > last:",
-        new="        if seq > last + 1:",
+        file="producers/last_seen.py",
+        old="        if seq > last or",
+        new="        if seq > last + 1 or",
         seen="a backup that lacks the last report spends that budget a second time",
         first=("tests/producers/daemon/test_older_journal.py",),
     ),

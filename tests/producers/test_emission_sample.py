@@ -13,6 +13,7 @@ from producers.datasets.load import Dataset
 from producers.fleet.epoch_emission import EpochProgress
 from producers.fleet.population import populate
 from producers.journal import Journal, PersonBudget
+from producers.journal.disk import Disk
 from producers.person.enrolment import NO_LIMIT
 from stream_app import wire
 from stream_app.privacy import registry
@@ -67,7 +68,7 @@ def test_the_items_of_a_sample_do_not_depend_on_the_ratings(
         copy = tmp_path / f"copy {number}"  # the same key
         copy.touch(0o600)
         copy.write_bytes(limited.path.read_bytes())
-        with at(copy, epsilon=20) as journal:
+        with at(copy, epsilon=20, disk=Disk()) as journal:  # each a life of its own
             seen = Observer()
             run(people, journal, seen, mechanism, scope=SCOPE, sample=sample)
         picked.append(set(seen.cells()))

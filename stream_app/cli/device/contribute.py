@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING
 
 from stream_app.cli.commands import option
 from stream_app.cli.device import mechanism_options
-from stream_app.cli.device.publishers import contributions_publisher_for, pinned_terms, round_log
+from stream_app.cli.device.publishers import (
+    check_copies,
+    contributions_publisher_for,
+    pinned_terms,
+    round_log,
+)
 from stream_app.cli.device.reporting_options import AcceptScopeOption, KeysOption, MostEpsilonOption
 from stream_app.cli.options import Cluster, connection_from
 from stream_app.cli.output import notice, plural, printable, refusing, say
@@ -37,6 +42,7 @@ def contribute(
     accept_scope: AcceptScopeOption = None,
     journal: mechanism_options.JournalOption = None,
     trust_clock: mechanism_options.TrustClockOption = False,
+    trust_journal: mechanism_options.TrustJournalOption = False,
 ) -> None:
     """Contribute to the open stage of a campaign, once; what is sealed follows the kept ratings.
 
@@ -58,6 +64,7 @@ def contribute(
         account.check_limited(printable(user))
         pinned, digest = pinned_terms(opened, settings, keys, scope, accept_scope, most_epsilon)
         publisher = contributions_publisher_for(settings)
+        check_copies(settings, [opened], campaigns=True, trusted=trust_journal)
         with round_log(settings, newest=True) as log:
             rounds = log.catch_up()
         wanted = _Wanted(rounds, pinned, digest, _side(settings, rounds))

@@ -120,6 +120,10 @@ TrustClockOption = Annotated[
         rich_help_panel=SHARED,
     ),
 ]
+TrustJournalOption = Annotated[
+    bool,
+    shared("Go on where a topic holds more.", None, "--trust-journal", rich_help_panel=SHARED),
+]
 RepublishOption = Annotated[
     bool, shared("Publish again and spend the epsilon again.", None, "--republish")
 ]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from stream_app.cli.commands import option
 from stream_app.cli.device import mechanism_options, wording
-from stream_app.cli.device.publishers import item_table_for, publisher_for
+from stream_app.cli.device.publishers import check_copies, item_table_for, publisher_for
 from stream_app.cli.device.reporting_options import MechanismOptions
 from stream_app.cli.options import Cluster, JsonOption
 from stream_app.cli.output import notice, plural, printable, refusing, show
@@ -115,9 +115,9 @@ def _publish(
             check_only_journal(journal, [options.user])
             if account := journal.enrolment(identities.pseudonym(options.user)):
                 account.check_limited(printable(options.user))
+            check_copies(settings, [journal], trusted=options.trust_journal)
             relay = OutboxRelay(journal, publisher)
-            left, _ = relay.resend({publisher.topic})
-            if left:
+            if left := relay.resend({publisher.topic})[0]:
                 notice(
                     f"sending {plural(left, 'event')} again that an earlier run left unacknowledged"
                 )

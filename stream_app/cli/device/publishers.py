@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stream_app.cli.device.mechanism_options import positive_fraction
 from stream_app.cli.options import campaign_keys, campaign_scope, connection_from, reached
+from stream_app.cli.output import notice
 from stream_app.errors import UsageError
 
 if TYPE_CHECKING:
@@ -37,6 +39,41 @@ def publisher_for(settings: Settings, *, per_account: bool = False) -> Publisher
         device=True,
     )
     return _publisher(settings, names.ratings, per_account=per_account)
+
+
+def check_copies(
+    settings: Settings,
+    journals: Sequence[Journal],
+    *,
+    campaigns: bool = False,
+    trusted: bool = False,
+) -> None:
+    """Raise `OlderJournal` where this user, or the rating topic, or, for `campaigns`, that of
+    contributions knows later releases than a journal; say so where a topic cannot be read.
+    `trusted`: what the topics hold is forged."""
+    from producers.last_seen import check_contributions, check_newest, newest_seqs
+    from stream_app.wire import Topics
+    from stream_app.wire.signatures import Signatures
+
+    for journal in journals:
+        journal.check_newest()
+    if trusted:
+        return
+    connection, count = connection_from(settings), settings.partitions
+    names = Topics(settings.topic_prefix)
+    owners = {each.device: journal for journal in journals for each in journal.enrolled()}
+    signatures = Signatures(names.ratings, settings.signed)
+    newest = newest_seqs(connection, names.ratings, count, owners, signatures)
+    for device, event in (newest or {}).items():
+        check_newest(owners[device], names.ratings, {device: event})
+    closed = [names.ratings] if newest is None else []
+    if campaigns and not check_contributions(connection, names.contributions, count, owners):
+        closed.append(names.contributions)
+    for topic in closed:
+        notice(
+            f"this user may not read {topic}, so an older copy of the journal that another machine "
+            "has continued would not be found; grant READ on it to compare"
+        )
 
 
 def profile_publisher_for(settings: Settings) -> Publisher:

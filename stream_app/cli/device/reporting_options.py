@@ -43,6 +43,7 @@ class MechanismOptions:
     given_scale: mechanism_options.ScaleOption = None
     journal: mechanism_options.JournalOption = None
     trust_clock: mechanism_options.TrustClockOption = False
+    trust_journal: mechanism_options.TrustJournalOption = False
 
     @property
     def scale(self) -> Scale | None:

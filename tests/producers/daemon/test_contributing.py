@@ -17,6 +17,7 @@ from producers.daemon.delivery import Delivery
 from producers.daemon.schedule import GRACE_SECONDS, moment
 from producers.daemon.scheduled_contributions import LOOK_SECONDS, Contributing
 from producers.journal import Journal, PersonBudget
+from producers.journal.disk import Disk
 from producers.ranking import CleanHistory
 from producers.scale import Scale
 from stream_app.campaigns.rounds import Phase, Rounds
@@ -124,7 +125,7 @@ def test_every_account_contributes_once_to_each_stage_whatever_was_rated(path, t
         copy = Path(shutil.copy(path, tmp_path / f"journal-{rated}"))
         if rated:
             rate(copy)
-        with Journal.open(copy) as journal:
+        with Journal.open(copy, disk=Disk()) as journal:  # each a life of its own
             found = running(journal, opened(campaign), pinned(campaign))
             found.rounds.stages[0].phase = Phase.PLANNED
             found.minutes(3)

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from producers.daemon.last_seen import check_newest, seq_of
 from producers.journal import Journal, PersonBudget
+from producers.last_seen import check_newest, seq_of
 from stream_app import wire
 from stream_app.errors import OlderJournal
 from stream_app.wire.signatures import Signatures, SigningKey
@@ -26,7 +26,7 @@ def test_an_older_copy_ends_the_program_and_the_newest_one_goes_on(tmp_path: Pat
     with Journal.open(path) as journal:
         run = device(journal)
         run.days(1)
-        newest = {ann: max(seq for _, _, seq, _ in run.broker.seen)}
+        newest = {ann: (max(seq for _, _, seq, _ in run.broker.seen), b"")}
         check_newest(journal, TOPIC, newest)
     with Journal.open(copy) as journal:
         before = journal.path.read_bytes()

@@ -91,7 +91,8 @@ def observed(folder: Path, enrolled: Path, course: Course, given: Rows) -> list[
             hour += 1
             continue
         clock.at = TODAY * DAY + hour * 3600
-        with Journal.open(path, limits=Limits(course.rounds, share=course.share)) as journal:
+        limits = Limits(course.rounds, share=course.share)
+        with Journal.open(path, limits=limits, disk=Disk()) as journal:  # each a life of its own
             source = WatchedFile(file, Places(journal.path), journal.key)
             run = device(
                 journal, [source], clock=clock, broker=broker, user=None,

@@ -25,7 +25,7 @@ from stream_app.campaigns.planning import LARGEST_EPSILON
 from stream_app.campaigns.rounds import Phase, Rounds
 from stream_app.cli.device import simulated_population as simulation
 from stream_app.cli.device.mechanism_options import given_by_user, journal_path, today
-from stream_app.cli.device.publishers import contributions_publisher_for, round_log
+from stream_app.cli.device.publishers import check_copies, contributions_publisher_for, round_log
 from stream_app.cli.device.wording import journal_notices
 from stream_app.cli.options import campaign_keys, campaign_scope, connection_from
 from stream_app.cli.output import notice, plural, progress, show, status
@@ -165,6 +165,7 @@ def replay_campaign(
         if journal.campaign_scope != digest:
             journal.pin_scope(digest, campaigns=True)
         enrolled = simulation.enrolled_population(journal, population.devices, budget, today())
+        check_copies(settings, [journal], campaigns=True, trusted=options.trust_journal)
         _show_notices(journal, campaign, enrolled)
         published = partial(campaign_side, connection_from(settings), settings.topic_prefix)
         with simulation.sending(journal, publisher, "contribution") as sent:

@@ -27,7 +27,7 @@ from stream_app.cli.catalogue_titles import recommendable
 from stream_app.cli.device import simulated_population as simulation
 from stream_app.cli.device import wording
 from stream_app.cli.device.mechanism_options import allowed, hides_presence, journal_path, today
-from stream_app.cli.device.publishers import item_table_for, publisher_for
+from stream_app.cli.device.publishers import check_copies, item_table_for, publisher_for
 from stream_app.cli.device.replay.cost import Cost, cost
 from stream_app.cli.device.replay.replay_outcome import (
     ReplayOutcome,
@@ -66,6 +66,7 @@ def replay_file(options: ReplayCommandOptions, settings: Settings, *, as_json: b
             notice(sentence)
         population = simulation.population_of(dataset, journal, identities)
         notice(simulation.enrolled_population(journal, population.devices, options.budget, epoch))
+        check_copies(settings, [journal], trusted=options.trust_journal)
         with status("adding up what this run spends"):
             price = cost(
                 population,

@@ -59,7 +59,6 @@ class RunOptions(reporting_options.ReportingOptions):
         "FILE",
     )
     most_epsilon: reporting_options.MostEpsilonOption = "2"
-    trust_journal: bool = option(False, "Go on where the topic holds later events.")
 
     @property
     def limits(self) -> Limits:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from producers.daemon.cells import Cells
@@ -12,7 +12,6 @@ from producers.daemon.clock import SystemClock
 from producers.daemon.delivery import Delivery
 from producers.daemon.due_requests import Reporting
 from producers.daemon.kept_ratings import KeptRatings
-from producers.daemon.last_seen import check_newest, newest_seqs
 from producers.daemon.runner import Daemon
 from producers.daemon.sources.local_socket import LocalSocket
 from producers.daemon.sources.pipe import Pipe
@@ -26,18 +25,16 @@ from producers.ranking.clean_history import CleanHistory
 from producers.scale import Scale
 from producers.siblings import check_only_journal
 from stream_app.cli.device.mechanism_options import allowed, journal_path
-from stream_app.cli.device.publishers import item_table_for, publisher_for
+from stream_app.cli.device.publishers import check_copies, item_table_for, publisher_for
 from stream_app.cli.device.running.budgets import check_plans, planned_mechanism, rounds_claims
 from stream_app.cli.device.running.campaign_part import contributing
 from stream_app.cli.device.running.reported_cells import ServersCatalogue, cells_of
 from stream_app.cli.device.wording import journal_notices, protection_claim
-from stream_app.cli.options import connection_from
 from stream_app.cli.output import notice, plural, printable, refusing
 from stream_app.errors import UserError
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.settings import Settings
 from stream_app.wire import EPOCH_SECONDS, Topics
-from stream_app.wire.signatures import Signatures
 
 if TYPE_CHECKING:
     from stream_app.cli.device.running import RunOptions
@@ -162,31 +159,9 @@ def _sources(options: RunOptions, journal: Journal) -> list[Source]:
 def _connected(options: RunOptions, settings: Settings, journal: Journal) -> Producer:
     """Return a producer, after the topic and what it holds of this device were checked."""
     publisher = publisher_for(settings, per_account=options.producer_per_account)
-    if not options.trust_journal:
-        check_copies(settings, [journal])
+    takes_part = bool(journal.campaign_scope)
+    check_copies(settings, [journal], campaigns=takes_part, trusted=options.trust_journal)
     return publisher.producer
-
-
-def check_copies(settings: Settings, journals: Sequence[Journal]) -> None:
-    """Raise `OlderJournal` where the rating topic holds later events than a journal knows; say so
-    where that cannot be seen."""
-    topic = Topics(settings.topic_prefix).ratings
-    owned = [[account.device for account in journal.enrolled()] for journal in journals]
-    newest = newest_seqs(
-        connection_from(settings),
-        topic,
-        settings.partitions,
-        {device for devices in owned for device in devices},
-        Signatures(topic, settings.signed),
-    )
-    if newest is None:
-        notice(
-            f"this user may not read {topic}, so an older copy of the journal would not be found; "
-            "grant READ on it to compare"
-        )
-        return
-    for journal, devices in zip(journals, owned, strict=True):
-        check_newest(journal, topic, {each: newest[each] for each in devices if each in newest})
 
 
 def _notices(daemon: Daemon, mechanism: Mechanism) -> Iterator[str]:

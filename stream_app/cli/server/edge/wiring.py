@@ -32,12 +32,12 @@ from stream_app.broker import resolve
 from stream_app.broker.local import free_ports
 from stream_app.cli.demo import demo_processes as processes
 from stream_app.cli.device.publishers import (
+    check_copies,
     contributions_publisher_for,
     item_table_for,
     publisher_for,
 )
 from stream_app.cli.device.running.campaign_part import round_reader
-from stream_app.cli.device.running.start import check_copies
 from stream_app.cli.options import campaign_keys, campaign_scope, connection_from
 from stream_app.cli.output import notice, say
 from stream_app.errors import UsageError, UserError
