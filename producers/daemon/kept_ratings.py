@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence, Set
 from contextlib import suppress
 
 import numpy as np
+from numpy.typing import NDArray
 
 from producers.daemon.sources.lines import RatedLine, parse
 from producers.device.rated import Rated
@@ -102,6 +103,13 @@ class KeptRatings:
         raw_levels = np.fromiter(levels.values(), np.uint8, len(levels))
         order = np.argsort(keys, kind="stable")
         return Rated(keys[order], raw_levels[order])
+
+    def levels(self, device: bytes, keys: NDArray[np.uint64], missing: int) -> NDArray[np.uint16]:
+        """Return the level of each item, (n,), `missing` where it is not rated, in as many steps
+        whatever is kept, or the time of a message would show how much; may raise `Unreadable`."""
+        self._reload_if_changed()
+        kept = self._levels.get(device, {})
+        return np.array([kept.get(key, missing) for key in keys.tolist()], np.uint16)
 
     def _device(self, row: RatedLine) -> bytes:
         user = self._user if row.user is None else row.user

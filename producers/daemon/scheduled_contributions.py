@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from producers.campaign import account_plan, history, terms
 from producers.campaign.stage_requests import StageRequests
 from producers.campaign.terms import Pinned
@@ -30,6 +32,7 @@ from stream_app.wire.campaigns.plan import Campaign
 
 LOOK_SECONDS = 60.0
 _READ_SECONDS = 1.0  # between two readings of the log
+_UNRATED = 256  # above every level of a scale
 
 
 @dataclass
@@ -90,8 +93,10 @@ class Contributing:
             conditions.holds("journal", f"{error}; what is due is sent at a later look")
             return []
         for device in able:
-            kept = ratings.rated(device)
-            own = scope.rated(kept.keys, kept.raw_levels, ratings.scale.levels)
+            raw_levels = ratings.levels(device, scope.keys, _UNRATED)
+            hit = raw_levels != _UNRATED
+            kept = raw_levels[hit].astype(np.uint8)
+            own = scope.rated(scope.keys[hit], kept, ratings.scale.levels)
             raw_vector = history.vector_of(campaign, stage.index, own, side)
             found_requests.append(asked.request(self.journal, device, raw_vector))
         return found_requests

@@ -31,8 +31,11 @@ class Ratings(Protocol):
 
 
 class ScaledRatings(Ratings, Protocol):
-    """Ratings by device, on a scale that is known; `rated` may raise `Unreadable`."""
+    """Ratings by device, on a scale that is known; both look-ups may raise `Unreadable`."""
 
     @property
     def scale(self) -> Scale:
         """The scale of the levels."""
+
+    def levels(self, device: bytes, keys: NDArray[np.uint64], missing: int) -> NDArray[np.uint16]:
+        """Return the level of each of these items, (n,); `missing` where it is not rated."""

@@ -33,17 +33,17 @@ def in_scope(scope: Sequence[wire.Item], rated: Sequence[RatedItem]) -> RatedIte
 
 
 class ScopeIndex:
-    """Finds items of one campaign's scope."""
+    """Finds items of one campaign's scope; `keys`: theirs, rising."""
 
     def __init__(self, campaign: Campaign) -> None:
         keys = np.array([wire.key(item) for item in campaign.scope], np.uint64)
         self._order = np.argsort(keys)
-        self._keys = keys[self._order]
+        self.keys = keys[self._order]
 
     def find(self, keys: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Return which of the keys (n,) are in the scope, rising rows (m,), and their places."""
-        at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-        rows = np.flatnonzero(self._keys[at] == keys)
+        at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        rows = np.flatnonzero(self.keys[at] == keys)
         return rows, self._order[at[rows]]
 
     def rated(

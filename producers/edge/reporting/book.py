@@ -280,6 +280,12 @@ class StoredRatings:
         order = np.argsort(keys, kind="stable")
         return Rated(keys[order], raw_levels[order])
 
+    def levels(self, device: bytes, keys: NDArray[np.uint64], missing: int) -> NDArray[np.uint16]:
+        """Return the level of each item, (n,), `missing` where it is not rated; all are read."""
+        rated = self.rated(device)
+        found = dict(zip(rated.keys.tolist(), rated.raw_levels.tolist(), strict=True))
+        return np.array([found.get(key, missing) for key in keys.tolist()], np.uint16)
+
 
 def levels_of(raw_stars: NDArray[np.float64], scale: Scale) -> NDArray[np.uint8]:
     """Return the level (n,) uint8 of stars (n,) on 1 .. 5, rounded down.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,12 @@ import pytest
 from producers.daemon.schedule import moment
 from producers.daemon.sources.source import Source
 from producers.daemon.sources.watched_file import Places, WatchedFile
-from producers.journal import Journal, Limits
+from producers.journal import Journal, Limits, PersonBudget
+from tests.producers.daemon.test_contributing import running
 from tests.producers.daemon.test_runner import enrolled
-from tests.producers.daemon.world import DAY, TODAY, HandClock, device, pseudonym, write
+from tests.producers.daemon.world import DAY, SCOPE, TODAY, HandClock, device, pseudonym, write
+from tests.producers.test_campaign import DELTA, opened, pinned, plan
+from tests.stream_app.aggregation.world import keys_of
 
 
 @pytest.mark.parametrize("options", [{"rotate_every": 3}, {"rounds": 2}], ids=["turns", "rounds"])
@@ -43,6 +47,66 @@ def test_a_clock_that_was_ahead_for_a_while_does_not_silence_the_accounts(tmp_pa
         run.daemon.step()
         run.until((TODAY + 2) * DAY)
         assert [at for at, *_ in run.broker.seen] == [moment(ann, TODAY, DAY).at]
+
+
+class Counted(dict[int, int]):
+    """The kept ratings of a device, which count what is looked at; all of them at once is a step
+    for each."""
+
+    touched = 0
+
+    def get(self, key: int, missing: Any = None) -> Any:
+        self.touched += 1
+        return super().get(key, missing)
+
+    def __iter__(self) -> Iterator[int]:
+        self.touched += len(self)
+        return super().__iter__()
+
+    def _all(self, name: str) -> Any:
+        self.touched += len(self)
+        return getattr(dict, name)(self)
+
+    def keys(self) -> Any:
+        return self._all("keys")
+
+    def values(self) -> Any:
+        return self._all("values")
+
+    def items(self) -> Any:
+        return self._all("items")
+
+
+@pytest.mark.parametrize("kept", [0, 1_000, 100_000])
+def test_the_work_before_a_message_does_not_grow_with_the_kept_ratings(
+    kept: int, tmp_path: Path
+) -> None:
+    with enrolled(tmp_path / "j", "ann", epoch=TODAY - 1) as journal:
+        run = device(journal)
+        run.daemon.ratings._levels[pseudonym(journal, "ann")] = looked = Counted(
+            (item, item % 5) for item in range(kept)
+        )
+        run.until((TODAY + 1) * DAY - 1)
+        assert len(run.broker.seen) == 1
+        assert looked.touched == len(run.broker.cells()) == len(SCOPE)
+
+
+@pytest.mark.parametrize("kept", [0, 100_000])
+def test_the_work_before_a_contribution_does_not_grow_with_the_kept_ratings(
+    kept: int, tmp_path: Path
+) -> None:
+    campaign = plan(keys_of(1))
+    with Journal.open(tmp_path / "j") as journal:
+        ann = pseudonym(journal, "ann")
+        journal.enrol([ann], PersonBudget(Fraction(20), DELTA, plan="adaptive"), TODAY - 1)
+        found = running(journal, opened(campaign), pinned(campaign))
+        found.device.daemon.ratings._levels[ann] = looked = Counted(
+            (10**6 + item, 4) for item in range(kept)
+        )
+        found.device.daemon._report = lambda: None  # counted above
+        found.minutes(3)
+        assert len(found.line.seen) == 1
+        assert looked.touched == len(campaign.scope)
 
 
 class SlowLines:
