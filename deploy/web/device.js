@@ -8,6 +8,11 @@ export { certified, room, wholePerson };
 const DAY = 86_400_000, STORES = ["records", "about"];
 const SENDING = { credentials: "omit", referrerPolicy: "no-referrer", cache: "no-store" };
 const refuse = (sentence) => { throw new Error(sentence); };
+// Storage that was put back draws again under used numbers, which only a gateway finds (409), among
+// the 65,536 newest reports since its start. Deleted storage is a new device, which nobody finds.
+const OLDER = "this storage is an older copy of a device's and would spend a spent budget again: " +
+  "nothing is drawn or sent; forgetMe() begins a new device, and what both cost adds up";
+const isOlder = (records) => records.some(({ older }) => older);
 
 /** The report of a level for one uniform 64-bit word: the first z with word < c[0] + .. + c[z]. */
 export const sample = (counts, level, word) => {
@@ -115,6 +120,7 @@ export class Device {
     const { id, counts } = found, held = room(counts, this.budget), name = itemText({ item, key });
     const record = await this.#change(async (records, about) => {
       const before = await done(records.getAll()), plan = await done(about.get("plan")) ?? found;
+      if (isOlder(before)) refuse(OLDER);
       if (before.some((other) => itemText(other) === name))
         refuse("this item is rated already: a rating is reported once");
       if (String(plan.counts) !== String(counts))
@@ -148,13 +154,15 @@ export class Device {
    *  One tab sends at a time; where the gateway takes nothing now, the same bytes go later. */
   send() {
     return navigator.locks.request(`${this.database} sends`, async () => {
-      const open = (await this.records()).filter(({ place, refused }) => !place && !refused);
-      let problem = null, sent = 0, outcome, later;
-      for (const record of open) {
+      const records = await this.records(), older = isOlder(records);
+      const open = records.filter(({ place, refused }) => !place && !refused);
+      let problem = older ? OLDER : null, sent = 0, outcome, later;
+      for (const record of older ? [] : open) {
         ({ outcome, later, problem = null } = await this.#post(record.body));
         if (!outcome) { this.#sendLater(later); break; }
         await this.#change(async (records) => records.put({ ...record, ...outcome }));
         sent++;
+        if (outcome.older) { problem = OLDER; break; }
       }
       const changed = sent || problem !== this.state.problem;
       this.state = { sent, waiting: open.length - sent, problem };
@@ -170,7 +178,8 @@ export class Device {
         { ...sending, headers: { "Content-Type": "application/json" } });
       const { error, partition, offset } = await reply.json();
       if (reply.ok) return { outcome: { place: { partition, offset } } };
-      if ([400, 409, 413, 415].includes(reply.status)) return { outcome: { refused: error } };
+      if (reply.status === 409) return { outcome: { refused: error, older: true } };
+      if ([400, 413, 415].includes(reply.status)) return { outcome: { refused: error } };
       const later = Math.min(Math.max(1, reply.headers.get("Retry-After") || 5) || 5, 600);
       return { later, problem: error };
     } catch {

@@ -201,6 +201,24 @@ def test_what_the_gateway_refuses_is_kept_marked_and_paid(device, gateway) -> No
     assert len(gateway.posts) == 2
 
 
+def test_storage_that_was_put_back_draws_nothing_once_the_gateway_has_said_so(
+    device, gateway
+) -> None:
+    gateway.answers = [409]
+    assert device.evaluate(RATE, rating(1))["seq"] == 1
+    until(lambda: device.evaluate("device.state.problem"), "the gateway's answer")
+    assert "older copy" in device.evaluate(RATE, rating(2))
+    assert opened(device, gateway) is None  # also in the next session
+    assert "older copy" in device.evaluate(RATE, rating(2))
+    assert "older copy" in device.evaluate("device.send()")["problem"]
+    assert device.evaluate("device.spent()")["reports"] == 1
+    assert len(gateway.posts) == 1
+    device.evaluate("device.forgetMe()")
+    assert opened(device, gateway) is None
+    assert device.evaluate(RATE, rating(2))["seq"] == 1
+    placed(device, 1)
+
+
 def test_the_budget_ends_where_the_python_accountant_ends_it(device, gateway) -> None:
     ratings = [rating(item) for item in range(11)]
     found = [device.evaluate(RATE, each) for each in ratings]
