@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +60,7 @@ def wire(
     Example: murmurec audit wire --scope items.txt
     """
     from consumers.audit import audit_observed, observe, violated
-    from consumers.audit.campaigns.checks import campaign_findings
+    from consumers.audit.campaigns.checks import Joined, campaign_findings
     from consumers.audit.topic_reading import contributions, read_rounds, read_topics
 
     if not 1 <= memory <= 1_000_000:
@@ -76,9 +77,10 @@ def wire(
     connection, topics = reached(settings)
     with progress("reading") as advance:
         observed = observe(read_topics(connection, topics, advance), public, memory * 1_000_000)
-    rounds_log = read_rounds(connection, topics)
+    rounds_log, joined = read_rounds(connection, topics), Joined(observed.sample)
     with progress("campaigns") as advance, contributions(connection, topics) as read:
-        of_campaigns = list(campaign_findings(rounds_log, read, advance))
+        of_campaigns = list(campaign_findings(rounds_log, read, advance, joined))
+    observed = replace(observed, contributed=joined.found)
     with progress("checking") as advance:
         findings = audit_observed(observed, public, advance, of_campaigns)
     if as_json:
