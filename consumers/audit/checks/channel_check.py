@@ -49,7 +49,7 @@ def _hull_finding(
     rows = messages.rows(chosen)
     devices = np.repeat(messages.device[chosen], messages.count[chosen])
     worst, where, groups = 0.0, "all reports", 0
-    for mask in _masks(mechanism, messages.masks[rows]):
+    for mask in masks_among(mechanism, messages.masks[rows]):
         under = rows[messages.masks[rows] == mask] if mechanism.masks else rows
         channel, reports = mechanism.likelihood(mask), messages.reports[under]
         for name, owners in (
@@ -86,7 +86,7 @@ def _canaries(
             continue
         own = chosen[messages.device[chosen] == messages.devices.index(device)]
         rows = messages.rows(own)
-        for mask in _masks(mechanism, messages.masks[rows]):
+        for mask in masks_among(mechanism, messages.masks[rows]):
             law = mechanism.likelihood(mask)[:, level]
             under = rows[messages.masks[rows] == mask] if mechanism.masks else rows
             counts = np.bincount(messages.reports[under], minlength=len(law))
@@ -98,7 +98,8 @@ def _canaries(
     yield statistical(claim, tails.several(worst, groups), f"{reports:,} reports", reports=reports)
 
 
-def _masks(mechanism: Mechanism, masks: NDArray[np.uint16]) -> list[int]:
+def masks_among(mechanism: Mechanism, masks: NDArray[np.uint16]) -> list[int]:
+    """Return the masks beside some reports; 0 for a mechanism without."""
     return [int(mask) for mask in np.unique(masks)] if mechanism.masks else [0]
 
 
