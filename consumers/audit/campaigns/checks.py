@@ -1,8 +1,7 @@
 """What an outsider can test of campaigns, claim by claim.
 
 The records of a stage are read again in canonical order, so that the digest which the parties
-published, and with it which devices count, is computed and not believed. Who contributed to what is
-kept for the composition of what each account released (`spending_check.py`). Two claims are
+published, and with it which devices count, is computed and not believed. Two claims are
 statistical:
 
     sums     sum z^2 of a released sum is at least that of its noise alone, which is a chi-square
@@ -48,8 +47,7 @@ def campaign_findings(
     progress: Progress = lambda done, total: None,  # noqa: ARG005 (a silent default)
     joined: Joined | None = None,
 ) -> Iterator[Finding]:
-    """Yield the findings about a log; `read` gives the records of a closed stage, and `joined`
-    takes who contributed to it."""
+    """Yield the findings about a log; `read` gives a closed stage, `joined` takes who sent."""
     if not found.entries:
         yield untestable("campaigns are as their plans state", "no entry in the log of rounds")
         return
@@ -104,12 +102,10 @@ class Joined:
 
     def take(self, stage: StageState, devices: Iterable[bytes], times: dict[bytes, int]) -> None:
         """Keep the contributions to a stage; `times`: of the first record of each key, in ms."""
-        one = stage.stage
-        released = NoisySum(one.bound, Fraction(one.variance), one.size)
-        for device in devices:
-            if self.sample.holds(device):
-                epoch = times[device.hex().encode()] // (1000 * EPOCH_SECONDS)
-                self.found.append(Contributed(device, epoch, released))
+        one = NoisySum(stage.stage.bound, Fraction(stage.stage.variance), stage.stage.size)
+        for device in filter(self.sample.holds, devices):
+            epoch = times[device.hex().encode()] // (1000 * EPOCH_SECONDS)
+            self.found.append(Contributed(device, epoch, one))
 
 
 @dataclass

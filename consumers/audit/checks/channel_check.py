@@ -40,7 +40,7 @@ def channels(observed: Observed, configuration: PublicConfiguration) -> Iterator
         else:
             yield _hull_finding(claim, mechanism, observed.messages, messages)
             if configuration.canaries:
-                yield from _canaries(mechanism, observed.messages, messages, configuration)
+                yield from canary_noise(mechanism, observed.messages, messages, configuration)
 
 
 def _hull_finding(
@@ -70,7 +70,7 @@ def _hull_finding(
     )
 
 
-def _canaries(
+def canary_noise(
     mechanism: Mechanism,
     messages: Messages,
     chosen: NDArray[np.int64],
@@ -80,9 +80,8 @@ def _canaries(
     claim = f"{mechanism.id}: canaries have exactly the claimed noise"
     worst, groups, reports = 0.0, 0, 0
     for device, rated in configuration.canaries.items():
-        hidden = mechanism.adjacency is Adjacency.CELL
-        level = mechanism.inputs - 1 if rated == NO_RATING and hidden else rated
-        if not 0 <= level < mechanism.inputs or device not in messages.devices:
+        level = canary_input(mechanism, rated)
+        if level < 0 or device not in messages.devices:
             continue
         own = chosen[messages.device[chosen] == messages.devices.index(device)]
         rows = messages.rows(own)
@@ -96,6 +95,13 @@ def _canaries(
         yield untestable(claim, "no canary reports under this mechanism")
         return
     yield statistical(claim, tails.several(worst, groups), f"{reports:,} reports", reports=reports)
+
+
+def canary_input(mechanism: Mechanism, rated: int | None) -> int:
+    """Return the input of a canary's reports; -1 for one that has none, or is no canary."""
+    if rated == NO_RATING and mechanism.adjacency is Adjacency.CELL:
+        return mechanism.inputs - 1
+    return rated if rated is not None and 0 <= rated < mechanism.inputs else -1
 
 
 def masks_among(mechanism: Mechanism, masks: NDArray[np.uint16]) -> list[int]:

@@ -3,16 +3,16 @@
     P(report = z | rating, all other reports)  >=  q_z = min over inputs v of L[z, v]
 
 since the noise of each report is its own. Half of the reports name: cells are grouped by the mean
-report of their item and of their account in that half, and of each group the z is taken that falls
-short of q_z there. In the other half these z must not fall short: their count is that of trials
-that succeed with at least q_z each (`tail_check.at_most_tail`). Then the halves change places.
+report of their item and of their account, and of each group the z is taken that falls short of q_z.
+In the other half these z are trials that succeed with at least q_z each (`tail_check`). Then the
+halves change places.
 
 Reports with less noise than claimed undershoot q_z where other reports leave z improbable enough:
 in randomised response a level of predicted probability below (q - q') / (p' - q'), p' and q' the
 true ones; .058 where epsilon 3 is claimed as 2. Of independent ratings whose levels are all
-likelier, no test of the wire tells the two apart, since other ratings under the claimed channel
-give the same law of all reports. Of dependent ones, joint laws of several reports could show more;
-of these only two on one cell are tested (`freshness.py`). Devices of known ratings show the rest.
+likelier, no test of the wire can: other ratings under the claimed channel give the same law of all
+reports. Of dependent ones, joint laws of several reports could show more; two on one cell are
+tested (`freshness.py`). Devices of known ratings show the rest (`canary_check.py`).
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from consumers.audit.findings import Finding, statistical
 from consumers.audit.observed import Observed
 from stream_app.privacy.privacy_map import Adjacency
 
+_Integers = NDArray[np.int64]
 PER_GROUP, MOST_GROUPS = 200, 64
 _SHRINKING = 5.0  # reports at the overall mean that each item and account is given
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -45,7 +46,7 @@ def least_likely(observed: Observed, configuration: PublicConfiguration) -> Iter
         accounts = np.repeat(messages.device[chosen], messages.count[chosen])
         counted = np.zeros((2, 3))  # of each half: successes, trials, expected at least
         for mask in masks_among(mechanism, messages.masks[rows]):
-            under = messages.masks[rows] == mask if mechanism.masks else np.ones(len(rows), bool)
+            under = messages.masks[rows] == mask
             items = np.unique(messages.items[rows[under]], return_inverse=True)[1]
             owners = np.unique(accounts[under], return_inverse=True)[1]
             reports = messages.reports[rows[under]].astype(np.int64)
@@ -60,15 +61,12 @@ def least_likely(observed: Observed, configuration: PublicConfiguration) -> Iter
             f"{mechanism.id}: other reports predict none beyond its noise",
             tails.several(log_p, 2),
             f"the least likely came {seen:,.0f} times of {trials:,.0f}, expected {expected:,.0f}",
-            seen=int(seen),
-            expected=float(expected),
+            **{"seen": int(seen), "expected": float(expected)},
         )
 
 
 def _counted(
-    reports: NDArray[np.int64],
-    sides: tuple[NDArray[np.int64], ...],
-    least: NDArray[np.float64],
+    reports: _Integers, sides: tuple[_Integers, ...], least: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return (2, 3) for reports (n,) under one mask, each half named by the other one."""
     found, groups = [], int(np.clip(len(reports) // PER_GROUP, 1, MOST_GROUPS))
@@ -91,9 +89,7 @@ def _counted(
     return np.array(found)
 
 
-def _means(
-    owners: NDArray[np.int64], reports: NDArray[np.int64], naming: NDArray[np.bool_]
-) -> NDArray[np.float64]:
+def _means(owners: _Integers, reports: _Integers, naming: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Return the shrunken mean report of the owner of each cell in the half that names, (n,)."""
     overall = reports[naming].mean() if naming.any() else 0.0
     sizes = np.bincount(owners[naming], minlength=int(owners.max()) + 1)

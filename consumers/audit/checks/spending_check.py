@@ -10,9 +10,8 @@ more than the composition of exactly what came, so more than the budget is overs
 attack gains, the number is a worst case over all histories: it finds an account that reports too
 often also where its reports say little.
 
-A contribution counts once its stage is closed and while its record is kept. It carries no epoch and
-counts on the day of its record, which can come after the debit: windows that hold one are `LATE`
-epochs shorter.
+A contribution counts once its stage is closed, while its record is kept, and on the day of that,
+which can come after the debit: windows of an account that contributes are `LATE` epochs shorter.
 """
 
 from __future__ import annotations
@@ -89,12 +88,10 @@ class Released:
     @classmethod
     def of_counts(cls, used: Mapping[Kind, int]) -> Released:
         """Return the releases of these counts."""
+        counts = tuple((kind, n) for kind, n in used.items() if isinstance(kind, str))
         sums = [(kind, n) for kind, n in used.items() if isinstance(kind, NoisySum)]
-        return cls(
-            tuple((kind, n) for kind, n in used.items() if isinstance(kind, str)),
-            sum((n * kind.square for kind, n in sums), Fraction(0)),
-            sum(n * kind.size for kind, n in sums),
-        )
+        square = sum((n * each.square for each, n in sums), Fraction(0))
+        return cls(counts, square, sum(n * each.size for each, n in sums))
 
     def epsilon(self, delta: Fraction, neighbours: Neighbours = "person") -> float:
         """Return the epsilon of all together; inf where the noise of campaigns is next to none."""
@@ -112,10 +109,8 @@ class Released:
     def within(self, budget: float, delta: Fraction, epsilon: float) -> bool:
         """Return whether the budget holds what costs `epsilon`: of campaigns alone by their curve,
         without the rounding of a grid, as a device's journal decides."""
-        if epsilon <= budget * (1 + 1e-6):
-            return True
-        if self.counts or math.isinf(epsilon):
-            return False
+        if epsilon <= budget * (1 + 1e-6) or self.counts or math.isinf(epsilon):
+            return epsilon <= budget * (1 + 1e-6)
         return proved_delta(self.square, self.size, Fraction(str(budget))) <= delta
 
 
@@ -130,8 +125,7 @@ def _weights(observed: Observed, configuration: PublicConfiguration) -> dict[Kin
     found |= {name: made.epsilon for name, made in observed.mechanisms.items()}
     reach = math.sqrt(2 * math.log(1 / configuration.delta))
     for each in dict.fromkeys(one.sum for one in observed.contributed):
-        square = float(each.square)
-        found[each] = square / 2 + reach * math.sqrt(square)
+        found[each] = each.square / 2 + reach * math.sqrt(each.square)
     return {kind: float(epsilon) for kind, epsilon in found.items() if epsilon is not None}
 
 
