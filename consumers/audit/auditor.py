@@ -10,6 +10,7 @@ from consumers.audit.checks.bytes import bytes_and_numbers
 from consumers.audit.checks.channel_check import channels
 from consumers.audit.checks.emission import emission
 from consumers.audit.checks.freshness import freshness
+from consumers.audit.checks.least_likely import least_likely
 from consumers.audit.checks.moment_check import moments
 from consumers.audit.checks.orders import orders
 from consumers.audit.checks.profile_check import profile_channels
@@ -24,6 +25,7 @@ Progress = Callable[[int, int], None]
 CHECKS: tuple[Check, ...] = (
     bytes_and_numbers,
     channels,
+    least_likely,
     profile_channels,
     freshness,
     orders,

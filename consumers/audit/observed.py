@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from hashlib import blake2b
@@ -22,6 +22,7 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_app.privacy.gaussian.certificate import NoisySum
 from stream_app.privacy.profiles.profile_mechanism import ProfileMechanism
 from stream_app.wire import LIST_LENGTH
 
@@ -125,6 +126,15 @@ class Profile:
 
 
 @dataclass(frozen=True)
+class Contributed:
+    """One account's contribution to a stage that is closed; `epoch` is the day of its record."""
+
+    device: bytes
+    epoch: int
+    sum: NoisySum
+
+
+@dataclass(frozen=True)
 class Oddities:
     """Counts of what is beside the events, by kind."""
 
@@ -170,3 +180,4 @@ class Observed:
     replies: Replies
     oddities: Oddities
     sample: Sample = field(default_factory=Sample)
+    contributed: Sequence[Contributed] = ()

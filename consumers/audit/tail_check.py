@@ -5,6 +5,7 @@
     share        the same for a count of successes, one-sided (Chernoff 1952)
     normal       P(|z| >= x) <= 2 e^(-x^2 / 2)
     chi-square   P(|Q / d - 1|) of d squares (Laurent and Massart 2000, Lemma 1)
+    counts       `at_least` and `at_most` bound a probability (Clopper and Pearson 1934)
 
 The draws behind one group of reports have different inputs, so their laws differ. The bounds hold
 with p the mean law: both rest on the mean of a product over the outcomes of functions e^(c ln c) of
@@ -16,6 +17,8 @@ two outcomes).
 from __future__ import annotations
 
 import math
+
+import numpy as np
 
 
 def divergence_tail(divergence: float, outcomes: int) -> float:
@@ -72,3 +75,23 @@ def below_chi_square(ratio: float, free: int) -> float:
 def several(log_p: float, tests: int) -> float:
     """Return ln p of the smallest of `tests` p-values, by the union bound."""
     return min(0.0, log_p + math.log(max(1, tests)))
+
+
+def at_least(successes: int, trials: int, alpha: float) -> float:
+    """Return a lower bound of a probability, which fails with probability `alpha` at most."""
+    return 1 - at_most(trials - successes, trials, alpha)
+
+
+def at_most(successes: int, trials: int, alpha: float) -> float:
+    """Return an upper bound of the same kind: the p at which so few successes are as likely as
+    `alpha`, rounded up."""
+    if successes == trials:
+        return 1.0
+    low, high = successes / trials, 1.0
+    logs = np.concatenate(([0.0], np.cumsum(np.log(np.arange(1, trials + 1)))))
+    counts = np.arange(successes + 1)
+    ways = logs[trials] - logs[counts] - logs[trials - counts]
+    while low < (p := (low + high) / 2) < high:
+        terms = ways + counts * math.log(p) + (trials - counts) * math.log1p(-p)
+        low, high = (p, high) if float(np.exp(terms).sum()) > alpha else (low, p)
+    return high

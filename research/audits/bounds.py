@@ -24,12 +24,12 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
+from consumers.audit.tail_check import at_least, at_most
 from stream_app.privacy.accounting.gaussian import gaussian_epsilon
 
 ALPHA = 0.05
 _DEVIATIONS = (-2.0, -1.0, 0.0, 1.0, 2.0)  # of the statistic, where the thresholds are
 _NORMAL = NormalDist()
-_HALVINGS = 60
 
 
 @dataclass(frozen=True)
@@ -89,32 +89,6 @@ def _mu(present: NDArray[np.float64], absent: NDArray[np.float64]) -> float:
     distance = float(present.mean() - absent.mean())
     spread = math.sqrt((float(present.var()) + float(absent.var())) / 2)
     return distance / spread if spread else math.inf if distance else 0.0
-
-
-def at_least(successes: int, trials: int, alpha: float) -> float:
-    """Return a lower bound of a probability, which fails with probability `alpha` at most."""
-    return 1 - at_most(trials - successes, trials, alpha)
-
-
-def at_most(successes: int, trials: int, alpha: float) -> float:
-    """Return an upper bound of a probability, which fails with probability `alpha` at most: the p
-    at which so few successes are as likely as that, rounded up."""
-    if successes == trials:
-        return 1.0
-    low, high = successes / trials, 1.0
-    logs = np.concatenate(([0.0], np.cumsum(np.log(np.arange(1, trials + 1)))))
-    counts = np.arange(successes + 1)
-    ways = logs[trials] - logs[counts] - logs[trials - counts]
-    for _ in range(_HALVINGS):
-        p = (low + high) / 2
-        if p >= 1:
-            break
-        terms = ways + counts * math.log(p) + (trials - counts) * math.log1p(-p)
-        if float(np.exp(terms).sum()) > alpha:
-            low = p
-        else:
-            high = p
-    return high
 
 
 def epsilon_of_mu(mu: float, delta: float) -> float:

@@ -54,20 +54,22 @@ class Drop(StrEnum):
 
 @dataclass(frozen=True)
 class Record:
-    """One record of the topic of contributions."""
+    """One record of the topic of contributions; `time` in milliseconds since 1970."""
 
     partition: int
     offset: int
     key: bytes | None
     value: bytes | None
+    time: int = 0
 
 
 @dataclass(frozen=True, eq=False)
 class Collected:
-    """What a party read of a stage: whether it opened contribution i, (count,), and the sum of its
-    shares of those, (size,) uint32; `dropped` by reason."""
+    """What a party read of a stage: the device of contribution i, whether it was opened, (count,),
+    and the sum of its shares of those, (size,) uint32; `dropped` by reason."""
 
     records: bytes
+    devices: tuple[bytes, ...]
     opened: NDArray[np.bool_]
     total: NDArray[np.uint32]
     dropped: Counter[str]
@@ -116,7 +118,8 @@ class Collection:
     def finished(self) -> Collected:
         """Return what was read."""
         opened = np.frombuffer(bytes(self._opened), np.uint8).astype(np.bool_)
-        return Collected(self._records.digest(), opened, self._total, self.dropped)
+        devices = tuple(self._devices)
+        return Collected(self._records.digest(), devices, opened, self._total, self.dropped)
 
     def _refusal(self, found: Contribution) -> Drop | None:
         if found.plan != self.stage.plan:

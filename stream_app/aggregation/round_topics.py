@@ -201,7 +201,8 @@ class ContributionTopic:
         for message in self._follower.up_to(
             {(self._topic, partition): end}, stopping=self._stopping
         ):
-            yield Record(partition, message.offset() or 0, message.key(), message.value())
+            offset, (_, time) = message.offset() or 0, message.timestamp()
+            yield Record(partition, offset, message.key(), message.value(), time)
         self._follower.begin()
 
     def _partitions(self) -> int:

@@ -330,6 +330,7 @@ PLAIN: dict[str, tuple[str, ...]] = {
     "a value that is shown or refused": (
         r"similar_from = published",
         r"give the deployment's prefix as --prefix",
+        r"name them with --canary",
         r"list_budget above 0",
         r"spent epsilon … of",
         r"state_secret_file",

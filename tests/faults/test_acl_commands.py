@@ -60,7 +60,7 @@ WITHOUT_RIGHTS = {
     *("demo", "evaluate", "certify", "tradeoff", "reproduce", "history", "schemas", "keys", "acl"),
     *("broker start", "broker stop", "broker status", "config show", "state migrate"),
     *("device status", "device plan", "device enrol", "device withdraw", "rounds plan"),
-    *("audit campaign", "audit profiles", "audit lia", "top"),
+    *("audit canary", "audit campaign", "audit profiles", "audit lia", "top"),
 }
 SERVERS = {"worker", "gateway", "aggregate", "device run", "edge"}
 BEFORE = (

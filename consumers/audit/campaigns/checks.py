@@ -17,11 +17,13 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 import numpy as np
 
 from consumers.audit.campaigns.stated import Stated
 from consumers.audit.findings import Finding, decided, statistical, untestable
+from consumers.audit.observed import Contributed, Sample
 from consumers.audit.tail_check import below_chi_square, divergence_tail, several
 from stream_app.aggregation.collection import Collected, Collection, Drop, Record, collect
 from stream_app.aggregation.keys import PartyKeys, Role
@@ -29,6 +31,8 @@ from stream_app.aggregation.party import RecordsGone
 from stream_app.campaigns.plan import Campaign
 from stream_app.campaigns.planning import check_budget
 from stream_app.campaigns.rounds import Phase, StageState
+from stream_app.privacy.gaussian.certificate import NoisySum
+from stream_app.wire import EPOCH_SECONDS
 
 Read = Callable[[StageState], Iterable[Record]]
 Progress = Callable[[int, int], None]
@@ -41,8 +45,9 @@ def campaign_findings(
     found: Stated,
     read: Read,
     progress: Progress = lambda done, total: None,  # noqa: ARG005 (a silent default)
+    joined: Joined | None = None,
 ) -> Iterator[Finding]:
-    """Yield the findings about a log; `read` gives the records of a closed stage."""
+    """Yield the findings about a log; `read` gives a closed stage, `joined` takes who sent."""
     if not found.entries:
         yield untestable("campaigns are as their plans state", "no entry in the log of rounds")
         return
@@ -54,7 +59,7 @@ def campaign_findings(
     )
     yield _budgets(found)
     yield from _shares(found)
-    yield from _records(found, read, progress)
+    yield from _records(found, read, progress, Joined(Sample()) if joined is None else joined)
     yield from _noise(found)
     yield untestable(DEADLINE, "the cuts that it counts stand in another log")
 
@@ -88,6 +93,22 @@ def _shares(found: Stated) -> Iterator[Finding]:
 
 
 @dataclass
+class Joined:
+    """What the accounts of a sample contributed: the first record of each that is well-formed, of
+    the plan and in time. What a box holds is not looked at: the account has paid for it."""
+
+    sample: Sample
+    found: list[Contributed] = field(default_factory=list)
+
+    def take(self, stage: StageState, devices: Iterable[bytes], times: dict[bytes, int]) -> None:
+        """Keep the contributions to a stage; `times`: of the first record of each key, in ms."""
+        one = NoisySum(stage.stage.bound, Fraction(stage.stage.variance), stage.stage.size)
+        for device in filter(self.sample.holds, devices):
+            epoch = times[device.hex().encode()] // (1000 * EPOCH_SECONDS)
+            self.found.append(Contributed(device, epoch, one))
+
+
+@dataclass
 class _Recounted:
     """What was computed again from the records."""
 
@@ -111,11 +132,11 @@ class _Recounted:
                 )
 
 
-def _records(found: Stated, read: Read, progress: Progress) -> Iterator[Finding]:
+def _records(found: Stated, read: Read, progress: Progress, joined: Joined) -> Iterator[Finding]:
     recounted, closed = _Recounted(), [each for each in found.stages if each[1].ends]
     for done, (campaign, stage) in enumerate(closed, 1):
         try:
-            recounted.take(stage, _again(campaign, stage, read))
+            recounted.take(stage, _again(campaign, stage, read, joined))
         except RecordsGone:
             recounted.gone += 1
         progress(done, len(closed))
@@ -142,9 +163,18 @@ def _compared(claim: str, differing: list[str], measured: str) -> Finding:
     return decided(claim, len(differing), measured + first)
 
 
-def _again(campaign: Campaign, stage: StageState, read: Read) -> Collected:
+def _again(campaign: Campaign, stage: StageState, read: Read, joined: Joined) -> Collected:
     """Read a stage without any key: which records are contributions, and their digest."""
-    return collect(Collection(campaign, stage, 0, _NO_KEYS, _NOTHING_OPENED), read(stage))
+    times: dict[bytes, int] = {}
+
+    def timed() -> Iterator[Record]:
+        for record in read(stage):
+            times.setdefault(record.key or b"", record.time)
+            yield record
+
+    again = collect(Collection(campaign, stage, 0, _NO_KEYS, _NOTHING_OPENED), timed())
+    joined.take(stage, again.devices, times)
+    return again
 
 
 def _noise(found: Stated) -> Iterator[Finding]:

@@ -40,7 +40,7 @@ def channels(observed: Observed, configuration: PublicConfiguration) -> Iterator
         else:
             yield _hull_finding(claim, mechanism, observed.messages, messages)
             if configuration.canaries:
-                yield from _canaries(mechanism, observed.messages, messages, configuration)
+                yield from canary_noise(mechanism, observed.messages, messages, configuration)
 
 
 def _hull_finding(
@@ -49,7 +49,7 @@ def _hull_finding(
     rows = messages.rows(chosen)
     devices = np.repeat(messages.device[chosen], messages.count[chosen])
     worst, where, groups = 0.0, "all reports", 0
-    for mask in _masks(mechanism, messages.masks[rows]):
+    for mask in masks_among(mechanism, messages.masks[rows]):
         under = rows[messages.masks[rows] == mask] if mechanism.masks else rows
         channel, reports = mechanism.likelihood(mask), messages.reports[under]
         for name, owners in (
@@ -70,7 +70,7 @@ def _hull_finding(
     )
 
 
-def _canaries(
+def canary_noise(
     mechanism: Mechanism,
     messages: Messages,
     chosen: NDArray[np.int64],
@@ -80,13 +80,12 @@ def _canaries(
     claim = f"{mechanism.id}: canaries have exactly the claimed noise"
     worst, groups, reports = 0.0, 0, 0
     for device, rated in configuration.canaries.items():
-        hidden = mechanism.adjacency is Adjacency.CELL
-        level = mechanism.inputs - 1 if rated == NO_RATING and hidden else rated
-        if not 0 <= level < mechanism.inputs or device not in messages.devices:
+        level = canary_input(mechanism, rated)
+        if level < 0 or device not in messages.devices:
             continue
         own = chosen[messages.device[chosen] == messages.devices.index(device)]
         rows = messages.rows(own)
-        for mask in _masks(mechanism, messages.masks[rows]):
+        for mask in masks_among(mechanism, messages.masks[rows]):
             law = mechanism.likelihood(mask)[:, level]
             under = rows[messages.masks[rows] == mask] if mechanism.masks else rows
             counts = np.bincount(messages.reports[under], minlength=len(law))
@@ -98,7 +97,15 @@ def _canaries(
     yield statistical(claim, tails.several(worst, groups), f"{reports:,} reports", reports=reports)
 
 
-def _masks(mechanism: Mechanism, masks: NDArray[np.uint16]) -> list[int]:
+def canary_input(mechanism: Mechanism, rated: int | None) -> int:
+    """Return the input of a canary's reports; -1 for one that has none, or is no canary."""
+    if rated == NO_RATING and mechanism.adjacency is Adjacency.CELL:
+        return mechanism.inputs - 1
+    return rated if rated is not None and 0 <= rated < mechanism.inputs else -1
+
+
+def masks_among(mechanism: Mechanism, masks: NDArray[np.uint16]) -> list[int]:
+    """Return the masks beside some reports; 0 for a mechanism without."""
     return [int(mask) for mask in np.unique(masks)] if mechanism.masks else [0]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +61,7 @@ def wire(
     Example: murmurec audit wire --scope items.txt
     """
     from consumers.audit import audit_observed, observe, violated
-    from consumers.audit.campaigns.checks import campaign_findings
+    from consumers.audit.campaigns.checks import Joined, campaign_findings
     from consumers.audit.topic_reading import contributions, read_rounds, read_topics
 
     if not 1 <= memory <= 1_000_000:
@@ -76,26 +78,69 @@ def wire(
     connection, topics = reached(settings)
     with progress("reading") as advance:
         observed = observe(read_topics(connection, topics, advance), public, memory * 1_000_000)
-    rounds_log = read_rounds(connection, topics)
+    rounds_log, joined = read_rounds(connection, topics), Joined(observed.sample)
     with progress("campaigns") as advance, contributions(connection, topics) as read:
-        of_campaigns = list(campaign_findings(rounds_log, read, advance))
+        of_campaigns = list(campaign_findings(rounds_log, read, advance, joined))
+    observed = replace(observed, contributed=joined.found)
     with progress("checking") as advance:
         findings = audit_observed(observed, public, advance, of_campaigns)
-    if as_json:
-        rows = [finding.row() for finding in findings]
-        print_json({"alpha": alpha, "accounts": str(observed.sample), "findings": rows}, indent=1)
-    else:
-        _show(findings, alpha)
-        if observed.sample.halvings:
-            say(
-                f"partial: the log is longer than --memory {memory} holds, so {observed.sample} "
-                "accounts were looked at, taken by chance, each with all its records; give more"
-            )
-    broken = violated(findings)
-    if broken:
-        raise UserError(
-            f"{len(broken)} of {len(findings)} claims violated, the first: {broken[0].claim}"
+    _show(findings, alpha, as_json=as_json, accounts=str(observed.sample))
+    if observed.sample.halvings and not as_json:
+        say(
+            f"partial: the log is longer than --memory {memory} holds, so {observed.sample} "
+            "accounts were looked at, taken by chance, each with all its records; give more"
         )
+    _refuse(violated(findings), findings)
+
+
+@app.command()
+def canary(
+    cluster: Cluster,
+    canary: list[str] | None = option(
+        None,
+        "A device on the topic, as of audit wire. Else devices of this release, who send nothing.",
+        "HEX[:LEVEL]",
+    ),
+    reports: int = option(10_000, "Of each mechanism, by devices of this release.", "N"),
+    alpha: float = option(1e-4, "Probability of accusing an honest device.", "P"),
+    allow: AllowOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Bound epsilon from below by devices of known ratings. Exit code 1: a claim is violated.
+
+    Run any device program under a --prefix of its own, whose topics no worker reads, with ratings
+    that you know, and name its pseudonyms. A measurement can show that a claim is false, not true.
+
+    Example: murmurec audit canary --reports 100000
+    """
+    from consumers.audit import observe, violated
+    from consumers.audit.canary_check import canary_findings
+    from consumers.audit.observed import Record, Source
+    from consumers.audit.topic_reading import read_topics
+    from producers.fleet.canaries import released
+
+    if not 100 <= reports <= 1_000_000:
+        raise UsageError(f"--reports {reports}: give 100 to 1000000")
+    settings = cluster.settings(allow=allow)
+    public = _public(settings, None, None, canary or [], {"alpha": alpha})
+    if canary:
+        connection, topics = reached(settings)
+        with progress("reading") as advance:
+            observed = observe(read_topics(connection, topics, advance), public)
+    else:
+        sent, rated = released(public.mechanisms, reports)
+        public = replace(public, partitions=1, canaries=rated)
+        observed = observe(
+            (Record(Source.RATINGS, 0, n, 0, m.key, m.value) for n, m in enumerate(sent)), public
+        )
+    findings = canary_findings(observed, public)
+    if not any(finding.figures for finding in findings):
+        raise UserError(
+            "no reports of two canaries of different ratings under one mechanism: nothing was "
+            "tested; name them with --canary, and their topics with --prefix"
+        )
+    _show(findings, alpha, as_json=as_json)
+    _refuse(violated(findings), findings)
 
 
 @app.command()
@@ -119,11 +164,7 @@ def campaign(
     """
     options = epsilon, delta, mode, tuple(kinds.split(",")), items, runs
     found = _attacked("campaign", "CampaignOptions", options, as_json=as_json)
-    if broken := found.audit.violated:
-        raise UserError(
-            f"{len(broken)} of {len(found.audit.findings)} claims violated, the first: "
-            f"{broken[0].claim} ({broken[0].measured})"
-        )
+    _refuse(found.audit.violated, found.audit.findings)
 
 
 @app.command()
@@ -214,8 +255,21 @@ def _public(
         )
 
 
-def _show(findings: list[Finding], alpha: float) -> None:
-    """Print one line a claim and the verdict."""
+def _refuse(broken: Sequence[Any], findings: Sequence[Any]) -> None:
+    """Raise UserError where a claim is violated."""
+    if broken:
+        raise UserError(
+            f"{len(broken)} of {len(findings)} claims violated, the first: {broken[0].claim} "
+            f"({broken[0].measured})"
+        )
+
+
+def _show(findings: list[Finding], alpha: float, *, as_json: bool, **more: str) -> None:
+    """Print one line a claim and the verdict, or all as JSON."""
+    if as_json:
+        rows = [finding.row() for finding in findings]
+        print_json({"alpha": alpha, **more, "findings": rows}, indent=1)
+        return
     table(
         ("verdict", "claim", "measured"),
         [(finding.verdict.value, finding.claim, finding.measured) for finding in findings],

@@ -40,6 +40,7 @@ LOUD, FAINT = registry.parse("cell:5:4"), registry.parse("cell:5:1/2")
 PEOPLE = 60
 TOLD_APART = "no person is told apart by more than the budget of 20 nats"
 SPENT = "no account releases more than the budget of 20 admits"
+PREDICTED = "other reports predict none beyond its noise"
 REPLIES = "replies have one length in bytes and in entries"
 
 
@@ -237,7 +238,8 @@ def test_less_noise_than_claimed_is_found() -> None:
     world = World(12)
     for _ in range(PEOPLE):
         emit(world, world.device(), rated(world), EPOCH, drawn_by=LOUD)
-    only(world.found(), "cell:5:2: reports follow the claimed channel")
+    claims = {"cell:5:2: reports follow the claimed channel", f"{CELL.id}: {PREDICTED}"}
+    assert violated(world.found()) == claims
 
 
 def test_less_noise_on_values_is_found_where_people_agree() -> None:
@@ -460,3 +462,51 @@ def test_two_pseudonyms_of_each_person_under_one_mechanism_are_found() -> None:
         for device in (world.device(), world.device()):  # "Ann" and "Ann "
             rate(world, device, items)
     only(world.found(), "a person has one pseudonym under a mechanism")
+
+
+def tastes(world: World, *, alike: bool = False, drawn_by: str = RR.id) -> None:
+    """Send 100,000 ratings of 1,000 people: items and people differ, or all are `alike`."""
+    quality = world.rng.normal(2.0, 1.0, 4000)
+    for mild in world.rng.normal(0.0, 0.7, 1000):
+        items = np.sort(world.rng.choice(4000, 100, replace=False)).astype(np.uint64)
+        opinions = np.rint(quality[items] + mild + world.rng.normal(0.0, 0.7, 100)).clip(0, 4)
+        inputs = levels(world.rng, 100) if alike else opinions.astype(np.uint8)
+        world.send(world.device(), items, inputs, drawn_by=registry.parse(drawn_by))
+
+
+def test_an_epsilon_of_3_that_is_claimed_as_2_is_found_where_people_and_items_differ() -> None:
+    """100,000 reports; the report that others leave least likely comes 5 % of the time, not 9."""
+    world = World(40)
+    tastes(world, drawn_by="rr:5:3")
+    found = world.found((RR,))
+    assert found[f"{RR.id}: {PREDICTED}"].verdict is Verdict.VIOLATED
+    assert found[f"{RR.id}: reports follow the claimed channel"].p_value > 1e-3
+    fair = World(40)
+    tastes(fair)
+    assert violated(fair.found((RR,))) == set()
+
+
+def test_ratings_that_nothing_predicts_hide_an_epsilon_of_3_that_is_claimed_as_2() -> None:
+    """Every level has 6 %: `rr:5:2` over other ratings gives the same law, so nobody can accuse."""
+    world = World(41)
+    tastes(world, alike=True, drawn_by="rr:5:3")
+    claimed, true = RR.likelihood(), registry.parse("rr:5:3").likelihood()
+    other = np.linalg.solve(claimed, true @ (0.06, 0.11, 0.26, 0.35, 0.22))
+    assert other.min() > 0
+    assert violated(world.found((RR,))) == set()
+
+
+def test_partitions_with_less_noise_than_claimed_are_found() -> None:
+    world, masked = World(42), registry.parse("partition:5:2")
+    mask = masked.masks[-1]
+    channel = registry.parse("partition:5:4").likelihood(mask)
+    for mild in world.rng.normal(0.0, 1.0, 1000):
+        inputs = np.rint(2 + mild + world.rng.normal(0.0, 0.7, 40)).clip(0, 4).astype(np.int64)
+        drawn = (world.rng.random((40, 1)) > channel.T[inputs].cumsum(axis=1)).sum(axis=1)
+        event = wire.Event(
+            world.device(), 1, masked.id, EPOCH, keys(range(40)), drawn.astype(np.uint8),
+            masks=np.full(40, mask, np.uint16),
+        )  # fmt: skip
+        world.append(Source.RATINGS, event.key, wire.encode(event), EPOCH * 86_400_000)
+    found = world.found((masked,))
+    assert found[f"{masked.id}: {PREDICTED}"].verdict is Verdict.VIOLATED

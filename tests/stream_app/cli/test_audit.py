@@ -5,10 +5,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from stream_app.aggregation.party import Party
 from stream_app.cli import run
+from stream_app.privacy import registry
+from stream_app.privacy.randomness import RandomSource
+from stream_app.privacy.ratings.randomized_response import RandomizedResponse
+from stream_app.privacy.ticket import admitted
 
 WIRE = ["audit", "wire", "--bootstrap", "localhost:1"]
 
@@ -53,6 +59,60 @@ def test_bad_input_is_refused_in_one_sentence_before_anything_is_read(
 def test_a_broker_that_is_away_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*WIRE, "--canary", "0" * 32 + ":4"]) == 1
     assert "localhost:1" in capsys.readouterr().err
+
+
+CANARY = ["audit", "canary", "--bootstrap", "localhost:1", "--allow", "rr:5:2"]
+
+
+def test_devices_of_this_release_are_tested_without_a_broker(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    call = [*CANARY, "--reports", "1000", "--allow", "cell:5:2", "--allow", "none:5:inf", "--json"]
+    assert run(call) == 0
+    found = json.loads(capsys.readouterr().out)["findings"]
+    assert [row["claim"].split(":")[0] for row in found] == ["rr", "rr", "cell", "cell"]
+    assert {row["verdict"] for row in found} == {"ok"}
+
+
+def test_an_installed_mechanism_that_draws_less_noise_is_exit_code_1(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fault: what is named and certified as rr:5:2 draws from the table of rr:5:3."""
+    other = registry.parse("rr:5:3").table()
+
+    def release(
+        self: RandomizedResponse, inputs: NDArray[np.uint8], source: RandomSource
+    ) -> NDArray[np.uint8]:
+        return other.draw(inputs, admitted(source, self, len(inputs)))
+
+    monkeypatch.setattr(RandomizedResponse, "release", release)
+    assert run([*CANARY, "--reports", "1000"]) == 1
+    shown = capsys.readouterr()
+    assert "rr:5:2: canaries show no epsilon above 2" in shown.err
+    assert len(shown.err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--reports", "99"], "--reports 99: give 100 to 1000000"),
+        (["--alpha", "2"], "alpha 2.0: a probability above 0 and below 1"),
+        (["--canary", "ann:4"], "canary ann:4: give a pseudonym"),
+        (["--canary", "0" * 32 + ":5"], "no allowed mechanism takes this input"),
+    ],
+)
+def test_canaries_that_cannot_be_run_are_refused_in_a_sentence(
+    options: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*CANARY, *options]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_mechanisms_that_claim_nothing_leave_nothing_to_test(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["audit", "canary", "--allow", "none:5:inf"]) == 1
+    assert "nothing was tested" in capsys.readouterr().err
 
 
 def test_a_campaign_is_attacked_stage_by_stage(capsys: pytest.CaptureFixture[str]) -> None:
