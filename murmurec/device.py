@@ -117,11 +117,11 @@ class Device:
         plan: str = "",
     ) -> Self:
         """Enrol this user, with a budget of (`budget`, `delta`) for the whole person in any
-        `window` days (None: in all); on the same terms again it changes nothing.
+        `window` days (None: in all); on the same terms again it changes nothing but the plan.
 
         `plan`: the mechanism that the budget is for ("": that of the first report; "adaptive" for
-        several). ValueError for a plan that the budget does not hold, UserError for other terms
-        than those of the account.
+        several, also after reports, which count). ValueError for a plan that the budget does not
+        hold, UserError for other terms than those of the account.
         """
         terms = PersonBudget(_exact("budget", budget), Fraction(str(delta)), window)
         terms = replace(terms, plan=checked_plan(plan, terms))

@@ -77,10 +77,6 @@ class BudgetState:
         """Return the terms of all devices, withdrawn ones too."""
         return [each.enrolment for each in self.accounts.values() if each.enrolment is not None]
 
-    def released(self, device: bytes) -> bool:
-        """Return whether a release of a device names its mechanism."""
-        return self.accounts.get(device, _NOBODY).released
-
     def used(self, device: bytes, epoch: int, budget: PersonBudget) -> dict[str, Used]:
         """Return what counts within the window of a budget, by mechanism."""
         account = self.accounts.get(device)
@@ -150,7 +146,7 @@ class BudgetState:
         self.test = self.test or record.test
         self.scope = record.scope or self.scope
         self.campaign_scope = record.campaign_scope or self.campaign_scope
-        budgets: dict[tuple[int, int, int, int], PersonBudget] = {}
+        budgets: dict[tuple[int, int, int, int, int], PersonBudget] = {}
         rows = zip(
             devices_of(record),
             numbers(record.epochs, "<u4"),
@@ -158,16 +154,17 @@ class BudgetState:
             numbers(record.attos, "<u8"),
             numbers(record.windows, "<u4"),
             record.plans,
+            numbers(record.held, "<u8") or [0] * len(record.plans),
             record.simulated,
             numbers(record.withdrawn, "<u4"),
             strict=True,
         )
-        for device, epoch, nano, atto, window, plan, simulated, withdrawn in rows:
-            terms = nano, atto, window, plan
-            if terms not in budgets:
-                budgets[terms] = _budget(nano, atto, window, record.texts[plan])
+        for device, epoch, *terms, simulated, withdrawn in rows:
+            nano, atto, window, plan, held = key = tuple(terms)
+            if key not in budgets:
+                budgets[key] = _budget(nano, atto, window, record.texts[plan], held)
             self._account(device).enrolment = Enrolment(
-                device, epoch, budgets[terms], bool(simulated), withdrawn
+                device, epoch, budgets[key], bool(simulated), withdrawn
             )
 
     def _account(self, device: bytes) -> Account:
@@ -249,6 +246,7 @@ def enrolments_record(
     """Return these accounts, and the digests of scopes, as one record."""
     texts, budgets = Texts(), [enrolment.budget for enrolment in enrolments]
     plans = bytes([texts.place(budget.plan) for budget in budgets])
+    held = [int(budget.held * ATTO) for budget in budgets]
     return Enrolments(
         texts.all,
         b"".join([enrolment.device for enrolment in enrolments]),
@@ -262,12 +260,13 @@ def enrolments_record(
         test,
         scope,
         campaign_scope,
+        column(held, "<u8") if any(held) else b"",
     )
 
 
-def _budget(nano: int, atto: int, window: int, plan: str) -> PersonBudget:
+def _budget(nano: int, atto: int, window: int, plan: str, held: int) -> PersonBudget:
     epsilon = None if nano == _NO_LIMIT else Fraction(nano, NANO)
-    return PersonBudget(epsilon, Fraction(atto, ATTO), window or None, plan)
+    return PersonBudget(epsilon, Fraction(atto, ATTO), window or None, plan, Fraction(held, ATTO))
 
 
 def _pinned(enrolment: Enrolment | None, mechanism: str) -> Enrolment | None:

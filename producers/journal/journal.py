@@ -36,7 +36,7 @@ from producers.journal.release import ReleaseSampler, commit_record, debits_of
 from producers.journal.request import Message, Request
 from producers.ownership import Owner
 from producers.person.account import Spent, report_counts
-from producers.person.changes import enrolling, planning, raising, withdrawing
+from producers.person.changes import UsedBy, enrolling, planning, raising, withdrawing
 from producers.person.enrolment import Enrolment, PersonBudget
 from producers.person.remaining_reports import Parts, rooms
 from producers.person.reports import Costing, room
@@ -223,14 +223,15 @@ class Journal:
     def enrol(
         self, devices: Sequence[bytes], budget: PersonBudget, epoch: int, *, simulated: bool = False
     ) -> int:
-        """Enrol devices in one durable record; return how many were not enrolled before.
+        """Enrol devices in one durable record; return how many accounts are new or changed.
 
         Enrolling again on the same terms changes nothing, except that a withdrawn account takes
-        part again, with what it has spent; UserError for other terms: then none is enrolled.
+        part again, with what it has spent, and that another plan holds from now on; UserError for
+        other terms: then none is enrolled.
         """
         self._state.check_clock(epoch, self.limits)
-        known = self._state.enrolment
-        return self._record(enrolling(known, devices, budget, epoch, simulated=simulated))
+        known, used = self._state.enrolment, self._used_by(epoch)
+        return self._record(enrolling(known, used, devices, budget, epoch, simulated=simulated))
 
     def withdraw(self, devices: Sequence[bytes], epoch: int) -> int:
         """Withdraw devices: nothing is released for them any more; return how many took part.
@@ -244,9 +245,13 @@ class Journal:
         that is not larger. None, for no limit, is for simulated accounts."""
         self._record(raising(self._state.enrolment, devices, epsilon))
 
-    def set_plan(self, devices: Sequence[bytes], plan: str) -> None:
-        """Decide the mechanism that a budget is for, or "adaptive"; UserError after a release."""
-        self._record(planning(self._state.enrolment, self._state.released, devices, plan))
+    def set_plan(self, devices: Sequence[bytes], plan: str, epoch: int = 0) -> None:
+        """Decide, or change from now on, the mechanism that a budget is for, or "adaptive";
+        UserError where that does not hold beside what was released (`producers.person.changes`)."""
+        self._record(planning(self._state.enrolment, self._used_by(epoch), devices, plan))
+
+    def _used_by(self, epoch: int) -> UsedBy:
+        return lambda account: self._state.used(account.device, epoch, account.budget)
 
     @property
     def scope(self) -> bytes:

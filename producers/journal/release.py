@@ -172,8 +172,8 @@ def _refusal(request: Request, budget: PersonBudget, plan: str, left: int) -> st
         way = f"report with {plan}; " if asked == name and chosen == plan else ""
         return (
             f"the budget of {budget} for the whole person is planned for {chosen}, and {asked} is "
-            f"another mechanism: {way}an account that is enrolled with --plan {ADAPTIVE} may use "
-            "several"
+            f"another mechanism: {way}murmurec device enrol --user ID --plan {ADAPTIVE} makes it a "
+            "plan for several from now on"
         )
     return (
         f"the budget is {budget} for the whole person, which holds {_reports(left)} more of "

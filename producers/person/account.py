@@ -122,11 +122,6 @@ class Account:
         self._used.setdefault(mechanism, Used()).add(reports, nano, atto, again)
 
     @property
-    def released(self) -> bool:
-        """Whether any release names its mechanism: the plan can no longer be chosen."""
-        return any(mechanism for *_, mechanism in self._keys)
-
-    @property
     def total(self) -> int:
         """The sum of nano-epsilon over all adjacencies except `nothing`."""
         return sum(spend[0] for (_, kind, _, _), spend in self.spends.items() if kind != NOTHING)

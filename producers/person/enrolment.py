@@ -3,13 +3,15 @@
     budget   (epsilon, delta) for the whole person, in every `window` epochs in a row
     plan     the mechanism that the budget is for; "" until the first release decides it, or
              "adaptive" where any mechanisms may follow each other
+    held     the part of delta that an earlier plan holds, once it was changed (`changes`)
 
 The (epsilon, delta) covers everything that the person ever reports within a window: added or
 removed where presence is protected, every value replaced where it is public. Under a plan of one
 mechanism the number of reports that fit is known in advance, so that exact composition applies
 however the items, and the moment to stop, are chosen; the price is that no other mechanism may
-follow. An account that is `simulated` belongs to a population played from a file; it alone may have
-no limit. A withdrawn account releases nothing; what it has spent stays spent.
+follow, until the plan is changed. An account that is `simulated` belongs to a population played
+from a file; it alone may have no limit. A withdrawn account releases nothing; what it has spent
+stays spent.
 
 Amounts are integers: epsilon in billionths and delta in 10^-18, both rounded down.
 """
@@ -45,6 +47,7 @@ class PersonBudget:
     delta: Fraction = Fraction(1, 10**6)
     window: int | None = 365
     plan: str = ""
+    held: Fraction = Fraction(0)
     nano: int | None = field(init=False, repr=False)
     atto: int = field(init=False, repr=False)
 
@@ -62,6 +65,8 @@ class PersonBudget:
                 f"delta {shown(delta)}: give an exact number from 0 to {LARGEST_DELTA}, as "
                 "Fraction(1, 1000000); it is the probability that nothing is protected"
             )
+        if not isinstance(self.held, Fraction) or not 0 <= self.held <= delta:
+            raise ValueError(f"held {shown(self.held)}: give an exact number from 0 to {delta}")
         if self.window is not None and (
             type(self.window) is not int or not 1 <= self.window < 2**32
         ):
@@ -142,11 +147,10 @@ class Enrolment:
     def enrolled_again(self, budget: PersonBudget, epoch: int, *, simulated: bool) -> Enrolment:
         """Return the account after another enrolment: itself, or no longer withdrawn.
 
-        UserError for other terms: a budget is raised by a command of its own, a plan set by
-        another, and a person's account never becomes a simulated one.
+        UserError for other terms: a budget is raised by a command of its own, and a person's
+        account never becomes a simulated one. The plan stays as it is.
         """
-        same = budget.terms == self.budget.terms and budget.plan in ("", self.budget.plan)
-        if not same or simulated != self.simulated:
+        if budget.terms != self.budget.terms or simulated != self.simulated:
             kind = "a simulated account" if self.simulated else "the account of a person"
             raise UserError(
                 f"device {self.device.hex()} is enrolled as {kind} with a budget of {self.budget}"

@@ -92,6 +92,25 @@ def room(
     return 0 if planned is None else planned.room(_counts(used), mechanism.id)
 
 
+def held(budget: PersonBudget, used: Mapping[str, Used]) -> Fraction:
+    """Return a bound of the delta that the budget's exact plan can use at the budget's epsilon.
+
+    All of it where the plan is no exact one, or old reports leave it less than the budget.
+    """
+    whole, delta = _Left(budget.nano or 0, budget.atto), Fraction(budget.atto, ATTO)
+    if used.get("", Used()).nano or budget.atto < _LEAST_ATTO or budget.plan in (ADAPTIVE, SUM):
+        return delta
+    if "*" in budget.plan:
+        planned = _plan(budget.plan, budget, whole)
+        counts = planned.counts if isinstance(planned, budget_plans.ExactPlan) else ()
+    elif _known(budget.plan):
+        counts = ((budget.plan, _most(budget.plan, whole.nano, whole.atto)),)
+    else:
+        return delta
+    reached = budget_plans.delta_at(counts, whole.epsilon)
+    return min(delta, Fraction(math.ceil(reached * ATTO), ATTO))
+
+
 def allows(plan: str, id: str) -> bool:
     """Return whether reports of a mechanism are part of a plan."""
     return plan in (ADAPTIVE, SUM) or id in [part.partition("*")[0] for part in plan.split(",")]
@@ -133,7 +152,8 @@ class _Left:
 
 def _left_by_old(budget: PersonBudget, used: Mapping[str, Used]) -> _Left:
     old = used.get("", Used())
-    return _Left((budget.nano or 0) - old.nano, budget.atto - old.atto)
+    atto = budget.atto - int(budget.held * ATTO)
+    return _Left((budget.nano or 0) - old.nano, atto - old.atto)
 
 
 def _counts(used: Mapping[str, Used]) -> dict[str, int]:
@@ -180,7 +200,7 @@ def _plan(plan: str, budget: PersonBudget, left: _Left) -> budget_plans.Plan | N
         epsilon = Fraction(budget.nano or 0, NANO)
         if epsilon > budget_plans.LARGEST_EPSILON:  # of an account that an older murmurec enrolled
             return None
-        plan = _order(epsilon, Fraction(budget.atto, ATTO))
+        plan = _order(epsilon, Fraction(budget.atto, ATTO) - budget.held)
     return _checked(plan, left.nano, left.atto)
 
 

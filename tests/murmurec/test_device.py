@@ -99,6 +99,16 @@ def test_a_plan_that_the_budget_does_not_hold_is_refused(tmp_path: Path) -> None
         assert device.budget.plan == "rr:5:1/4*4"
 
 
+def test_a_plan_changes_after_a_report(tmp_path: Path) -> None:
+    with Device("ann", tmp_path / "j").enrol() as device:
+        device.rate(1, 5)
+        first = device.remaining or 0
+        device.enrol(plan="adaptive")
+        assert device.budget is not None
+        assert device.budget.plan == "adaptive"
+        assert 0 < (device.remaining or 0) < first
+
+
 def test_users_of_one_journal_have_budgets_of_their_own(tmp_path: Path) -> None:
     with Device("ann", tmp_path / "j").enrol() as device:
         device.rate(1, 5)

@@ -201,11 +201,13 @@ def test_a_budget_that_holds_a_campaign_only_exactly_is_for_no_other_mechanism(e
             journal.release(ask(ANN, 1, mechanism=HALF))
 
 
-def test_a_campaign_leaves_a_plan_that_was_chosen(enrolled):
+def test_a_campaign_leaves_a_plan_until_the_person_changes_it(enrolled):
     with enrolled() as journal:
         journal.release(ask(ANN, 1, mechanism=HALF))
-        with pytest.raises(BudgetExhausted, match="this campaign is another mechanism: an a"):
+        with pytest.raises(BudgetExhausted, match="this campaign is another mechanism: mur"):
             take_part(journal, opened(plan(keys_of(1))))
+        journal.set_plan([ANN], "adaptive", DAY)  # and is not locked out for good
+        take_part(journal, opened(plan(keys_of(1))))
 
 
 def test_a_second_contribution_to_a_stage_is_refused_after_a_restart_too(enrolled):

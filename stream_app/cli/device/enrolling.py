@@ -47,7 +47,7 @@ def enrol(
     plan: str = option(
         "",
         "Mechanism that the budget is for, as rr:5:1/2 (default: that of the first "
-        "report); adaptive for several.",
+        "report); adaptive for several, also of an enrolled person, from now on.",
         "ID",
     ),
     scope: ScopeOption = None,
@@ -93,17 +93,21 @@ def enrol(
             check_only_journal(opened, [user])
             if scope is not None:
                 pin(opened, scope, digest, accept_scope)
-            new = opened.enrol([named.pseudonym(user)], terms, opened.epoch(today()))
+            before = opened.enrolment(named.pseudonym(user))
+            if before is not None and plan and not (budget or delta or window is not None):
+                terms = replace(before.budget, plan=checked_plan(plan, before.budget))
+            opened.enrol([named.pseudonym(user)], terms, opened.epoch(today()))
             enrolment = opened.enrolment(named.pseudonym(user))
     assert enrolment is not None
-    name = printable(user)
+    name, new = printable(user), before is None or before.withdrawn > 0
     sentences = [
         f"{name} {'is' if new else 'was already'} enrolled in {path}",
         f"budget     {enrolment.budget} for {name} as a person: everything together",
-        f"plan       {enrolment.budget.plan or 'the mechanism of the first report'}",
+        f"plan       {enrolment.budget.plan or 'the mechanism of the first report'}"
+        + (", from now on: what was released counts" if enrolment.budget.held else ""),
         f"public     that device {enrolment.device.hex()} takes part, once it reports",
     ]
-    show(_row(user, enrolment, path, new=bool(new)), sentences, as_json=as_json)
+    show(_row(user, enrolment, path, new=new), sentences, as_json=as_json)
 
 
 def _raise(file: DeviceJournal, user: str, raised: str, *, as_json: bool) -> None:

@@ -236,9 +236,16 @@ def fits(
     counts: tuple[tuple[str, int], ...], epsilon: Fraction, delta: Fraction, most_items: int
 ) -> bool:
     """Return whether all these reports together satisfy (epsilon, delta) for the person."""
+    return delta_at(counts, epsilon, most_items) <= delta
+
+
+def delta_at(
+    counts: tuple[tuple[str, int], ...], epsilon: Fraction, most_items: int = MOST_ITEMS
+) -> Fraction:
+    """Return a bound of the delta of all these reports together at `epsilon`."""
     if all(is_campaign(id) for id, _ in counts):
-        return delta_of([(naming.parse(id), n) for id, n in counts], epsilon) <= delta
-    return _composed(counts, most_items).delta(_below(epsilon)) <= _below(delta)
+        return delta_of([(naming.parse(id), n) for id, n in counts], epsilon)
+    return Fraction(_composed(counts, most_items).delta(_below(epsilon)))
 
 
 def _below(x: Fraction) -> float:

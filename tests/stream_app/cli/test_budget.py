@@ -176,6 +176,24 @@ def test_before_the_first_report_examples_are_shown(
     assert f"withdrawn in epoch {TODAY}: nothing is released" in shown(capsys, "--user", "ann")
 
 
+def test_an_enrolled_person_changes_the_plan_from_now_on(
+    environment: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    environment(MURMUREC_DEVICE_JOURNAL="device.journal")
+    enrol = ["device", "enrol", "--user", "ann"]
+    assert run([*enrol, "--budget", "10"]) == 0
+    with Journal.open("device.journal") as journal:
+        spend(journal, "ann", "rr:5:1/2", 1)
+    capsys.readouterr()
+    assert run([*enrol, "--plan", "adaptive"]) == 0  # the budget is what it was
+    printed = capsys.readouterr().out
+    assert "ann was already enrolled" in printed
+    assert "(10, 1e-06) in any 365 days" in printed
+    assert "adaptive, from now on: what was released counts" in printed
+    assert run([*enrol, "--plan", "rr:5:2"]) == 1
+    assert "keep adaptive, which takes every mechanism" in capsys.readouterr().err
+
+
 def test_raising_a_budget_says_what_it_means(
     environment: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
