@@ -33,6 +33,7 @@ from producers.identities import Identities
 from producers.ids import item_of
 from producers.journal import NANO, Journal, Message, PersonBudget, Unwritable
 from producers.person.plans import checked_plan
+from producers.person.spending_so_far import Spending
 from producers.placement import PlacedProducer
 from producers.publishing import OutboxRelay, Publisher
 from producers.ranking import (
@@ -159,9 +160,16 @@ class Device:
     @property
     def spent(self) -> Fraction:
         """The sum of the epsilons of every report in the journal about this user: what each rating
-        costs by itself. What the whole person has spent is less: `murmurec device status`."""
+        costs by itself. What the whole person has spent is less: `spending`."""
         debits = self._journal.spent(bytes.fromhex(self.pseudonym)).values()
         return sum((Fraction(debit.nano, NANO) for debit in debits), Fraction(0))
+
+    @property
+    def spending(self) -> dict[str, Spending]:
+        """What the person has spent so far if it ended now: "all", and by purpose ("reports",
+        "campaigns", "profiles"); epsilons `zeros` and `replaced`, valid at every moment to stop, at
+        the budget's delta within its window. Empty while not enrolled."""
+        return self._journal.spending(bytes.fromhex(self.pseudonym), _today())
 
     @property
     def remaining(self) -> int | None:

@@ -40,6 +40,7 @@ from producers.person.changes import UsedBy, enrolling, planning, raising, withd
 from producers.person.enrolment import Enrolment, PersonBudget
 from producers.person.remaining_reports import Parts, rooms
 from producers.person.reports import Costing, room
+from producers.person.spending_so_far import Spending, spending
 from stream_app.errors import OutboxFull, UserError
 from stream_app.privacy.randomness import RandomSource, SystemSource
 
@@ -177,6 +178,14 @@ class Journal:
         """Return what a device has spent in its life, by adjacency, on ratings and profiles."""
         account = self._state.accounts.get(device)
         return {} if account is None else account.by_adjacency()
+
+    def spending(self, device: bytes, epoch: int) -> dict[str, Spending]:
+        """Return what a person has spent within the window if it ended now, all and by purpose;
+        empty for a device that is not enrolled or has no limit."""
+        enrolment = self._state.enrolment(device)
+        if enrolment is None or not enrolment.budget.limited:
+            return {}
+        return spending(self._state.used(device, epoch, enrolment.budget), enrolment.budget)
 
     def seq(self, device: bytes, topic: str) -> int:
         """Return the number of the last message of a device to a topic, 0 before the first."""

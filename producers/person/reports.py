@@ -1,4 +1,4 @@
-"""How many reports the budget of a whole person holds, and what those on record cost the person.
+"""How many reports the budget of a whole person holds.
 
     used     what counts in the window: mechanism id -> reports, nano-epsilon, 10^-18 of delta
     room     one planned mechanism: the most reports whose exact composition fits, less those used;
@@ -83,7 +83,7 @@ def room(
     left = _left_by_old(budget, used)
     if left.nano < 0 or left.atto < 0:
         return 0
-    if not _known(mechanism.id):
+    if not is_known(mechanism.id):
         return _room_of_sums(left, used, mechanism)
     if plan == mechanism.id:
         before = used[mechanism.id].reports if mechanism.id in used else 0
@@ -103,7 +103,7 @@ def held(budget: PersonBudget, used: Mapping[str, Used]) -> Fraction:
     if "*" in budget.plan:
         planned = _plan(budget.plan, budget, whole)
         counts = planned.counts if isinstance(planned, budget_plans.ExactPlan) else ()
-    elif _known(budget.plan):
+    elif is_known(budget.plan):
         counts = ((budget.plan, _most(budget.plan, whole.nano, whole.atto)),)
     else:
         return delta
@@ -114,24 +114,6 @@ def held(budget: PersonBudget, used: Mapping[str, Used]) -> Fraction:
 def allows(plan: str, id: str) -> bool:
     """Return whether reports of a mechanism are part of a plan."""
     return plan in (ADAPTIVE, SUM) or id in [part.partition("*")[0] for part in plan.split(",")]
-
-
-def spent(used: Mapping[str, Used], budget: PersonBudget) -> int:
-    """Return the nano-epsilon that these reports cost the whole person at the budget's delta."""
-    left = _left_by_old(budget, used)
-    old, counts = (budget.nano or 0) - left.nano, _counts(used)
-    if not any(counts.values()):
-        return old
-    if not all(map(_known, counts)):
-        return old + sum(amount.nano for id, amount in used.items() if id)
-    planned: budget_plans.Plan | None = budget_plans.ExactPlan(
-        tuple(counts.items()), left.delta, MOST_ITEMS
-    )
-    if budget.plan in (ADAPTIVE, SUM) or left.atto < _LEAST_ATTO:
-        planned = _plan(budget.plan, budget, left)
-    if planned is None or left.atto < 0:
-        planned = budget_plans.SumPlan(left.epsilon, Fraction(0), MOST_ITEMS)
-    return old + math.ceil(Fraction(planned.spent(counts)) * NANO)
 
 
 @dataclass(frozen=True)
@@ -173,7 +155,7 @@ def _room_of_sums(left: _Left, used: Mapping[str, Used], mechanism: Costing) -> 
 
 
 @lru_cache(maxsize=4096)
-def _known(id: str) -> bool:
+def is_known(id: str) -> bool:
     """Return whether the accounting knows a mechanism by its id."""
     try:
         sum_cost(id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -16,7 +17,8 @@ from producers.journal.disk import Disk
 from producers.person.account import Account
 from producers.person.enrolment import ADAPTIVE, SUM
 from producers.person.plans import mechanism_of
-from producers.person.reports import Used, room, spent
+from producers.person.reports import Used, room
+from producers.person.spending_so_far import ALL, spending
 from producers.ranking.clean_history import CleanHistory
 from stream_app.cli.output import refusing
 from stream_app.errors import UserError
@@ -46,9 +48,22 @@ def _person(account: Account, view: JournalView, epoch: int) -> dict[str, Any] |
     return {
         "budget": str(budget),
         **terms(account.enrolment),
-        "spent": _exact(spent(used, budget), NANO) if limited else None,
+        **(_so_far(used, budget) if limited else {"spent": None}),
         "left": dict(_left(budget, used)) if limited else None,
     }
+
+
+def _so_far(used: Mapping[str, Used], budget: PersonBudget) -> dict[str, Any]:
+    """Return the epsilons of what was spent if it ended now, as text; "inf" without protection."""
+    found = {
+        name: {"spent": _decimal(each.zeros), "spent_against_another": _decimal(each.replaced)}
+        for name, each in spending(used, budget).items()
+    }
+    return {**found.pop(ALL), "purposes": found}
+
+
+def _decimal(epsilon: float) -> str:
+    return "inf" if math.isinf(epsilon) else _exact(round(epsilon * NANO), NANO)
 
 
 def terms(enrolment: Enrolment) -> dict[str, Any]:
