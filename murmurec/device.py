@@ -32,6 +32,7 @@ from producers.device.requests import ReportSettings
 from producers.identities import Identities
 from producers.ids import item_of
 from producers.journal import NANO, Journal, Message, PersonBudget, Unwritable
+from producers.person.enrolment import Pace
 from producers.person.plans import checked_plan
 from producers.person.spending_so_far import Spending
 from producers.placement import PlacedProducer
@@ -116,19 +117,24 @@ class Device:
         delta: float | str | Fraction = Fraction(1, 10**6),
         window: int | None = 365,
         plan: str = "",
+        pace: str = "",
     ) -> Self:
         """Enrol this user, with a budget of (`budget`, `delta`) for the whole person in any
-        `window` days (None: in all); on the same terms again it changes nothing but the plan.
+        `window` days (None: in all); on the same terms again it changes nothing but plan and pace.
 
         `plan`: the mechanism that the budget is for ("": that of the first report; "adaptive" for
-        several, also after reports, which count). ValueError for a plan that the budget does not
-        hold, UserError for other terms than those of the account.
+        several, also after reports, which count). `pace`: of campaigns, their share of the budget
+        and its part in any 30 days ("": 3/4:1/12, or as it was). ValueError for a plan that the
+        budget does not hold, UserError for other terms than those of the account.
         """
         terms = PersonBudget(_exact("budget", budget), Fraction(str(delta)), window)
         terms = replace(terms, plan=checked_plan(plan, terms))
         device = bytes.fromhex(self.pseudonym)
         self._identities.check_journal(self._journal, [self.user])
+        paced = Pace.parse(pace) if pace else None
         self._journal.enrol([device], terms, self._journal.epoch(_today()))
+        if paced is not None:
+            self._journal.set_pace([device], paced)
         return self
 
     def withdraw(self) -> None:

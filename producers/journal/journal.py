@@ -36,12 +36,13 @@ from producers.journal.release import ReleaseSampler, commit_record, debits_of
 from producers.journal.request import Message, Request
 from producers.ownership import Owner
 from producers.person.account import Spent, report_counts
-from producers.person.changes import UsedBy, enrolling, planning, raising, withdrawing
-from producers.person.enrolment import Enrolment, PersonBudget
+from producers.person.changes import UsedBy, enrolling, pacing, planning, raising, withdrawing
+from producers.person.enrolment import Enrolment, Pace, PersonBudget
 from producers.person.remaining_reports import Parts, rooms
 from producers.person.reports import Costing, room
 from producers.person.spending_so_far import Spending, spending
 from stream_app.errors import OutboxFull, UserError
+from stream_app.privacy.gaussian.campaign_loss import is_campaign
 from stream_app.privacy.randomness import RandomSource, SystemSource
 
 OUTBOX_BYTES = 64 * 1024 * 1024
@@ -158,13 +159,16 @@ class Journal:
         return report_counts(self._state.reported_keys(device, scope), keys)
 
     def room(self, device: bytes, mechanism: Costing, epoch: int) -> int | None:
-        """Return how many more reports the person's budget holds; None without a limit, 0 for a
-        device that is not enrolled or was withdrawn."""
+        """Return how many more reports the person's budget holds, campaigns within their pace; None
+        without a limit, 0 for a device that is not enrolled or was withdrawn."""
         enrolment = self._state.enrolment(device)
         if enrolment is None or enrolment.withdrawn:
             return 0
         budget = enrolment.budget
-        return room(budget, self._state.used(device, epoch, budget), mechanism)
+        left = room(budget, self._state.used(device, epoch, budget), mechanism)
+        if left and is_campaign(mechanism.id):
+            return min(left, self._state.paced(device, epoch, mechanism).left)
+        return left
 
     def rooms(self, device: bytes, mechanism: Costing, epoch: int) -> Parts | None:
         """Return how many more reports the parts of a budget hold; None without parts or limit."""
@@ -258,6 +262,10 @@ class Journal:
         """Decide, or change from now on, the mechanism that a budget is for, or "adaptive";
         UserError where that does not hold beside what was released (`producers.person.changes`)."""
         self._record(planning(self._state.enrolment, self._used_by(epoch), devices, plan))
+
+    def set_pace(self, devices: Sequence[bytes], pace: Pace) -> None:
+        """Change what campaigns may spend, and how fast, from now on."""
+        self._record(pacing(self._state.enrolment, devices, pace))
 
     def _used_by(self, epoch: int) -> UsedBy:
         return lambda account: self._state.used(account.device, epoch, account.budget)

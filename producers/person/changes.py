@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from producers.person.enrolment import ADAPTIVE, SUM, Enrolment, PersonBudget
+from producers.person.enrolment import ADAPTIVE, SUM, Enrolment, Pace, PersonBudget
 from producers.person.reports import Used, held
 from stream_app.errors import UserError
 from stream_app.privacy.accounting.budget_plans import LARGEST_EPSILON, LEAST_DELTA
@@ -70,6 +70,12 @@ def raising(known: Known, devices: Sequence[bytes], epsilon: Fraction | None) ->
         _check_plan(budget)
         changed.append(replace(each, budget=budget))
     return changed
+
+
+def pacing(known: Known, devices: Sequence[bytes], pace: Pace) -> list[Enrolment]:
+    """Return the accounts with this pace of campaigns."""
+    found = [each for each in _found(known, devices) if each.budget.pace != pace]
+    return [replace(each, budget=replace(each.budget, pace=pace)) for each in found]
 
 
 def planning(known: Known, used: UsedBy, devices: Sequence[bytes], plan: str) -> list[Enrolment]:

@@ -3,6 +3,7 @@
     budget   (epsilon, delta) for the whole person, in every `window` epochs in a row
     plan     the mechanism that the budget is for; "" until the first release decides it, or
              "adaptive" where any mechanisms may follow each other
+    pace     of campaigns: their share of the budget, and the part of it in any 30 days (`pace`)
     held     the part of delta that an earlier plan holds, once it was changed (`changes`)
 
 The (epsilon, delta) covers everything that the person ever reports within a window: added or
@@ -33,6 +34,38 @@ _LONGEST_PLAN = 200  # characters of a mechanism's id
 
 
 @dataclass(frozen=True)
+class Pace:
+    """The share of a budget for campaigns, and the part of it in any 30 days; see `pace`.
+
+    >>> str(Pace.parse("1/2:1/6"))
+    '1/2:1/6'
+    """
+
+    share: Fraction = Fraction(3, 4)
+    part: Fraction = Fraction(1, 12)
+
+    def __post_init__(self) -> None:
+        for each in (self.share, self.part):
+            if not isinstance(each, Fraction) or not 0 < each <= 1 or each.denominator > NANO:
+                raise ValueError(
+                    f"pace {shown(each)}: give two exact numbers above 0 and at most 1, the share "
+                    "of the budget and its part in 30 days, as 3/4:1/12"
+                )
+
+    @classmethod
+    def parse(cls, text: str) -> Pace:
+        """Return the pace in a text like 3/4:1/12; ValueError for any other."""
+        try:
+            share, part = (Fraction(each) for each in text.split(":"))
+        except (ValueError, ZeroDivisionError):
+            raise ValueError(f"pace {shown(text)}: give SHARE:PART, as 3/4:1/12") from None
+        return cls(share, part)
+
+    def __str__(self) -> str:
+        return f"{self.share}:{self.part}"
+
+
+@dataclass(frozen=True)
 class PersonBudget:
     """The (epsilon, delta) of a whole person in `window` epochs (None: in all), under a plan.
 
@@ -48,6 +81,7 @@ class PersonBudget:
     window: int | None = 365
     plan: str = ""
     held: Fraction = Fraction(0)
+    pace: Pace = Pace()
     nano: int | None = field(init=False, repr=False)
     atto: int = field(init=False, repr=False)
 

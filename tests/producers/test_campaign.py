@@ -21,6 +21,7 @@ from producers.campaign.contributing import contribute
 from producers.campaign.stage_requests import Sealing
 from producers.campaign.terms import Pinned
 from producers.journal import Journal, Limits, PersonBudget, Request
+from producers.person.enrolment import Pace
 from producers.person.spending_so_far import ALL, spending
 from producers.ranking import RatedItem
 from stream_app import wire
@@ -184,6 +185,9 @@ def test_a_campaign_and_reports_share_an_adaptive_budget(enrolled):
 def test_other_campaigns_and_reports_follow_a_campaign_in_one_budget(enrolled):
     with enrolled(Fraction(5)) as journal:
         take_part(journal, opened(plan(keys_of(1))))
+        with pytest.raises(BudgetExhausted, match=r"today and one from 2024-11-03 on"):
+            take_part(journal, opened(plan(keys_of(2), parts=3)))
+        journal.set_pace([ANN], Pace(Fraction(1), Fraction(1)))  # knowingly
         take_part(journal, opened(plan(keys_of(2), parts=3)))
         take_part(journal, opened(plan(keys_of(1), parts=1, epsilon=Fraction(1, 2))))
         assert journal.spent(ANN)["user"].reports == 3

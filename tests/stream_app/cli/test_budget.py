@@ -71,7 +71,7 @@ def test_one_user_sees_what_was_spent_and_what_is_left_while_another_process_wri
         "pending_events": 3,
         "epsilon_in_sum": "6.333333334", "epsilon_on_one_rating": "2", "reports_on_one_item": 1,
         "person": {"budget": "(20, 0) in all", "epsilon": "20", "delta": "0", "window": None,
-                   "plan": "adaptive", "simulated": False, "withdrawn": None,
+                   "plan": "adaptive", "pace": "3/4:1/12", "simulated": False, "withdrawn": None,
                    "spent": "6.333333334", "spent_against_another": "6.333333334",
                    "purposes": {"reports": {"spent": "6.333333334",
                                             "spent_against_another": "6.333333334"}},
@@ -310,3 +310,20 @@ def test_purposes_are_shown_apart_and_equal_in_python(
         assert float(rows[name]["spent_against_another"]) == spending.replaced
     assert found["profiles"].replaced > 1.5 * found["profiles"].zeros
     assert max(each.zeros for each in found.values()) == found["all"].zeros
+
+
+def test_the_pace_of_campaigns_is_changed_by_a_command(
+    environment: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    environment(MURMUREC_DEVICE_JOURNAL="device.journal")
+    enrol = ["device", "enrol", "--user", "ann"]
+    assert run([*enrol, "--budget", "10"]) == 0
+    assert "campaigns  may spend 3/4 of it, and 1/12 of that in any 30" in capsys.readouterr().out
+    assert run([*enrol, "--pace", "1/2:1"]) == 0
+    assert "(10, 1e-06)" in capsys.readouterr().out
+    assert "campaigns may spend 1/2 of it, and 1 of that in any 30" in shown(
+        capsys, "--user", "ann"
+    )
+    assert run([*enrol, "--pace", "0:1"]) == 1
+    assert "give two exact numbers above 0 and at most 1" in capsys.readouterr().err
+    assert run([*enrol, "--pace", "1:1", "--raise", "30"]) == 2

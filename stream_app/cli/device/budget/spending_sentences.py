@@ -9,7 +9,7 @@ from typing import Any
 
 from producers.journal import PersonBudget
 from producers.person.plans import mechanism_of
-from stream_app.cli.device.wording import LARGE_PER_USER, likelihood_factor
+from stream_app.cli.device.wording import LARGE_PER_USER, campaigns, likelihood_factor
 from stream_app.cli.output import plural, printable
 
 _MEANING = {
@@ -86,6 +86,7 @@ def _about_person(row: dict[str, Any]) -> Iterator[str]:
     yield f"spent {_so_far(person)}; the plan is {person['plan'] or 'not decided yet'}"
     if float(person["spent"]) > Fraction(person["epsilon"]):
         yield "  its plan, made beforehand, keeps everything together within the budget"
+    yield f"campaigns {campaigns(person['pace'])}"
     purposes = person["purposes"] if len(person["purposes"]) > 1 else {}
     for name, each in purposes.items():
         yield f"  {name}: {_so_far(each)}"
