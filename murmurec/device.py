@@ -33,7 +33,9 @@ from producers.identities import Identities
 from producers.ids import item_of
 from producers.journal import NANO, Journal, Message, PersonBudget, Unwritable
 from producers.last_seen import check_newest, newest_seqs
+from producers.person.enrolment import Pace
 from producers.person.plans import checked_plan
+from producers.person.spending_so_far import Spending
 from producers.placement import PlacedProducer
 from producers.publishing import OutboxRelay, Publisher
 from producers.ranking import (
@@ -117,19 +119,24 @@ class Device:
         delta: float | str | Fraction = Fraction(1, 10**6),
         window: int | None = 365,
         plan: str = "",
+        pace: str = "",
     ) -> Self:
         """Enrol this user, with a budget of (`budget`, `delta`) for the whole person in any
-        `window` days (None: in all); on the same terms again it changes nothing.
+        `window` days (None: in all); on the same terms again it changes nothing but plan and pace.
 
         `plan`: the mechanism that the budget is for ("": that of the first report; "adaptive" for
-        several). ValueError for a plan that the budget does not hold, UserError for other terms
-        than those of the account.
+        several, also after reports, which count). `pace`: of campaigns, their share of the budget
+        and its part in any 30 days ("": 3/4:1/12, or as it was). ValueError for a plan that the
+        budget does not hold, UserError for other terms than those of the account.
         """
         terms = PersonBudget(_exact("budget", budget), Fraction(str(delta)), window)
         terms = replace(terms, plan=checked_plan(plan, terms))
         device = bytes.fromhex(self.pseudonym)
         self._identities.check_journal(self._journal, [self.user])
+        paced = Pace.parse(pace) if pace else None
         self._journal.enrol([device], terms, self._journal.epoch(_today()))
+        if paced is not None:
+            self._journal.set_pace([device], paced)
         return self
 
     def withdraw(self) -> None:
@@ -161,9 +168,16 @@ class Device:
     @property
     def spent(self) -> Fraction:
         """The sum of the epsilons of every report in the journal about this user: what each rating
-        costs by itself. What the whole person has spent is less: `murmurec device status`."""
+        costs by itself. What the whole person has spent is less: `spending`."""
         debits = self._journal.spent(bytes.fromhex(self.pseudonym)).values()
         return sum((Fraction(debit.nano, NANO) for debit in debits), Fraction(0))
+
+    @property
+    def spending(self) -> dict[str, Spending]:
+        """What the person has spent so far if it ended now: "all", and by purpose ("reports",
+        "campaigns", "profiles"); epsilons `zeros` and `replaced`, valid at every moment to stop, at
+        the budget's delta within its window. Empty while not enrolled."""
+        return self._journal.spending(bytes.fromhex(self.pseudonym), _today())
 
     @property
     def remaining(self) -> int | None:

@@ -136,8 +136,8 @@ class Contributing:
             if not asked.affordable(self.journal, device):
                 conditions.holds(
                     "campaign-budget",
-                    f"the budget of an account does not hold {asked.mechanism.id}: it takes no "
-                    "part in this campaign (murmurec device status)",
+                    f"the budget of an account, or its pace, does not hold {asked.mechanism.id}: "
+                    "it takes no part in this campaign now (murmurec device status)",
                 )
                 continue
             found.append(device)

@@ -6,7 +6,7 @@ bytes for each reported item; devices that report on the same public scope share
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -28,11 +28,14 @@ from producers.journal.records import (
     numbers,
 )
 from producers.person.account import Account, merge_sorted
-from producers.person.enrolment import ATTO, NANO, Enrolment, PersonBudget
-from producers.person.reports import Used
+from producers.person.enrolment import ATTO, NANO, Enrolment, Pace, PersonBudget
+from producers.person.pace import Paced, paced
+from producers.person.reports import Costing, Used
 from stream_app.errors import UserError
+from stream_app.privacy.gaussian.campaign_loss import is_campaign
 
 _NONE = np.zeros(0, np.uint64)
+_NONE_USED: Mapping[str, Used] = {}
 _NOBODY = Account()  # of a device without one; nothing is written to it
 _SMALL = 4096  # keys: a shorter column is copied out of its record
 _UNKEYED_BYTES = 16
@@ -77,14 +80,27 @@ class BudgetState:
         """Return the terms of all devices, withdrawn ones too."""
         return [each.enrolment for each in self.accounts.values() if each.enrolment is not None]
 
-    def released(self, device: bytes) -> bool:
-        """Return whether a release of a device names its mechanism."""
-        return self.accounts.get(device, _NOBODY).released
-
     def used(self, device: bytes, epoch: int, budget: PersonBudget) -> dict[str, Used]:
         """Return what counts within the window of a budget, by mechanism."""
         account = self.accounts.get(device)
         return {} if account is None else account.used(self.after(epoch, budget.window))
+
+    def paced(
+        self,
+        device: bytes,
+        epoch: int,
+        mechanism: Costing,
+        plan: str = "",
+        asked: Mapping[str, Used] = _NONE_USED,
+    ) -> Paced:
+        """Return what share and pace of campaigns hold for a device that is enrolled with a limit,
+        beside what is asked for in this epoch."""
+        account, now = self.accounts[device], max(epoch, self.epoch)
+        assert account.enrolment is not None
+        budget = account.enrolment.budget
+        debits = account.campaigns(self.after(epoch, budget.window))
+        debits += [(now, id, each.reports) for id, each in asked.items() if is_campaign(id)]
+        return paced(budget, debits, mechanism, now, plan)
 
     def check_clock(self, epoch: int, limits: Limits) -> None:
         """Raise UserError for an epoch over `CLOCK_EPOCHS` beyond the largest: a wrong clock."""
@@ -150,7 +166,7 @@ class BudgetState:
         self.test = self.test or record.test
         self.scope = record.scope or self.scope
         self.campaign_scope = record.campaign_scope or self.campaign_scope
-        budgets: dict[tuple[int, int, int, int], PersonBudget] = {}
+        budgets: dict[tuple[int, ...], PersonBudget] = {}
         rows = zip(
             devices_of(record),
             numbers(record.epochs, "<u4"),
@@ -158,16 +174,19 @@ class BudgetState:
             numbers(record.attos, "<u8"),
             numbers(record.windows, "<u4"),
             record.plans,
+            numbers(record.held, "<u8") or [0] * len(record.plans),
+            _places(record.paces, len(record.plans)),
             record.simulated,
             numbers(record.withdrawn, "<u4"),
             strict=True,
         )
-        for device, epoch, nano, atto, window, plan, simulated, withdrawn in rows:
-            terms = nano, atto, window, plan
-            if terms not in budgets:
-                budgets[terms] = _budget(nano, atto, window, record.texts[plan])
+        for device, epoch, *terms, simulated, withdrawn in rows:
+            nano, atto, window, plan, held, place = key = tuple(terms)
+            if key not in budgets:
+                pace = Pace() if place is None else Pace.parse(record.texts[place])
+                budgets[key] = _budget(nano, atto, window, record.texts[plan], held, pace)
             self._account(device).enrolment = Enrolment(
-                device, epoch, budgets[terms], bool(simulated), withdrawn
+                device, epoch, budgets[key], bool(simulated), withdrawn
             )
 
     def _account(self, device: bytes) -> Account:
@@ -249,6 +268,8 @@ def enrolments_record(
     """Return these accounts, and the digests of scopes, as one record."""
     texts, budgets = Texts(), [enrolment.budget for enrolment in enrolments]
     plans = bytes([texts.place(budget.plan) for budget in budgets])
+    paces = bytes([texts.place(str(budget.pace)) for budget in budgets])
+    held = [int(budget.held * ATTO) for budget in budgets]
     return Enrolments(
         texts.all,
         b"".join([enrolment.device for enrolment in enrolments]),
@@ -262,12 +283,16 @@ def enrolments_record(
         test,
         scope,
         campaign_scope,
+        column(held, "<u8") if any(held) else b"",
+        paces,
     )
 
 
-def _budget(nano: int, atto: int, window: int, plan: str) -> PersonBudget:
+def _budget(nano: int, atto: int, window: int, plan: str, held: int, pace: Pace) -> PersonBudget:
     epsilon = None if nano == _NO_LIMIT else Fraction(nano, NANO)
-    return PersonBudget(epsilon, Fraction(atto, ATTO), window or None, plan)
+    return PersonBudget(
+        epsilon, Fraction(atto, ATTO), window or None, plan, Fraction(held, ATTO), pace
+    )
 
 
 def _pinned(enrolment: Enrolment | None, mechanism: str) -> Enrolment | None:

@@ -37,11 +37,13 @@ from producers.journal.release import ReleaseSampler, commit_record, debits_of
 from producers.journal.request import Message, Request
 from producers.ownership import Owner
 from producers.person.account import Spent, report_counts
-from producers.person.changes import enrolling, planning, raising, withdrawing
-from producers.person.enrolment import Enrolment, PersonBudget
+from producers.person.changes import UsedBy, enrolling, pacing, planning, raising, withdrawing
+from producers.person.enrolment import Enrolment, Pace, PersonBudget
 from producers.person.remaining_reports import Parts, rooms
 from producers.person.reports import Costing, room
+from producers.person.spending_so_far import Spending, spending
 from stream_app.errors import OutboxFull, UserError
+from stream_app.privacy.gaussian.campaign_loss import is_campaign
 from stream_app.privacy.randomness import RandomSource, SystemSource
 
 OUTBOX_BYTES = 64 * 1024 * 1024
@@ -162,13 +164,16 @@ class Journal:
         return report_counts(self._state.reported_keys(device, scope), keys)
 
     def room(self, device: bytes, mechanism: Costing, epoch: int) -> int | None:
-        """Return how many more reports the person's budget holds; None without a limit, 0 for a
-        device that is not enrolled or was withdrawn."""
+        """Return how many more reports the person's budget holds, campaigns within their pace; None
+        without a limit, 0 for a device that is not enrolled or was withdrawn."""
         enrolment = self._state.enrolment(device)
         if enrolment is None or enrolment.withdrawn:
             return 0
         budget = enrolment.budget
-        return room(budget, self._state.used(device, epoch, budget), mechanism)
+        left = room(budget, self._state.used(device, epoch, budget), mechanism)
+        if left and is_campaign(mechanism.id):
+            return min(left, self._state.paced(device, epoch, mechanism).left)
+        return left
 
     def rooms(self, device: bytes, mechanism: Costing, epoch: int) -> Parts | None:
         """Return how many more reports the parts of a budget hold; None without parts or limit."""
@@ -182,6 +187,14 @@ class Journal:
         """Return what a device has spent in its life, by adjacency, on ratings and profiles."""
         account = self._state.accounts.get(device)
         return {} if account is None else account.by_adjacency()
+
+    def spending(self, device: bytes, epoch: int) -> dict[str, Spending]:
+        """Return what a person has spent within the window if it ended now, all and by purpose;
+        empty for a device that is not enrolled or has no limit."""
+        enrolment = self._state.enrolment(device)
+        if enrolment is None or not enrolment.budget.limited:
+            return {}
+        return spending(self._state.used(device, epoch, enrolment.budget), enrolment.budget)
 
     def seq(self, device: bytes, topic: str) -> int:
         """Return the number of the last message of a device to a topic, 0 before the first."""
@@ -233,14 +246,15 @@ class Journal:
     def enrol(
         self, devices: Sequence[bytes], budget: PersonBudget, epoch: int, *, simulated: bool = False
     ) -> int:
-        """Enrol devices in one durable record; return how many were not enrolled before.
+        """Enrol devices in one durable record; return how many accounts are new or changed.
 
         Enrolling again on the same terms changes nothing, except that a withdrawn account takes
-        part again, with what it has spent; UserError for other terms: then none is enrolled.
+        part again, with what it has spent, and that another plan holds from now on; UserError for
+        other terms: then none is enrolled.
         """
         self._state.check_clock(epoch, self.limits)
-        known = self._state.enrolment
-        return self._record(enrolling(known, devices, budget, epoch, simulated=simulated))
+        known, used = self._state.enrolment, self._used_by(epoch)
+        return self._record(enrolling(known, used, devices, budget, epoch, simulated=simulated))
 
     def withdraw(self, devices: Sequence[bytes], epoch: int) -> int:
         """Withdraw devices: nothing is released for them any more; return how many took part.
@@ -254,9 +268,17 @@ class Journal:
         that is not larger. None, for no limit, is for simulated accounts."""
         self._record(raising(self._state.enrolment, devices, epsilon))
 
-    def set_plan(self, devices: Sequence[bytes], plan: str) -> None:
-        """Decide the mechanism that a budget is for, or "adaptive"; UserError after a release."""
-        self._record(planning(self._state.enrolment, self._state.released, devices, plan))
+    def set_plan(self, devices: Sequence[bytes], plan: str, epoch: int = 0) -> None:
+        """Decide, or change from now on, the mechanism that a budget is for, or "adaptive";
+        UserError where that does not hold beside what was released (`producers.person.changes`)."""
+        self._record(planning(self._state.enrolment, self._used_by(epoch), devices, plan))
+
+    def set_pace(self, devices: Sequence[bytes], pace: Pace) -> None:
+        """Change what campaigns may spend, and how fast, from now on."""
+        self._record(pacing(self._state.enrolment, devices, pace))
+
+    def _used_by(self, epoch: int) -> UsedBy:
+        return lambda account: self._state.used(account.device, epoch, account.budget)
 
     @property
     def scope(self) -> bytes:

@@ -120,6 +120,8 @@ class Enrolments(msgspec.Struct, array_like=True, gc=False):
     test: bool = False
     scope: bytes = b""
     campaign_scope: bytes = b""
+    held: bytes = b""  # (n,) u64: of delta, by the plan before; empty if all are 0
+    paces: bytes = b""  # (n,) u8: place in texts; empty in an earlier file: the default
 
 
 _encoder = msgspec.msgpack.Encoder()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,14 @@ from producers.journal.records import Commit, KeyColumns, Texts, column
 from producers.journal.request import Drawing, Message, Request
 from producers.person.account import report_counts
 from producers.person.enrolment import ADAPTIVE, Enrolment, PersonBudget
+from producers.person.pace import DAYS
 from producers.person.remaining_reports import Parts, rooms
 from producers.person.reports import Used, allows, room, sums
 from stream_app.errors import BudgetExhausted, UserError
+from stream_app.privacy.gaussian.campaign_loss import is_campaign
 from stream_app.privacy.randomness import RandomSource
 from stream_app.privacy.ticket import TicketIssuer
+from stream_app.wire import EPOCH_SECONDS
 
 _KEYS = {"rating": "rating of this item"}  # the meaning of a scope's keys
 
@@ -114,12 +118,28 @@ class Admission:
         left = room(budget, used, request.mechanism, plan)
         if left is not None and request.count > left:
             raise BudgetExhausted(_refusal(request, budget, plan, left))
+        if is_campaign(request.mechanism.id):
+            self._check_pace(request, budget, plan)
         if self._share is not None:
             _check_parts(rooms(budget, used, request.mechanism, self._share, plan), cost)
         self._plans[request.device] = plan
         asked = self._asked.setdefault(request.device, {})
         asked.setdefault(request.mechanism.id, Used()).add(
             cost.reports, cost.nano, cost.atto, cost.again
+        )
+
+    def _check_pace(self, request: Request, budget: PersonBudget, plan: str) -> None:
+        """Raise `BudgetExhausted` where share or pace of campaigns do not hold the request."""
+        asked = self._asked.get(request.device, {})
+        found = self._state.paced(request.device, request.epoch, request.mechanism, plan, asked)
+        if request.count <= found.left:
+            return
+        when = "none" if found.next is None else f"one from {_day(found.next)} on"
+        raise BudgetExhausted(
+            f"campaigns may spend {budget.pace.share} of the budget of {budget}, and "
+            f"{budget.pace.part} of that in any {DAYS} days, which holds {found.left} more of this "
+            f"campaign today and {when}: nothing was drawn or sent; wait, or change the pace "
+            "(murmurec device enrol --user ID --pace SHARE:PART)"
         )
 
     def _used(self, request: Request, budget: PersonBudget) -> dict[str, Used]:
@@ -167,13 +187,13 @@ def _refusal(request: Request, budget: PersonBudget, plan: str, left: int) -> st
             "choose another mechanism"
         )
     if not allows(plan, name):
-        asked = "this campaign" if _of_campaign(name) else name
-        chosen = "another campaign alone" if _of_campaign(plan) else plan
+        asked = "this campaign" if is_campaign(name) else name
+        chosen = "another campaign alone" if is_campaign(plan) else plan
         way = f"report with {plan}; " if asked == name and chosen == plan else ""
         return (
             f"the budget of {budget} for the whole person is planned for {chosen}, and {asked} is "
-            f"another mechanism: {way}an account that is enrolled with --plan {ADAPTIVE} may use "
-            "several"
+            f"another mechanism: {way}murmurec device enrol --user ID --plan {ADAPTIVE} makes it a "
+            "plan for several from now on"
         )
     return (
         f"the budget is {budget} for the whole person, which holds {_reports(left)} more of "
@@ -182,10 +202,8 @@ def _refusal(request: Request, budget: PersonBudget, plan: str, left: int) -> st
     )
 
 
-def _of_campaign(id: str) -> bool:
-    """Return whether an id names the sums of a campaign, which is long and says nothing to a
-    person."""
-    return id.startswith("gaussian:")
+def _day(epoch: int) -> str:
+    return str(datetime.fromtimestamp(epoch * EPOCH_SECONDS, UTC).date())
 
 
 def _reports(count: int) -> str:

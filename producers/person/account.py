@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from producers.person.enrolment import ATTO, NANO, Enrolment
 from producers.person.reports import NOTHING, Used
+from stream_app.privacy.gaussian.campaign_loss import is_campaign
 from stream_app.privacy.mechanism import LARGEST_EPSILON
 from stream_app.privacy.privacy_map import Adjacency
 from stream_app.privacy.profiles.profile_mechanism import MOST_ITEMS
@@ -121,10 +122,16 @@ class Account:
             nano, atto = nano * MOST_ITEMS, atto * ATTO
         self._used.setdefault(mechanism, Used()).add(reports, nano, atto, again)
 
-    @property
-    def released(self) -> bool:
-        """Whether any release names its mechanism: the plan can no longer be chosen."""
-        return any(mechanism for *_, mechanism in self._keys)
+    def campaigns(self, after: int) -> list[tuple[int, str, int]]:
+        """Return the debits of campaigns in the epochs above `after`, oldest first: epoch,
+        mechanism, how many."""
+        found: list[tuple[int, str, int]] = []
+        for key in reversed(self._keys):
+            if key[0] <= after:
+                break
+            if is_campaign(key[3]) and self.spends[key][2]:
+                found.append((key[0], key[3], self.spends[key][2]))
+        return found[::-1]
 
     @property
     def total(self) -> int:

@@ -1,33 +1,55 @@
-"""Changes of accounts: enrolling, withdrawing, raising a budget, choosing a plan.
+"""Changes of accounts: enrolling, withdrawing, raising a budget, choosing or changing a plan.
 
 Each returns the accounts that change, as they are afterwards, for one durable record; it refuses
-all of them where one is refused. `known` returns the terms of a device, None where it has none.
+all of them where one is refused. `known` returns the terms of a device, None where it has none, and
+`used` what it has released within the window of its budget.
+
+A plan is changed from now on. While nothing of the window was released, any plan follows. After a
+release an exact plan gives way to "adaptive" or "sum" alone, filters that are valid however the
+next mechanism is chosen and that count everything released under the plan before. The moment of
+the change may depend on what was released, too. Let E be any set of outcomes; those of E without a
+change satisfy (epsilon, delta_1), delta_1 the exact delta of the whole earlier plan, and those with
+a change (epsilon, delta_2), by the filter. So E satisfies (epsilon, delta_1 + delta_2): the filter
+gets the delta that the earlier plan has left, and delta_1 stays `held`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from producers.person.enrolment import ADAPTIVE, SUM, Enrolment, PersonBudget
+from producers.person.enrolment import ADAPTIVE, SUM, Enrolment, Pace, PersonBudget
+from producers.person.reports import Used, held
 from stream_app.errors import UserError
 from stream_app.privacy.accounting.budget_plans import LARGEST_EPSILON, LEAST_DELTA
 
 Known = Callable[[bytes], Enrolment | None]
+UsedBy = Callable[[Enrolment], Mapping[str, Used]]
 
 
 def enrolling(
-    known: Known, devices: Sequence[bytes], budget: PersonBudget, epoch: int, *, simulated: bool
+    known: Known,
+    used: UsedBy,
+    devices: Sequence[bytes],
+    budget: PersonBudget,
+    epoch: int,
+    *,
+    simulated: bool,
 ) -> list[Enrolment]:
-    """Return the accounts of devices that are new, or were withdrawn; UserError for other terms."""
+    """Return the accounts of devices that are new, were withdrawn, or get another plan; UserError
+    for other terms."""
     changed = []
     for device in dict.fromkeys(devices):
         before = known(device)
         if before is None:
             _check_plan(budget)
             changed.append(Enrolment(device, epoch, budget, simulated))
-        elif (again := before.enrolled_again(budget, epoch, simulated=simulated)) is not before:
+            continue
+        again = before.enrolled_again(budget, epoch, simulated=simulated)
+        if budget.plan:
+            again = _planned(again, used(before), budget.plan)
+        if again is not before:
             changed.append(again)
     return changed
 
@@ -50,25 +72,40 @@ def raising(known: Known, devices: Sequence[bytes], epsilon: Fraction | None) ->
     return changed
 
 
-def planning(
-    known: Known, released: Callable[[bytes], bool], devices: Sequence[bytes], plan: str
-) -> list[Enrolment]:
-    """Return the accounts with this plan; UserError for a device that has released under another.
+def pacing(known: Known, devices: Sequence[bytes], pace: Pace) -> list[Enrolment]:
+    """Return the accounts with this pace of campaigns."""
+    found = [each for each in _found(known, devices) if each.budget.pace != pace]
+    return [replace(each, budget=replace(each.budget, pace=pace)) for each in found]
 
-    Exact composition holds for a plan that was made in advance.
-    """
-    found = [each for each in _found(known, devices) if each.budget.plan != plan]
-    for each in found:
-        if released(each.device):
+
+def planning(known: Known, used: UsedBy, devices: Sequence[bytes], plan: str) -> list[Enrolment]:
+    """Return the accounts with this plan, from now on; UserError for one that cannot change to it
+    after what it has released."""
+    changed = [(each, _planned(each, used(each), plan)) for each in _found(known, devices)]
+    return [after for before, after in changed if after is not before]
+
+
+def _planned(account: Enrolment, used: Mapping[str, Used], plan: str) -> Enrolment:
+    before, after = account.budget, replace(account.budget, plan=plan, held=Fraction(0))
+    released = before.limited and any(id and amount.reports for id, amount in used.items())
+    if before == after or (released and before.plan == plan):
+        return account
+    if released:
+        if before.plan in (ADAPTIVE, SUM) or plan not in (ADAPTIVE, SUM):
             raise UserError(
-                f"device {each.device.hex()} has released under the plan {each.budget.plan}: a "
-                "plan is chosen before the first release, because its exact cost holds for this "
-                "plan alone"
+                f"device {account.device.hex()} has released under the plan {before.plan}, and "
+                f"{plan[:80]} would be exact only if it had been made before: {_instead(before)}"
             )
-    changed = [replace(each, budget=replace(each.budget, plan=plan)) for each in found]
-    for each in changed:
-        _check_plan(each.budget)
-    return changed
+        after = replace(after, held=held(before, used))
+    _check_plan(after)
+    return replace(account, budget=after)
+
+
+def _instead(budget: PersonBudget) -> str:
+    span = "" if budget.window is None else f", or wait {budget.window} days without a release"
+    if budget.plan in (ADAPTIVE, SUM):
+        return f"keep {budget.plan}, which takes every mechanism{span}"
+    return f"change to {ADAPTIVE}, which takes every mechanism from now on{span}"
 
 
 def _check_plan(budget: PersonBudget) -> None:

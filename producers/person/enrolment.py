@@ -3,13 +3,16 @@
     budget   (epsilon, delta) for the whole person, in every `window` epochs in a row
     plan     the mechanism that the budget is for; "" until the first release decides it, or
              "adaptive" where any mechanisms may follow each other
+    pace     of campaigns: their share of the budget, and the part of it in any 30 days (`pace`)
+    held     the part of delta that an earlier plan holds, once it was changed (`changes`)
 
 The (epsilon, delta) covers everything that the person ever reports within a window: added or
 removed where presence is protected, every value replaced where it is public. Under a plan of one
 mechanism the number of reports that fit is known in advance, so that exact composition applies
 however the items, and the moment to stop, are chosen; the price is that no other mechanism may
-follow. An account that is `simulated` belongs to a population played from a file; it alone may have
-no limit. A withdrawn account releases nothing; what it has spent stays spent.
+follow, until the plan is changed. An account that is `simulated` belongs to a population played
+from a file; it alone may have no limit. A withdrawn account releases nothing; what it has spent
+stays spent.
 
 Amounts are integers: epsilon in billionths and delta in 10^-18, both rounded down.
 """
@@ -31,6 +34,38 @@ _LONGEST_PLAN = 200  # characters of a mechanism's id
 
 
 @dataclass(frozen=True)
+class Pace:
+    """The share of a budget for campaigns, and the part of it in any 30 days; see `pace`.
+
+    >>> str(Pace.parse("1/2:1/6"))
+    '1/2:1/6'
+    """
+
+    share: Fraction = Fraction(3, 4)
+    part: Fraction = Fraction(1, 12)
+
+    def __post_init__(self) -> None:
+        for each in (self.share, self.part):
+            if not isinstance(each, Fraction) or not 0 < each <= 1 or each.denominator > NANO:
+                raise ValueError(
+                    f"pace {shown(each)}: give two exact numbers above 0 and at most 1, the share "
+                    "of the budget and its part in 30 days, as 3/4:1/12"
+                )
+
+    @classmethod
+    def parse(cls, text: str) -> Pace:
+        """Return the pace in a text like 3/4:1/12; ValueError for any other."""
+        try:
+            share, part = (Fraction(each) for each in text.split(":"))
+        except (ValueError, ZeroDivisionError):
+            raise ValueError(f"pace {shown(text)}: give SHARE:PART, as 3/4:1/12") from None
+        return cls(share, part)
+
+    def __str__(self) -> str:
+        return f"{self.share}:{self.part}"
+
+
+@dataclass(frozen=True)
 class PersonBudget:
     """The (epsilon, delta) of a whole person in `window` epochs (None: in all), under a plan.
 
@@ -45,6 +80,8 @@ class PersonBudget:
     delta: Fraction = Fraction(1, 10**6)
     window: int | None = 365
     plan: str = ""
+    held: Fraction = Fraction(0)
+    pace: Pace = Pace()
     nano: int | None = field(init=False, repr=False)
     atto: int = field(init=False, repr=False)
 
@@ -62,6 +99,8 @@ class PersonBudget:
                 f"delta {shown(delta)}: give an exact number from 0 to {LARGEST_DELTA}, as "
                 "Fraction(1, 1000000); it is the probability that nothing is protected"
             )
+        if not isinstance(self.held, Fraction) or not 0 <= self.held <= delta:
+            raise ValueError(f"held {shown(self.held)}: give an exact number from 0 to {delta}")
         if self.window is not None and (
             type(self.window) is not int or not 1 <= self.window < 2**32
         ):
@@ -142,11 +181,10 @@ class Enrolment:
     def enrolled_again(self, budget: PersonBudget, epoch: int, *, simulated: bool) -> Enrolment:
         """Return the account after another enrolment: itself, or no longer withdrawn.
 
-        UserError for other terms: a budget is raised by a command of its own, a plan set by
-        another, and a person's account never becomes a simulated one.
+        UserError for other terms: a budget is raised by a command of its own, and a person's
+        account never becomes a simulated one. The plan stays as it is.
         """
-        same = budget.terms == self.budget.terms and budget.plan in ("", self.budget.plan)
-        if not same or simulated != self.simulated:
+        if budget.terms != self.budget.terms or simulated != self.simulated:
             kind = "a simulated account" if self.simulated else "the account of a person"
             raise UserError(
                 f"device {self.device.hex()} is enrolled as {kind} with a budget of {self.budget}"

@@ -1,4 +1,4 @@
-"""How many reports the budget of a whole person holds, and what those on record cost the person.
+"""How many reports the budget of a whole person holds.
 
     used     what counts in the window: mechanism id -> reports, nano-epsilon, 10^-18 of delta
     room     one planned mechanism: the most reports whose exact composition fits, less those used;
@@ -83,7 +83,7 @@ def room(
     left = _left_by_old(budget, used)
     if left.nano < 0 or left.atto < 0:
         return 0
-    if not _known(mechanism.id):
+    if not is_known(mechanism.id):
         return _room_of_sums(left, used, mechanism)
     if plan == mechanism.id:
         before = used[mechanism.id].reports if mechanism.id in used else 0
@@ -92,27 +92,28 @@ def room(
     return 0 if planned is None else planned.room(_counts(used), mechanism.id)
 
 
+def held(budget: PersonBudget, used: Mapping[str, Used]) -> Fraction:
+    """Return a bound of the delta that the budget's exact plan can use at the budget's epsilon.
+
+    All of it where the plan is no exact one, or old reports leave it less than the budget.
+    """
+    whole, delta = _Left(budget.nano or 0, budget.atto), Fraction(budget.atto, ATTO)
+    if used.get("", Used()).nano or budget.atto < _LEAST_ATTO or budget.plan in (ADAPTIVE, SUM):
+        return delta
+    if "*" in budget.plan:
+        planned = _plan(budget.plan, budget, whole)
+        counts = planned.counts if isinstance(planned, budget_plans.ExactPlan) else ()
+    elif is_known(budget.plan):
+        counts = ((budget.plan, _most(budget.plan, whole.nano, whole.atto)),)
+    else:
+        return delta
+    reached = budget_plans.delta_at(counts, whole.epsilon)
+    return min(delta, Fraction(math.ceil(reached * ATTO), ATTO))
+
+
 def allows(plan: str, id: str) -> bool:
     """Return whether reports of a mechanism are part of a plan."""
     return plan in (ADAPTIVE, SUM) or id in [part.partition("*")[0] for part in plan.split(",")]
-
-
-def spent(used: Mapping[str, Used], budget: PersonBudget) -> int:
-    """Return the nano-epsilon that these reports cost the whole person at the budget's delta."""
-    left = _left_by_old(budget, used)
-    old, counts = (budget.nano or 0) - left.nano, _counts(used)
-    if not any(counts.values()):
-        return old
-    if not all(map(_known, counts)):
-        return old + sum(amount.nano for id, amount in used.items() if id)
-    planned: budget_plans.Plan | None = budget_plans.ExactPlan(
-        tuple(counts.items()), left.delta, MOST_ITEMS
-    )
-    if budget.plan in (ADAPTIVE, SUM) or left.atto < _LEAST_ATTO:
-        planned = _plan(budget.plan, budget, left)
-    if planned is None or left.atto < 0:
-        planned = budget_plans.SumPlan(left.epsilon, Fraction(0), MOST_ITEMS)
-    return old + math.ceil(Fraction(planned.spent(counts)) * NANO)
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,8 @@ class _Left:
 
 def _left_by_old(budget: PersonBudget, used: Mapping[str, Used]) -> _Left:
     old = used.get("", Used())
-    return _Left((budget.nano or 0) - old.nano, budget.atto - old.atto)
+    atto = budget.atto - int(budget.held * ATTO)
+    return _Left((budget.nano or 0) - old.nano, atto - old.atto)
 
 
 def _counts(used: Mapping[str, Used]) -> dict[str, int]:
@@ -153,7 +155,7 @@ def _room_of_sums(left: _Left, used: Mapping[str, Used], mechanism: Costing) -> 
 
 
 @lru_cache(maxsize=4096)
-def _known(id: str) -> bool:
+def is_known(id: str) -> bool:
     """Return whether the accounting knows a mechanism by its id."""
     try:
         sum_cost(id)
@@ -180,7 +182,7 @@ def _plan(plan: str, budget: PersonBudget, left: _Left) -> budget_plans.Plan | N
         epsilon = Fraction(budget.nano or 0, NANO)
         if epsilon > budget_plans.LARGEST_EPSILON:  # of an account that an older murmurec enrolled
             return None
-        plan = _order(epsilon, Fraction(budget.atto, ATTO))
+        plan = _order(epsilon, Fraction(budget.atto, ATTO) - budget.held)
     return _checked(plan, left.nano, left.atto)
 
 

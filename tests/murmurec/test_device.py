@@ -93,10 +93,22 @@ def test_a_plan_that_the_budget_does_not_hold_is_refused(tmp_path: Path) -> None
     with Device("ann", tmp_path / "j") as device:
         with pytest.raises(ValueError, match=r"plan 'rr:5:2\*1000': exceeds \(1, 1e-06\)"):
             device.enrol(1, plan="rr:5:2*1000")
-        assert device.budget is None
+        assert (device.budget, device.spending) == (None, {})
         device.enrol(1, plan="rr:5:1/4*4")
         assert device.budget is not None
         assert device.budget.plan == "rr:5:1/4*4"
+
+
+def test_a_plan_changes_after_a_report(tmp_path: Path) -> None:
+    with Device("ann", tmp_path / "j").enrol() as device:
+        device.rate(1, 5)
+        first = device.remaining or 0
+        assert device.spending["all"] == device.spending["reports"]
+        assert 1.99 < device.spending["all"].zeros <= device.spending["all"].replaced <= 2
+        device.enrol(plan="adaptive")
+        assert device.budget is not None
+        assert device.budget.plan == "adaptive"
+        assert 0 < (device.remaining or 0) < first
 
 
 def test_users_of_one_journal_have_budgets_of_their_own(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
+from math import comb
 from pathlib import Path
 
 import msgspec
@@ -16,7 +18,8 @@ from producers.journal import BudgetExhausted, Journal, Limits, PersonBudget, Re
 from producers.journal.frames import HEADER_BYTES, Kind, frame, header, scan
 from producers.journal.records import Commit, decode_commit
 from producers.person.enrolment import NANO, NO_LIMIT, Enrolment
-from producers.person.reports import Used, room, spent
+from producers.person.reports import Used, held, room
+from producers.person.spending_so_far import ALL, spending
 from producers.siblings import check_only_journal
 from stream_app.errors import UserError
 from stream_app.privacy import registry
@@ -162,13 +165,83 @@ def test_what_a_clock_of_1970_dated_is_not_forgotten_when_it_is_set_right(path: 
         assert journal.room(ANN, HALF, TODAY + 364) == 40
 
 
-def test_a_plan_is_chosen_before_the_first_report(path: Path) -> None:
+def test_an_exact_plan_is_chosen_before_the_first_report_of_a_window(path: Path) -> None:
     with enrolled(path) as journal:
         journal.set_plan([ANN], "adaptive")
         journal.set_plan([ANN], "rr:5:2")
         journal.release(ask(ANN, 1))
+        with pytest.raises(UserError, match=r"under the plan rr:5:2, .* to adaptive"):
+            journal.set_plan([ANN], "rr:5:1/2", TODAY)
         with pytest.raises(UserError, match="has released under the plan rr:5:2"):
-            journal.set_plan([ANN], "adaptive")
+            journal.enrol([ANN], PersonBudget(plan="rr:5:2*4"), TODAY + 364)
+        journal.enrol([ANN], PersonBudget(plan="rr:5:1/2"), TODAY + 365)
+        assert journal.room(ANN, HALF, TODAY + 365) == 93
+
+
+def test_a_plan_is_changed_from_now_on_and_nothing_is_forgiven(path: Path) -> None:
+    fresh = PersonBudget(plan="adaptive")
+    with enrolled(path) as journal:
+        journal.release(ask(ANN, 1, mechanism=HALF))
+        assert journal.enrol([ANN], fresh, TODAY) == 1
+        assert journal.enrol([ANN], fresh, TODAY) == 0
+        # 93 reports of 1/2 are 8.0714e-7 at epsilon 20, which the filter has less, for good.
+        (terms,) = journal.enrolled()
+        assert 8.07e-7 < terms.budget.held < 8.08e-7
+        left = journal.room(ANN, HALF, TODAY)
+        assert left == room(terms.budget, {HALF.id: Used(1)}, HALF)
+        assert 60 < left < room(fresh, {HALF.id: Used(1)}, HALF)
+        with pytest.raises(UserError, match="keep adaptive, which takes every mechanism, or wait"):
+            journal.set_plan([ANN], "sum", TODAY)
+        journal.release(ask(ANN, 2))
+        journal.compact()
+    with enrolled(path) as journal:
+        assert [each.budget for each in journal.enrolled()] == [terms.budget]
+        assert 0 < journal.room(ANN, HALF, TODAY) < left - 4
+        assert journal.room(ANN, HALF, TODAY + 365) == left + 1
+        journal.set_plan([ANN], "sum", TODAY + 365)  # nothing of the window was released
+        assert [each.budget.held for each in journal.enrolled()] == [0]
+
+
+def test_a_spent_exact_plan_leaves_the_filter_nothing_until_it_leaves_the_window(
+    path: Path,
+) -> None:
+    with enrolled(path) as journal:
+        journal.release(ask(ANN, *range(93), mechanism=HALF))
+        journal.set_plan([ANN], "adaptive", TODAY)
+        assert journal.room(ANN, HALF, TODAY) == journal.room(ANN, RR, TODAY) == 0
+        left = journal.room(ANN, HALF, TODAY + 365)
+        journal.set_plan([ANN], "adaptive", TODAY + 365)  # a plan made beforehand again
+        assert 0 < (left or 0) < (journal.room(ANN, HALF, TODAY + 365) or 0)
+
+
+def test_no_strategy_that_changes_the_plan_exceeds_delta() -> None:
+    """Change after lucky reports alone: the probabilities of both branches add up, exactly.
+
+    Randomized response between two values: loss k h - (n - k) h after k of n reports that agree.
+    """
+    budget, id = PersonBudget(Fraction(8), Fraction(1, 1000), None), "rr:2:1/2"
+    half = registry.parse(id)
+    most = room(budget, {}, half) or 0
+    kept = held(replace(budget, plan=id), {})
+    changed = replace(budget, plan="adaptive", held=kept)
+    table = [[float(count) / 2**64 for count in row] for row in half.table().counts]
+    h, early = np.log(table[0][0] / table[0][1]), 4
+    left = room(changed, {id: Used(early)}, half) or 0
+    assert 0 < left < most - early
+
+    def delta(whole: int, lucky: bool) -> float:
+        total = 0.0
+        for first in range(early + 1):
+            if (first == early) is not lucky:
+                continue
+            for later in range(whole + 1):
+                agree, reports = first + later, early + whole
+                ways = comb(early, first) * comb(whole, later)
+                p = ways * table[0][0] ** agree * table[0][1] ** (reports - agree)
+                total += p * max(0.0, 1 - np.exp(8 - h * (2 * agree - reports)))
+        return total
+
+    assert delta(left, lucky=True) + delta(most - early, lucky=False) <= budget.delta
 
 
 # --- one journal for a person ---------------------------------------------------------------------
@@ -273,7 +346,9 @@ def test_a_profile_of_an_older_journal_costs_the_person_each_of_its_items(path: 
         journal.enrol([ANN], PersonBudget(), TODAY)
         assert journal.room(ANN, HALF, TODAY) == 0
         assert journal.room(ANN, HALF, TODAY + 365) == 93
-        assert spent(journal._state.used(ANN, TODAY, PersonBudget()), PersonBudget()) >= 64 * 10**8
+        found = spending(journal._state.used(ANN, TODAY, PersonBudget()), PersonBudget())
+        assert found[ALL].zeros >= 6.4
+        assert found[ALL].replaced == 2 * found[ALL].zeros
 
 
 def test_what_a_data_set_is_known_by_needs_the_key_and_holds_no_rating() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from stream_app.cli.commands import Commands, option
+from stream_app.cli.device import wording
 from stream_app.cli.device.budget import plan, status
 from stream_app.cli.device.contribute import contribute
 from stream_app.cli.device.mechanism_options import (
@@ -47,8 +48,14 @@ def enrol(
     plan: str = option(
         "",
         "Mechanism that the budget is for, as rr:5:1/2 (default: that of the first "
-        "report); adaptive for several.",
+        "report); adaptive for several, also of an enrolled person, from now on.",
         "ID",
+    ),
+    pace: str = option(
+        "",
+        "What campaigns may spend, from now on: the share of the budget, and its part in any 30 "
+        "days (default 3/4:1/12).",
+        "SHARE:PART",
     ),
     scope: ScopeOption = None,
     accept_scope: AcceptScopeOption = None,
@@ -72,11 +79,12 @@ def enrol(
     from producers.device.pinned_scope import pin, read_scope
     from producers.identities import Identities
     from producers.journal import Journal, Limits
+    from producers.person.enrolment import Pace
     from producers.person.plans import checked_plan
     from producers.siblings import check_only_journal
 
     if raised is not None:
-        if budget or delta or window is not None or plan or scope:
+        if budget or delta or window is not None or plan or pace or scope:
             raise UsageError(f"--raise {raised[:40]}: changes epsilon alone; leave the rest out")
         _raise(file, user, raised, as_json=as_json)
         return
@@ -84,6 +92,7 @@ def enrol(
     with refusing(UserError):
         terms = person_budget(budget, delta, window)
         terms = replace(terms, plan=checked_plan(plan, terms))
+        paced = Pace.parse(pace) if pace else None
         Identities(bytes(32)).pseudonym(user)  # raises before a journal is made
         digest = b"" if scope is None else read_scope(scope, most_cells)[1]
         limits = Limits(trust_clock=trust_clock)
@@ -93,17 +102,25 @@ def enrol(
             check_only_journal(opened, [user])
             if scope is not None:
                 pin(opened, scope, digest, accept_scope)
-            new = opened.enrol([named.pseudonym(user)], terms, opened.epoch(today()))
+            before = opened.enrolment(named.pseudonym(user))
+            is_change = plan or pace
+            if before is not None and is_change and not (budget or delta or window is not None):
+                terms = replace(before.budget, plan=checked_plan(plan, before.budget))
+            opened.enrol([named.pseudonym(user)], terms, opened.epoch(today()))
+            if paced is not None:
+                opened.set_pace([named.pseudonym(user)], paced)
             enrolment = opened.enrolment(named.pseudonym(user))
     assert enrolment is not None
-    name = printable(user)
+    name, new = printable(user), before is None or before.withdrawn > 0
     sentences = [
         f"{name} {'is' if new else 'was already'} enrolled in {path}",
         f"budget     {enrolment.budget} for {name} as a person: everything together",
-        f"plan       {enrolment.budget.plan or 'the mechanism of the first report'}",
+        f"plan       {enrolment.budget.plan or 'the mechanism of the first report'}"
+        + (", from now on: what was released counts" if enrolment.budget.held else ""),
+        f"campaigns  {wording.campaigns(str(enrolment.budget.pace))}",
         f"public     that device {enrolment.device.hex()} takes part, once it reports",
     ]
-    show(_row(user, enrolment, path, new=bool(new)), sentences, as_json=as_json)
+    show(_row(user, enrolment, path, new=new), sentences, as_json=as_json)
 
 
 def _raise(file: DeviceJournal, user: str, raised: str, *, as_json: bool) -> None:

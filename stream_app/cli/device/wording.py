@@ -107,3 +107,9 @@ def journal_notices(journal: Journal) -> Iterator[str]:
             f"journal    {journal.path}: a crash interrupted a write; its "
             f"{plural(journal.cut, 'byte')} were removed"
         )
+
+
+def campaigns(pace: str) -> str:
+    """Return what campaigns may spend of a budget, from SHARE:PART."""
+    share, part = pace.split(":")
+    return f"may spend {share} of it, and {part} of that in any 30 days"

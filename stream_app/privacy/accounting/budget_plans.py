@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from stream_app.privacy.accounting.renyi import SCALE, capacity, filter_order, spent_epsilon
+from stream_app.privacy.accounting.renyi import SCALE, capacity, filter_order
 from stream_app.privacy.accounting.whole_person import (
     NOTHING_REPORTED,
     ReportLoss,
@@ -83,11 +83,6 @@ class RenyiPlan:
             rooms.append(left // cost if cost else MOST_REPORTS)
         return min(MOST_REPORTS, *rooms)
 
-    def spent(self, used: Counts) -> float:
-        """Return the epsilon that the conversion gives for the sum of the divergences."""
-        total = _renyi_capacity(self.epsilon, self.delta, self.order)[0] - self._left(used)[0]
-        return spent_epsilon(total, self.delta * _KEPT, self.order) if any(used.values()) else 0.0
-
     def _left(self, used: Counts) -> tuple[int, int]:
         divergence, extra = _renyi_capacity(self.epsilon, self.delta, self.order)
         for id, count in used.items():
@@ -113,10 +108,6 @@ class SumPlan:
             rooms += [int(left // cost)] if cost else []
         return min(rooms)
 
-    def spent(self, used: Counts) -> float:
-        """Return the sum of the epsilons."""
-        return float(self.epsilon - self._left(used)[0])
-
     def _left(self, used: Counts) -> tuple[Fraction, Fraction]:
         epsilon, delta = self.epsilon, self.delta
         for id, count in used.items():
@@ -126,7 +117,7 @@ class SumPlan:
 
 
 Plan = ExactPlan | RenyiPlan | SumPlan
-"""What a budget admits and what was spent of it, given the counts of the reports so far."""
+"""What a budget admits, given the counts of the reports so far."""
 # The share of delta for the conversion; the rest is for events of the tables.
 _KEPT = 1 - Fraction(1, 1024)
 
@@ -236,9 +227,16 @@ def fits(
     counts: tuple[tuple[str, int], ...], epsilon: Fraction, delta: Fraction, most_items: int
 ) -> bool:
     """Return whether all these reports together satisfy (epsilon, delta) for the person."""
+    return delta_at(counts, epsilon, most_items) <= delta
+
+
+def delta_at(
+    counts: tuple[tuple[str, int], ...], epsilon: Fraction, most_items: int = MOST_ITEMS
+) -> Fraction:
+    """Return a bound of the delta of all these reports together at `epsilon`."""
     if all(is_campaign(id) for id, _ in counts):
-        return delta_of([(naming.parse(id), n) for id, n in counts], epsilon) <= delta
-    return _composed(counts, most_items).delta(_below(epsilon)) <= _below(delta)
+        return delta_of([(naming.parse(id), n) for id, n in counts], epsilon)
+    return Fraction(_composed(counts, most_items).delta(_below(epsilon)))
 
 
 def _below(x: Fraction) -> float:

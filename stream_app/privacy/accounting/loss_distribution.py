@@ -193,23 +193,35 @@ class LossDistribution:
         """Return the spacing of the natural grid, or a fine one.
 
         n split losses raise epsilon by about n h^2 / 8: at most a share `_ACCURACY` of it, unless
-        the window would have more than `POINTS` points.
+        the window would have more than `POINTS` points. A natural grid beside a loss that has any
+        grid is divided until it is fine, too.
         """
         losses = [loss for member, count in self.members for loss in member.losses(count)]
         most = max((abs(loss) for loss in losses), default=0.0)
-        for steps in range(1, _LATTICE + 1) if most else ():
-            spacing = most / steps
-            if all(abs(loss / spacing - round(loss / spacing)) < 1e-9 for loss in losses):
-                return Fraction(math.ceil(spacing * _FINE), _FINE)
+        natural = _natural(losses, most)
+        if natural and all(member.losses(count) for member, count in self.members):
+            return Fraction(math.ceil(natural * _FINE), _FINE)
         width = 1e-4 * order
         slopes = [self._log_moment(order + step) for step in (-width, 0.0, width)]
         square = max(slopes[0] - 2 * slopes[1] + slopes[2], 0.0) / width**2
         count = sum(n for member, n in self.members if member.losses(n))
         accurate = math.sqrt(8 * _ACCURACY * max(epsilon, 1e-3) / max(1, count))
         spacing = max(24 * math.sqrt(square) / POINTS, accurate)
-        if most:
+        if natural:
+            spacing = natural / max(1, math.ceil(natural / spacing))
+        elif most:
             spacing = most / _steps(np.array(losses) / most, max(1, math.ceil(most / spacing)))
         return Fraction(max(1, math.ceil(spacing * _FINE)), _FINE)
+
+
+def _natural(losses: list[float], most: float) -> float:
+    """Return the spacing of the coarsest grid that holds all losses, at most `_LATTICE` points to
+    the largest; 0 without one."""
+    for steps in range(1, _LATTICE + 1) if most else ():
+        spacing = most / steps
+        if all(abs(loss / spacing - round(loss / spacing)) < 1e-9 for loss in losses):
+            return spacing
+    return 0.0
 
 
 def _steps(losses: NDArray[np.float64], least: int) -> int:

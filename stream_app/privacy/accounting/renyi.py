@@ -39,12 +39,6 @@ def capacity(epsilon: Fraction, delta: Fraction, order: Fraction) -> int:
     return max(0, math.floor((found - _MARGIN * (1 + float(epsilon) + abs(gain))) * SCALE))
 
 
-def spent_epsilon(total: int, delta: Fraction, order: Fraction) -> float:
-    """Return the epsilon at `delta` of a sum of divergences in 2^-40 nats, rounded up."""
-    gain = _gain(delta, order)
-    return max(0.0, total / SCALE + gain + _MARGIN * (1 + total / SCALE + abs(gain)))
-
-
 def _gain(delta: Fraction, order: Fraction) -> float:
     """Return epsilon - D of (1)."""
     a = float(order)

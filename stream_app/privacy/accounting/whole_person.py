@@ -196,10 +196,12 @@ def delta_of_group(epsilon: Fraction, delta: Fraction, items: int) -> Fraction:
     return factor * delta
 
 
-def renyi_cost(id: str, order: Fraction, most_items: int = MOST_ITEMS) -> tuple[int, int]:
+def renyi_cost(
+    id: str, order: Fraction, most_items: int = MOST_ITEMS, neighbours: Neighbours = "person"
+) -> tuple[int, int]:
     """Return the divergence of one report in 2^-40 nats, and the probability in 2^-120 of an event
     of the noise tables outside of which it holds; both rounded up, over both directions."""
-    loss = report_loss(id, "person", most_items)
+    loss = report_loss(id, neighbours, most_items)
     costs = []
     for direction in (loss.forward, loss.backward):
         divergence, event = Fraction(0), Fraction(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from fractions import Fraction
@@ -70,8 +71,11 @@ def test_one_user_sees_what_was_spent_and_what_is_left_while_another_process_wri
         "pending_events": 3,
         "epsilon_in_sum": "6.333333334", "epsilon_on_one_rating": "2", "reports_on_one_item": 1,
         "person": {"budget": "(20, 0) in all", "epsilon": "20", "delta": "0", "window": None,
-                   "plan": "adaptive", "simulated": False, "withdrawn": None,
-                   "spent": "6.333333334", "left": {"rr:5:2": 6, "rr:5:1/3": 41}},
+                   "plan": "adaptive", "pace": "3/4:1/12", "simulated": False, "withdrawn": None,
+                   "spent": "6.333333334", "spent_against_another": "6.333333334",
+                   "purposes": {"reports": {"spent": "6.333333334",
+                                            "spent_against_another": "6.333333334"}},
+                   "left": {"rr:5:2": 6, "rr:5:1/3": 41}},
         "spent": [{"scope": "rating", "adjacency": "value", "epsilon": "6.333333334", "delta": "0",
                    "reports": 4, "reports_again": 0}],
     }  # fmt: skip
@@ -161,7 +165,7 @@ def test_what_has_left_the_window_is_free_again(
     printed = shown(capsys, "--user", "ann")
     assert f"as of epoch {TODAY + 103}" in printed
     assert "(5, 0) for you as a person in any 3 days; 1 report left at 2 (rr:5:2)" in printed
-    assert "spent 2 of it; the plan is rr:5:2" in printed
+    assert "spent 2 so far, 2 against another record; the plan is rr:5:2" in printed
     assert "value: epsilon 4 on 2 reports\n" in printed
 
 
@@ -174,6 +178,24 @@ def test_before_the_first_report_examples_are_shown(
     assert "the plan is not decided yet" in printed
     journal.withdraw([pseudonym(journal.key, "ann")], TODAY)
     assert f"withdrawn in epoch {TODAY}: nothing is released" in shown(capsys, "--user", "ann")
+
+
+def test_an_enrolled_person_changes_the_plan_from_now_on(
+    environment: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    environment(MURMUREC_DEVICE_JOURNAL="device.journal")
+    enrol = ["device", "enrol", "--user", "ann"]
+    assert run([*enrol, "--budget", "10"]) == 0
+    with Journal.open("device.journal") as journal:
+        spend(journal, "ann", "rr:5:1/2", 1)
+    capsys.readouterr()
+    assert run([*enrol, "--plan", "adaptive"]) == 0  # the budget is what it was
+    printed = capsys.readouterr().out
+    assert "ann was already enrolled" in printed
+    assert "(10, 1e-06) in any 365 days" in printed
+    assert "adaptive, from now on: what was released counts" in printed
+    assert run([*enrol, "--plan", "rr:5:2"]) == 1
+    assert "keep adaptive, which takes every mechanism" in capsys.readouterr().err
 
 
 def test_raising_a_budget_says_what_it_means(
@@ -260,3 +282,48 @@ def test_campaigns_that_a_budget_holds_are_counted_as_campaigns():
         "185 campaigns of the same stages left"
     )
     assert reports_left("rr:5:2", 9) == "9 reports left at 2 (rr:5:2)"
+
+
+def test_purposes_are_shown_apart_and_equal_in_python(
+    environment: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    from murmurec import Device
+
+    environment(MURMUREC_DEVICE_JOURNAL="device.journal")
+    jlt = Jlt(64, Fraction(1), Fraction(1, 10**6), 4)
+    with Device("ann", "device.journal", epsilon="1/2") as device:
+        device.enrol(plan="adaptive")
+        for item in range(20):
+            device.rate(item, 4)
+        profile(device._journal, "ann", jlt)
+        found = device.spending
+    printed = shown(capsys, "--user", "ann")
+    assert "against another record; the plan is adaptive" in printed
+    assert re.search(
+        r"  reports: (8\.38\d?) so far, \1 against another record\n  profiles: ", printed
+    )
+    person = json.loads(shown(capsys, "--user", "ann", "--json"))["person"]
+    rows = {"all": person, **person["purposes"]}
+    assert set(rows) == {"all", "reports", "profiles"}
+    for name, spending in found.items():
+        assert float(rows[name]["spent"]) == spending.zeros
+        assert float(rows[name]["spent_against_another"]) == spending.replaced
+    assert found["profiles"].replaced > 1.5 * found["profiles"].zeros
+    assert max(each.zeros for each in found.values()) == found["all"].zeros
+
+
+def test_the_pace_of_campaigns_is_changed_by_a_command(
+    environment: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    environment(MURMUREC_DEVICE_JOURNAL="device.journal")
+    enrol = ["device", "enrol", "--user", "ann"]
+    assert run([*enrol, "--budget", "10"]) == 0
+    assert "campaigns  may spend 3/4 of it, and 1/12 of that in any 30" in capsys.readouterr().out
+    assert run([*enrol, "--pace", "1/2:1"]) == 0
+    assert "(10, 1e-06)" in capsys.readouterr().out
+    assert "campaigns may spend 1/2 of it, and 1 of that in any 30" in shown(
+        capsys, "--user", "ann"
+    )
+    assert run([*enrol, "--pace", "0:1"]) == 1
+    assert "give two exact numbers above 0 and at most 1" in capsys.readouterr().err
+    assert run([*enrol, "--pace", "1:1", "--raise", "30"]) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -15,11 +16,14 @@ from producers.journal import ATTO, NANO, Enrolment, JournalView, PersonBudget, 
 from producers.journal.disk import Disk
 from producers.person.account import Account
 from producers.person.enrolment import ADAPTIVE, SUM
+from producers.person.pace import paced
 from producers.person.plans import mechanism_of
-from producers.person.reports import Used, room, spent
+from producers.person.reports import Used, room
+from producers.person.spending_so_far import ALL, spending
 from producers.ranking.clean_history import CleanHistory
 from stream_app.cli.output import refusing
 from stream_app.errors import UserError
+from stream_app.privacy.gaussian.campaign_loss import is_campaign
 from stream_app.settings import Settings
 from stream_app.wire import EPOCH_SECONDS
 
@@ -46,9 +50,24 @@ def _person(account: Account, view: JournalView, epoch: int) -> dict[str, Any] |
     return {
         "budget": str(budget),
         **terms(account.enrolment),
-        "spent": _exact(spent(used, budget), NANO) if limited else None,
-        "left": dict(_left(budget, used)) if limited else None,
+        **(_so_far(used, budget) if limited else {"spent": None}),
+        "left": dict(_left(account, budget, view.book.after(epoch, budget.window), epoch))
+        if limited
+        else None,
     }
+
+
+def _so_far(used: Mapping[str, Used], budget: PersonBudget) -> dict[str, Any]:
+    """Return the epsilons of what was spent if it ended now, as text; "inf" without protection."""
+    found = {
+        name: {"spent": _decimal(each.zeros), "spent_against_another": _decimal(each.replaced)}
+        for name, each in spending(used, budget).items()
+    }
+    return {**found.pop(ALL), "purposes": found}
+
+
+def _decimal(epsilon: float) -> str:
+    return "inf" if math.isinf(epsilon) else _exact(round(epsilon * NANO), NANO)
 
 
 def terms(enrolment: Enrolment) -> dict[str, Any]:
@@ -59,19 +78,28 @@ def terms(enrolment: Enrolment) -> dict[str, Any]:
         "delta": str(budget.delta),
         "window": budget.window,
         "plan": budget.plan or None,
+        "pace": str(budget.pace),
         "simulated": enrolment.simulated,
         "withdrawn": enrolment.withdrawn or None,
     }
 
 
-def _left(budget: PersonBudget, used: Mapping[str, Used]) -> Iterator[tuple[str, int]]:
-    """Yield how many reports are left under the plan; before the first report, of two examples."""
+def _left(
+    account: Account, budget: PersonBudget, after: int, epoch: int
+) -> Iterator[tuple[str, int]]:
+    """Yield how many reports are left under the plan, campaigns within their pace; before the first
+    report, of two examples. What counts was released in the epochs above `after`."""
+    used = account.used(after)
     ids = [part.partition("*")[0] for part in budget.plan.split(",")]
     if budget.plan in ("", ADAPTIVE, SUM):
         ids = [id for id in used if id] or [*EXAMPLES]
     for id in ids:
         try:
-            left = room(budget, used, mechanism_of(id))
+            mechanism = mechanism_of(id)
+            left = room(budget, used, mechanism)
+            if left and is_campaign(id):
+                held = paced(budget, account.campaigns(after), mechanism, epoch)
+                left = min(left, held.left)
         except ValueError:  # a mechanism of a later murmurec
             continue
         yield id, left or 0

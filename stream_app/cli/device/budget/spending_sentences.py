@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any
 
 from producers.journal import PersonBudget
 from producers.person.plans import mechanism_of
-from stream_app.cli.device.wording import LARGE_PER_USER, likelihood_factor
+from stream_app.cli.device.wording import LARGE_PER_USER, campaigns, likelihood_factor
 from stream_app.cli.output import plural, printable
 
 _MEANING = {
@@ -81,7 +83,22 @@ def _about_person(row: dict[str, Any]) -> Iterator[str]:
         return
     left = " or ".join(reports_left(id, count) for id, count in person["left"].items())
     yield f"{_as_person(person)}; {left}"
-    yield f"spent {person['spent']} of it; the plan is {person['plan'] or 'not decided yet'}"
+    yield f"spent {_so_far(person)}; the plan is {person['plan'] or 'not decided yet'}"
+    if float(person["spent"]) > Fraction(person["epsilon"]):
+        yield "  its plan, made beforehand, keeps everything together within the budget"
+    yield f"campaigns {campaigns(person['pace'])}"
+    purposes = person["purposes"] if len(person["purposes"]) > 1 else {}
+    for name, each in purposes.items():
+        yield f"  {name}: {_so_far(each)}"
+
+
+def _so_far(row: dict[str, Any]) -> str:
+    """Return what was spent if it ended now, to three decimals, rounded up."""
+    zeros, replaced = (
+        f"{math.ceil(round(float(row[key]) * 1000, 6)) / 1000:g}" if row[key] != "inf" else "inf"
+        for key in ("spent", "spent_against_another")
+    )
+    return f"{zeros} so far, {replaced} against another record"
 
 
 def _as_person(person: dict[str, Any]) -> str:
