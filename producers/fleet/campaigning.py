@@ -33,8 +33,8 @@ from producers.journal import Journal, Request
 from producers.publishing import OutboxRelay
 from stream_app.campaigns.public_side import PublicSide, PublishedSide
 from stream_app.campaigns.rounds import Phase, Rounds, StageState
+from stream_app.campaigns.sealing import box_bytes
 from stream_app.errors import UserError
-from stream_app.wire.campaigns.contribution import box_bytes
 from stream_app.wire.campaigns.plan import Campaign
 
 BATCH_BYTES = 8 << 20  # of contributions in one record of the journal

@@ -6,8 +6,9 @@
     records           a digest over partition, offset, device and contents of all of them
 
 Which records are contributions depends on the log alone, so two parties agree on `records`. Which
-boxes open depends on the party's key. With `counted` only those contributions are opened and
-summed. All other records are counted by reason and are no part of anything.
+boxes open depends on the party's key. One of two parties says something of the proof in each box
+that it opens. With `counted` only those contributions are opened and summed. All other records are
+counted by reason and are no part of anything.
 
 One contribution more than the stage's `most` is taken, so that the stage ends as having too many;
 those after it are counted and not opened, whatever number of pseudonyms a sender makes up.
@@ -26,10 +27,11 @@ from numpy.typing import NDArray
 
 from stream_app.aggregation.keys import PartyKeys
 from stream_app.campaigns.rounds import StageState
-from stream_app.campaigns.sealing import open_box, within
-from stream_app.wire.campaigns.contribution import Contribution, box_bytes, decode_contribution
+from stream_app.campaigns.sealing import box_bytes, check_box, open_box, within
+from stream_app.campaigns.verified import field as residues
+from stream_app.wire.campaigns.contribution import Contribution, decode_contribution
 from stream_app.wire.campaigns.plan import Campaign
-from stream_app.wire.campaigns.round_log import RECORDS_DIGEST_BYTES
+from stream_app.wire.campaigns.round_log import CHECK_BYTES, RECORDS_DIGEST_BYTES
 from stream_app.wire.limits import MAX_CONTRIBUTIONS
 from stream_app.wire.reasons import WireError
 
@@ -66,12 +68,14 @@ class Record:
 @dataclass(frozen=True, eq=False)
 class Collected:
     """What a party read of a stage: the device of contribution i, whether it was opened, (count,),
-    and the sum of its shares of those, (size,) uint32; `dropped` by reason."""
+    and the sum of its shares of those, (size,) uint32, or residues of two parties; `checks` (count,
+    CHECK_BYTES): what one of two says of each, 0 where it opened none; `dropped` by reason."""
 
     records: bytes
     devices: tuple[bytes, ...]
     opened: NDArray[np.bool_]
-    total: NDArray[np.uint32]
+    total: NDArray[np.unsignedinteger]
+    checks: NDArray[np.uint8]
     dropped: Counter[str]
 
 
@@ -87,8 +91,9 @@ class Collection:
     dropped: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        self._total = np.zeros(self.stage.stage.size, np.uint32)
-        self._opened = bytearray()
+        kind = np.uint32 if self.campaign.parties == 1 else np.uint64
+        self._total: NDArray[np.unsignedinteger] = np.zeros(self.stage.stage.size, kind)
+        self._opened, self._checks = bytearray(), bytearray()
         self._devices: dict[bytes, bytes] = {}  # what identifies the contents of the first
         self._records = blake2b(digest_size=RECORDS_DIGEST_BYTES, person=_PERSON)
         self._most = min(self.stage.stage.most + 1, MAX_CONTRIBUTIONS)
@@ -114,12 +119,14 @@ class Collection:
         place = record.partition.to_bytes(4, "little") + record.offset.to_bytes(8, "little")
         self._records.update(place + found.device + contents)
         self._opened.append(self._take(found))
+        self._checks += bytes(CHECK_BYTES * len(self._opened) - len(self._checks))
 
     def finished(self) -> Collected:
         """Return what was read."""
         opened = np.frombuffer(bytes(self._opened), np.uint8).astype(np.bool_)
         devices = tuple(self._devices)
-        return Collected(self._records.digest(), devices, opened, self._total, self.dropped)
+        checks = np.frombuffer(bytes(self._checks), np.uint8).reshape(-1, CHECK_BYTES)
+        return Collected(self._records.digest(), devices, opened, self._total, checks, self.dropped)
 
     def _refusal(self, found: Contribution) -> Drop | None:
         if found.plan != self.stage.plan:
@@ -139,18 +146,29 @@ class Collection:
         place = len(self._opened)
         if self.counted is not None and not (place < len(self.counted) and self.counted[place]):
             return False
-        keys = self.keys
-        share = open_box(self.campaign, found, self.party, keys.public, keys.secret)
+        share = self._share(found)
         if share is None:
             self.dropped[Drop.UNOPENED] += 1
             return False
-        if self.campaign.parties == 1 and not within(
-            share.astype(np.uint32, copy=False).view(np.int32), self.stage.stage.bound
-        ):
-            self.dropped[Drop.BEYOND_BOUND] += 1
-            return False
-        self._total += share
+        if self.campaign.parties == 1:
+            if not within(share.astype(np.uint32).view(np.int32), self.stage.stage.bound):
+                self.dropped[Drop.BEYOND_BOUND] += 1
+                return False
+            self._total += share
+        else:
+            self._total = residues.add(self._total, share)
         return True
+
+    def _share(self, found: Contribution) -> NDArray[np.unsignedinteger] | None:
+        """Return the party's share, and keep what it says of the proof."""
+        keys = self.keys.public, self.keys.secret
+        if self.campaign.parties == 1 or self.counted is not None:
+            return open_box(self.campaign, found, self.party, *keys)
+        checked = check_box(self.campaign, found, self.party, *keys)
+        if checked is None:
+            return None
+        self._checks += checked.message
+        return checked.share
 
 
 def collect(collection: Collection, records: Iterable[Record]) -> Collected:

@@ -1,7 +1,8 @@
 """A party of a campaign as a function of the log and its keys.
 
     closed    read the records, publish which contributions could be opened
-    counted   sum the shares of those that every party opened, add noise, publish the noisy share
+    opened    of two: publish what is found of the proofs in those that both opened
+    counted   sum the shares of those that count, add noise, publish the noisy share
 
 `Party.answer` returns the entry that is due, or None. It holds nothing that the log does not give
 back, so a party that was killed anywhere does the same again, to the byte: its noise is derived
@@ -28,12 +29,21 @@ from numpy.typing import NDArray
 from stream_app.aggregation.collection import Collected, Collection, Record, collect
 from stream_app.aggregation.keys import PartyKeys
 from stream_app.campaigns.rounds import Phase, Rounds, StageState
+from stream_app.campaigns.verified import field as residues
 from stream_app.privacy.gaussian.keyed_source import KeyedSource
 from stream_app.privacy.gaussian.sampling import discrete_gaussian
 from stream_app.wire.campaigns.plan import Campaign
-from stream_app.wire.campaigns.round_log import Abort, AbortReason, NoisyShare, Opened
+from stream_app.wire.campaigns.round_log import (
+    CHECK_BYTES,
+    MOST_CHECKS,
+    Abort,
+    AbortReason,
+    Checks,
+    NoisyShare,
+    Opened,
+)
 
-Answer = Opened | NoisyShare | Abort
+Answer = Opened | Checks | NoisyShare | Abort
 Read = Callable[[StageState], Iterable[Record]]
 """Gives the records of a closed stage in canonical order; raises `RecordsGone` without them."""
 
@@ -70,14 +80,13 @@ class Party:
         party = None if campaign is None else self.keys.party(campaign)
         if campaign is None or stage is None or party is None:
             return None
+        if party not in stage.owing(campaign.parties):
+            return None
+        due = {Phase.CLOSED: self._opened, Phase.OPENED: self._checks, Phase.COUNTED: self._share}
         try:
-            if stage.phase is Phase.CLOSED and party not in stage.opened:
-                return self._opened(campaign, stage, party, read)
-            if stage.phase is Phase.COUNTED and party not in stage.shares:
-                return self._share(campaign, stage, party, read)
+            return due[stage.phase](campaign, stage, party, read)
         except RecordsGone:
             return Abort(stage.plan, stage.index, AbortReason.RECORDS_GONE)
-        return None
 
     @property
     def collected(self) -> Collected | None:
@@ -85,19 +94,34 @@ class Party:
         return None if self._collected is None else self._collected[1]
 
     def _opened(self, campaign: Campaign, stage: StageState, party: int, read: Read) -> Opened:
-        found = collect(Collection(campaign, stage, party, self.keys), read(stage))
-        self._collected = stage, found
+        found = self._read(campaign, stage, party, read)
         bits = np.packbits(found.opened, bitorder="little").tobytes()
         return Opened(stage.plan, stage.index, party, len(found.opened), found.records, bits)
 
+    def _checks(self, campaign: Campaign, stage: StageState, party: int, read: Read) -> Answer:
+        kept = self._collected
+        found = kept[1] if kept and kept[0] is stage else self._read(campaign, stage, party, read)
+        opened, own = stage.opened_by_all, stage.opened[party]
+        if found.records != own.records or not found.opened[opened].all():
+            return Abort(stage.plan, stage.index, AbortReason.OTHER_RECORDS)
+        start = len(stage.checks.get(party, b"")) // CHECK_BYTES
+        messages = found.checks[opened][start : start + MOST_CHECKS].tobytes()
+        return Checks(stage.plan, stage.index, party, start, messages)
+
+    def _read(self, campaign: Campaign, stage: StageState, party: int, read: Read) -> Collected:
+        found = collect(Collection(campaign, stage, party, self.keys), read(stage))
+        self._collected = stage, found
+        return found
+
     def _share(self, campaign: Campaign, stage: StageState, party: int, read: Read) -> Answer:
-        counted = stage.opened_by_all
+        counted = stage.counted
+        assert counted is not None
         found = self._sum_of(campaign, stage, party, read, counted)
         if found.records != stage.opened[party].records or not np.array_equal(
             found.opened, counted
         ):
             return Abort(stage.plan, stage.index, AbortReason.OTHER_RECORDS)
-        integers = self._with_noise(stage, found.total).astype("<u4").tobytes()
+        integers = self._with_noise(stage, found.total)
         released = blake2b(stage.records + integers, digest_size=_SHARE_DIGEST_BYTES).digest()
         if not self.releases.keep(stage.plan, stage.index, released):
             return Abort(stage.plan, stage.index, AbortReason.OTHER_RECORDS)
@@ -121,8 +145,10 @@ class Party:
         self._collected = stage, found
         return found
 
-    def _with_noise(self, stage: StageState, total: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    def _with_noise(self, stage: StageState, total: NDArray[np.unsignedinteger]) -> bytes:
         key = self.keys.noise_key(stage.plan, stage.index, stage.records)
         terms = stage.stage
         noise = discrete_gaussian(Fraction(terms.variance), terms.size, KeyedSource(key))
-        return total + noise.astype(np.uint32)
+        if total.dtype == np.uint32:
+            return (total + noise.astype(np.uint32)).astype("<u4").tobytes()
+        return residues.encode(residues.add(total, residues.residues(noise)))

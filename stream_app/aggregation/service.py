@@ -16,7 +16,7 @@ from stream_app.campaigns.rounds import Phase, StageState
 from stream_app.errors import Unanswered
 from stream_app.kafka.topic_follower import Stopped
 from stream_app.wire.campaigns.plan import Campaign
-from stream_app.wire.campaigns.round_log import NoisyShare, Opened
+from stream_app.wire.campaigns.round_log import CHECK_BYTES, Checks, NoisyShare, Opened
 
 _WAIT_SECONDS = 0.2
 
@@ -80,8 +80,12 @@ def _answered(party: Party, answer: Answer) -> str:
         reasons = sorted(collected.dropped.items())
         rest = ", ".join(f"{count} {reason}" for reason, count in reasons) or "none"
         return f"{where}: opened {opened} of {answer.count} contributions; left out: {rest}"
+    if isinstance(answer, Checks):
+        count = len(answer.messages) // CHECK_BYTES
+        return f"{where}: published its part of the proofs of {count} contributions"
     if isinstance(answer, NoisyShare):
-        return f"{where}: published a noisy share of {len(answer.integers) // 4} integers"
+        size = party.rounds.stages[answer.stage].stage.size
+        return f"{where}: published a noisy share of {size} integers"
     return f"{where}: aborted ({getattr(answer, 'reason', '')})"
 
 
@@ -99,4 +103,5 @@ def _not_named(party: Party, plan: Campaign) -> str:
 def _outcome(stage: StageState) -> str:
     if stage.phase is Phase.ABORTED:
         return f"stage {stage.index}: ended without a result ({stage.aborted})"
-    return f"stage {stage.index}: released, {stage.contributions} contributions"
+    rejected = f", {stage.rejected} rejected by their proofs" if stage.rejected else ""
+    return f"stage {stage.index}: released, {stage.contributions} contributions{rejected}"

@@ -25,6 +25,7 @@ from stream_app.campaigns.features import Features
 from stream_app.campaigns.plan import MAX_INTEGERS, Campaign, Item, Stage, Wanted
 from stream_app.campaigns.stars import shape
 from stream_app.campaigns.stars.recipe import recipe
+from stream_app.campaigns.verified.layout import MAX_BOUND as PROVED_BOUND
 from stream_app.privacy.gaussian.certificate import (
     SMOOTHING,
     CampaignCertificate,
@@ -235,6 +236,11 @@ def check_stages(campaign: Campaign) -> None:
             raise ValueError(f"{name} is of no kind that is learned from; choose {known}")
         if stage.bound > MAX_BOUND:
             raise ValueError(f"{name} has the bound {stage.bound}; give {MAX_BOUND} at most")
+        if campaign.parties == 2 and stage.bound > PROVED_BOUND:
+            raise ValueError(
+                f"{name} has the bound {stage.bound}, and two parties check proofs of norms up to "
+                f"{PROVED_BOUND}; give that at most"
+            )
         if stage.kind == "together" and not 2 <= triangle_items(stage.size) <= items:
             raise ValueError(
                 f"{name} has {stage.size} integers; s items of the {items} of the scope, 2 or "

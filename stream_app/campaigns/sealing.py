@@ -1,10 +1,11 @@
 """A device's vector, split and sealed: what each party of a campaign can and cannot read.
 
-    central   party 0 reads the vector
-    split     party 0 reads a seed, whose keystream of ChaCha20 is its share: r
-              party 1 reads x - r modulo 2^32
+    central   party 0 reads the vector, of uint32 integers modulo 2^32
+    split     party 0 reads a seed, which stands for its share: r
+              party 1 reads x - r modulo 2^48 - 65
+              both read a part of a proof that x is within the bound (`verified/norm_proof.py`)
 
-(Additive secret sharing: Boneh et al., Prio, NSDI 2017, section 3.) A share by itself is uniform,
+(Additive secret sharing with proofs: Boneh et al., Prio, NSDI 2017.) A share by itself is uniform,
 whatever x is; only the sum of both is x. Sums of shares are shares of the sum, so each party adds
 its shares and no party ever holds a vector.
 
@@ -19,28 +20,18 @@ from nacl import bindings
 from nacl.exceptions import CryptoError
 from numpy.typing import NDArray
 
-from stream_app.privacy.gaussian.keyed_source import KeyedSource
+from stream_app.campaigns.verified import norm_proof
+from stream_app.campaigns.verified.norm_proof import Checked, Statement
 from stream_app.privacy.randomness import RandomSource
 from stream_app.wire.campaigns.contribution import (
     CONTEXT_BYTES,
-    SEED_BYTES,
+    SEAL_BYTES,
     Contribution,
     box_context,
-    holds_seed,
 )
 from stream_app.wire.campaigns.plan import Campaign
 
-
-def expand(seed: bytes, size: int) -> NDArray[np.uint32]:
-    """Return the share (size,) uint32 that a seed of 32 bytes stands for."""
-    words = KeyedSource(seed).words(-(-size // 2))
-    share: NDArray[np.uint32] = words.astype("<u8", copy=False).view("<u4")[:size]
-    return share.astype(np.uint32, copy=False)
-
-
-def split(vector: NDArray[np.integer], seed: bytes) -> NDArray[np.uint32]:
-    """Return the other share (size,) uint32 of a vector of integers: x - r modulo 2^32."""
-    return as_words(vector) - expand(seed, len(vector))
+_SECRET_WORDS = norm_proof.SEED_BYTES // 8
 
 
 def as_words(vector: NDArray[np.integer]) -> NDArray[np.uint32]:
@@ -80,8 +71,10 @@ def seal(
     if campaign.parties == 1:
         payloads = [as_words(vector).astype("<u4").tobytes()]
     else:
-        seed = source.words(SEED_BYTES // 8).astype("<u8").tobytes()
-        payloads = [seed, split(vector, seed).astype("<u4").tobytes()]
+        words = source.words(2 * _SECRET_WORDS).astype("<u8").tobytes()
+        seed, blind = words[: norm_proof.SEED_BYTES], words[norm_proof.SEED_BYTES :]
+        statement = statement_of(campaign, stage, device)
+        payloads = list(norm_proof.prove(statement, vector, seed, blind))
     plan = campaign.digest
     boxes = tuple(
         bindings.crypto_box_seal(
@@ -92,20 +85,50 @@ def seal(
     return Contribution(plan, stage, device, boxes)
 
 
+def box_bytes(campaign: Campaign, stage: int, party: int) -> int:
+    """Return the size of a party's box in this stage, the same for every device."""
+    if campaign.parties == 1:
+        payload = 4 * campaign.stages[stage].size
+    else:
+        payload = statement_of(campaign, stage, b"").payload_bytes[party]
+    return SEAL_BYTES + CONTEXT_BYTES + payload
+
+
 def open_box(
     campaign: Campaign, contribution: Contribution, party: int, public: bytes, secret: bytes
-) -> NDArray[np.uint32] | None:
-    """Return a party's share (size,) uint32 of a contribution; None where its box is sealed to
-    another key, damaged, or was made for another plan, stage, device or party."""
+) -> NDArray[np.unsignedinteger] | None:
+    """Return a party's share (size,) of a contribution; None where its box is sealed to another
+    key, damaged, or was made for another plan, stage, device or party."""
+    payload = _payload(contribution, party, public, secret)
+    if payload is None:
+        return None
+    if campaign.parties == 1:
+        size = campaign.stages[contribution.stage].size
+        return np.frombuffer(payload, "<u4") if len(payload) == 4 * size else None
+    statement = statement_of(campaign, contribution.stage, contribution.device)
+    return norm_proof.share_of(statement, party, payload)
+
+
+def check_box(
+    campaign: Campaign, contribution: Contribution, party: int, public: bytes, secret: bytes
+) -> Checked | None:
+    """Return the share of one of two parties, and what it says of the proof; None as `open_box`."""
+    payload = _payload(contribution, party, public, secret)
+    statement = statement_of(campaign, contribution.stage, contribution.device)
+    return None if payload is None else norm_proof.check(statement, party, payload)
+
+
+def _payload(contribution: Contribution, party: int, public: bytes, secret: bytes) -> bytes | None:
     try:
         plain = bindings.crypto_box_seal_open(contribution.boxes[party], public, secret)
     except CryptoError:
         return None
     context = box_context(contribution.plan, contribution.stage, contribution.device, party)
-    size = campaign.stages[contribution.stage].size
-    payload = plain[CONTEXT_BYTES:]
-    if plain[:CONTEXT_BYTES] != context:
-        return None
-    if holds_seed(campaign, party):
-        return expand(payload, size) if len(payload) == SEED_BYTES else None
-    return np.frombuffer(payload, "<u4") if len(payload) == 4 * size else None
+    return plain[CONTEXT_BYTES:] if plain[:CONTEXT_BYTES] == context else None
+
+
+def statement_of(campaign: Campaign, stage: int, device: bytes) -> Statement:
+    """Return what the proof of a device states; it counts for this plan and stage alone."""
+    terms = campaign.stages[stage]
+    context = campaign.digest + stage.to_bytes(4, "little") + device
+    return Statement(context, terms.size, terms.bound)

@@ -23,7 +23,7 @@ from confluent_kafka.admin import AdminClient, ClusterMetadata, TopicMetadata
 from stream_app.errors import NotAdmitted, UserError
 from stream_app.kafka import passing
 from stream_app.kafka.failures import diagnosis
-from stream_app.wire.limits import MAX_BATCH_BYTES
+from stream_app.wire.limits import MAX_BATCH_BYTES, MAX_CONTRIBUTION_BATCH_BYTES
 from stream_app.wire.topics import absent, lacking
 
 # The same on every device: a client id per device would identify the device to the broker.
@@ -41,6 +41,10 @@ _PRODUCER: Mapping[str, object] = {
 }
 # For the state topic, which workers alone write: fewer batches, and the manifest of a large state.
 LARGE_BATCHES: Mapping[str, int] = {"batch_size": 1_000_000, "message_max_bytes": 4 << 20}
+CONTRIBUTION_BATCHES: Mapping[str, int] = {
+    "batch_size": MAX_CONTRIBUTION_BATCH_BYTES * 3 // 4,
+    "message_max_bytes": MAX_CONTRIBUTION_BATCH_BYTES,
+}
 # librdkafka expands every batch of a fetch at once, and zstd expands up to 30,000 times: the bytes
 # of a fetch, and not those of a batch, bound the memory that it takes. A batch that is larger than
 # a fetch comes alone. `receive.message.max.bytes` is also what a zstd batch may expand to; above it

@@ -24,6 +24,7 @@ from stream_app.kafka.topic_admin import (
 )
 from stream_app.kafka.topic_follower import records
 from stream_app.wire import Cut, Topics, WireError, decode_entry
+from stream_app.wire.limits import MAX_CONTRIBUTION_BATCH_BYTES
 from stream_app.wire.topics import PLAIN, STAMPED, grown, learned_with
 
 _APPLY = "run murmurec topics apply, which sets it"
@@ -249,17 +250,31 @@ def outsiders_fault(
     return next((fault for fault in faults if fault), "")
 
 
-def _plain_fault(topic: str, configs: Mapping[str, str]) -> str:
-    """Return a sentence if a topic that outsiders write is not as `PLAIN`; else empty."""
+def _plain_fault(
+    topic: str, configs: Mapping[str, str], most: int = int(PLAIN["max.message.bytes"])
+) -> str:
+    """Return a sentence if a topic that outsiders write is not as `PLAIN`, but for the largest
+    batch; else empty."""
     if fault := _expands(topic, configs):
         return fault
     name = "max.message.bytes"
-    if int(configs[name]) > int(PLAIN[name]):
+    if int(configs[name]) > most:
         return (
             f"topic {topic} has {name} {configs[name]}: a reader holds such a record only to "
-            f"reject it; {_APPLY} to {PLAIN[name]}"
+            f"reject it; {_APPLY} to {most}"
         )
     return ""
+
+
+def _too_small(topic: str, configs: Mapping[str, str]) -> str:
+    """Return a sentence if the topic of contributions is that of a release before proofs."""
+    name, least = "max.message.bytes", MAX_CONTRIBUTION_BATCH_BYTES
+    if int(configs[name]) >= least:
+        return ""
+    return (
+        f"topic {topic} has {name} {configs[name]}: a contribution with its proof is larger; "
+        f"{_APPLY} to {least}"
+    )
 
 
 def _expands(topic: str, configs: Mapping[str, str]) -> str:
@@ -315,8 +330,9 @@ def check_campaigns(
     _check_policy(topics.contributions, contributions, "delete", "compaction drops contributions")
     _check_kept(topics.rounds, rounds, "a campaign that was begun would be forgotten")
     faults = (
-        _plain_fault(topics.contributions, contributions),
+        _plain_fault(topics.contributions, contributions, MAX_CONTRIBUTION_BATCH_BYTES),
         _expands(topics.rounds, rounds),
+        _too_small(topics.contributions, contributions),
     )
     if fault := next(filter(None, faults), ""):
         raise UserError(fault)

@@ -36,7 +36,8 @@ MAX_BOUND = 2**24
 MIN_VARIANCE, MAX_VARIANCE = 4, 2**32
 MAX_SCOPE = 2**16
 MAX_STAGES = 64
-MAX_CONTRIBUTION_BYTES = 4 * MAX_INTEGERS + 1024
+MAX_CONTRIBUTION_BYTES = 6 * MAX_INTEGERS + 2**14
+MAX_CONTRIBUTION_BATCH_BYTES = 2**19  # what the topic of contributions takes
 # Of a stage, counted after each device's first: a bit each in the list of what a party opened.
 MAX_CONTRIBUTIONS = 2**22
 MAX_ROUND_BYTES = 1_000_000

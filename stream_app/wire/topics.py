@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from stream_app.wire.limits import MAX_BATCH_BYTES, PARTITIONS
+from stream_app.wire.limits import MAX_BATCH_BYTES, MAX_CONTRIBUTION_BATCH_BYTES, PARTITIONS
 
 # Of a topic that outsiders write. The broker expands a compressed batch and applies the limit to
 # what it stores: a few kilobytes that expand to gigabytes are refused there, instead of being
@@ -172,6 +172,7 @@ class Topics:
         versions = newest | {"segment.bytes": "16777216", "min.cleanable.dirty.ratio": "0.1"}
         # A noisy sum takes the place of its contributions: they are kept for a party that was away.
         sealed = _CLEAN | PLAIN | {"cleanup.policy": "delete", "retention.ms": CONTRIBUTIONS_KEPT}
+        sealed["max.message.bytes"] = str(MAX_CONTRIBUTION_BATCH_BYTES)
         rounds = {**forever, **PLAIN, "max.message.bytes": "1048588"}
         pseudonym = "pseudonym, 32 hex"
         return (

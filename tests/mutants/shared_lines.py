@@ -72,8 +72,8 @@ SHARED = (
     Mutant(
         name="a box that was sealed for another device or stage is taken",
         file="stream_app/campaigns/sealing.py",
-        old="    if plain[:CONTEXT_BYTES] != context:\n        return None\n",
-        new="",
+        old="return plain[CONTEXT_BYTES:] if plain[:CONTEXT_BYTES] == context else None",
+        new="return plain[CONTEXT_BYTES:]",
         seen="a stranger sends a copy of a person's vector under other pseudonyms",
         first=("tests/stream_app/campaigns/test_sealing.py",),
     ),

@@ -29,14 +29,13 @@ from stream_app.aggregation.keys import PartyKeys
 from stream_app.campaigns import together
 from stream_app.campaigns.planning import Wanted, stages
 from stream_app.campaigns.rounds import Phase, Rounds
-from stream_app.campaigns.sealing import open_box
 from stream_app.errors import BudgetExhausted, UserError
 from stream_app.wire.campaigns.contribution import Contribution, decode_contribution
 from stream_app.wire.campaigns.plan import Campaign, encode_plan
 from stream_app.wire.campaigns.round_log import Open, Planned
 from stream_app.wire.ids import partition_of
 from tests.producers.journals import ANN, BOB, HALF, ask
-from tests.stream_app.aggregation.world import keys_of
+from tests.stream_app.aggregation.world import keys_of, read_by_all
 
 TOPIC = "murmurec.contributions.v1"
 ITEMS = 6
@@ -107,19 +106,11 @@ def test_the_parties_together_read_the_vector_of_the_history(enrolled, parties):
         found = read(take_part(journal, opened(campaign)))
         zeros = take_part(journal, opened(campaign), device=BOB, rated=[])
     assert (found.plan, found.stage, found.device) == (campaign.digest, 0, ANN)
-    shares = [
-        open_box(campaign, found, party, each.public, each.secret)
-        for party, each in enumerate(keys)
-    ]
-    vector = np.sum(shares, axis=0, dtype=np.uint32).view(np.int32)
+    vector = read_by_all(campaign, found, keys)
     # Items 3 and 2 are liked: 1/2 at each, and sqrt(2)/2 at their pair.
     assert sorted(vector[vector != 0]) == [50, 50, 71 if vector.max() == 71 else 70]
     assert np.flatnonzero(vector[:ITEMS]).tolist() == [1, 2]
-    shares = [
-        open_box(campaign, read(zeros), party, each.public, each.secret)
-        for party, each in enumerate(keys)
-    ]
-    assert not np.sum(shares, axis=0, dtype=np.uint32).any()
+    assert not read_by_all(campaign, read(zeros), keys).any()
     assert len(zeros.value) == len(msgspec.msgpack.encode(found))
 
 

@@ -111,7 +111,7 @@ class Simulation:
             "relay": Relay(self.journal, self.world),
             "epoch": lambda: DAY,
             "published": lambda: None,
-            "batch_bytes": 1000,  # a few devices
+            "batch_bytes": 40_000,  # a few devices
         }
         return Fleet(self.journal, self.population, topic=TOPIC, **given | changed)
 

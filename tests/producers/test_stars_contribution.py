@@ -22,14 +22,13 @@ from stream_app.campaigns.learning import stage_learning as learning
 from stream_app.campaigns.planning import Outline, plan
 from stream_app.campaigns.public_side import PublicSide
 from stream_app.campaigns.rounds import Phase, Rounds
-from stream_app.campaigns.sealing import open_box
 from stream_app.errors import UserError
 from stream_app.wire.campaigns.contribution import decode_contribution
 from stream_app.wire.campaigns.plan import Campaign
 from stream_app.wire.campaigns.round_log import Open, Planned
 from stream_app.wire.ids import partition_of
 from tests.producers.journals import ANN, BOB
-from tests.stream_app.aggregation.world import keys_of
+from tests.stream_app.aggregation.world import keys_of, read_by_all
 
 TOPIC = "murmurec.contributions.v1"
 ITEMS, DAY = 10, 20_000
@@ -89,11 +88,7 @@ def vector(message: Any, campaign: Campaign, keys: tuple[PartyKeys, ...]) -> np.
     """Return what both parties read together."""
     partition = partition_of(message.key, 4)
     found = decode_contribution(message.key, message.value, partition, 4)
-    shares = [
-        open_box(campaign, found, party, each.public, each.secret)
-        for party, each in enumerate(keys)
-    ]
-    return np.sum(shares, axis=0, dtype=np.uint32).view(np.int32)
+    return read_by_all(campaign, found, keys)
 
 
 def test_all_stages_are_paid_once_and_within_their_bounds(journal, campaign, keys) -> None:

@@ -19,8 +19,7 @@ from stream_app.campaigns.features import Features, features_of
 from stream_app.campaigns.planning import Outline, plan
 from stream_app.campaigns.public_side import PublicSide, decode_side, encode_side
 from stream_app.campaigns.rated_items import RatedItems
-from stream_app.campaigns.rounds import signed_sum
-from stream_app.campaigns.sealing import as_words, open_box, seal
+from stream_app.campaigns.sealing import seal
 from stream_app.campaigns.stars.fold_in import fold_in, predict
 from stream_app.evaluation.campaigns.runs import run
 from stream_app.privacy.gaussian.sampling import discrete_gaussian
@@ -28,7 +27,7 @@ from stream_app.privacy.randomness import RandomSource, SeededSource
 from stream_app.state.campaigns.part import CampaignPart
 from stream_app.wire import CampaignEntry, CampaignPlan, Released
 from stream_app.wire.campaigns.plan import Campaign
-from tests.stream_app.aggregation.world import keys_of
+from tests.stream_app.aggregation.world import keys_of, read_by_all
 
 ITEMS, EACH = 24, 12
 NAMES = tuple(f"film-{number}" for number in range(ITEMS))
@@ -69,20 +68,16 @@ def released(
 ) -> Released:  # fmt: skip
     """Return the entry of a stage: each party opens its boxes, sums, and adds its own noise."""
     stage, seeds = campaign.stages[index], SeededSource(index)
-    shares = [np.zeros(stage.size, np.uint32) for _ in keys]
+    total = np.zeros(stage.size, np.int64)
     for number, rated in enumerate(people):
         vector = history.vector(campaign, index, rated, side)
         sent = seal(campaign, index, number.to_bytes(16), vector, seeds)
-        for party, (share, each) in enumerate(zip(shares, keys, strict=True)):
-            opened = open_box(campaign, sent, party, each.public, each.secret)
-            assert opened is not None
-            share += opened
-    for share in shares:
-        share += as_words(discrete_gaussian(Fraction(stage.variance), stage.size, noise))
-    noisy = signed_sum([share.astype("<u4").tobytes() for share in shares])
+        total += read_by_all(campaign, sent, keys)
+    for _ in keys:
+        total += discrete_gaussian(Fraction(stage.variance), stage.size, noise)
     return Released(
         plan=campaign.digest, stage=index, contributions=len(people),
-        integers=noisy.astype("<i4").tobytes(),
+        integers=total.astype("<i4").tobytes(),
     )  # fmt: skip
 
 

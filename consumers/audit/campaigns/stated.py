@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from stream_app.campaigns.plan import Campaign
-from stream_app.campaigns.rounds import Rounds, StageState
+from stream_app.campaigns.rounds import Rounds, StageState, is_share
 from stream_app.wire.campaigns.round_log import NoisyShare, Planned, RoundEntry, decode_round
 from stream_app.wire.reasons import WireError
 
@@ -31,7 +31,7 @@ class Stated:
     wrong_sizes: int = 0
     unplanned: int = 0
     _rounds: Rounds = field(default_factory=Rounds)
-    _sizes: dict[tuple[bytes, int], int] = field(default_factory=dict)
+    _sizes: dict[tuple[bytes, int], tuple[int, int]] = field(default_factory=dict)
 
     @property
     def stages(self) -> list[tuple[Campaign, StageState]]:
@@ -50,14 +50,14 @@ class Stated:
             self.campaigns.append((entry.campaign, self._rounds.stages))
             digest = entry.campaign.digest
             for index, stage in enumerate(entry.campaign.stages):
-                self._sizes[digest, index] = stage.size
+                self._sizes[digest, index] = stage.size, entry.campaign.parties
         if isinstance(entry, NoisyShare):
             self._share(entry)
 
     def _share(self, entry: NoisyShare) -> None:
         size = self._sizes.get((entry.plan, entry.stage))
         self.unplanned += size is None
-        self.wrong_sizes += size is not None and len(entry.integers) != 4 * size
+        self.wrong_sizes += size is not None and not is_share(entry.integers, *size)
         place = entry.plan, entry.stage, entry.party
         digest = blake2b(entry.records + entry.integers, digest_size=16).digest()
         self.shares.setdefault(place, set()).add(digest)

@@ -25,7 +25,7 @@ from stream_app.agents.public_tables.campaign_side import publisher
 from stream_app.agents.runtime import Runtime, forgotten_devices
 from stream_app.aggregation.coordinator import Coordinator
 from stream_app.aggregation.round_topics import ContributionTopic, LogChanged, RoundTopic
-from stream_app.campaigns.rounds import Phase, StageState
+from stream_app.campaigns.rounds import StageState
 from stream_app.errors import UserError
 from stream_app.kafka.clients import Connection
 from stream_app.state.campaigns.progress import CampaignProgress
@@ -106,11 +106,8 @@ class Owner:
 
 def _owing(stage: StageState | None, parties: int) -> list[str]:
     """Return the parties whose answer the stage waits for."""
-    if stage is None or stage.phase not in (Phase.CLOSED, Phase.COUNTED):
-        return []
-    given = stage.opened if stage.phase is Phase.CLOSED else stage.shares
     names = ("central",) if parties == 1 else ("a", "b")
-    return [name for place, name in enumerate(names) if place not in given]
+    return [] if stage is None else [names[party] for party in stage.owing(parties)]
 
 
 @dataclass

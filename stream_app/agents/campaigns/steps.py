@@ -113,8 +113,8 @@ def _of_stage(stage: StageState, waited: float, cut_seconds: float) -> Act | Non
             return Act.OPEN
         case Phase.OPEN if waited >= deadline:
             return Act.CLOSE
-        case Phase.CLOSED | Phase.COUNTED if waited >= max(deadline, LEAST_ANSWER_SECONDS):
-            return Act.TIME_OUT
+        case Phase.CLOSED | Phase.OPENED | Phase.COUNTED:
+            return Act.TIME_OUT if waited >= max(deadline, LEAST_ANSWER_SECONDS) else None
     return None
 
 

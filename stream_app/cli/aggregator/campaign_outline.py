@@ -178,7 +178,8 @@ def duration(seconds: float) -> str:
 
 def contribution_bytes(campaign: Campaign, index: int) -> int:
     """Return the size of a record of this stage."""
-    from stream_app.wire.campaigns.contribution import Contribution, box_bytes, encode_contribution
+    from stream_app.campaigns.sealing import box_bytes
+    from stream_app.wire.campaigns.contribution import Contribution, encode_contribution
     from stream_app.wire.limits import DEVICE_BYTES
 
     boxes = [bytes(box_bytes(campaign, index, party)) for party in range(campaign.parties)]

@@ -174,12 +174,9 @@ def _coordinator(settings: Settings) -> Iterator[Coordinator]:
 
 def _waits(stage: StageState | None, roles: tuple[str, ...]) -> str:
     """Return for whom a closed stage waits; empty where it waits for no party."""
-    from stream_app.campaigns.rounds import Phase
-
-    if stage is None or stage.phase not in (Phase.CLOSED, Phase.COUNTED):
+    silent = [] if stage is None else [roles[party] for party in stage.owing(len(roles))]
+    if stage is None or not silent:
         return ""
-    answered = stage.opened if stage.phase is Phase.CLOSED else stage.shares
-    silent = [role for place, role in enumerate(roles) if place not in answered]
     return (
         f"stage {stage.index} waits for party {' and '.join(silent)}: murmurec aggregate --party "
         f"{silent[0]} with the key above answers"

@@ -97,7 +97,7 @@ def conduct(
         side = fleet.published() if exact else None
         sent = time.monotonic()
         stage = coordinator.close_stage()
-        while stage.phase in (Phase.CLOSED, Phase.COUNTED):
+        while stage.phase in (Phase.CLOSED, Phase.OPENED, Phase.COUNTED):
             check()
             log.wait(_WAIT_SECONDS)
         if stage.aborted is not None:

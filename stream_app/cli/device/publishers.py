@@ -118,7 +118,8 @@ def _publisher(settings: Settings, topic: str, *, per_account: bool = False) -> 
 
     def make() -> Producer:
         # No timeout: a dropped record before later ones would break the order of a device's events.
-        producer = clients.producer(connection, linger_ms=20, message_timeout_ms=0)
+        sizes = clients.CONTRIBUTION_BATCHES if topic == names.contributions else {}
+        producer = clients.producer(connection, linger_ms=20, message_timeout_ms=0, **sizes)
         if topic == names.profiles:
             return producer
         return PlacedProducer(producer, topic, settings.partitions)

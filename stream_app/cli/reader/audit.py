@@ -151,6 +151,7 @@ def campaign(
     kinds: str = option("together,stars", "together, stars, or both.", "KINDS"),
     items: int = option(12, "Items of the scope.", "N"),
     runs: int = option(300, "Campaigns with the person, and as many without.", "N"),
+    false_devices: bool = option(False, "Attack the proofs of two parties instead, N random ones."),
     as_json: JsonOption = False,
 ) -> None:
     """Attack whole campaigns, knowing all but one person. Exit code 1: a claim is violated.
@@ -162,6 +163,11 @@ def campaign(
 
     Example: murmurec audit campaign --epsilon 2 --runs 1000
     """
+    if false_devices:
+        passed = _attacked("false_devices", "Options", (items, runs), as_json=as_json).passed
+        if passed:
+            raise UserError(f"{len(passed)} false devices were counted, the first: {passed[0]}")
+        return
     options = epsilon, delta, mode, tuple(kinds.split(",")), items, runs
     found = _attacked("campaign", "CampaignOptions", options, as_json=as_json)
     _refuse(found.audit.violated, found.audit.findings)

@@ -6,10 +6,9 @@
 The boxes travel together or not at all. Their sizes follow from the plan alone, so a record shows
 that a device takes part in a stage and nothing else:
 
-    of a party that holds a seed        48 + 32 + 32 bytes       sealing, context, seed
-    of a party that holds integers      48 + 32 + 4 size bytes   sealing, context, uint32 integers
+    48 + 32 + payload bytes    sealing, context, and what `campaigns/sealing.py` puts in
 
-`stage` is the index in the plan. In split mode party 0 holds the seed and party 1 the integers.
+`stage` is the index in the plan.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from typing import Annotated
 
 import msgspec
 
-from stream_app.wire.campaigns.plan import DIGEST_BYTES, Campaign
+from stream_app.wire.campaigns.plan import DIGEST_BYTES
 from stream_app.wire.decoding import checked
 from stream_app.wire.ids import partition_of
 from stream_app.wire.limits import (
@@ -30,7 +29,6 @@ from stream_app.wire.limits import (
 )
 from stream_app.wire.reasons import Reason, WireError
 
-SEED_BYTES = 32
 SEAL_BYTES = 48  # of libsodium's sealed box: an ephemeral public key and a tag
 CONTEXT_BYTES = 32
 _PERSON = b"murmurec.box.1"
@@ -79,17 +77,6 @@ def decode_contribution(
     if partition_of(record_key, partitions) != partition:
         raise WireError(Reason.WRONG_PARTITION)
     return found
-
-
-def holds_seed(campaign: Campaign, party: int) -> bool:
-    """Return whether the share of this party is a seed; any other party's are integers."""
-    return campaign.parties == 2 and party == 0
-
-
-def box_bytes(campaign: Campaign, stage: int, party: int) -> int:
-    """Return the size of a party's box in this stage."""
-    payload = SEED_BYTES if holds_seed(campaign, party) else 4 * campaign.stages[stage].size
-    return SEAL_BYTES + CONTEXT_BYTES + payload
 
 
 def box_context(plan: bytes, stage: int, device: bytes, party: int) -> bytes:

@@ -4,6 +4,7 @@
     open      devices may contribute to its next stage    the owner of the clock
     close     the records of the stage, by offsets        the owner of the clock
     opened    which of them a party could open            each party
+    checks    what each of two parties says of proofs     each party
     share     a party's sum of these, with its noise      each party
     abort     the stage, and its campaign, end without    the owner of the clock, or a party
               a result
@@ -40,6 +41,8 @@ from stream_app.wire.limits import (
 from stream_app.wire.reasons import Reason, WireError
 
 RECORDS_DIGEST_BYTES = 32
+CHECK_BYTES = 64
+MOST_CHECKS = 8192  # of one entry
 _Offset = Annotated[int, msgspec.Meta(ge=0, le=MAX_SEQ)]
 _Offsets = Annotated[tuple[_Offset, ...], msgspec.Meta(min_length=1, max_length=4096)]
 _Party = Annotated[int, msgspec.Meta(ge=0, le=1)]
@@ -58,6 +61,7 @@ class AbortReason(StrEnum):
     DISAGREEMENT = "disagreement"  # the parties did not read the same records
     RECORDS_GONE = "records_gone"  # the topic does not hold the stage's records any more
     OTHER_RECORDS = "other_records"  # a party has released this stage for other records
+    BEYOND_BOUND = "beyond_bound"  # the sum is more than its contributions can add up to
     WITHDRAWN = "withdrawn"  # by an operator
 
 
@@ -112,13 +116,27 @@ class Opened(_OfStage, frozen=True, tag="opened"):
             raise ValueError(f"bits beyond the {self.count} contributions")
 
 
+class Checks(_OfStage, frozen=True, tag="checks"):
+    """What a party says of the proofs in the contributions that both opened, from the one numbered
+    `start` of these on: `CHECK_BYTES` of each (`campaigns/verified/norm_proof.py`)."""
+
+    party: _Party
+    start: Annotated[int, msgspec.Meta(ge=0, lt=MAX_CONTRIBUTIONS)]
+    messages: Annotated[bytes, msgspec.Meta(min_length=1, max_length=CHECK_BYTES * MOST_CHECKS)]
+
+    def __post_init__(self) -> None:
+        if len(self.messages) % CHECK_BYTES:
+            raise ValueError(f"{len(self.messages)} bytes of checks: each has {CHECK_BYTES}")
+
+
 class NoisyShare(_OfStage, frozen=True, tag="share"):
-    """A party's sum over the contributions `records` that every party opened, with its noise:
-    uint32 integers, little-endian, modulo 2^32. The sum over all parties is the result."""
+    """A party's sum over the contributions `records` that count, with its noise: of one party
+    uint32 integers modulo 2^32, of two 6 bytes each, modulo 2^48 - 65; little-endian. The sum over
+    all parties is the result."""
 
     party: _Party
     records: _RecordsDigest
-    integers: Annotated[bytes, msgspec.Meta(min_length=4, max_length=4 * MAX_INTEGERS)]
+    integers: Annotated[bytes, msgspec.Meta(min_length=4, max_length=6 * MAX_INTEGERS)]
 
 
 class Abort(_OfStage, frozen=True, tag="abort"):
@@ -127,7 +145,7 @@ class Abort(_OfStage, frozen=True, tag="abort"):
     reason: AbortReason
 
 
-RoundEntry = Planned | Open | Close | Opened | NoisyShare | Abort
+RoundEntry = Planned | Open | Close | Opened | Checks | NoisyShare | Abort
 
 _encoder = msgspec.msgpack.Encoder(enc_hook=encode_rational)
 _decoder = msgspec.msgpack.Decoder(RoundEntry, dec_hook=decode_rational)

@@ -18,10 +18,19 @@ from stream_app.aggregation.collection import Collection, Drop
 from stream_app.aggregation.party import Party
 from stream_app.campaigns import sealing
 from stream_app.campaigns.rounds import Phase
+from stream_app.campaigns.verified import norm_proof
+from stream_app.campaigns.verified.field import add, decoded, encode
 from stream_app.privacy.randomness import SeededSource
 from stream_app.wire.campaigns.contribution import Contribution
 from stream_app.wire.campaigns.round_log import NoisyShare, Opened
-from tests.stream_app.aggregation.world import Kept, World, device_id, keys_of, plan_of
+from tests.stream_app.aggregation.world import (
+    Kept,
+    World,
+    device_id,
+    keys_of,
+    plan_of,
+    without_noise,
+)
 
 SIZE = 400
 READ = "every entry of the log of rounds can be read"
@@ -107,8 +116,8 @@ def test_a_stage_that_was_released_twice_is_found_and_a_repeated_entry_is_not():
     share = world.rounds().stages[0].shares[1]
     world.write(share)
     assert accused(world) == set()
-    integers = np.frombuffer(share.integers, "<u4") + np.uint32(7)
-    world.write(msgspec.structs.replace(share, integers=integers.tobytes()))
+    other = encode(add(decoded(share.integers), np.uint64(7)))
+    world.write(msgspec.structs.replace(share, integers=other))
     assert accused(world) == {ONE}
 
 
@@ -180,7 +189,7 @@ def test_contributions_that_stand_out_by_their_size_are_found():
 
 @pytest.mark.parametrize("parties", [1, 2], ids=["central", "split"])
 def test_sums_without_noise_are_found(monkeypatch, parties):
-    monkeypatch.setattr(Party, "_with_noise", lambda self, stage, total: total)
+    monkeypatch.setattr(Party, "_with_noise", lambda self, stage, total: without_noise(total))
     assert accused(played(parties)) == {SUMS}
 
 
@@ -195,7 +204,7 @@ def test_noise_that_is_too_small_is_found(monkeypatch):
 
 
 def test_shares_without_masks_are_found(monkeypatch):
-    monkeypatch.setattr(sealing, "expand", lambda seed, size: np.zeros(size, np.uint32))
+    monkeypatch.setattr(norm_proof, "expanded", lambda seed, count: np.zeros(count, np.uint64))
     assert accused(played()) == {UNIFORM}
 
 

@@ -18,9 +18,11 @@ from stream_app.aggregation.party import Party
 from stream_app.campaigns import sealing, stage_vectors, together
 from stream_app.campaigns.plan import Campaign
 from stream_app.campaigns.planning import Outline, stages
+from stream_app.campaigns.verified.layout import MAX_BOUND
 from stream_app.errors import UserError
 from stream_app.privacy.gaussian.sampling import discrete_gaussian
 from stream_app.privacy.randomness import SeededSource
+from tests.stream_app.aggregation.world import without_noise
 
 pytestmark = pytest.mark.thorough
 
@@ -98,7 +100,8 @@ class HalfNoise(Party):
         key = self.keys.noise_key(stage.plan, stage.index, stage.records)
         variance = Fraction(stage.stage.variance, 4)
         source = party.KeyedSource(key)
-        return total + discrete_gaussian(variance, stage.stage.size, source).astype(np.uint32)
+        noise = discrete_gaussian(variance, stage.stage.size, source)
+        return without_noise(total + noise.astype(np.uint32))
 
 
 class Silent(Party):
@@ -107,7 +110,8 @@ class Silent(Party):
     role = Role.CENTRAL
 
     def _with_noise(self, stage, total):
-        return total if self.keys.role is self.role else super()._with_noise(stage, total)
+        silent = self.keys.role is self.role
+        return without_noise(total) if silent else super()._with_noise(stage, total)
 
 
 class SilentA(Silent):
@@ -229,16 +233,34 @@ def test_a_vector_beyond_the_bound_is_not_sealed_by_a_device():
         audited(plan(2), 10, Code(device=loud))
 
 
-def test_a_trusted_party_leaves_out_vectors_beyond_the_bound(monkeypatch):
-    """Without the device's own check all of them are left out, and too few remain."""
-    monkeypatch.setattr(sealing, "within", lambda vector, bound: True)
+def wider(campaign, stage, device):
+    """The fault: a proof of the largest bound that there is."""
+    return replace(STATEMENT(campaign, stage, device), bound=MAX_BOUND)
+
+
+STATEMENT, SEAL = sealing._statement, sealing.seal
+
+
+@pytest.mark.parametrize("parties", [1, 2], ids=["central", "split"])
+def test_parties_leave_out_vectors_beyond_the_bound(monkeypatch, parties):
+    """Without the device's own check, and with a proof of a wider bound, all of them are left out,
+    and too few remain."""
+
+    def false(*given):
+        with monkeypatch.context() as patched:
+            patched.setattr(sealing, "within", lambda vector, bound: True)
+            patched.setattr(sealing, "_statement", wider)
+            return SEAL(*given)
+
+    monkeypatch.setattr(sealing, "seal", false)
     with pytest.raises(UserError, match="too_few"):
-        audited(plan(1), 10, Code(device=loud))
+        audited(plan(parties), 10, Code(device=loud))
 
 
 def test_devices_that_do_not_clip_are_shown_where_no_check_is_left(monkeypatch):
     for module in (sealing, collection):
         monkeypatch.setattr(module, "within", lambda vector, bound: True)
+    monkeypatch.setattr(sealing, "_statement", wider)
     for parties in (1, 2):
         found = audited(plan(parties), 100, Code(device=loud, keys=Repeatable))
         assert broken(found) >= {SPENT, CURVE, WITHIN}
@@ -256,6 +278,7 @@ def test_a_bound_that_is_checked_before_the_rounding_is_shown(monkeypatch):
     with pytest.raises(ValueError, match="beyond the bound"):
         audited(planned, 10)
     monkeypatch.setattr(sealing, "within", lambda vector, bound: True)
+    monkeypatch.setattr(sealing, "_statement", wider)
     found = audited(planned, 20)
     assert WITHIN in broken(found)
     assert found.stages[0].used > 1.1

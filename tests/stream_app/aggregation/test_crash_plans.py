@@ -10,6 +10,7 @@ import pytest
 from stream_app.aggregation.party import Party
 from stream_app.campaigns.rounds import Phase
 from stream_app.campaigns.sealing import seal
+from stream_app.campaigns.verified.field import add, encode, residues
 from stream_app.privacy.gaussian.sampling import discrete_gaussian
 from stream_app.privacy.randomness import SeededSource, SystemSource
 from tests.stream_app.aggregation.crashes import Scene, runs
@@ -88,20 +89,17 @@ class Redraws(Party):
 
     def _with_noise(self, stage, total):
         noise = discrete_gaussian(Fraction(400), len(total), SystemSource())
-        return total + noise.astype(np.uint32)
+        return encode(add(total, residues(noise)))
 
 
 class Forgets(Party):
     """A party that sums what it opened, whatever the other one opened."""
 
     def _share(self, campaign, stage, party, read):
-        own = stage.opened[party]
-        stage.opened = {party: own, 1 - party: replace_bits(stage.opened[1 - party], own)}
+        opened = np.frombuffer(stage.opened[party].opened, np.uint8)
+        bits = np.unpackbits(opened, count=len(stage.counted), bitorder="little")
+        stage.counted = bits.astype(np.bool_)
         return super()._share(campaign, stage, party, read)
-
-
-def replace_bits(entry, own):
-    return type(entry)(entry.plan, entry.stage, entry.party, entry.count, entry.records, own.opened)
 
 
 @pytest.mark.parametrize("make", [Redraws, Forgets])

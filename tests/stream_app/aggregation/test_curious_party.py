@@ -72,7 +72,7 @@ def test_b_answers_a_second_set_of_records_by_ending_the_stage():
     other.close(0)
     fork = other.rounds()
     curious, honest = Party(keys[0], Kept(), fork), Party(keys[1], parties[1].releases, fork)
-    for party in (curious, honest, curious, honest):
+    for party in (curious, honest) * 3:
         answer = party.answer(other.read)
         if isinstance(answer, Abort):
             assert party is honest

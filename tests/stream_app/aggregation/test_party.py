@@ -5,29 +5,35 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
+import msgspec
 import numpy as np
 import pytest
 from nacl import bindings
 
+from research.audits.false_devices import cheats
 from stream_app.aggregation import collection
+from stream_app.aggregation import party as party_module
 from stream_app.aggregation.collection import Drop
 from stream_app.aggregation.keys import Role
 from stream_app.aggregation.party import Party
+from stream_app.campaigns import sealing
 from stream_app.campaigns.rounds import Phase
-from stream_app.campaigns.sealing import expand, open_box, seal
+from stream_app.campaigns.sealing import box_bytes, open_box, seal
+from stream_app.campaigns.verified.field import P, decode
+from stream_app.campaigns.verified.norm_proof import expanded
 from stream_app.privacy.gaussian.keyed_source import KeyedSource
 from stream_app.privacy.gaussian.sampling import discrete_gaussian
-from stream_app.privacy.randomness import SeededSource
+from stream_app.privacy.randomness import SeededSource, SystemSource
 from stream_app.wire import Reason
 from stream_app.wire.campaigns.contribution import (
     Contribution,
-    box_bytes,
     box_context,
     encode_contribution,
 )
 from stream_app.wire.campaigns.round_log import (
     Abort,
     AbortReason,
+    Checks,
     NoisyShare,
     Opened,
     decode_round,
@@ -228,6 +234,78 @@ def test_a_trusted_aggregator_leaves_out_a_vector_beyond_the_bound(rng):
     assert parties[0].collected.dropped == {Drop.BEYOND_BOUND: 3}
 
 
+def sealed_as(world, device, payloads):
+    """Return a contribution of what a false device made for both parties."""
+    plan = world.campaign
+    boxes = tuple(
+        bindings.crypto_box_seal(
+            box_context(plan.digest, 0, device_id(device), party) + payload,
+            bytes.fromhex(plan.keys[party]),
+        )
+        for party, payload in enumerate(payloads)
+    )
+    return Contribution(plan.digest, 0, device_id(device), boxes)
+
+
+def test_two_parties_leave_out_what_is_not_proved_and_open_nothing_for_it(rng):
+    """Every strategy that keeps the form of a contribution; at their bound devices are counted."""
+    world, keys = split_world()
+    world.plan()
+    world.open()
+    sent = np.append(vectors(rng, 3), [[-1000, 0, 0, 0, 0]], axis=0)
+    for device, vector in enumerate(sent):
+        world.contribute(device, vector)
+    false = 0
+    for device, cheat in enumerate(cheats().values(), 100):
+        statement = sealing.statement_of(world.campaign, 0, device_id(device))
+        payloads = cheat(statement, SystemSource())
+        if tuple(map(len, payloads)) == statement.payload_bytes:
+            world.send(sealed_as(world, device, payloads))
+            false += 1
+    world.close()
+    parties = parties_of(keys)
+    stage = world.settle(parties).stages[0]
+    noise = [noise_of(each, stage) for each in keys]
+    assert false > 35
+    assert stage.contributions == 4
+    assert stage.rejected >= false - 2  # one is no residue, one has another context
+    assert np.array_equal(stage.result, sent.sum(axis=0) + sum(noise))
+    restarted = world.settle(parties_of(keys)).stages[0]
+    assert np.array_equal(restarted.result, stage.result)
+
+
+def test_a_party_that_lies_about_proofs_can_drop_devices_and_not_count_false_ones(rng):
+    world, keys = begun(rng, devices=4)
+    parties = parties_of(keys)
+    for party in parties:
+        world.write(world.answered(party))
+    honest = world.answered(parties[1])
+    lie = bytearray(world.answered(parties[0]).messages)
+    lie[0] ^= 1
+    world.write(msgspec.structs.replace(world.answered(parties[0]), messages=bytes(lie)))
+    world.write(honest)
+    stage = world.settle(parties).stages[0]
+    assert (stage.contributions, stage.rejected) == (3, 1)
+    assert stage.phase is Phase.RELEASED
+
+
+def test_a_party_that_restarts_between_its_answers_says_the_same(rng):
+    world, keys = begun(rng, devices=4)
+    for each in keys:
+        world.write(world.answered(Party(each, Kept())))
+    said = {world.answered(Party(keys[0], Kept())).messages for _ in range(2)}
+    assert len(said) == 1
+    assert world.settle([Party(each, Kept()) for each in keys]).stages[0].phase is Phase.RELEASED
+
+
+def test_more_proofs_than_an_entry_holds_are_said_in_several(rng, monkeypatch):
+    monkeypatch.setattr(party_module, "MOST_CHECKS", 2)
+    world, keys = begun(rng, devices=5)
+    assert world.settle(parties_of(keys)).stages[0].contributions == 5
+    starts = [entry.start for entry in entries(world) if isinstance(entry, Checks)]
+    assert sorted(starts) == [0, 0, 2, 2, 4, 4]
+
+
 @pytest.mark.parametrize("devices", [0, 1])
 def test_too_few_devices_release_nothing(devices, rng):
     world, keys = split_world()
@@ -242,14 +320,14 @@ def test_too_few_devices_release_nothing(devices, rng):
 
 
 def test_made_up_pseudonyms_beyond_the_most_are_counted_and_not_opened(rng, monkeypatch):
-    world, keys = split_world(bound=2**24)
+    world, keys = central_world(bound=2**24)
     most = world.campaign.stages[0].most
     world.plan()
     world.open()
     sent = vectors(rng, 4)
     for device, vector in enumerate(sent):
         world.contribute(device, vector)
-    sizes = [box_bytes(world.campaign, 0, party) for party in (0, 1)]
+    sizes = [box_bytes(world.campaign, 0, 0)]
     for device in range(1000, 1000 + 2 * most):
         boxes = tuple(rng.bytes(size) for size in sizes)
         world.send(Contribution(world.campaign.digest, 0, device_id(device), boxes))
@@ -377,9 +455,9 @@ def test_a_share_is_the_seeds_keystreams_and_the_noise_alone(rng):
     world.settle(parties_of(keys))
     stage = world.rounds().stages[0]
     seeds = [SeededSource(device).words(4).astype("<u8").tobytes() for device in range(3)]
-    total = sum(expand(seed, 5).astype(np.uint64) for seed in seeds)
-    published = np.frombuffer(stage.shares[0].integers, "<u4")
-    assert np.array_equal(published, (total + noise_of(keys[0], stage).astype(np.uint64)) % 2**32)
+    total = sum(expanded(seed, 5).astype(np.int64) for seed in seeds)
+    published = decode(stage.shares[0].integers)
+    assert np.array_equal(published, (total + noise_of(keys[0], stage)) % P)
 
 
 def test_opened_names_exactly_what_opened(rng):

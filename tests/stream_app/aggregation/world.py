@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -14,7 +14,8 @@ from stream_app.aggregation.collection import Record
 from stream_app.aggregation.keys import PartyKeys, Role
 from stream_app.aggregation.party import Party, RecordsGone
 from stream_app.campaigns.rounds import Rounds, StageState
-from stream_app.campaigns.sealing import seal
+from stream_app.campaigns.sealing import open_box, seal
+from stream_app.campaigns.verified.field import add, centered, encode
 from stream_app.privacy.randomness import SeededSource
 from stream_app.wire import partitions_of
 from stream_app.wire.campaigns.contribution import Contribution, encode_contribution
@@ -138,6 +139,25 @@ class World:
             party.rounds.apply(decode_round(value))
         self._applied[party] = len(self.log)
         return party.answer(self.read)
+
+
+def read_by_all(
+    campaign: Campaign, contribution: Contribution, keys: Sequence[PartyKeys]
+) -> NDArray[np.int64]:
+    """Return the vector (size,) that all parties read together."""
+    shares = []
+    for party, each in enumerate(keys):
+        share = open_box(campaign, contribution, party, each.public, each.secret)
+        assert share is not None
+        shares.append(share)
+    if campaign.parties == 1:
+        return shares[0].view(np.int32).astype(np.int64)
+    return centered(add(*shares))
+
+
+def without_noise(total: NDArray[np.unsignedinteger]) -> bytes:
+    """Return what a party that adds no noise publishes of its sum (size,)."""
+    return encode(total) if total.dtype == np.uint64 else total.astype("<u4").tobytes()
 
 
 def device_id(number: int) -> bytes:

@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 from stream_app.campaigns.rounds import LARGEST_STEP, Ignored, Phase, Rounds, set_digest, signed_sum
+from stream_app.campaigns.verified.field import P, encode
 from stream_app.wire.campaigns.round_log import (
+    CHECK_BYTES,
     Abort,
     AbortReason,
+    Checks,
     Close,
     NoisyShare,
     Open,
@@ -27,10 +30,12 @@ SET = set_digest(RECORDS, np.array([False, True, False, True]))
 
 
 def share(party, *integers, records=SET, stage=0):
-    return NoisyShare(PLAN, stage, party, records, np.array(integers, "<u4").tobytes())
+    return NoisyShare(PLAN, stage, party, records, encode(np.array(integers, np.uint64)))
 
 
-SHARES = (share(0, 1, 2, 3, 2**31, 5, 6), share(1, 2**32 - 2, 0, 0, 0, 0, 2**32 - 6))
+SHARES = (share(0, 1, 2, 3, P - 90, 5, 6), share(1, P - 2, 0, 0, 0, 0, P - 6))
+# Zeros are what two parties say of a proof that holds: 0 0 = 0, and 0.
+CHECKS = tuple(Checks(PLAN, 0, party, 0, bytes(2 * CHECK_BYTES)) for party in (0, 1))
 
 
 def after(*entries):
@@ -42,14 +47,15 @@ def after(*entries):
 
 def test_a_stage_runs_from_its_plan_to_its_result():
     rounds = Rounds()
-    phases = [Phase.PLANNED, Phase.OPEN, Phase.CLOSED, Phase.CLOSED, Phase.COUNTED, Phase.COUNTED]
-    for entry, phase in zip((*BEGIN, *COUNT, *SHARES), [*phases, Phase.RELEASED], strict=True):
+    phases = [Phase.PLANNED, Phase.OPEN, *[Phase.CLOSED] * 2, *[Phase.OPENED] * 2]
+    phases += [Phase.COUNTED, Phase.COUNTED, Phase.RELEASED]
+    for entry, phase in zip((*BEGIN, *COUNT, *CHECKS, *SHARES), phases, strict=True):
         assert rounds.apply(entry)
         assert rounds.stages[0].phase is phase
     stage = rounds.stages[0]
     assert stage.contributions == 2
     assert stage.result is not None
-    assert stage.result.tolist() == [-1, 2, 3, -(2**31), 5, 0]
+    assert stage.result.tolist() == [-1, 2, 3, -90, 5, 0]
     assert rounds.current is rounds.stages[1]
 
 
@@ -67,6 +73,11 @@ IGNORED = {
     "a plan again": ((), Planned(campaign()), Ignored.OLD_NUMBER),
     "a plan far above": ((), Planned(campaign(number=2**62)), Ignored.FAR_NUMBER),
     "a plan without keys": ((), Planned(campaign(number=2, keys=())), Ignored.OTHER_PARTY),
+    "a plan that cannot be proved": (
+        (),
+        Planned(campaign(number=2, stages=(stage(), stage(bound=2049)))),
+        Ignored.BEYOND_BOUND,
+    ),
     "an entry of another plan": ((), Open(OTHER.digest, 0, (0, 5)), Ignored.OTHER_PLAN),
     "a later stage": ((), Open(PLAN, 1, (0, 5)), Ignored.OTHER_STAGE),
     "an open stage opened": (BEGIN[1:2], Open(PLAN, 0, (0, 6)), Ignored.OTHER_PHASE),
@@ -77,20 +88,34 @@ IGNORED = {
     "an answer before the close": (BEGIN[1:2], COUNT[0], Ignored.OTHER_PHASE),
     "a second answer": ((*BEGIN[1:], COUNT[0]), COUNT[0], Ignored.TWICE),
     "a share before both answered": ((*BEGIN[1:], COUNT[0]), SHARES[0], Ignored.OTHER_PHASE),
-    "a second share": ((*BEGIN[1:], *COUNT, SHARES[0]), share(0, *[0] * 6), Ignored.TWICE),
+    "a second share": ((*BEGIN[1:], *COUNT, *CHECKS, SHARES[0]), share(0, *[0] * 6), Ignored.TWICE),
     "a share of other records": (
-        (*BEGIN[1:], *COUNT),
+        (*BEGIN[1:], *COUNT, *CHECKS),
         share(0, *[0] * 6, records=bytes(32)),
         Ignored.OTHER_RECORDS,
     ),
-    "a short share": ((*BEGIN[1:], *COUNT), share(0, 1), Ignored.WRONG_LENGTH),
+    "a short share": ((*BEGIN[1:], *COUNT, *CHECKS), share(0, 1), Ignored.WRONG_LENGTH),
+    "no residue": ((*BEGIN[1:], *COUNT, *CHECKS), share(0, *[P] * 6), Ignored.WRONG_LENGTH),
+    "a share before the proofs": ((*BEGIN[1:], *COUNT), SHARES[0], Ignored.OTHER_PHASE),
+    "checks before both opened": ((*BEGIN[1:], COUNT[0]), CHECKS[0], Ignored.OTHER_PHASE),
+    "checks twice": ((*BEGIN[1:], *COUNT, CHECKS[0]), CHECKS[0], Ignored.TWICE),
+    "checks beyond the last": (
+        (*BEGIN[1:], *COUNT),
+        Checks(PLAN, 0, 0, 0, bytes(3 * CHECK_BYTES)),
+        Ignored.WRONG_LENGTH,
+    ),
+    "checks from the middle": (
+        (*BEGIN[1:], *COUNT),
+        Checks(PLAN, 0, 0, 1, bytes(CHECK_BYTES)),
+        Ignored.TWICE,
+    ),
     "a share after an abort": (
-        (*BEGIN[1:], *COUNT, SHARES[0], Abort(PLAN, 0, AbortReason.TIMED_OUT)),
+        (*BEGIN[1:], *COUNT, *CHECKS, SHARES[0], Abort(PLAN, 0, AbortReason.TIMED_OUT)),
         SHARES[1],
         Ignored.OTHER_STAGE,
     ),
     "an abort after the result": (
-        (*BEGIN[1:], *COUNT, *SHARES),
+        (*BEGIN[1:], *COUNT, *CHECKS, *SHARES),
         Abort(PLAN, 0, AbortReason.TIMED_OUT),
         Ignored.OTHER_STAGE,
     ),
@@ -167,5 +192,26 @@ def test_a_new_campaign_takes_the_place_of_an_unfinished_one():
 
 
 def test_a_sum_is_signed():
-    shares = [np.array([2**32 - 1, 2**31 - 1, 2**31], "<u4").tobytes(), bytes(12)]
-    assert signed_sum(shares).tolist() == [-1, 2**31 - 1, -(2**31)]
+    words = np.array([2**32 - 1, 2**31 - 1, 2**31], "<u4").tobytes()
+    assert signed_sum([words]).tolist() == [-1, 2**31 - 1, -(2**31)]
+    shares = [encode(np.array(each, np.uint64)) for each in ([P - 1, 5, 9], [P - 1, 2, P - 10])]
+    assert signed_sum(shares).tolist() == [-2, 7, -1]
+
+
+def test_what_the_parties_do_not_agree_on_does_not_count():
+    wrong = bytes(CHECK_BYTES + 36) + bytes([1]) + bytes(CHECK_BYTES - 37)
+    for first, second in ((wrong, wrong), (wrong, bytes(2 * CHECK_BYTES))):
+        both = (Checks(PLAN, 0, party, 0, said) for party, said in enumerate((first, second)))
+        rounds = after(*BEGIN, *COUNT, *both)
+        found = rounds.stages[0]
+        assert found.aborted is AbortReason.TOO_FEW  # one of two
+        assert (found.contributions, found.rejected) == (1, 1)
+
+
+@pytest.mark.parametrize(("value", "beyond"), [(200 + 169, False), (200 + 170, True)])
+def test_a_sum_beyond_what_its_contributions_can_add_up_to_is_refused(value, beyond):
+    """Two contributions of at most 100, and noise of 20 sqrt 2 = 28.3."""
+    rounds = after(*BEGIN, *COUNT, *CHECKS, share(0, value, *[0] * 5), share(1, *[0] * 6))
+    found = rounds.stages[0]
+    assert found.aborted is (AbortReason.BEYOND_BOUND if beyond else None)
+    assert (found.result is None) == beyond

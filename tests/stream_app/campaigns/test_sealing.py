@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nacl import bindings
 
-from stream_app.campaigns.sealing import as_words, expand, open_box, seal, split, within
+from stream_app.campaigns.sealing import as_words, box_bytes, open_box, seal, within
+from stream_app.campaigns.verified.field import add, centered, encode
 from stream_app.privacy.randomness import SystemSource
-from stream_app.wire.campaigns.contribution import Contribution, box_bytes, encode_contribution
+from stream_app.wire.campaigns.contribution import Contribution, encode_contribution
 from tests.stream_app.wire.campaigns.plans import campaign, stage
 
 PAIRS = (bindings.crypto_box_keypair(), bindings.crypto_box_keypair())
@@ -28,7 +29,7 @@ def opened(plan, made, party, pair=None):
 def test_the_shares_of_both_parties_add_up_to_the_vector():
     made = seal(SPLIT, 0, DEVICE, VECTOR, SystemSource())
     shares = [opened(SPLIT, made, party) for party in (0, 1)]
-    assert (shares[0] + shares[1]).view(np.int32).tolist() == VECTOR.tolist()
+    assert centered(add(*shares)).tolist() == VECTOR.tolist()
     again = seal(SPLIT, 0, DEVICE, VECTOR, SystemSource())
     assert not np.array_equal(opened(SPLIT, again, 0), shares[0])
 
@@ -41,54 +42,28 @@ def test_a_trusted_party_opens_the_vector():
 INTEGERS = st.integers(-(2**31), 2**31 - 1)
 
 
-@given(st.lists(INTEGERS, min_size=1, max_size=40), st.binary(min_size=32, max_size=32))
-def test_shares_are_naive_modular_arithmetic(integers, seed):
-    share, mask = split(np.array(integers), seed), expand(seed, len(integers))
-    naive = [(x - int(r)) % 2**32 for x, r in zip(integers, mask, strict=True)]
-    assert share.tolist() == naive
+@given(st.lists(INTEGERS, min_size=1, max_size=40))
+def test_words_are_naive_modular_arithmetic(integers):
     assert as_words(np.array(integers)).tolist() == [x % 2**32 for x in integers]
 
 
-def test_a_seed_stands_for_the_same_share_on_every_machine():
-    assert expand(bytes(32), 3).tolist() == [3202811807, 2050511189, 2090318488]
-    assert expand(bytes(32), 20_000)[:3].tolist() == [3202811807, 2050511189, 2090318488]
+@pytest.mark.parametrize("party", [0, 1])
+def test_a_share_is_uniform_whatever_the_vector_is(party):
+    """Each byte of a party's shares, of vectors as unlike as can be, against the uniform law.
 
-
-def test_a_share_is_uniform_whatever_the_vector_is():
-    """Each byte of party 1's shares, of three vectors as unlike as can be, against the uniform law.
-
-    Chi-square with 255 degrees of freedom, 2^18 bytes each; 400 is exceeded by chance with
-    probability 1.5e-8, times 12 tests: false alarms below 1e-6. Power: a seed used for two vectors,
+    Chi-square with 255 degrees of freedom, 2^15 bytes each; 420 is exceeded by chance with
+    probability 1e-9, times 36 tests: false alarms below 1e-7. Power: a seed used for two vectors,
     or a share that is the vector, gives all its weight to a few bytes and a statistic above 10^5.
     """
     size = 1 << 12
-    for vector in (np.zeros(size, int), np.full(size, 2**24), np.arange(size) - size // 2):
-        shares = [split(vector, SystemSource().words(4).tobytes()) for _ in range(64)]
-        rows = np.concatenate(shares).astype("<u4").view(np.uint8).reshape(-1, 4)
-        for column in rows.T:
+    plan = campaign(keys=PUBLIC, stages=(stage(size=size, bound=2048), stage()))
+    for vector in (np.zeros(size, int), np.full(size, 32), np.eye(1, size, dtype=int)[0] * 2048):
+        made = [seal(plan, 0, DEVICE, vector, SystemSource()) for _ in range(8)]
+        shares = np.concatenate([opened(plan, each, party) for each in made])
+        for column in np.frombuffer(encode(shares), np.uint8).reshape(-1, 6).T:
             counts = np.bincount(column, minlength=256)
             expected = len(column) / 256
-            assert ((counts - expected) ** 2 / expected).sum() < 400
-
-
-def test_a_share_says_nothing_about_which_of_two_vectors_it_is_of():
-    """What a curious party holds: the best linear guess between x and x', 4,000 shares.
-
-    The guess is right in half of the cases; 2,000 +- 170 is 5.4 standard deviations: false alarms
-    below 1e-7. Power: on vectors without shares the same guess is right every time.
-    """
-    left, right = np.full(64, 900), np.full(64, -900)
-    rng = np.random.default_rng(5)
-    chosen = rng.random(4000) < 0.5
-
-    def guess(share):
-        return int(share.view(np.int32).astype(np.int64).sum()) > 0
-
-    seeds = [SystemSource().words(4).tobytes() for _ in chosen]
-    shares = [split(left if c else right, seed) for c, seed in zip(chosen, seeds, strict=True)]
-    right_guesses = sum(guess(share) == c for share, c in zip(shares, chosen, strict=True))
-    assert abs(right_guesses - 2000) < 170
-    assert all(guess(as_words(left if c else right)) == c for c in chosen[:100])
+            assert ((counts - expected) ** 2 / expected).sum() < 420
 
 
 def test_the_size_of_a_record_says_nothing():
@@ -96,6 +71,9 @@ def test_the_size_of_a_record_says_nothing():
     made = [seal(SPLIT, 0, DEVICE, vector, SystemSource()) for vector in vectors]
     assert len({len(encode_contribution(each)) for each in made}) == 1
     assert [len(box) for box in made[0].boxes] == [box_bytes(SPLIT, 0, party) for party in (0, 1)]
+    # A seed and 13 commitments; a commitment, a blind, 6 + 1947 + 4 x 11 residues.
+    assert [box_bytes(SPLIT, 0, party) for party in (0, 1)] == [80 + 32 * 14, 80 + 64 + 6 * 1997]
+    assert box_bytes(CENTRAL, 0, 0) == 80 + 24
 
 
 def moved(made, **changes):

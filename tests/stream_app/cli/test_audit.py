@@ -9,12 +9,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from research.audits import false_devices
 from stream_app.aggregation.party import Party
+from stream_app.campaigns.verified import norm_proof
 from stream_app.cli import run
 from stream_app.privacy import registry
 from stream_app.privacy.randomness import RandomSource
 from stream_app.privacy.ratings.randomized_response import RandomizedResponse
 from stream_app.privacy.ticket import admitted
+from tests.stream_app.aggregation.world import without_noise
 
 WIRE = ["audit", "wire", "--bootstrap", "localhost:1"]
 
@@ -128,7 +131,7 @@ def test_a_false_claim_of_a_campaign_is_exit_code_1(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The fault: parties add no noise."""
-    monkeypatch.setattr(Party, "_with_noise", lambda self, stage, total: total)
+    monkeypatch.setattr(Party, "_with_noise", lambda self, stage, total: without_noise(total))
     call = ["audit", "campaign", "--epsilon", "8", "--mode", "central", "--kinds", "together"]
     assert run([*call, "--items", "4", "--runs", "30"]) == 1
     shown = capsys.readouterr()
@@ -136,9 +139,31 @@ def test_a_false_claim_of_a_campaign_is_exit_code_1(
     assert "claims violated" in shown.err
 
 
+def test_false_devices_are_refused_and_one_that_is_counted_is_exit_code_1(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = ["audit", "campaign", "--false-devices", "--items", "4", "--runs", "3"]
+    assert run(call) == 0
+    shown = capsys.readouterr().out
+    assert "one residue moved anywhere" in shown
+    assert "0 of 3 honest proofs were refused" in shown
+    # The fault: a party looks at the last product alone.
+    whole = norm_proof.accepted
+    monkeypatch.setattr(false_devices, "accepted", lambda one, other: whole(bare(one), bare(other)))
+    assert run(call) == 1
+    assert "false devices were counted, the first:" in capsys.readouterr().err
+
+
+def bare(message: bytes) -> bytes:
+    """Return a message without its state and its linear relation."""
+    return message[:36] + bytes(28)
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
+        (["--false-devices", "--runs", "0"], "--runs 0"),
+        (["--false-devices", "--items", "1"], "--items 1"),
         (["--mode", "local"], "choose central or split"),
         (["--kinds", "lists"], "choose together, stars, or both"),
         (["--items", "1"], "--items 1"),

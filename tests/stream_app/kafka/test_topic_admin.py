@@ -329,6 +329,7 @@ CAMPAIGNS = {
     "compacted vectors": ("contributions", "cleanup.policy", "compact", "compaction drops"),
     "vectors that expand": ("contributions", "compression.type", "zstd", "expand"),
     "large vectors": ("contributions", "max.message.bytes", "1048588", "max.message.bytes"),
+    "small vectors": ("contributions", "max.message.bytes", "262144", "with its proof is larger"),
 }
 
 

@@ -8,17 +8,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stream_app.campaigns.sealing import box_bytes
 from stream_app.wire import Reason, WireError, partitions_of
 from stream_app.wire.campaigns.contribution import (
     Contribution,
-    box_bytes,
     box_context,
     decode_contribution,
     encode_contribution,
 )
 from stream_app.wire.ids import partition_of
-from stream_app.wire.limits import MAX_BATCH_BYTES, MAX_CONTRIBUTION_BYTES, MAX_INTEGERS
-from tests.stream_app.wire.campaigns.plans import KEYS, campaign, stage
+from stream_app.wire.limits import (
+    MAX_CONTRIBUTION_BATCH_BYTES,
+    MAX_CONTRIBUTION_BYTES,
+    MAX_INTEGERS,
+)
+from tests.stream_app.wire.campaigns.plans import campaign, stage
 
 DEVICE = bytes(range(16))
 PLAN = campaign().digest
@@ -85,17 +89,11 @@ def test_a_key_alone_has_the_partition_that_it_has_among_others(key, partitions)
     assert partition_of(key, partitions) == partitions_of(row, partitions)[0]
 
 
-def test_the_size_of_a_box_follows_from_the_plan_alone():
-    plan = campaign()
-    assert [box_bytes(plan, 0, party) for party in (0, 1)] == [112, 80 + 24]
-    assert box_bytes(campaign(parties=1, keys=KEYS[:1]), 0, 0) == 80 + 24
-
-
-def test_a_largest_contribution_is_below_the_limit_and_fits_in_a_batch():
+def test_a_largest_contribution_is_below_the_limit_and_fits_in_its_topic():
     plan = campaign(stages=(stage(size=MAX_INTEGERS),))
     largest = Contribution(PLAN, 0, DEVICE, tuple(bytes(box_bytes(plan, 0, p)) for p in (0, 1)))
     assert len(encode_contribution(largest)) <= MAX_CONTRIBUTION_BYTES
-    assert MAX_CONTRIBUTION_BYTES <= MAX_BATCH_BYTES * 3 // 4
+    assert MAX_CONTRIBUTION_BYTES <= MAX_CONTRIBUTION_BATCH_BYTES * 3 // 4
 
 
 def test_a_context_belongs_to_one_plan_stage_device_and_party():

@@ -1,0 +1,1 @@
+"""Contributions of bounded norm, proved without opening them."""
