@@ -45,9 +45,9 @@ class Finding:
             "verdict": self.verdict.value,
             "measured": self.measured,
         }
-        if self.p_value is not None:
-            found["p_value"] = self.p_value
-        return found | {"figures": dict(self.figures)}
+        found |= {} if self.p_value is None else {"p_value": self.p_value}
+        shown = {key: "inf" if n == math.inf else n for key, n in self.figures.items()}
+        return found | {"figures": shown}
 
 
 def decided(claim: str, violations: int, measured: str, **figures: Figure) -> Finding:

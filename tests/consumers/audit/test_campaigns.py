@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 
 import msgspec
@@ -13,6 +14,7 @@ from consumers.audit.campaigns import checks
 from consumers.audit.campaigns.checks import DEADLINE, campaign_findings
 from consumers.audit.campaigns.stated import Stated, stated
 from consumers.audit.findings import Finding, Verdict, judged
+from consumers.audit.observed import Sample
 from stream_app.aggregation import party
 from stream_app.aggregation.collection import Collection, Drop
 from stream_app.aggregation.party import Party
@@ -93,6 +95,22 @@ def test_an_honest_log_is_not_accused_and_every_claim_is_tested(parties):
     verdicts = {claim: each.verdict for claim, each in findings.items()}
     assert {claim for claim in verdicts if verdicts[claim] is Verdict.UNTESTABLE} == untestable
     assert "2 further records of a device left out" in findings[ONCE].measured
+
+
+def test_who_contributed_is_kept_once_a_stage_by_the_day_of_the_first_record():
+    world = played()
+    for records in world.topic:
+        records[:] = [replace(each, time=(7 * 86_400 + each.offset) * 1000) for each in records]
+    joined = checks.Joined(Sample())
+    list(campaign_findings(stated(world.log), world.read, joined=joined))
+    devices = sorted(each.device for each in joined.found)
+    assert devices == sorted([*map(device_id, range(5))] * 2)
+    assert {each.epoch for each in joined.found} == {7}
+    noise = {(each.sum.bound, each.sum.variance, each.sum.size) for each in joined.found}
+    assert noise == {(100, 400_000, SIZE)}
+    few = checks.Joined(Sample(halvings=64, always=frozenset([device_id(3)])))
+    list(campaign_findings(stated(world.log), world.read, joined=few))
+    assert [each.device for each in few.found] == [device_id(3)] * 2
 
 
 def test_without_a_log_nothing_is_said():

@@ -126,3 +126,10 @@ def test_canaries_of_few_ratings_are_tested_by_these() -> None:
         rated[device] = level
     public = PublicConfiguration((RR,), canaries=rated, alpha=ALPHA)
     assert canary_findings(observe(world.records, public), public)[0].verdict is Verdict.VIOLATED
+
+
+def test_a_canary_that_reports_more_often_than_the_others_accuses_nobody() -> None:
+    law, rng = RR.likelihood(), np.random.default_rng(8)
+    few, many = sampled(law, 200, rng), sampled(law[:, [0]], 5000, rng)
+    inputs, reports = (np.concatenate(both) for both in zip(few, many, strict=True))
+    assert 0 < epsilon_bounds(inputs, reports, law, ALPHA)[0] < 2

@@ -97,3 +97,4 @@ def test_noise_that_protects_nothing_is_more_than_every_budget() -> None:
     bare_found = found(World(5), bare, budget=1e6)
     assert bare_found.verdict is Verdict.VIOLATED
     assert bare_found.figures["spent"] == float("inf")
+    assert bare_found.row()["figures"]["spent"] == "inf"  # JSON has no infinity
