@@ -34,14 +34,14 @@ class Shown(NamedTuple):
     @property
     def passed(self) -> list[str]:
         """The strategies that were counted at least once."""
-        return [name for name, (count, of) in self.refused.items() if count < of]
+        return [name for name, (count, tries) in self.refused.items() if count < tries]
 
     def show(self, *, as_json: bool) -> None:
         """Print the table."""
         if as_json:
             print_json(self._asdict(), indent=1)
             return
-        rows = [(name, f"{count:,} of {of:,}") for name, (count, of) in self.refused.items()]
+        rows = [(name, f"{count:,} of {tries:,}") for name, (count, tries) in self.refused.items()]
         table(("a false device sends", "refused"), rows, title=f"{self.size:,} integers")
         say(
             f"{self.wrong} of {self.runs:,} honest proofs were refused. Both parties keep to the "
@@ -60,11 +60,11 @@ def measured(options: Options, progress: Advance) -> Shown:
     statement = Statement(b"audit", size_over(items), MAX_BOUND)
     total, done = len(every) + 2 * runs, 0
 
-    def counted(false: bool) -> bool:
+    def counted(judged: bool) -> bool:
         nonlocal done
         done += 1
         progress(done, total)
-        return false
+        return judged
 
     found = {
         name: (int(counted(refused(statement, cheat(statement, source)))), 1)
