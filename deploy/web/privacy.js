@@ -1,5 +1,5 @@
 // What a table of randomized response protects: proved before anything is drawn, summed afterwards.
-// The formulas: stream_app/privacy, exact/certificates.py and accounting/loss_distribution.py.
+// Formulas: stream_app/privacy, exact/certificates.py, accounting/{loss_distribution,odometer}.py.
 
 const TOTAL = 2n ** 64n;
 const refuse = (sentence) => { throw new Error(sentence); };
@@ -47,15 +47,31 @@ function* laws([[keep, change, ...others]]) {
 }
 const deltaAt = (epsilon, { n, law, step }) => law.slice(n).reduce(
   (sum, mass, k) => sum + mass * Math.max(0, -Math.expm1(epsilon - k * step)), 0) * (1 + 1e-12);
-/** The epsilon, rounded up, that n reports of one table cost a person at delta: every value
- *  replaced by any other. Exact: a device has one mechanism, so losses are steps of a grid. */
-export const wholePerson = (counts, n, delta) => {
-  let found = { n: 0, law: [1], step: 0 }, low = 0;
-  for (const steps = laws(counts); found.n < n;) found = steps.next().value;
-  let high = n * found.step;
-  for (let i = 0, middle; i < 60; i++)
-    if (deltaAt(middle = (low + high) / 2, found) <= delta) high = middle; else low = middle;
-  return high;
+const ORDERS = Array.from({ length: 24 }, (_, i) => (2 + i % 2) * 2 ** (i >> 1) / 8);
+/** The epsilon, rounded up, that n reports of one table have cost a person at delta if they end
+ *  now: every value replaced by any other. The odometer of accounting/odometer.py, step by step. */
+export const wholePerson = ([[keep, change, ...others]], n, delta) => {
+  if (!n) return 0;
+  const [p, q] = [Number(keep) / 2 ** 64, Number(change) / 2 ** 64], rest = q * others.length;
+  const loss = Math.log1p(Number(keep - change) / Number(change));
+  const largest = n * loss * (1 + 2 ** -48), weight = delta * 1023 / 1024 / ORDERS.length;
+  const terms = ORDERS.map((s) => {
+    const less = Math.exp(-s * loss);
+    const divergence = loss + Math.log(p + less * (rest + q * less)) / s;
+    const cost = Math.ceil((divergence + 1e-12 * (1 + divergence + 64 / s)) * 2 ** 40) / 2 ** 40;
+    return [s, Math.log(weight) - s * n * cost * (1 + 1e-10)];
+  });
+  const mixed = (x, slope) => terms.reduce(
+    (sum, [s, constant]) => sum + (1 + s * slope) * Math.exp(Math.min(700, s * x + constant)), 0);
+  if (mixed(0, 1) >= 1) return 0;
+  let low = 0, high = 1, middle;
+  while (high < largest && mixed(high, 1) < 1) high *= 2;
+  high = Math.min(high, largest);
+  if (mixed(high, 1) <= 1) low = high;
+  while (low < (middle = (low + high) / 2) && middle < high)
+    if (mixed(middle, 1) <= 1) low = middle; else high = middle;
+  const found = low + Math.log1p(-mixed(low, 0));
+  return Math.min(largest, found + 1e-10 * (1 + found));
 };
 /** How many reports of one table a budget {epsilon, delta} holds, 4096 at most. */
 export const room = (counts, { epsilon, delta }) => {

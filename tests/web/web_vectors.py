@@ -3,7 +3,7 @@
 tables        counts, and words with the reports that they draw: both edges of every interval
 pseudonyms    key, user, pseudonym
 events        fields of a report and its bytes
-whole_person  epsilon of 1 .. 100 reports at 1e-6, and how many (20, 1e-6) holds
+whole_person  the odometer of 1 .. 100 reports at 1e-6, and how many (20, 1e-6) holds
 ranking       item sides (base64), histories, and what the device's ranker makes of them
 """
 
@@ -22,7 +22,7 @@ from producers.pseudonyms import pseudonym
 from producers.ranking.ranker import Ranker, Rated
 from stream_app.privacy import registry
 from stream_app.privacy.accounting.budget_plans import largest_count
-from stream_app.privacy.accounting.whole_person import report_loss
+from stream_app.privacy.accounting.odometer import odometer
 from stream_app.privacy.exact.integer_tables import TOTAL, Table
 from stream_app.ranking.compact_side import decode_side, encode_side
 from stream_app.wire import Event, encode_json
@@ -103,14 +103,14 @@ def _events() -> list[dict[str, Any]]:
 
 
 def _whole_person(id: str) -> dict[str, Any]:
-    loss, levels = report_loss(id), len(table(id).counts)
+    levels = len(table(id).counts)
     counted = range(1, 101) if levels == 5 else (1, 2, 10, 100)
     keep, change = table(id).counts[0][:2]
     return {
         "id": id,
         "levels": levels,
         "table": [str(keep), str(change)],
-        "epsilons": [[n, loss.self_composed(n).epsilon(1e-6)] for n in counted],
+        "epsilons": [[n, odometer({id: n}, BUDGET[1])] for n in counted],
         "held": largest_count(id, *BUDGET),
     }
 
