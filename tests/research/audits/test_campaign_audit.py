@@ -238,7 +238,7 @@ def wider(campaign, stage, device):
     return replace(STATEMENT(campaign, stage, device), bound=MAX_BOUND)
 
 
-STATEMENT, SEAL = sealing._statement, sealing.seal
+STATEMENT, SEAL = sealing.statement_of, sealing.seal
 
 
 @pytest.mark.parametrize("parties", [1, 2], ids=["central", "split"])
@@ -249,7 +249,7 @@ def test_parties_leave_out_vectors_beyond_the_bound(monkeypatch, parties):
     def false(*given):
         with monkeypatch.context() as patched:
             patched.setattr(sealing, "within", lambda vector, bound: True)
-            patched.setattr(sealing, "_statement", wider)
+            patched.setattr(sealing, "statement_of", wider)
             return SEAL(*given)
 
     monkeypatch.setattr(sealing, "seal", false)
@@ -260,7 +260,7 @@ def test_parties_leave_out_vectors_beyond_the_bound(monkeypatch, parties):
 def test_devices_that_do_not_clip_are_shown_where_no_check_is_left(monkeypatch):
     for module in (sealing, collection):
         monkeypatch.setattr(module, "within", lambda vector, bound: True)
-    monkeypatch.setattr(sealing, "_statement", wider)
+    monkeypatch.setattr(sealing, "statement_of", wider)
     for parties in (1, 2):
         found = audited(plan(parties), 100, Code(device=loud, keys=Repeatable))
         assert broken(found) >= {SPENT, CURVE, WITHIN}
@@ -278,7 +278,7 @@ def test_a_bound_that_is_checked_before_the_rounding_is_shown(monkeypatch):
     with pytest.raises(ValueError, match="beyond the bound"):
         audited(planned, 10)
     monkeypatch.setattr(sealing, "within", lambda vector, bound: True)
-    monkeypatch.setattr(sealing, "_statement", wider)
+    monkeypatch.setattr(sealing, "statement_of", wider)
     found = audited(planned, 20)
     assert WITHIN in broken(found)
     assert found.stages[0].used > 1.1
