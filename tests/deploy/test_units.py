@@ -91,7 +91,7 @@ def test_every_user_is_made_and_owns_its_folder_alone(party: str) -> None:
         keys = unit(file, party)
         for user in keys.get("User", ()):
             state, *others = " ".join(keys["StateDirectory"]).split()
-            assert all(f"%S/{other}" in " ".join(keys["Environment"]) for other in others)
+            assert all(f"/var/lib/{other}" in " ".join(keys["Environment"]) for other in others)
             assert (user, f"/var/lib/{state}") in users
             assert owners.setdefault(state, user) == user
             if file.name != "murmurec-worker.service":
