@@ -167,9 +167,6 @@ FAULTS: dict[str, tuple[Code, int, set[str]]] = {
 
 
 NIGHTLY = {"no noise of b", "a stage drawn twice, split"}  # every contribution has a proof
-    "no noise of b",
-    "a stage drawn twice, split",
-}  # a proof of every contribution is checked
 
 
 @pytest.mark.parametrize(
