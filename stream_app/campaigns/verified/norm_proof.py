@@ -1,7 +1,7 @@
 """Proofs that a shared vector is short: sum x^2 is at most bound^2, over the integers.
 
     device        splits x into shares modulo p, and proves it to both parties at once
-    party         checks its part alone, and says 64 bytes, which show nothing of x
+    party         checks its part alone, and says 80 bytes, which show nothing of x
     both          accept where the two messages agree
 
 What is proved, for random weights w, tau, chi of F_p^2 (Layout names x, y, digits, spare):
@@ -55,7 +55,7 @@ from stream_app.campaigns.verified.transcript import (
 from stream_app.privacy.gaussian.keyed_source import KeyedSource
 
 SEED_BYTES = 32
-STATE_BYTES = 16
+STATE_BYTES = 32
 MESSAGE_BYTES = 4 * 2 * ELEMENT_BYTES + STATE_BYTES
 _DIGITS = ROWS * DIGITS
 _ROW_POINTS, _BIT_POINTS = ROWS.bit_length() - 1, BITS.bit_length()

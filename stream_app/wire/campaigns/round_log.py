@@ -41,7 +41,7 @@ from stream_app.wire.limits import (
 from stream_app.wire.reasons import Reason, WireError
 
 RECORDS_DIGEST_BYTES = 32
-CHECK_BYTES = 64
+CHECK_BYTES = 80
 MOST_CHECKS = 8192  # of one entry
 _Offset = Annotated[int, msgspec.Meta(ge=0, le=MAX_SEQ)]
 _Offsets = Annotated[tuple[_Offset, ...], msgspec.Meta(min_length=1, max_length=4096)]

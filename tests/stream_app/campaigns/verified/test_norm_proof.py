@@ -19,7 +19,10 @@ from stream_app.campaigns.verified.norm_proof import (
     check,
     prove,
 )
+from stream_app.campaigns.verified.transcript import HASH_BYTES
 from stream_app.privacy.randomness import SystemSource
+from stream_app.wire.campaigns.round_log import CHECK_BYTES, MOST_CHECKS
+from stream_app.wire.limits import MAX_ROUND_BYTES
 from tests.naive import sum_check
 
 CHEATS = cheats()
@@ -101,6 +104,13 @@ def test_a_moved_share_is_seen_by_party_0_too(rng):
     found = both(statement, (first, second))
     other = both(statement, prove(statement, at_bound(40, 2048, rng), *secrets()))
     assert not accepted(found[0].message, other[1].message).any()
+
+
+def test_a_message_holds_a_whole_hash_and_fits_the_log_of_rounds():
+    """Of half a hash a device could find two proofs that agree, in 2^64 trials."""
+    assert STATE_BYTES == HASH_BYTES
+    assert MESSAGE_BYTES == CHECK_BYTES
+    assert MOST_CHECKS * CHECK_BYTES < MAX_ROUND_BYTES * 3 // 4
 
 
 def test_several_pairs_of_messages_are_judged_one_by_one():
