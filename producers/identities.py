@@ -38,6 +38,10 @@ class Identities:
         self._keys[pair.pseudonym] = pair
         return pair.pseudonym
 
+    def knows(self, device: bytes) -> bool:
+        """Return whether `seal` can be called for a device."""
+        return not self.signed or device in self._keys
+
     def seal(self, topic: str, device: bytes, event: bytes) -> bytes:
         """Return the record's value: the event, in an envelope where devices sign; `pseudonym` has
         returned `device`."""

@@ -97,14 +97,22 @@ def newest_seqs(
 
 
 def check_contributions(
-    connection: Connection, topic: str, partitions: int, owners: Mapping[bytes, Journal]
+    connection: Connection,
+    topic: str,
+    partitions: int,
+    owners: Mapping[bytes, Journal],
+    *,
+    signed: bool = False,
 ) -> bool:
     """Raise OlderJournal where the topic holds a contribution of a device to a stage for which its
-    journal has none; return False without a right to read. UserError as `newest_seqs`."""
+    journal has none, where devices sign one that the device has signed; return False without a
+    right to read. UserError as `newest_seqs`."""
 
     def seen(device: bytes, key: bytes, value: bytes | None) -> None:
         try:
-            found = decode_contribution(key, value, partition_of(key, partitions), partitions)
+            found = decode_contribution(
+                key, value, partition_of(key, partitions), partitions, signed=signed
+            )
         except WireError:
             return
         if not contributed(owners[device], device, found.plan, found.stage):

@@ -256,6 +256,10 @@ class Campaign(_Group):
     """file with the public items of campaigns, one per line, as the campaign was announced; a
     device contributes to no plan over others; unset: it needs --scope"""
 
+    campaign_notice_seconds: float = Field(86_400.0, ge=0, le=31_536_000)
+    """for how long a plan was public before its first stage opened, by the broker's times: devices
+    contribute to no other campaign, and a worker opens none sooner"""
+
     @field_validator("campaign_keys")
     @classmethod
     def _keys(cls, value: tuple[str, ...]) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from producers.campaign import account_plan, history, terms
 from producers.campaign.stage_requests import StageRequests
 from producers.campaign.terms import Pinned
+from producers.identities import Identities
 from producers.journal import Journal, Message
 from producers.ranking import RatedItem
 from stream_app.campaigns.public_side import PublicSide
@@ -26,6 +27,7 @@ def contribute(
     pinned: Pinned,
     *,
     side: PublicSide | None = None,
+    identities: Identities | None = None,
     topic: str,
     epoch: int,
 ) -> Message:
@@ -33,7 +35,8 @@ def contribute(
 
     rated: what the device has kept, maybe nothing, oldest first. side: what is public of the plan,
     which stages of *stars* after the first need; it is the server's and not trusted: the norm of
-    the vector and the debit are the same for every side. epoch: from `Journal.epoch`.
+    the vector and the debit are the same for every side. identities: where devices sign. epoch:
+    from `Journal.epoch`.
 
     Raises UserError where no stage is open, the plan is not what the device has pinned, the side is
     not that after the stages before, the device has contributed to the stage, or the journal is a
@@ -41,6 +44,7 @@ def contribute(
     """
     campaign, stage = terms.open_stage(rounds)
     terms.check(campaign, pinned)
+    terms.check_notice(rounds, pinned)
     requests = StageRequests.of_stage(
         campaign, stage.index, secret=journal.key, topic=topic, epoch=epoch
     )
@@ -52,4 +56,4 @@ def contribute(
         )
     raw_vector = history.vector(campaign, stage.index, rated, side)  # before the debit
     account_plan.decide(journal, [device], requests.mechanism)
-    return journal.release(requests.request(journal, device, raw_vector))[0]
+    return journal.release(requests.request(journal, device, raw_vector, identities))[0]

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from producers.identities import Identities
 from producers.journal import Journal, Request
 from stream_app.campaigns.planning import certificate, check_budget
 from stream_app.campaigns.sealing import seal
@@ -36,7 +37,7 @@ from stream_app.privacy.gaussian import naming
 from stream_app.privacy.gaussian.campaign_loss import CampaignCost
 from stream_app.privacy.randomness import RandomSource
 from stream_app.privacy.ticket import admitted
-from stream_app.wire.campaigns.contribution import Contribution, encode_contribution
+from stream_app.wire.campaigns.contribution import SIGNED_AS, Contribution, encode_contribution
 from stream_app.wire.campaigns.plan import Campaign
 
 SCOPE = "campaign"
@@ -99,8 +100,20 @@ class StageRequests:
         left = journal.room(device, self.mechanism, self.epoch)
         return left is None or left > 0
 
-    def request(self, journal: Journal, device: bytes, raw_vector: NDArray[np.int32]) -> Request:
-        """Return the request of a device that has not contributed yet."""
+    def request(
+        self,
+        journal: Journal,
+        device: bytes,
+        raw_vector: NDArray[np.int32],
+        identities: Identities | None = None,
+    ) -> Request:
+        """Return the request of a device that has not contributed yet, signed where `identities`
+        sign."""
+
+        def encoded(seq: int, part: slice, released: Any, test: bool) -> bytes:  # noqa: ARG001
+            value = encode_contribution(released)
+            return value if identities is None else identities.seal(SIGNED_AS, device, value)
+
         paid = self.paid(journal, device)
         return Request(
             device=device,
@@ -109,15 +122,11 @@ class StageRequests:
             mechanism=self.mechanism,
             raw_inputs=(device, raw_vector),
             count=1,
-            encode=_encoded,
+            encode=encoded,
             epoch=self.epoch,
             scope=SCOPE,
             paid_by=int(self.paid_by[0]) if paid else None,
         )
-
-
-def _encoded(seq: int, part: slice, released: Any, test: bool) -> bytes:  # noqa: ARG001
-    return encode_contribution(released)
 
 
 def contributed(journal: Journal, device: bytes, plan: bytes, stage: int) -> bool:

@@ -2,6 +2,9 @@
 
     keys     those that the user has pinned, in the order of the parties: they alone read the boxes
     scope    exactly the items of the file whose SHA-256 is pinned in the journal, in its order
+    notice   the plan was public for as long as the user wants before its first stage opened, by the
+             times of the broker: whoever writes the log of rounds can surprise nobody
+    signed   a plan that takes signed contributions alone, only where this device signs
     noise    every stage together within the (epsilon, delta) that the plan states; that epsilon,
              and the epsilon of the same noise at delta 1e-6, at most what the user allows
     stages   of kinds and sizes that this device knows
@@ -32,11 +35,14 @@ DELTA = Fraction(1, 10**6)  # at which the epsilon that a user allows is meant
 @dataclass(frozen=True, eq=False)
 class Pinned:
     """Public keys of the parties in hex, the keys (n,) uint64 of the items of the scope in their
-    order, and the largest epsilon that a plan may state, or cost at `DELTA`."""
+    order, and the largest epsilon that a plan may state, or cost at `DELTA`; `signs`: whether the
+    device signs what it sends. `notice`: in seconds."""
 
     keys: tuple[str, ...]
     items: NDArray[np.uint64]
     most_epsilon: Fraction = MOST_EPSILON
+    signs: bool = False
+    notice: float = 0.0
 
 
 def open_stage(rounds: Rounds) -> tuple[Campaign, StageState]:
@@ -60,6 +66,12 @@ def check(campaign: Campaign, pinned: Pinned) -> None:
             f"has pinned {_names(pinned.keys)}: the holder of a key of the plan reads what is "
             "sealed to it, so nothing was contributed; ask the parties for their public halves"
         )
+    if campaign.is_signed and not pinned.signs:
+        raise UserError(
+            f"campaign {campaign.number} counts signed contributions alone, and this device signs "
+            "none (devices = open): nothing was contributed; set devices = signed, as its server "
+            "does"
+        )
     _check_scope(campaign, pinned.items)
     if campaign.epsilon > pinned.most_epsilon:
         raise UserError(
@@ -73,6 +85,26 @@ def check(campaign: Campaign, pinned: Pinned) -> None:
     except ValueError as error:
         raise UserError(f"{error}; nothing was contributed") from None
     _check_delta(campaign, pinned.most_epsilon)
+
+
+def check_notice(rounds: Rounds, pinned: Pinned) -> None:
+    """Raise UserError for an open campaign that was not public for long enough."""
+    assert rounds.campaign is not None
+    if not pinned.notice:
+        return
+    number, public = rounds.campaign.number, rounds.notice
+    if public is None:
+        raise UserError(
+            f"campaign {number}: the log of rounds does not say when its plan was appended, so "
+            "nothing was contributed; the topic needs message.timestamp.type LogAppendTime "
+            "(murmurec topics apply) before the campaign begins"
+        )
+    if public < pinned.notice:
+        raise UserError(
+            f"campaign {number} was public for {public / 3600:.3g} h before it opened, and this "
+            f"device contributes to none below {pinned.notice / 3600:.3g} h "
+            "(campaign_notice_seconds): nothing was contributed; its owner announces one earlier"
+        )
 
 
 def _check_delta(campaign: Campaign, allowed: Fraction) -> None:

@@ -38,7 +38,7 @@ class KeptRatings:
         scale: Scale,
         user: str | None = None,
     ) -> None:
-        self._history, self._identities, self.scale = history, identities, scale
+        self._history, self.identities, self.scale = history, identities, scale
         self._user, self.spare = user, SPARE_BYTES
         self._limits = scale.minimum, scale.maximum, scale.step
         self._levels: dict[bytes, dict[int, int]] = {}
@@ -114,7 +114,7 @@ class KeptRatings:
     def _device(self, row: RatedLine) -> bytes:
         user = self._user if row.user is None else row.user
         assert user is not None
-        return self._identities.pseudonym(user)
+        return self.identities.pseudonym(user)
 
     def _line(self, device: bytes, row: RatedLine, epoch: int, at: int) -> RawRating:
         return RawRating(device.hex(), row.item, row.raw_rating, self._limits, epoch, at)

@@ -98,7 +98,10 @@ class Contributing:
             kept = raw_levels[hit].astype(np.uint8)
             own = scope.rated(scope.keys[hit], kept, ratings.scale.levels)
             raw_vector = history.vector_of(campaign, stage.index, own, side)
-            found_requests.append(asked.request(self.journal, device, raw_vector))
+            if ratings.identities.knows(device):  # else its account was removed meanwhile
+                found_requests.append(
+                    asked.request(self.journal, device, raw_vector, ratings.identities)
+                )
         return found_requests
 
     def _asked(self, campaign: Campaign, stage: StageState, epoch: int) -> StageRequests:
@@ -114,6 +117,7 @@ class Contributing:
             return None
         if self._checked != stage.plan:
             terms.check(rounds.campaign, self.pinned)
+            terms.check_notice(rounds, self.pinned)
             self._checked = stage.plan
         side, is_ready = history.side_for(rounds.campaign, stage.index, self.published)
         return (rounds.campaign, stage, side) if is_ready else None

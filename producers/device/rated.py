@@ -12,6 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from producers.identities import Identities
 from producers.scale import Scale
 
 
@@ -32,6 +33,10 @@ class Ratings(Protocol):
 
 class ScaledRatings(Ratings, Protocol):
     """Ratings by device, on a scale that is known; both look-ups may raise `Unreadable`."""
+
+    @property
+    def identities(self) -> Identities:
+        """Seal what the devices that were looked up send."""
 
     @property
     def scale(self) -> Scale:

@@ -24,11 +24,12 @@ from numpy.typing import NDArray
 
 from producers.campaign import account_plan, history
 from producers.campaign.stage_requests import StageRequests
-from producers.campaign.terms import Pinned, check
+from producers.campaign.terms import Pinned, check, check_notice
 from producers.fleet.epoch_emission import emission_time
 from producers.fleet.population import Population
 from producers.fleet.replay import commit_when_room
 from producers.fleet.scoped_ratings import ScopedRatings
+from producers.identities import Identities
 from producers.journal import Journal, Request
 from producers.publishing import OutboxRelay
 from stream_app.campaigns.public_side import PublicSide, PublishedSide
@@ -73,7 +74,7 @@ _VectorOf = Callable[[bytes], NDArray[np.int32]]
 @dataclass(frozen=True)
 class Fleet:
     """The devices of a population in a campaign; `epoch` gives the present one, `published` what is
-    public of the newest campaign."""
+    public of the newest campaign; `identities` have named the devices, where these sign."""
 
     journal: Journal
     population: Population
@@ -83,6 +84,7 @@ class Fleet:
     epoch: Callable[[], int]
     published: Callable[[], PublishedSide | None]
     batch_bytes: int = BATCH_BYTES
+    identities: Identities | None = None
 
     def follow(self, log: RoundLog) -> Iterator[StageProgress]:
         """Contribute to each stage of the campaign that is under way, until it has ended.
@@ -109,6 +111,7 @@ class Fleet:
                 log.wait(_WAIT_SECONDS)
                 continue
             vector_of = partial(_vector, campaign, stage.index, ratings, side)
+            check_notice(log.catch_up(), self.pinned)
             yield from self._contribute(log, campaign, stage, vector_of)
             self.relay.settle()
             done.add(stage.index)
@@ -142,7 +145,7 @@ class Fleet:
                 yield from self._contribute(log, campaign, stage, vector_of)
                 return
             asked = [
-                requests.request(self.journal, each, vector_of(each))
+                requests.request(self.journal, each, vector_of(each), self.identities)
                 for each in able[start : start + together]
             ]
             sent = self._release(asked)

@@ -1,8 +1,9 @@
 """The contributions of a closed stage, read by one party in canonical order.
 
     canonical order   partition by partition, offset by offset, from `begins` to `ends`
-    contribution i    the i-th record that is well-formed, for this plan and stage, with boxes of
-                      the plan's sizes, and the first of a device that is not forgotten
+    contribution i    the i-th record that is well-formed, for this plan and stage, signed where
+                      the plan says so, with boxes of the plan's sizes, and the first of a device
+                      that is not forgotten
     records           a digest over partition, offset, device and contents of all of them
 
 Which records are contributions depends on the log alone, so two parties agree on `records`. Which
@@ -104,7 +105,11 @@ class Collection:
         """Take the next record in canonical order."""
         try:
             found = decode_contribution(
-                record.key, record.value, record.partition, len(self.stage.begins)
+                record.key,
+                record.value,
+                record.partition,
+                len(self.stage.begins),
+                signed=self.campaign.is_signed,
             )
         except WireError as error:
             self.dropped[error.reason] += 1

@@ -9,7 +9,8 @@ contributions: a stage after another begins where that one ended, so late record
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -27,6 +28,8 @@ from stream_app.wire.campaigns.round_log import (
     encode_round,
 )
 
+_CLOCKS = 1.01
+
 
 class Positions(Protocol):
     """The topic of contributions, wherever it is."""
@@ -38,10 +41,22 @@ class Positions(Protocol):
 
 @dataclass
 class Coordinator:
-    """Writes plans, openings, closes and aborts; one at a time owns the clock."""
+    """Writes plans, openings, closes and aborts; one at a time owns the clock. Devices join a
+    campaign that was public for `notice` seconds before it opened, by the times of the broker."""
 
     log: RoundLog
     contributions: Positions
+    notice: float = 0.0
+    clock: Callable[[], float] = time.time
+
+    @property
+    def notice_left(self) -> float:
+        """For how many seconds the campaign is not opened yet, 0 where it may be, in the state that
+        was read last. A hundredth more than `notice`, since the broker has another clock."""
+        planned = self.log.rounds.planned_at
+        if planned is None:  # the log of a test, or one whose topic was altered since
+            return self.notice
+        return max(0.0, planned + _CLOCKS * self.notice - self.clock())
 
     def begin(self, campaign: Campaign) -> None:
         """Write a plan; its number is above that of every earlier one."""
@@ -71,6 +86,12 @@ class Coordinator:
     def open_stage(self) -> StageState:
         """Open the campaign's next stage and return it."""
         stage = self._stage(Phase.PLANNED, "open")
+        if stage.index == 0 and (left := self.notice_left) > 0:
+            raise UserError(
+                f"the campaign is public for less than {self.notice / 3600:.3g} h, and devices "
+                "contribute to none that opened sooner (campaign_notice_seconds "
+                f"{self.notice:g}): open it in {left / 3600:.2g} h"
+            )
         before = self.log.rounds.stages[: stage.index]
         begins = before[-1].ends if before else self.contributions.ends
         return self._append(Open(stage.plan, stage.index, begins))

@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
-from confluent_kafka import KafkaError, Message, TopicPartition
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, Message, TopicPartition
 
 from stream_app.aggregation.collection import Record
 from stream_app.aggregation.party import RecordsGone
@@ -140,8 +140,10 @@ class RoundTopic:
         self._newest = False
 
     def _apply(self, message: Message) -> None:
+        kind, milliseconds = message.timestamp()
+        appended = milliseconds / 1000 if kind == TIMESTAMP_LOG_APPEND_TIME else None
         try:
-            self.rounds.apply(decode_round(message.value()))
+            self.rounds.apply(decode_round(message.value()), appended)
         except WireError as error:
             self.unreadable[error.reason] += 1
 

@@ -112,13 +112,15 @@ def plan(
     keys: tuple[str, ...] = (),
     *,
     features: Features | None = None,
+    signed: bool = False,
 ) -> Campaign:
     """Return a campaign over the public items of `scope`, in their order, which devices, parties
     and workers of this release follow.
 
     keys: of the parties, in hex, none while it is only written down. features: of the items of the
-    scope, for stages of *stars*. Raises ValueError for a scope that is too small, or so large that
-    a contribution would not fit in a record.
+    scope, for stages of *stars*. signed: contributions that no device has signed do not count.
+    Raises ValueError for a scope that is too small, or so large that a contribution would not fit
+    in a record.
     """
     found = stages(
         outline.epsilon,
@@ -143,6 +145,7 @@ def plan(
         found,
         keys,
         msgspec.UNSET if features is None else features,
+        True if signed else msgspec.UNSET,
     )
     check_stages(campaign)
     return campaign

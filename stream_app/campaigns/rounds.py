@@ -161,12 +161,16 @@ def signed_sum(shares: list[bytes]) -> NDArray[np.int64]:
 @dataclass(eq=False)
 class Rounds:
     """The newest campaign of the log and its stages; `newest` is its number, or that of the one
-    before the first entry to apply; `ignored` counts entries without effect."""
+    before the first entry to apply; `ignored` counts entries without effect. `planned_at` and
+    `opened_at`: when the broker appended its plan and the opening of its first stage, in seconds
+    since 1970, None where the broker does not say."""
 
     campaign: Campaign | None = None
     stages: list[StageState] = field(default_factory=list)
     ignored: Counter[Ignored] = field(default_factory=Counter)
     newest: int = 0
+    planned_at: float | None = None
+    opened_at: float | None = None
 
     @property
     def current(self) -> StageState | None:
@@ -176,11 +180,24 @@ class Rounds:
         found = next(unfinished, None)
         return None if found is None or found.phase is Phase.ABORTED else found
 
-    def apply(self, entry: RoundEntry) -> bool:
-        """Apply the next entry of the log; return whether it had an effect."""
+    @property
+    def notice(self) -> float | None:
+        """For how many seconds the plan was public before its first stage opened; None where that
+        is not known."""
+        if self.planned_at is None or self.opened_at is None:
+            return None
+        return self.opened_at - self.planned_at
+
+    def apply(self, entry: RoundEntry, appended: float | None = None) -> bool:
+        """Apply the next entry of the log, which the broker appended at a time, if it says so;
+        return whether it had an effect."""
         reason = self._planned(entry) if isinstance(entry, Planned) else self._of_stage(entry)
         if reason is not None:
             self.ignored[reason] += 1
+        elif isinstance(entry, Planned):
+            self.planned_at, self.opened_at = appended, None
+        elif isinstance(entry, Open) and entry.stage == 0:
+            self.opened_at = appended
         return reason is None
 
     def _planned(self, entry: Planned) -> Ignored | None:

@@ -25,7 +25,7 @@ from stream_app.kafka.topic_admin import (
 from stream_app.kafka.topic_follower import records
 from stream_app.wire import Cut, Topics, WireError, decode_entry
 from stream_app.wire.limits import MAX_CONTRIBUTION_BATCH_BYTES
-from stream_app.wire.topics import PLAIN, STAMPED, grown, learned_with
+from stream_app.wire.topics import APPENDED, PLAIN, STAMPED, grown, learned_with
 
 _APPLY = "run murmurec topics apply, which sets it"
 _ONE = (
@@ -329,6 +329,12 @@ def check_campaigns(
     _check_policy(topics.rounds, rounds, "delete", "compaction drops rounds")
     _check_policy(topics.contributions, contributions, "delete", "compaction drops contributions")
     _check_kept(topics.rounds, rounds, "a campaign that was begun would be forgotten")
+    for name, want in APPENDED.items():
+        if rounds.get(name) != want:
+            raise UserError(
+                f"topic {topics.rounds} has {name} {rounds.get(name, 'unset')}: devices would not "
+                f"know how long a plan was public; {_APPLY} to {want}"
+            )
     faults = (
         _plain_fault(topics.contributions, contributions, MAX_CONTRIBUTION_BATCH_BYTES),
         _expands(topics.rounds, rounds),

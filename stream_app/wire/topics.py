@@ -28,6 +28,8 @@ STAMPED: dict[str, str] = {
     "message.timestamp.after.max.ms": "3600000",
     "message.timestamp.before.max.ms": "86400000",
 }
+# Of the log of rounds: how long a plan was public is the broker's statement, not the owner's.
+APPENDED: dict[str, str] = {"message.timestamp.type": "LogAppendTime"}
 # Feature -> the setting that turns it on (`Settings.features`).
 FEATURES: dict[str, str] = {
     "campaigns": "privacy_mode = split or central",
@@ -173,7 +175,7 @@ class Topics:
         # A noisy sum takes the place of its contributions: they are kept for a party that was away.
         sealed = _CLEAN | PLAIN | {"cleanup.policy": "delete", "retention.ms": CONTRIBUTIONS_KEPT}
         sealed["max.message.bytes"] = str(MAX_CONTRIBUTION_BATCH_BYTES)
-        rounds = {**forever, **PLAIN, "max.message.bytes": "1048588"}
+        rounds = {**forever, **PLAIN, **APPENDED, "max.message.bytes": "1048588"}
         pseudonym = "pseudonym, 32 hex"
         return (
             Topic(self.ratings, pseudonym, "event", partitions, kept, "partitions"),

@@ -73,6 +73,9 @@ class Owner:
         waited = self.now() - self._since
         self.owing(dict.fromkeys(_owing(stage, self.follows.parties), waited))
         step = due(rounds, standing, self.follows, waited, self.cut_seconds)
+        announced = step is Act.OPEN and stage is not None and stage.index == 0
+        if announced and self.coordinator.notice_left > 0:
+            return
         if isinstance(step, Act):
             self._act(step)
         elif step is not None and not self._awaits(standing):
@@ -101,6 +104,8 @@ class Owner:
         plan = self.coordinator.log.rounds.campaign
         if plan is not None and self.follows.other_keys(CampaignPlan(plan=plan)):
             return "the plan names other keys than the setting campaign_keys"
+        if plan is not None and self.follows.unsigned(CampaignPlan(plan=plan)):
+            return "the plan counts contributions that are not signed, and devices = signed"
         return "the replicas would not follow it: its number, mode, stages or sums"
 
 
@@ -170,11 +175,15 @@ def _owner(runtime: Runtime, connection: Connection) -> Owner:
 
     sides = publisher(connection, runtime.topics.item_side)
     return Owner(
-        Coordinator(rounds, contributions),
+        Coordinator(rounds, contributions, runtime.settings.campaign_notice_seconds),
         lambda: _standing(runtime.replica),
         lambda: _forgotten(runtime.replica),
         lambda entry: runtime.append(encode_message(entry.sealed(runtime.seal))),
-        Follows(runtime.replica.spec.parties, runtime.settings.campaign_keys),
+        Follows(
+            runtime.replica.spec.parties,
+            runtime.settings.campaign_keys,
+            runtime.replica.spec.signed,
+        ),
         runtime.settings.cut_seconds,
         runtime.metrics.parties_owing,
         lambda standing: sides.publish(standing, runtime.replica.cut),

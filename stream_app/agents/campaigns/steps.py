@@ -36,8 +36,8 @@ class Act(Enum):
 
 @dataclass
 class Follows:
-    """Whether a deployment follows an entry of the cut log: its replicas would, and a plan names
-    the keys that are pinned, if any are.
+    """Whether a deployment follows an entry of the cut log: its replicas would, a plan names the
+    keys that are pinned, if any are, and where devices are `signed` it counts signed contributions.
 
     What the state learns from a sum takes seconds, and an entry is due until its cut is read: it is
     looked at once.
@@ -45,11 +45,12 @@ class Follows:
 
     parties: int
     pinned: tuple[str, ...] = ()
+    signed: bool = False
     _newest: tuple[CampaignProgress, CampaignEntry, bool] | None = field(default=None, init=False)
 
     def __call__(self, standing: CampaignProgress, entry: CampaignEntry) -> bool:
         """Return whether the entry is followed."""
-        if self.other_keys(entry):
+        if self.other_keys(entry) or self.unsigned(entry):
             return False
         if self._newest is not None and self._newest[0] is standing and self._newest[1] == entry:
             return self._newest[2]
@@ -62,6 +63,10 @@ class Follows:
         return (
             isinstance(entry, CampaignPlan) and bool(self.pinned) and entry.plan.keys != self.pinned
         )
+
+    def unsigned(self, entry: CampaignEntry) -> bool:
+        """Return whether an entry is a plan that counts what no device has signed, where all do."""
+        return isinstance(entry, CampaignPlan) and self.signed and not entry.plan.is_signed
 
 
 def due(

@@ -67,14 +67,19 @@ def plan(
     _check_mode(settings, public)
     items = _items(campaign_scope(settings, scope))
     features = _features(settings, items) if meta else None
-    made = planned(terms, items, public, features)
+    made = planned(terms, items, public, features, signed=settings.signed)
     write(output, made)
     show(made, settings.cut_seconds)
     say(f"plan in {output}; murmurec rounds begin {output} begins it")
 
 
 def planned(
-    terms: Terms, items: Sequence[Item], keys: tuple[str, ...], features: Features | None = None
+    terms: Terms,
+    items: Sequence[Item],
+    keys: tuple[str, ...],
+    features: Features | None = None,
+    *,
+    signed: bool = False,
 ) -> Campaign:
     """Return the campaign, which every part of this release follows; UsageError for terms out of
     range or that do not fit together."""
@@ -98,7 +103,7 @@ def planned(
             deadline_cuts=terms.deadline,
         )
         # Through its bytes: only they are checked against every range of the wire.
-        found = campaign_of(outline, items, terms.number, keys, features=features)
+        found = campaign_of(outline, items, terms.number, keys, features=features, signed=signed)
         made = decode_plan(encode_plan(found))
         encode_round(Planned(made))
         check_budget(made)

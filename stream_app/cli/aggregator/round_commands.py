@@ -88,6 +88,11 @@ def begin(
     with _coordinator(settings) as coordinator:
         coordinator.begin(campaign)
     say(f"campaign {campaign.number} has begun; its plan is {campaign.digest.hex()}")
+    if not campaign.is_signed:
+        notice(
+            "contributions are not signed (devices = open): whoever may write them can make up "
+            "devices, so a sum is bounded by what is counted and not by enrolled accounts"
+        )
 
 
 @app.command()
@@ -135,6 +140,8 @@ def _read(plan: Path, settings: Settings, keys: list[Path] | None) -> Campaign:
         if keys or not campaign.keys:
             public = campaign_keys(settings, keys)
             campaign = decode_plan(encode_plan(msgspec.structs.replace(campaign, keys=public)))
+        if settings.signed:
+            campaign = msgspec.structs.replace(campaign, signed=True)
     except OSError as error:
         raise UserError(f"{plan}: cannot be read ({error.strerror})") from None
     except (ValueError, RecursionError) as error:
@@ -147,6 +154,11 @@ def _read(plan: Path, settings: Settings, keys: list[Path] | None) -> Campaign:
             f"{plan}: names the keys {_short(campaign.keys)}, and campaign_keys are "
             f"{_short(settings.campaign_keys)}: workers and devices would not follow it; nothing "
             "was written"
+        )
+    if campaign.is_signed and not settings.signed:
+        raise UserError(
+            f"{plan}: counts signed contributions alone, and devices = open here, which sign none; "
+            "set devices = signed, or plan again; nothing was written"
         )
     return campaign
 
@@ -169,7 +181,7 @@ def _coordinator(settings: Settings) -> Iterator[Coordinator]:
         closing(RoundTopic(connection, names.rounds)) as log,
         closing(ContributionTopic(connection, names.contributions, partitions=partitions)) as read,
     ):
-        yield Coordinator(log, read)
+        yield Coordinator(log, read, settings.campaign_notice_seconds)
 
 
 def _waits(stage: StageState | None, roles: tuple[str, ...]) -> str:

@@ -127,7 +127,7 @@ def campaign_of(
     budget = PersonBudget(epsilon, DELTA, None)
     demo = prepare(stack, settings, judge.learned, _UNREPORTED, budget)
     public, check = _start_parties(stack, demo, ROLES[settings.privacy_mode])
-    campaign = _plan(judge.scope(scope), epsilon, kinds, public)
+    campaign = _plan(judge.scope(scope), epsilon, kinds, public, signed=demo.settings.signed)
     began = time.monotonic()
     stages = tuple(_conducted(stack, demo, campaign, check, exact=exact))
     found = published_side(demo.connection, demo.topics.prefix, campaign, check)
@@ -156,13 +156,18 @@ def _start_parties(
 
 
 def _plan(
-    scope: list[Item], epsilon: Fraction, kinds: tuple[str, ...], public: tuple[str, ...]
+    scope: list[Item],
+    epsilon: Fraction,
+    kinds: tuple[str, ...],
+    public: tuple[str, ...],
+    *,
+    signed: bool,
 ) -> Campaign:
     count: Literal[1, 2] = 1 if len(public) == 1 else 2
     items = min(TOGETHER_ITEMS, len(scope))
     outline = Outline(epsilon, DELTA, count, kinds, together_items=items)
     with refusing(UserError):
-        return plan(outline, scope, keys=public)
+        return plan(outline, scope, keys=public, signed=signed)
 
 
 def _conducted(
@@ -179,11 +184,12 @@ def _conducted(
     fleet = Fleet(
         demo.journal,
         demo.population,
-        Pinned(campaign.keys, items, campaign.epsilon),
+        Pinned(campaign.keys, items, campaign.epsilon, demo.settings.signed),
         demo.topics.contributions,
         OutboxRelay(demo.journal, publisher),
         today,
         partial(campaign_side, demo.connection, demo.topics.prefix),
+        identities=demo.identities,
     )
     with publisher, progress("contributed") as advance:
         found = list(

@@ -178,6 +178,7 @@ def _start_worker(stack: ExitStack, settings: Settings, folder: Path, port: int)
                     "MURMUREC_PRIVACY_MODE": settings.privacy_mode,
                     "MURMUREC_CAMPAIGN_KEYS": "",  # a campaign of the demo has keys of its own
                     "MURMUREC_CAMPAIGN_SCOPE": "",
+                    "MURMUREC_CAMPAIGN_NOTICE_SECONDS": "0",
                 },
             )
         )

@@ -21,6 +21,7 @@ from stream_app.errors import UserError
 
 if TYPE_CHECKING:
     from producers.campaign.terms import Pinned
+    from producers.identities import Identities
     from producers.journal import Journal, Message
     from producers.publishing import Publisher
     from stream_app.campaigns.public_side import PublicSide
@@ -59,7 +60,8 @@ def contribute(
         raise UserError(f"device journal {path}: there is none; murmurec device enrol creates it")
     with Journal.open(path, limits=Limits(trust_clock=trust_clock)) as opened:
         with refusing(UserError):
-            device = Identities(opened.key, signed=settings.signed).pseudonym(user)
+            identities = Identities(opened.key, signed=settings.signed)
+            device = identities.pseudonym(user)
         account = enrolled(opened.enrolment(device), device, printable(user))
         account.check_limited(printable(user))
         pinned, digest = pinned_terms(opened, settings, keys, scope, accept_scope, most_epsilon)
@@ -67,19 +69,20 @@ def contribute(
         check_copies(settings, [opened], campaigns=True, trusted=trust_journal)
         with round_log(settings, newest=True) as log:
             rounds = log.catch_up()
-        wanted = _Wanted(rounds, pinned, digest, _side(settings, rounds))
+        wanted = _Wanted(rounds, pinned, digest, _side(settings, rounds), identities)
         _run(publisher, opened, device, wanted)
 
 
 @dataclass(frozen=True, eq=False)
 class _Wanted:
     """The log of rounds, what is pinned, the digest of the scope, which is stored if new, and the
-    side that the stages before have published, where the open stage needs it."""
+    side that the stages before have published, where the open stage needs it; who signs."""
 
     rounds: Rounds
     pinned: Pinned
     digest: bytes
     side: PublicSide | None
+    identities: Identities
 
 
 def _side(settings: Settings, rounds: Rounds) -> PublicSide | None:
@@ -140,10 +143,11 @@ def _debits(journal: Journal, device: bytes) -> int:
 
 def _contribution(journal: Journal, device: bytes, wanted: _Wanted, topic: str) -> Message:
     from producers.campaign.contributing import contribute as contributed
-    from producers.campaign.terms import check, open_stage
+    from producers.campaign.terms import check, check_notice, open_stage
     from producers.ranking import CleanHistory
 
     check(open_stage(wanted.rounds)[0], wanted.pinned)  # before the scope is stored
+    check_notice(wanted.rounds, wanted.pinned)
     rated = CleanHistory(journal.path).rated(device)
     if journal.campaign_scope != wanted.digest:
         journal.pin_scope(wanted.digest, campaigns=True)
@@ -154,6 +158,7 @@ def _contribution(journal: Journal, device: bytes, wanted: _Wanted, topic: str) 
         wanted.rounds,
         wanted.pinned,
         side=wanted.side,
+        identities=wanted.identities,
         topic=topic,
         epoch=journal.epoch(mechanism_options.today()),
     )
@@ -164,9 +169,7 @@ def _contribution(journal: Journal, device: bytes, wanted: _Wanted, topic: str) 
 
 def _is_of(message: Message, rounds: Rounds) -> bool:
     """Return whether a message of the journal is a contribution to the open stage."""
-    import msgspec
+    from stream_app.wire.campaigns.contribution import contribution_of
 
-    from stream_app.wire.campaigns.contribution import Contribution
-
-    stage, found = rounds.current, msgspec.msgpack.decode(message.value, type=Contribution)
+    stage, found = rounds.current, contribution_of(message.value)
     return stage is not None and (found.plan, found.stage) == (stage.plan, stage.index)

@@ -67,7 +67,9 @@ def check_copies(
     for device, event in (newest or {}).items():
         check_newest(owners[device], names.ratings, {device: event})
     closed = [names.ratings] if newest is None else []
-    if campaigns and not check_contributions(connection, names.contributions, count, owners):
+    if campaigns and not check_contributions(
+        connection, names.contributions, count, owners, signed=settings.signed
+    ):
         closed.append(names.contributions)
     for topic in closed:
         notice(
@@ -149,7 +151,8 @@ def pinned_terms(
         raise UsageError(f"--most-epsilon {most_epsilon}: above 0 and at most {LARGEST_EPSILON}")
     items, digest = read_ordered(file, MAX_SCOPE)
     check_pin(journal, file, digest, accepted, campaigns=True)
-    return Pinned(public, items, most), digest
+    notice = settings.campaign_notice_seconds
+    return Pinned(public, items, most, settings.signed, notice), digest
 
 
 def item_table_for(mechanism: Mechanism, settings: Settings, *, patient: bool = False) -> ItemMeans:

@@ -8,7 +8,8 @@ that a device takes part in a stage and nothing else:
 
     48 + 32 + payload bytes    sealing, context, and what `campaigns/sealing.py` puts in
 
-`stage` is the index in the plan.
+`stage` is the index in the plan. Where devices sign, the value is an envelope (`signatures`) of
+these bytes, signed for `SIGNED_AS` instead of a topic: the digest of the plan names the campaign.
 """
 
 from __future__ import annotations
@@ -28,9 +29,11 @@ from stream_app.wire.limits import (
     VERSION,
 )
 from stream_app.wire.reasons import Reason, WireError
+from stream_app.wire.signatures import ENVELOPE, HEAD_BYTES, Signatures, opened
 
 SEAL_BYTES = 48  # of libsodium's sealed box: an ephemeral public key and a tag
 CONTEXT_BYTES = 32
+SIGNED_AS = "contribution 1"  # no topic has this name
 _PERSON = b"murmurec.box.1"
 
 StageIndex = Annotated[int, msgspec.Meta(ge=0, lt=MAX_STAGES)]
@@ -65,12 +68,35 @@ def encode_contribution(contribution: Contribution) -> bytes:
 
 
 def decode_contribution(
-    record_key: bytes | None, value: bytes | None, partition: int, partitions: int
+    record_key: bytes | None,
+    value: bytes | None,
+    partition: int,
+    partitions: int,
+    *,
+    signed: bool = False,
 ) -> Contribution:
-    """Return the contribution in one record; raises `WireError` and nothing else.
+    """Return the contribution in one record, of a plan that takes `signed` ones alone or any;
+    raises `WireError` and nothing else.
 
     A device has one partition, so its first record is the same for every reader.
     """
+    signatures = Signatures(SIGNED_AS, signed)
+    found = opened([record_key], [value], signatures, MAX_CONTRIBUTION_BYTES)
+    if found is not None:
+        (value,), refused = found
+        if refused[0]:
+            raise WireError(Reason.BAD_SIGNATURE)
+    return _decoded(record_key, value, partition, partitions)
+
+
+def contribution_of(value: bytes) -> Contribution:
+    """Return the contribution in a value that this device has made."""
+    return _decoder.decode(value[HEAD_BYTES:] if value[0] == ENVELOPE else value)
+
+
+def _decoded(
+    record_key: bytes | None, value: bytes | None, partition: int, partitions: int
+) -> Contribution:
     found: Contribution = checked(_decoder.decode, value, MAX_CONTRIBUTION_BYTES)
     if record_key != found.key:
         raise WireError(Reason.KEY_MISMATCH)

@@ -80,6 +80,7 @@ class Campaign(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tru
     `parties` is 1 for a trusted aggregator and 2 for additive shares between two; `keys` are their
     public keys in hex, empty while a plan is only evaluated. `scope` are the public items, in the
     order of the coordinates, and `features` what is public of them, where the campaign uses it.
+    Where `signed`, a contribution counts in the envelope of its device alone.
     """
 
     number: Number
@@ -90,6 +91,7 @@ class Campaign(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tru
     stages: Annotated[tuple[Stage, ...], msgspec.Meta(min_length=1, max_length=MAX_STAGES)]
     keys: tuple[PublicKey, ...] = ()
     features: Features | msgspec.UnsetType = msgspec.UNSET
+    signed: Literal[True] | msgspec.UnsetType = msgspec.UNSET
     v: int = VERSION
 
     def __post_init__(self) -> None:
@@ -120,6 +122,11 @@ class Campaign(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tru
     def public_features(self) -> Features | None:
         """The features of the items of the scope; None where the campaign uses none."""
         return None if self.features is msgspec.UNSET else self.features
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether contributions that are not signed by their device do not count."""
+        return self.signed is True
 
     @cached_property  # a device asks for it with each contribution; hence `dict`
     def digest(self) -> bytes:

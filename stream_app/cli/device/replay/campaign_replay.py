@@ -158,7 +158,13 @@ def replay_campaign(
     path = journal_path(settings, options.journal)
     with Journal.open(path, limits=options.limits) as journal, round_log(settings) as log:
         check_pin(journal, scope, digest, options.accept_scope, campaigns=True)
-        pinned = Pinned(public, items, Fraction(LARGEST_EPSILON))
+        pinned = Pinned(
+            public,
+            items,
+            Fraction(LARGEST_EPSILON),
+            settings.signed,
+            settings.campaign_notice_seconds,
+        )
         campaign = under_way(log.catch_up())
         identities = Identities(journal.key, signed=settings.signed)
         population = simulation.population_of(dataset, journal, identities)
@@ -170,8 +176,9 @@ def replay_campaign(
         published = partial(campaign_side, connection_from(settings), settings.topic_prefix)
         with simulation.sending(journal, publisher, "contribution") as sent:
             fleet = Fleet(
-                journal, population, pinned, publisher.topic, sent.relay, today, published
-            )
+                journal, population, pinned, publisher.topic, sent.relay, today, published,
+                identities=identities,
+            )  # fmt: skip
             outcome = _followed(fleet, sent, log)
     show(outcome.row, outcome.sentences, as_json=as_json)
     simulation.check_delivered(publisher, "contribution", "the next run")

@@ -154,7 +154,7 @@ def _campaigns(flags: EdgeFlags, settings: Settings) -> CampaignOptions | None:
     return CampaignOptions(
         topic=Topics(settings.topic_prefix).contributions,
         connect=lambda: contributions_publisher_for(settings).producer,
-        pinned=Pinned(keys, items),
+        pinned=Pinned(keys, items, signs=settings.signed, notice=settings.campaign_notice_seconds),
         scope_digest=digest,
         rounds=round_reader(settings),
         published=partial(campaign_side, connection_from(settings), settings.topic_prefix),
