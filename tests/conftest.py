@@ -137,11 +137,20 @@ def rng(seed: int) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
+NOTICE = "MURMUREC_CAMPAIGN_NOTICE_SECONDS"
+
+
+@pytest.fixture(autouse=True)
+def no_notice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no test wait for the day for which a plan is public."""
+    monkeypatch.setenv(NOTICE, "0")
+
+
 @pytest.fixture
 def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]:
     """Clear every MURMUREC_* variable and go to an empty folder; call it to set some."""
     for name in list(os.environ):
-        if name.startswith("MURMUREC_"):
+        if name.startswith("MURMUREC_") and name != NOTICE:
             monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
 

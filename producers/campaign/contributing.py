@@ -7,6 +7,7 @@ bytes are sent.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from producers.campaign import account_plan, history, terms
 from producers.campaign.stage_requests import StageRequests
@@ -19,6 +20,15 @@ from stream_app.campaigns.rounds import Rounds
 from stream_app.errors import UserError
 
 
+@dataclass(frozen=True)
+class Sending:
+    """To which topic, in which epoch (from `Journal.epoch`), and who signs, where devices do."""
+
+    topic: str
+    epoch: int
+    identities: Identities | None = None
+
+
 def contribute(
     journal: Journal,
     device: bytes,
@@ -27,16 +37,13 @@ def contribute(
     pinned: Pinned,
     *,
     side: PublicSide | None = None,
-    identities: Identities | None = None,
-    topic: str,
-    epoch: int,
+    sending: Sending,
 ) -> Message:
     """Pay for, seal and record the contribution of a device to the open stage.
 
     rated: what the device has kept, maybe nothing, oldest first. side: what is public of the plan,
     which stages of *stars* after the first need; it is the server's and not trusted: the norm of
-    the vector and the debit are the same for every side. identities: where devices sign. epoch:
-    from `Journal.epoch`.
+    the vector and the debit are the same for every side.
 
     Raises UserError where no stage is open, the plan is not what the device has pinned, the side is
     not that after the stages before, the device has contributed to the stage, or the journal is a
@@ -46,7 +53,7 @@ def contribute(
     terms.check(campaign, pinned)
     terms.check_notice(rounds, pinned)
     requests = StageRequests.of_stage(
-        campaign, stage.index, secret=journal.key, topic=topic, epoch=epoch
+        campaign, stage.index, secret=journal.key, topic=sending.topic, epoch=sending.epoch
     )
     requests.check(journal)
     if requests.contributed(journal, device):
@@ -56,4 +63,4 @@ def contribute(
         )
     raw_vector = history.vector(campaign, stage.index, rated, side)  # before the debit
     account_plan.decide(journal, [device], requests.mechanism)
-    return journal.release(requests.request(journal, device, raw_vector, identities))[0]
+    return journal.release(requests.request(journal, device, raw_vector, sending.identities))[0]

@@ -310,6 +310,8 @@ PLAIN: dict[str, tuple[str, ...]] = {
         r"reads the log from its beginning",
     ),
     "words of the command line": (
+        r"contributions are not signed",
+        r"does not say when its plan was appended",
         r"--most-epsilon …: above 0 and at most",
         r"--all: only --forget",
         r"so there is no plan",

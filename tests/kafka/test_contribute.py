@@ -6,6 +6,7 @@ import signal
 import time
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from stream_app.aggregation.keys import Role
 from stream_app.campaigns import together
 from stream_app.campaigns.planning import Wanted, stages
 from stream_app.cli import run
+from stream_app.errors import UserError
 from stream_app.wire.campaigns.plan import Campaign
 from tests.fixtures import forks
 from tests.kafka.test_aggregation import Aggregator, check, coordinator, result
@@ -40,17 +42,19 @@ KILLED = """
 """
 
 
-def plan_of(public: bytes) -> Campaign:
+def plan_of(public: bytes, **more: Any) -> Campaign:
     wanted = [Wanted("together", together.size(ITEMS), Fraction(1))]
     found = stages(Fraction(1), DELTA, wanted, bound=100)
     scope = tuple(range(1, ITEMS + 1))
-    return Campaign(1, Fraction(1), DELTA, 1, scope, found, (public.hex(),))
+    return Campaign(1, Fraction(1), DELTA, 1, scope, found, (public.hex(),), **more)
 
 
-def keep(journal: Path, ratings: dict[str, dict[int, int]]) -> dict[str, bytes]:
+def keep(
+    journal: Path, ratings: dict[str, dict[int, int]], *, signed: bool = False
+) -> dict[str, bytes]:
     """Keep ratings as `publish` and `device run` do; return the pseudonyms."""
     with Journal.open(journal) as opened:
-        devices = {user: Identities(opened.key).pseudonym(user) for user in ratings}
+        devices = {user: Identities(opened.key, signed=signed).pseudonym(user) for user in ratings}
     kept = CleanHistory(journal)
     for user, rows in ratings.items():
         for item, stars in rows.items():
@@ -61,14 +65,15 @@ def keep(journal: Path, ratings: dict[str, dict[int, int]]) -> dict[str, bytes]:
 def test_devices_contribute_once_and_the_sum_is_exact_but_for_the_noise(
     kafka, topics, tmp_path, environment, coordinator, capsys
 ):
+    environment(MURMUREC_DEVICES="signed")
     party = keys.make(tmp_path, Role.CENTRAL)
     journal, scope = tmp_path / "journal", tmp_path / "items.txt"
     scope.write_text("".join(f"{item}\n" for item in range(1, ITEMS + 1)))
     broker = ["--bootstrap", kafka.bootstrap, "--prefix", topics]
     for user in RATED:
         assert run(["device", "enrol", "--user", user, "--journal", str(journal)]) == 0
-    devices = keep(journal, RATED)
-    campaign = plan_of(party.public)
+    devices = keep(journal, RATED, signed=True)
+    campaign = plan_of(party.public, signed=True)
     coordinator.begin(campaign)
 
     def command(user: str) -> list[str]:
@@ -84,7 +89,17 @@ def test_devices_contribute_once_and_the_sum_is_exact_but_for_the_noise(
 
     assert run(command("ann")) == 1
     assert "is planned" in capsys.readouterr().err
+    coordinator.notice = 3600.0
+    with pytest.raises(UserError, match="for less than 1 h"):
+        coordinator.open_stage()
+    coordinator.notice = 0.0
     coordinator.open_stage()
+    environment(MURMUREC_CAMPAIGN_NOTICE_SECONDS="3600")
+    assert run(command("ann")) == 1
+    assert "h before it opened, and this device contributes to none below 1 h" in " ".join(
+        capsys.readouterr().err.split()
+    )
+    environment(MURMUREC_CAMPAIGN_NOTICE_SECONDS="0")
     for user in ("ann", "cleo", "dan"):
         assert run(command(user)) == 0
     shown = capsys.readouterr()

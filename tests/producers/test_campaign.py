@@ -17,9 +17,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from producers.campaign.contributing import contribute
+from producers.campaign.contributing import Sending, contribute
 from producers.campaign.stage_requests import Sealing
 from producers.campaign.terms import Pinned
+from producers.identities import Identities
 from producers.journal import Journal, Limits, PersonBudget, Request
 from producers.person.enrolment import Pace
 from producers.person.spending_so_far import ALL, spending
@@ -30,10 +31,15 @@ from stream_app.campaigns import together
 from stream_app.campaigns.planning import Wanted, stages
 from stream_app.campaigns.rounds import Phase, Rounds
 from stream_app.errors import BudgetExhausted, UserError
-from stream_app.wire.campaigns.contribution import Contribution, decode_contribution
+from stream_app.wire.campaigns.contribution import (
+    Contribution,
+    decode_contribution,
+    encode_contribution,
+)
 from stream_app.wire.campaigns.plan import Campaign, encode_plan
-from stream_app.wire.campaigns.round_log import Open, Planned
+from stream_app.wire.campaigns.round_log import Abort, AbortReason, Open, Planned
 from stream_app.wire.ids import partition_of
+from stream_app.wire.reasons import WireError
 from tests.producers.journals import ANN, BOB, HALF, ask
 from tests.stream_app.aggregation.world import keys_of, read_by_all
 
@@ -72,8 +78,8 @@ def take_part(journal: Journal, rounds: Rounds, **changed: Any) -> Any:
     given = {"device": ANN, "rated": HISTORY, "pinned": pinned(rounds.campaign), "epoch": DAY}
     given |= changed
     return contribute(
-        journal, given["device"], given["rated"], rounds, given["pinned"], topic=TOPIC,
-        epoch=given["epoch"],
+        journal, given["device"], given["rated"], rounds, given["pinned"],
+        sending=Sending(TOPIC, given["epoch"], given.get("identities")),
     )  # fmt: skip
 
 
@@ -248,12 +254,68 @@ def test_plans_that_the_device_has_not_pinned_are_refused(enrolled):
             with pytest.raises(UserError, match=sentence):
                 take_part(journal, rounds, pinned=terms)
         with pytest.raises(UserError, match="no campaign is under way"):
-            contribute(journal, ANN, [], Rounds(), pinned(campaign), topic=TOPIC, epoch=DAY)
+            contribute(journal, ANN, [], Rounds(), pinned(campaign), sending=Sending(TOPIC, DAY))
         rounds = opened(campaign)
         rounds.stages[0].phase = Phase.CLOSED
         with pytest.raises(UserError, match="is closed"):
             take_part(journal, rounds)
         assert (journal.pending(), journal.spent(ANN)) == ([], {})
+
+
+def test_a_plan_of_signed_contributions_is_signed_or_refused(enrolled):
+    campaign = plan(keys_of(2), signed=True)
+    rounds, terms = opened(campaign), dataclasses.replace(pinned(campaign), signs=True)
+    with enrolled() as journal:
+        with pytest.raises(UserError, match="counts signed contributions alone, and this device"):
+            take_part(journal, rounds)
+        assert journal.pending() == []
+        identities = Identities(journal.key, signed=True)
+        own = identities.pseudonym("ann")
+        assert identities.knows(own)
+        assert not identities.knows(ANN)
+        journal.enrol([own], PersonBudget(Fraction(20), DELTA), DAY - 1)
+        sent = take_part(journal, rounds, device=own, pinned=terms, identities=identities)
+        partition = partition_of(sent.key, 4)
+        found = decode_contribution(sent.key, sent.value, partition, 4, signed=True)
+        assert found.device == own
+        with pytest.raises(WireError, match="bad_signature"):
+            decode_contribution(sent.key, encode_contribution(found), partition, 4, signed=True)
+
+
+def test_a_campaign_that_was_not_public_for_long_enough_is_refused(enrolled):
+    campaign = plan(keys_of(2))
+    terms = dataclasses.replace(pinned(campaign), notice=86_400.0)
+
+    def log(*times: float | None) -> Rounds:
+        rounds = Rounds()
+        for entry, at in zip(
+            (Planned(campaign), Open(campaign.digest, 0, (0,))), times, strict=True
+        ):
+            assert rounds.apply(entry, at)
+        return rounds
+
+    # Withdrawn after a day, and announced again under another number.
+    again = msgspec.structs.replace(campaign, number=2)
+    withdrawn = log(1e9, 1e9 + 86_400)
+    withdrawn.apply(Abort(campaign.digest, 0, AbortReason.WITHDRAWN), 1e9 + 86_401)
+    with enrolled() as journal:
+        with pytest.raises(UserError, match="no campaign is under way"):
+            take_part(journal, withdrawn, pinned=terms)
+        withdrawn.apply(Planned(again), 1e9 + 86_402)
+        withdrawn.apply(Open(again.digest, 0, (0,)), 1e9 + 86_403)
+        refused = {
+            "was public for 24 h before it opened, and this device contributes to none below": log(
+                1e9, 1e9 + 86_399
+            ),
+            "was public for 0.000278 h": withdrawn,
+            "was public for -24 h": log(1e9, 1e9 - 86_400),
+            "does not say when its plan was appended": log(None, 1e9),
+        }
+        for sentence, rounds in refused.items():
+            with pytest.raises(UserError, match=sentence):
+                take_part(journal, rounds, pinned=terms)
+        assert (journal.pending(), journal.spent(ANN)) == ([], {})
+        take_part(journal, log(1e9, 1e9 + 86_400), pinned=terms)
 
 
 def test_a_plan_of_a_larger_epsilon_is_taken_where_the_user_allows_it(enrolled):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from producers.campaign.contributing import contribute
+from producers.campaign.contributing import Sending, contribute
 from producers.campaign.terms import Pinned
 from producers.journal import Journal, Limits, PersonBudget
 from producers.ranking import RatedItem
@@ -80,7 +80,7 @@ def send(
     given = {"device": ANN, "rated": HISTORY, "epoch": DAY} | changed
     return contribute(
         journal, given["device"], given["rated"], opened(campaign, stage),
-        Pinned(campaign.keys, items), side=side, topic=TOPIC, epoch=given["epoch"],
+        Pinned(campaign.keys, items), side=side, sending=Sending(TOPIC, given["epoch"]),
     )  # fmt: skip
 
 

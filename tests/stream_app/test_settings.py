@@ -413,7 +413,8 @@ def test_no_two_settings_have_one_place():
     assert len(set(places)) == len(places)
 
 
-def test_the_size_gives_what_is_not_set_and_medium_is_the_default(environment):
+def test_the_size_gives_what_is_not_set_and_medium_is_the_default(environment, monkeypatch):
+    monkeypatch.delenv("MURMUREC_CAMPAIGN_NOTICE_SECONDS")
     assert load(size="medium") == load() == Settings()
     large = load(size="large", seen_bytes="8MiB")
     assert (large.sketch_bytes, large.seen_bytes, large.head_items) == (128 * MIB, 8 * MIB, 4096)

@@ -142,6 +142,7 @@ def _debits(journal: Journal, device: bytes) -> int:
 
 
 def _contribution(journal: Journal, device: bytes, wanted: _Wanted, topic: str) -> Message:
+    from producers.campaign.contributing import Sending
     from producers.campaign.contributing import contribute as contributed
     from producers.campaign.terms import check, check_notice, open_stage
     from producers.ranking import CleanHistory
@@ -158,9 +159,7 @@ def _contribution(journal: Journal, device: bytes, wanted: _Wanted, topic: str) 
         wanted.rounds,
         wanted.pinned,
         side=wanted.side,
-        identities=wanted.identities,
-        topic=topic,
-        epoch=journal.epoch(mechanism_options.today()),
+        sending=Sending(topic, journal.epoch(mechanism_options.today()), wanted.identities),
     )
     if not rated:
         notice("this device has kept no rating of this user: what it contributes are zeros")

@@ -41,7 +41,7 @@ class MemoryLog:
 
     def catch_up(self) -> Rounds:
         for value in self._world.log[self._read :]:
-            self.rounds.apply(decode_round(value))
+            self.rounds.apply(decode_round(value), 0.0)
         self._read = len(self._world.log)
         return self.rounds
 
@@ -62,6 +62,8 @@ class Live:
         self.cut_log: list[CampaignEntry] = []
         self.forgotten: tuple[bytes, ...] = ()
         self.pinned: tuple[str, ...] = ()
+        self.signed = False
+        self.notice = 0.0
         self.time = 0.0
         self.owing: dict[str, float] = {}
         self._applied = 0
@@ -70,9 +72,11 @@ class Live:
     def owner(self) -> Owner:
         """Return a new owner, as after a kill."""
         return Owner(
-            Coordinator(MemoryLog(self.world), self.world), lambda: self.part.standing,
+            Coordinator(
+                MemoryLog(self.world), self.world, self.notice, lambda: self.time
+            ), lambda: self.part.standing,
             lambda: self.forgotten, self.cut_log.append,
-            Follows(len(self.aggregators), self.pinned), CUT_SECONDS,
+            Follows(len(self.aggregators), self.pinned, self.signed), CUT_SECONDS,
             lambda owing: setattr(self, "owing", dict(owing)), now=lambda: self.time,
         )  # fmt: skip
 
@@ -242,6 +246,29 @@ def test_a_plan_of_other_keys_than_those_that_are_pinned_is_withdrawn() -> None:
     pinned.world.plan()
     owner = pinned.owner()
     assert pinned.run(lambda: owner).released == 2
+
+
+def test_a_plan_of_unsigned_contributions_is_withdrawn_where_devices_sign() -> None:
+    live = Live()
+    live.signed = True
+    live.world.plan()
+    owner = live.owner()
+    assert live.run(lambda: owner).plan is None
+    assert live.world.rounds().stages[0].aborted is AbortReason.WITHDRAWN
+    assert "are not signed, and devices = signed" in owner._withdrawn()
+
+
+def test_a_campaign_opens_when_it_was_public_for_long_enough() -> None:
+    live = Live()
+    live.notice = 30 * DEADLINE
+    live.world.plan()
+    owner = live.owner()
+    for _ in range(15):  # of two deadlines each
+        live.turn(owner)
+        live.cut()
+        assert live.world.rounds().stages[0].phase is Phase.PLANNED
+        live.time += 2 * DEADLINE
+    assert live.run(lambda: owner).released == 2
 
 
 def test_what_a_sum_gives_is_computed_once_while_its_cut_is_awaited(

@@ -9,7 +9,7 @@ import pytest
 from stream_app.aggregation.coordinator import Coordinator
 from stream_app.campaigns.rounds import Phase, Rounds
 from stream_app.errors import UserError
-from stream_app.wire.campaigns.round_log import AbortReason, Close, Open, RoundEntry
+from stream_app.wire.campaigns.round_log import AbortReason, Close, Open, Planned, RoundEntry
 from tests.stream_app.wire.campaigns.plans import campaign
 
 
@@ -54,6 +54,18 @@ def test_the_steps_of_a_stage():
     assert stage.phase is Phase.CLOSED
     coordinator.abort_stage(AbortReason.TIMED_OUT)
     assert log.rounds.stages[0].aborted is AbortReason.TIMED_OUT
+
+
+def test_a_campaign_opens_once_it_was_public_for_long_enough():
+    coordinator, log, _ = owner()
+    log.rounds.apply(Planned(campaign()), 1e9)
+    coordinator.notice, times = 3600.0, [1e9 + 3637, 1e9 - 1e6, 1e9 + 3599, 1e9]
+    coordinator.clock = lambda: times[-1]
+    while len(times) > 1:
+        with pytest.raises(UserError, match=r"for less than 1 h, and devices .* open it in "):
+            coordinator.open_stage()
+        times.pop()
+    assert coordinator.open_stage().phase is Phase.OPEN
 
 
 def test_a_stage_begins_where_the_one_before_it_ended():
