@@ -258,6 +258,7 @@ def test_settings_changed_against_a_checkpoint_are_refused_with_the_ways_out(
     proof(again.wait_for(ends_of(records)))
 
 
+@pytest.mark.nightly
 @pytest.mark.thorough
 def test_a_rebuild_starts_over_with_other_settings_and_stays_with_them(
     start: Start,

@@ -24,6 +24,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.thorough]
 _TAKEN_AWAY = 75
 
 
+@pytest.mark.nightly
 def test_an_owner_frozen_for_longer_than_its_session_wakes_up_and_harms_no_checkpoint(
     start: Start,
     send: Send,

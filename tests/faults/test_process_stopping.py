@@ -186,6 +186,7 @@ def test_a_worker_frozen_beyond_its_session_and_a_flood_lose_no_query(
         whole(load, pair, f"frozen and a flood, named {named}")
 
 
+@pytest.mark.nightly
 def test_private_lists_under_way_at_the_stop_are_drawn_once_or_refused(
     start: Start, send: Send, kafka: Kafka, topics: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -304,6 +304,7 @@ def test_no_kill_draws_twice_under_one_debit(
     assert "at offset 4 that is no debit of this version" in refusal(capsys, "similarities")
 
 
+@pytest.mark.nightly
 @pytest.mark.thorough
 def test_without_a_checkpoint_the_lists_come_from_the_log(
     filled: None, kafka: Kafka, topics: str, capsys: pytest.CaptureFixture[str]

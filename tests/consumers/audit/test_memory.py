@@ -84,6 +84,7 @@ def sent(count: int, cells: int) -> Iterator[Record]:
         )  # fmt: skip
 
 
+@pytest.mark.nightly
 @pytest.mark.thorough
 @pytest.mark.parametrize(("count", "cells"), [(4000, 1), (800, 200)])
 def test_memory_stays_within_three_times_the_bound(count: int, cells: int) -> None:
