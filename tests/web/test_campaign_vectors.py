@@ -252,6 +252,29 @@ def test_a_side_that_is_not_the_one_before_the_stage_is_refused(modules, small: 
         contributed(modules, small, third, side=cut)
 
 
+def test_a_vector_is_within_its_bound_whatever_the_side_says(modules, small: Campaign) -> None:
+    known = [each for each in campaign_inputs.cases(small) if len(each.rated) == 40][1:]
+    wrong = modules.evaluate(
+        """([text, cases]) => {
+          const planned = plan.decodePlan(of64(text)), bad = [];
+          const extremes = [0, 8192, -8192, 3e38, -1e-45, NaN, Infinity];
+          const names = ["biases", "counts", "vectors", "whitening", "precision"];
+          for (const each of cases) for (const value of extremes) for (const name of names) {
+            const known = side.decodeSide(of64(each.side));
+            const { size, bound } = planned.stages[each.stage];
+            if (known.stages) known[name] = name === "precision" ? value : known[name].fill(value);
+            const found = vectors.vectorOf(planned, each.stage, each.rated, known);
+            const squares = found.reduce((sum, x) => sum + x * x, 0);
+            if (found.length !== size || !(squares <= bound * bound))
+              bad.push([each.stage, name, value]);
+          }
+          return bad;
+        }""",
+        [campaign_inputs.plan_text(small), [each.told() for each in known]],
+    )
+    assert wrong == []
+
+
 # --- the terms ------------------------------------------------------------------------------------
 
 CHECK = """([text, pinned, changes]) => {

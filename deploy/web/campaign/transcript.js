@@ -27,13 +27,13 @@ export const commitment = (blind, number, share) =>
   hashed("share", blind, littleEndian(number, 4), share);
 export const secretOfBoth = (seed, blind) => hashed("masks", seed, blind);
 
-/** The blocks of 65,536 bytes of a 32-byte key, in order; each stands in a buffer of its own. */
+/** The blocks of 65,536 bytes of a 32-byte key, in order, each in the place of the one before. */
 export function* blocks(key) {
-  const nonce = new Uint8Array(12);
+  const nonce = new Uint8Array(12), block = new Uint8Array(BLOCK_BYTES);
   for (let n = 0; ; n++) {
     new DataView(nonce.buffer).setUint32(0, n, true);
     // Block 0 of the cipher is the key of the authenticator, which is dropped.
-    yield chacha20(key, nonce, ZEROS, new Uint8Array(BLOCK_BYTES), 1);
+    yield chacha20(key, nonce, ZEROS, block, 1);
   }
 }
 
