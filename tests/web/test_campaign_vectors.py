@@ -92,7 +92,13 @@ def test_words_commitments_and_challenges_are_those_of_python(modules) -> None:
 
 
 # One integer; two; those around a power of two with what is beside them; a whole stage.
-@pytest.mark.parametrize("size", [1, 2, 2**11 - AUX, 2**11 - AUX + 1, 12_000])
+@pytest.mark.parametrize(
+    "size",
+    [
+        *(1, 2, 2**11 - AUX, 2**11 - AUX + 1, 12_000),
+        pytest.param(45_000, marks=pytest.mark.thorough),
+    ],
+)
 def test_a_proof_is_that_of_python(modules, size: int) -> None:
     rng = np.random.default_rng(size)
     vector = np.zeros(size, np.int64)
