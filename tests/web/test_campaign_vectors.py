@@ -139,13 +139,15 @@ def test_the_vector_of_every_stage_is_that_of_python(modules, described: bool) -
 def test_a_plan_is_read_from_the_bytes_of_its_digest(modules, small: Campaign) -> None:
     found = modules.evaluate(
         """(text) => {
-          const { digest, scope_keys, keys, stages, features } = plan.decodePlan(of64(text));
-          return { digest, scope_keys, keys, stages, years: to64(features.years) };
+          const { digest, number, scope_keys, keys, stages, features } =
+            plan.decodePlan(of64(text));
+          return { digest, number, scope_keys, keys, stages, years: to64(features.years) };
         }""",
         campaign_inputs.plan_text(small),
     )
     fields = msgspec.to_builtins(small.stages, enc_hook=str)
     assert found["digest"] == small.digest.hex()
+    assert int(found["number"]) == small.number
     assert found["scope_keys"] == [f"{key(item):016x}" for item in small.scope]
     assert found["keys"] == list(KEYS)
     assert found["stages"] == [dict(each) for each in fields]
@@ -306,6 +308,7 @@ def test_the_terms_of_a_plan_are_accepted_and_bad_ones_are_not(modules, small: C
     table: list[tuple[str, dict[str, Any], list[Any]]] = [
         ("names the keys", pinned(small, keys=list(KEYS[::-1])), []),
         ("names the keys", pinned(small, keys=[]), []),
+        ("names the keys", right, [[["parties"], 1], [["keys"], [",".join(KEYS)]]]),
         ("names the keys", right, [[["parties"], 1]]),
         ("over 40 items", pinned(small, items=items[:-1]), []),
         ("item 1 is", pinned(small, items=[*items[1::-1], *items[2:]]), []),
