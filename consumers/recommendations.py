@@ -5,8 +5,9 @@
         answer.items        # (1193, 661, ...)
 
 A query goes to the topic `queries` under a fresh correlation id; the first worker to answer writes
-to the topic `recommendations` under the same id. Every reader of that topic can read all answers.
-A user is named by a pseudonym (32 hex characters), which only the user's device can compute.
+to the topic `recommendations` under the same id, sealed to a one-time key of the query. A record
+that is no answer to it is refused, and the client waits on. A user is named by a pseudonym (32 hex
+characters), which only the user's device can compute.
 """
 
 from __future__ import annotations
@@ -25,8 +26,16 @@ from producers.deployed import deployed
 from stream_app import wire
 from stream_app.errors import UserError
 from stream_app.kafka import clients, passing
-from stream_app.kafka.broker_answers import BUSY, answer_in, ends, entries, refusal
+from stream_app.kafka.broker_answers import (
+    BUSY,
+    ends,
+    entries,
+    refusal,
+    refused_replies,
+    sealed_answer_in,
+)
 from stream_app.kafka.clients import Connection
+from stream_app.wire.authenticity.sealed_replies import SealedQuery
 
 
 class RecommendedItems(msgspec.Struct, frozen=True):
@@ -136,7 +145,8 @@ class Recommendations:
         # A longer list would be drawn with more noise.
         asked = k if excluded is None or "private" in given else wire.LIST_LENGTH
         deadline = int((time.time() + seconds) * 1000)
-        query = wire.Query(secrets.token_hex(8), user, asked, deadline, **given)
+        sealed = SealedQuery(wire.Query(secrets.token_hex(8), user, asked, deadline, **given))
+        query = sealed.query
         self._producer.produce(
             self._topics.queries,
             key=query.id.encode(),
@@ -150,12 +160,14 @@ class Recommendations:
                 what = f"topic {self._topics.queries}"
                 raise UserError(passing.refusal(self._refused, what, "WRITE", fault))
             message = self._consumer.poll(0.05)
-            reply = answer_in(message, query.id)
-            if reply is not None:
-                return _best(reply, k, time.monotonic() - started, excluded or (), *query.options)
+            found = sealed_answer_in(message, sealed)
+            if found is not None:
+                taken = time.monotonic() - started
+                return _best(found.reply, k, taken, excluded or (), *query.options)
+        refused = f"; {refused_replies(sealed.refused)}" * bool(sealed.refused)
         raise UserError(
             f"no answer within {seconds:g} s: is a worker running on prefix {self._topics.prefix}, "
-            "and is it ready (/readyz)?"
+            f"and is it ready (/readyz)?{refused}"
         )
 
     def _delivered(self, error: KafkaError | None, _: Message) -> None:

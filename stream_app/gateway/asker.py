@@ -4,9 +4,10 @@
 
 One producer and one thread with one consumer serve all requests. The consumer belongs to no group:
 it reads every answer from the moment on at which it began, and keeps those whose correlation id
-waits here. An id has 128 random bits, and the first answer to it counts. At most `most` queries
-are under way; one more is refused at once. A query that has no answer by its deadline ends without
-one, and workers refuse it then.
+waits here. An id has 128 random bits, and the first answer to it counts: one that is sealed to the
+one-time key of the query, which no other reader can open. Other records under the id are counted,
+and the query waits on. At most `most` queries are under way; one more is refused at once. A query
+that has no answer by its deadline ends without one, and workers refuse it then.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import secrets
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
@@ -26,8 +26,10 @@ from stream_app.errors import UserError
 from stream_app.kafka import broker_answers as answers
 from stream_app.kafka import clients
 from stream_app.kafka.background_thread import BackgroundThread
+from stream_app.kafka.broker_answers import Answer
 from stream_app.kafka.clients import Connection
-from stream_app.wire import Query, Recommendation, Topics, encode_message
+from stream_app.wire import Query, Topics, encode_message
+from stream_app.wire.authenticity.sealed_replies import SealedQuery
 
 MOST = 256
 """Queries under way: as many as one worker lets wait."""
@@ -38,14 +40,6 @@ _LOOK_SECONDS = 1.0  # while there is no topic of answers
 _LOOK_AGAIN_SECONDS = 30.0  # for more partitions of it
 _GROUP = "murmurec-gateway"  # never joined
 _READING: dict[str, Any] = {"auto_offset_reset": "latest", **clients.BOUNDED_FETCH}
-
-
-@dataclass(frozen=True)
-class Answer:
-    """An answer, and the number of bytes of its record, which a worker makes the same for all."""
-
-    reply: Recommendation
-    size: int
 
 
 class TooMany(Exception):
@@ -60,11 +54,18 @@ class Asker:
     """Asks the workers; `ask` belongs to the event loop in which `start` is called."""
 
     def __init__(
-        self, connection: Connection, topics: Topics, seconds: float = SECONDS, most: int = MOST
+        self,
+        connection: Connection,
+        topics: Topics,
+        seconds: float = SECONDS,
+        most: int = MOST,
+        refused: Callable[[], None] = lambda: None,
     ) -> None:
         self._connection, self._topics = connection, topics
         self._seconds, self._most = seconds, most
+        self._refused = refused  # called, by the thread, for each record that is no answer
         self._waiting: dict[str, asyncio.Future[Answer]] = {}
+        self._sealed: dict[str, SealedQuery] = {}  # those that were sent
         self._producer = clients.producer(
             connection,
             linger_ms=0,
@@ -98,23 +99,29 @@ class Asker:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Answer] = loop.create_future()
         self._waiting[id] = future
+        sealed: SealedQuery | None = None
         try:
             async with asyncio.timeout(self._seconds) as limit:
                 await self._listening.wait()
                 left = (limit.when() or 0.0) - loop.time()
-                self._send(replace(query, id=id, deadline=int((time.time() + left) * 1000)))
+                deadline = int((time.time() + left) * 1000)
+                sealed = SealedQuery(replace(query, id=id, deadline=deadline))
+                self._sealed[id] = sealed
+                self._send(sealed.query)
                 return await future
         except TimeoutError:
-            raise NoAnswer(self._reason()) from None
+            raise NoAnswer(self._reason(0 if sealed is None else sealed.refused)) from None
         finally:
             del self._waiting[id]
+            self._sealed.pop(id, None)
 
-    def _reason(self) -> str:
+    def _reason(self, refused: int) -> str:
         if not self._listening.is_set():
             return "Kafka does not answer, or has no topic of answers: ask again later"
+        found = f"; {answers.refused_replies(refused)}" * bool(refused)
         return (
             f"no worker answered within {self._seconds:g} s: is a worker running, and is it ready "
-            "(/readyz)?"
+            f"(/readyz)?{found}"
         )
 
     def _send(self, query: Query) -> None:
@@ -194,9 +201,11 @@ class Asker:
         key = message.key()
         if message.error() is not None or not isinstance(key, bytes):
             return
-        id = key.decode(errors="replace")
-        if id not in self._waiting:  # another reader's, or late
+        sealed = self._sealed.get(key.decode(errors="replace"))
+        if sealed is None:  # another reader's, or late
             return
-        reply = answers.answer_in(message, id)
-        if reply is not None:
-            self._later(self._answered, id, Answer(reply, len(message.value() or b"")))
+        answer = answers.sealed_answer_in(message, sealed)
+        if answer is None:
+            self._refused()
+        else:
+            self._later(self._answered, sealed.query.id, answer)

@@ -179,7 +179,8 @@ def attach(
     lists = Lists(gateway)
 
     async def asking(running: web.Application) -> AsyncIterator[None]:
-        asker = running[ASKER] = Asker(gateway.connection, gateway.topics, seconds, most)
+        refused = gateway.metrics.reply_refused
+        asker = running[ASKER] = Asker(gateway.connection, gateway.topics, seconds, most, refused)
         asker.start()
         yield
         await asker.stop()
