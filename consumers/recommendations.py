@@ -25,15 +25,8 @@ from confluent_kafka import KafkaError, Message
 from producers.deployed import deployed
 from stream_app import wire
 from stream_app.errors import UserError
+from stream_app.kafka import broker_answers as answers
 from stream_app.kafka import clients, passing
-from stream_app.kafka.broker_answers import (
-    BUSY,
-    ends,
-    entries,
-    refusal,
-    refused_replies,
-    sealed_answer_in,
-)
 from stream_app.kafka.clients import Connection
 from stream_app.wire.authenticity.sealed_replies import SealedQuery
 
@@ -85,7 +78,7 @@ class Recommendations:
 
     def _listen(self) -> None:
         """Read the topic of answers from its current end, without joining a group."""
-        self._consumer.assign(ends(self._consumer, self._topics.recommendations))
+        self._consumer.assign(answers.ends(self._consumer, self._topics.recommendations))
 
     def best(
         self,
@@ -160,14 +153,13 @@ class Recommendations:
                 what = f"topic {self._topics.queries}"
                 raise UserError(passing.refusal(self._refused, what, "WRITE", fault))
             message = self._consumer.poll(0.05)
-            found = sealed_answer_in(message, sealed)
+            found = answers.sealed_answer_in(message, sealed)
             if found is not None:
                 taken = time.monotonic() - started
                 return _best(found.reply, k, taken, excluded or (), *query.options)
-        refused = f"; {refused_replies(sealed.refused)}" * bool(sealed.refused)
         raise UserError(
             f"no answer within {seconds:g} s: is a worker running on prefix {self._topics.prefix}, "
-            f"and is it ready (/readyz)?{refused}"
+            f"and is it ready (/readyz)?{answers.refused_replies(sealed.refused)}"
         )
 
     def _delivered(self, error: KafkaError | None, _: Message) -> None:
@@ -189,10 +181,10 @@ def _best(
     reply: wire.Recommendation, k: int, seconds: float, excluded: Collection[int], *options: str
 ) -> RecommendedItems:
     if reply.status is wire.Status.BUSY:
-        raise UserError(BUSY)
+        raise UserError(answers.BUSY)
     if reply.status is not wire.Status.OK:
-        raise UserError(refusal(reply, options))
-    found = entries(reply)
+        raise UserError(answers.refusal(reply, options))
+    found = answers.entries(reply)
     listed = len(found)
     if excluded:
         found = [row for row in found if wire.key_of(row[0]) not in excluded]

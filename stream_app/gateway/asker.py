@@ -4,10 +4,9 @@
 
 One producer and one thread with one consumer serve all requests. The consumer belongs to no group:
 it reads every answer from the moment on at which it began, and keeps those whose correlation id
-waits here. An id has 128 random bits, and the first answer to it counts: one that is sealed to the
-one-time key of the query, which no other reader can open. Other records under the id are counted,
-and the query waits on. At most `most` queries are under way; one more is refused at once. A query
-that has no answer by its deadline ends without one, and workers refuse it then.
+waits here. An id has 128 random bits, and the first answer to it that is sealed to its query's key
+counts; other records are counted, and it waits on. At most `most` queries are under way; one more
+is refused at once. A query without an answer by its deadline ends, and workers refuse it then.
 """
 
 from __future__ import annotations
@@ -54,18 +53,12 @@ class Asker:
     """Asks the workers; `ask` belongs to the event loop in which `start` is called."""
 
     def __init__(
-        self,
-        connection: Connection,
-        topics: Topics,
-        seconds: float = SECONDS,
-        most: int = MOST,
-        refused: Callable[[], None] = lambda: None,
+        self, connection: Connection, topics: Topics, seconds: float = SECONDS, most: int = MOST
     ) -> None:
         self._connection, self._topics = connection, topics
         self._seconds, self._most = seconds, most
-        self._refused = refused  # called, by the thread, for each record that is no answer
-        self._waiting: dict[str, asyncio.Future[Answer]] = {}
-        self._sealed: dict[str, SealedQuery] = {}  # those that were sent
+        self.refused: Callable[[], None] = lambda: None  # by the thread, per record that is none
+        self._waiting: dict[str, tuple[asyncio.Future[Answer], SealedQuery]] = {}
         self._producer = clients.producer(
             connection,
             linger_ms=0,
@@ -85,7 +78,7 @@ class Asker:
 
     async def stop(self) -> None:
         """End the thread; queries under way end without an answer."""
-        for future in self._waiting.values():
+        for future, _ in self._waiting.values():
             if not future.done():
                 future.set_exception(NoAnswer("the gateway is stopping"))
         await self._thread.stop(1.0)  # it may wait for a broker that is away
@@ -98,30 +91,25 @@ class Asker:
         id = secrets.token_hex(16)
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Answer] = loop.create_future()
-        self._waiting[id] = future
-        sealed: SealedQuery | None = None
+        sealed = SealedQuery(replace(query, id=id))
+        self._waiting[id] = future, sealed
         try:
             async with asyncio.timeout(self._seconds) as limit:
                 await self._listening.wait()
                 left = (limit.when() or 0.0) - loop.time()
-                deadline = int((time.time() + left) * 1000)
-                sealed = SealedQuery(replace(query, id=id, deadline=deadline))
-                self._sealed[id] = sealed
-                self._send(sealed.query)
+                self._send(replace(sealed.query, deadline=int((time.time() + left) * 1000)))
                 return await future
         except TimeoutError:
-            raise NoAnswer(self._reason(0 if sealed is None else sealed.refused)) from None
+            raise NoAnswer(self._reason(answers.refused_replies(sealed.refused))) from None
         finally:
             del self._waiting[id]
-            self._sealed.pop(id, None)
 
-    def _reason(self, refused: int) -> str:
+    def _reason(self, refused: str) -> str:
         if not self._listening.is_set():
             return "Kafka does not answer, or has no topic of answers: ask again later"
-        found = f"; {answers.refused_replies(refused)}" * bool(refused)
         return (
             f"no worker answered within {self._seconds:g} s: is a worker running, and is it ready "
-            f"(/readyz)?{found}"
+            f"(/readyz)?{refused}"
         )
 
     def _send(self, query: Query) -> None:
@@ -143,12 +131,12 @@ class Asker:
             raise NoAnswer(str(error)) from None
 
     def _lost(self, id: str) -> None:
-        future = self._waiting.get(id)
+        future, _ = self._waiting.get(id, (None, None))
         if future is not None and not future.done():
             future.set_exception(NoAnswer("Kafka did not take the query: ask again later"))
 
     def _answered(self, id: str, answer: Answer) -> None:
-        future = self._waiting.get(id)
+        future, _ = self._waiting.get(id, (None, None))
         if future is not None and not future.done():
             future.set_result(answer)
 
@@ -201,11 +189,11 @@ class Asker:
         key = message.key()
         if message.error() is not None or not isinstance(key, bytes):
             return
-        sealed = self._sealed.get(key.decode(errors="replace"))
+        _, sealed = self._waiting.get(key.decode(errors="replace"), (None, None))
         if sealed is None:  # another reader's, or late
             return
         answer = answers.sealed_answer_in(message, sealed)
         if answer is None:
-            self._refused()
+            self.refused()
         else:
             self._later(self._answered, sealed.query.id, answer)

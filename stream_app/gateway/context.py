@@ -58,8 +58,7 @@ GATEWAY_METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         *("gateway_refused_replies_total", "counter", Source.QUERIES, ()),
-        "Records under the id of a query that were no answer sealed to it: forged or damaged, or "
-        "of a worker of an earlier release.",
+        "Records under the id of a query that are no answer sealed to it.",
     ),
     Metric(
         *("gateway_unconfirmed", "gauge", Source.ARRIVALS, ()),
@@ -100,7 +99,7 @@ class GatewayMetrics(Collectors):
             self._histograms["gateway_answer_seconds"].observe(seconds)
 
     def reply_refused(self) -> None:
-        """Count a record under the id of a query that is no answer to it."""
+        """Count a record that is no answer to the query under whose id it came."""
         self._counters["gateway_refused_replies_total"].inc()
 
     def render(self, unconfirmed: int, connections: int, ready: bool) -> bytes:

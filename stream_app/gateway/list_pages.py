@@ -179,8 +179,8 @@ def attach(
     lists = Lists(gateway)
 
     async def asking(running: web.Application) -> AsyncIterator[None]:
-        refused = gateway.metrics.reply_refused
-        asker = running[ASKER] = Asker(gateway.connection, gateway.topics, seconds, most, refused)
+        asker = running[ASKER] = Asker(gateway.connection, gateway.topics, seconds, most)
+        asker.refused = gateway.metrics.reply_refused
         asker.start()
         yield
         await asker.stop()

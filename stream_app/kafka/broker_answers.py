@@ -1,10 +1,9 @@
 """Answers to queries, as every client of the workers reads them.
 
 A query is a record of the topic `queries` under a fresh correlation id; the first worker to answer
-writes to the topic `recommendations` under the same id: sealed to the key of the query
-(`wire/authenticity/sealed_replies.py`), or readable for every reader of the topic if it has none.
-Every writer can write some: a record is an answer only if it has the id of the query as key and in
-its value, opens, and lists items. Anything else is passed over, and the wait goes on.
+writes to the topic `recommendations` under the same id, sealed to the key of the query. Every
+writer can write some: a record is an answer only if it has the id of the query as key and in its
+value, opens, and lists items. Anything else is passed over, and the wait goes on.
 """
 
 from __future__ import annotations
@@ -41,21 +40,13 @@ class Answer:
     size: int
 
 
-def answer_in(message: Message | None, correlation_id: str) -> Recommendation | None:
-    """Return the answer to this query, which has no key, in a record; None where the record is
-    anything else."""
-    if message is None or not _is_under(message, correlation_id):
-        return None
-    return _answer_of(message.value(), correlation_id)
-
-
 def sealed_answer_in(message: Message | None, asked: SealedQuery) -> Answer | None:
-    """Return the answer to this query in a record; None where the record is anything else, which
-    is counted if it has the id of the query."""
-    if message is None or not _is_under(message, asked.query.id):
+    """Return the answer to a query in a record; None for any other, counted if it has its id."""
+    id = asked.query.id
+    if message is None or message.error() is not None or message.key() != id.encode():
         return None
     value = asked.opened(message.value())
-    reply = None if value is None else _answer_of(value, asked.query.id)
+    reply = answer_of(value, id)
     if value is None or reply is None:
         asked.refused += 1
         return None
@@ -63,18 +54,13 @@ def sealed_answer_in(message: Message | None, asked: SealedQuery) -> Answer | No
 
 
 def refused_replies(count: int) -> str:
-    """Return the sentence for records that were no answer to the query under whose id they came."""
-    return (
-        f"{count} replies were refused: not sealed to this query, so forged, damaged, or of a "
-        "worker of an earlier release (update the workers)"
-    )
+    """Return what to add to a sentence about records under a query's id that were no answer."""
+    mend = "not sealed to this query: forged, or of an earlier release (update the workers)"
+    return f"; {count} replies were refused, {mend}" * bool(count)
 
 
-def _is_under(message: Message, correlation_id: str) -> bool:
-    return message.error() is None and message.key() == correlation_id.encode()
-
-
-def _answer_of(value: bytes | None, correlation_id: str) -> Recommendation | None:
+def answer_of(value: bytes | None, correlation_id: str) -> Recommendation | None:
+    """Return the answer to this query that bytes are; None where they are anything else."""
     try:
         reply: Recommendation = decode_message(Recommendation, value)
     except WireError:

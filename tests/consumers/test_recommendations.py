@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from consumers.recommendations import Recommendations, _best
 from stream_app.errors import UserError
-from stream_app.kafka.broker_answers import answer_in
 from stream_app.wire import (
     Item,
     Query,
@@ -26,6 +25,7 @@ from stream_app.wire import (
     key_of,
 )
 from stream_app.wire.authenticity.sealed_replies import SealedQuery, reply_record
+from tests.fixtures.clear_answers import answer_in
 
 NAMES: tuple[Item, ...] = (5, 7, "tt01", f"key:{key('tt02'):016x}", 9)
 
@@ -123,7 +123,7 @@ def test_a_record_that_is_no_answer_sealed_to_the_query_does_not_end_the_wait(fo
 def test_a_client_that_only_forged_replies_reach_says_so() -> None:
     bus = Bus()
     bus.forged = itertools.repeat(FORGED["in the clear"])
-    with pytest.raises(UserError, match=r"no answer within .* replies were refused: not sealed"):
+    with pytest.raises(UserError, match=r"no answer within .* replies were refused, not sealed"):
         asking(bus).best("0" * 32, 3, 0.01)
 
 

@@ -135,7 +135,7 @@ def test_a_record_that_is_no_answer_to_the_query_is_passed_over(kafka: Kafka, to
 
     async def main() -> None:
         async with asking(kafka.connection, topics) as asker:
-            asker._refused = lambda: refused.append(None)
+            asker.refused = lambda: refused.append(None)
             for _ in range(5):
                 answer = await asker.ask(QUERY)
                 assert answer.reply.items[0] == 5

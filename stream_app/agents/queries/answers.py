@@ -8,8 +8,7 @@ sent again while somebody may wait for it: the process may have been frozen. One
 will never take ends the process.
 
 Every reply has `LIST_LENGTH` entries, one size in bytes (`replies`), and is keyed by the
-correlation id, so its length reveals neither k nor the list. A reply to a query with a key is
-sealed to it, a refusal too (`wire/authenticity/sealed_replies.py`); others are in the clear.
+correlation id, so its length reveals neither k nor the list. A query with a key has a sealed one.
 
 Which part of a worker answers a query, by the query's option.
 

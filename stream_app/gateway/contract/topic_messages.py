@@ -75,9 +75,7 @@ _REPLY = Recommendation(
     *(False, 0.1312, 0.0857, (1193, 1193, *_NOTHING)),
     for_="next",
 )
-_QUERY = Query(
-    _ID, DEVICE.hex(), 10, 1_795_392_000_000, private=Fraction(1, 2), reply_key="09" + 31 * "00"
-)
+_QUERY = Query(_ID, DEVICE.hex(), 10, 1_795_392_000_000, private=Fraction(1, 2), reply_key=2 * _ID)
 _DEBIT = ListDebit(DEVICE.hex(), _ID, _ID[::-1], 500_000, 2_000_000)
 _PAGE = ItemTablePage(0, 4812, np.array([318, 1193], "<u8").tobytes(), bytes([171, 158]))
 CUCKOO = "One Flew Over the Cuckoo's Nest (1975)"
@@ -105,8 +103,7 @@ MESSAGES: tuple[Message, ...] = (
     _json("recommendation", "The answer to a query without a key.", _REPLY),
     Message(
         *("sealed-reply", PACKED),
-        "The same, padded, behind 32 bytes of context (BLAKE2b-256 of id, space and user, "
-        "personalization `murmurec.reply.1`), as a libsodium sealed box to the query's reply_key.",
+        "The same, padded, behind a context, in a libsodium sealed box to the query's reply_key.",
         SealedReply,
         msgspec.msgpack.encode(SealedReply(_ID, bytes(112))),
     ),

@@ -3,15 +3,15 @@
     asker     one-time key pair (X25519)  --`reply_key`-->  worker
     record    MessagePack {"v":1, "id":correlation id, "box":sealed(context | reply, padded)}
 
-A box is libsodium's sealed box (X25519, XSalsa20, Poly1305; anonymous sender). The replies of a
-worker have one size (`reply_bytes`), and so have the boxes: their length shows the longest id of
-the public catalogue and nothing else. The context names the query and its user: a
-copy of the query with another user would otherwise get the asker another list. A sealed box has no
-sender: whoever reads queries and may write replies can seal one of his own.
+A box is libsodium's sealed box (X25519, XSalsa20, Poly1305). The replies of a worker have one size,
+and so have the boxes: their length shows the longest id of the public catalogue and nothing else.
+The context names query and user: a copy of the query with another user would otherwise get the
+asker another list. A box has no sender: whoever reads queries and writes replies can forge one.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from hashlib import blake2b
 from typing import Annotated
 
@@ -27,7 +27,6 @@ from stream_app.wire.reasons import WireError
 
 _CONTEXT_BYTES = 32
 SEALING_BYTES = 48 + _CONTEXT_BYTES  # how much longer a box is than the reply in it
-_PERSON = b"murmurec.reply.1"
 
 
 class SealedReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -39,7 +38,7 @@ class SealedReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def reply_record(query: Query, reply: bytes) -> bytes:
-    """Return the value of the record of a reply: sealed if the query has a key, else as it is;
+    """Return the value of a reply's record: sealed if the query has a key, else as it is;
     ValueError for a key to which nothing can be sealed (a point of small order)."""
     if query.reply_key is msgspec.UNSET:
         return reply
@@ -52,13 +51,14 @@ def reply_record(query: Query, reply: bytes) -> bytes:
 
 def decode_sealed_reply(value: bytes | None) -> SealedReply:
     """Return the sealed reply in a record's value; raises `WireError` and nothing else."""
-    found: SealedReply = checked(_decoder.decode, value, MAX_REPLY_BYTES)
+    decode = partial(msgspec.msgpack.decode, type=SealedReply)
+    found: SealedReply = checked(decode, value, MAX_REPLY_BYTES)
     return found
 
 
 class SealedQuery:
-    """A query with a fresh one-time key, whose secret half stays in this object; `refused` counts
-    the records under its id that were no answer to it."""
+    """A query with a fresh key, whose secret half stays here; `refused`: records under its id that
+    were no answer to it."""
 
     def __init__(self, query: Query) -> None:
         self._public, self._secret = bindings.crypto_box_keypair()
@@ -77,9 +77,6 @@ class SealedQuery:
         return plain[_CONTEXT_BYTES:] if plain[:_CONTEXT_BYTES] == context else None
 
 
-_decoder = msgspec.msgpack.Decoder(SealedReply)
-
-
 def _context(query: Query) -> bytes:
     body = f"{query.id} {query.user or ''}".encode()
-    return blake2b(body, digest_size=_CONTEXT_BYTES, person=_PERSON).digest()
+    return blake2b(body, digest_size=_CONTEXT_BYTES, person=b"murmurec.reply.1").digest()
