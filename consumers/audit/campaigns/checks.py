@@ -163,8 +163,12 @@ def _compared(claim: str, differing: list[str], measured: str) -> Finding:
     return decided(claim, len(differing), measured + first)
 
 
+def keyless(campaign: Campaign, stage: StageState) -> Collection:
+    """Return what reads a stage without any key: which records are contributions, their digest."""
+    return Collection(campaign, stage, 0, _NO_KEYS, _NOTHING_OPENED)
+
+
 def _again(campaign: Campaign, stage: StageState, read: Read, joined: Joined) -> Collected:
-    """Read a stage without any key: which records are contributions, and their digest."""
     times: dict[bytes, int] = {}
 
     def timed() -> Iterator[Record]:
@@ -172,7 +176,7 @@ def _again(campaign: Campaign, stage: StageState, read: Read, joined: Joined) ->
             times.setdefault(record.key or b"", record.time)
             yield record
 
-    again = collect(Collection(campaign, stage, 0, _NO_KEYS, _NOTHING_OPENED), timed())
+    again = collect(keyless(campaign, stage), timed())
     joined.take(stage, again.devices, times)
     return again
 
