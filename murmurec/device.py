@@ -21,12 +21,10 @@ import warnings
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 
-from consumers.audit.campaigns.receipts import Receipt
-from consumers.audit.topic_reading import read_receipts
 from producers.campaign.stage_requests import JoinedCampaigns
 from producers.deployed import deployed
 from producers.device import item_means as item_table
@@ -58,6 +56,9 @@ from stream_app.kafka.clients import Connection
 from stream_app.privacy import registry
 from stream_app.wire.signatures import Signatures
 from stream_app.wire.topics import absent, grown
+
+if TYPE_CHECKING:
+    from consumers.audit.campaigns.receipts import Receipt
 
 
 class Device:
@@ -185,6 +186,8 @@ class Device:
     def receipts(self, bootstrap_servers: str | Connection | None = None) -> list[Receipt]:
         """Return what became of each contribution of this user, and what it cost, by the journal
         and the public topics; UserError where these cannot be read."""
+        from consumers.audit.topic_reading import read_receipts
+
         connection = clients.connection(bootstrap_servers, self._settings)
         device = bytes.fromhex(self.pseudonym)
         joined = JoinedCampaigns.from_view(read_journal(self._journal.path), device)

@@ -36,8 +36,6 @@ from stream_app.wire import EPOCH_SECONDS
 
 Read = Callable[[StageState], Iterable[Record]]
 Progress = Callable[[int, int], None]
-_NO_KEYS = PartyKeys(Role.CENTRAL, b"", b"", b"")
-_NOTHING_OPENED = np.zeros(0, np.bool_)
 DEADLINE = "a stage closes at the deadline of its plan"
 
 
@@ -165,7 +163,8 @@ def _compared(claim: str, differing: list[str], measured: str) -> Finding:
 
 def keyless(campaign: Campaign, stage: StageState) -> Collection:
     """Return what reads a stage without any key: which records are contributions, their digest."""
-    return Collection(campaign, stage, 0, _NO_KEYS, _NOTHING_OPENED)
+    no_keys = PartyKeys(Role.CENTRAL, b"", b"", b"")
+    return Collection(campaign, stage, 0, no_keys, np.zeros(0, np.bool_))
 
 
 def _again(campaign: Campaign, stage: StageState, read: Read, joined: Joined) -> Collected:

@@ -57,8 +57,7 @@ def decode_sealed_reply(value: bytes | None) -> SealedReply:
 
 
 class SealedQuery:
-    """A query with a fresh key, whose secret half stays here; `refused`: records under its id that
-    were no answer to it."""
+    """A query with a fresh key, whose secret half stays here; `refused` records were no answer."""
 
     def __init__(self, query: Query) -> None:
         self._public, self._secret = bindings.crypto_box_keypair()
