@@ -22,7 +22,8 @@ from stream_app.aggregation.party import Party
 from stream_app.campaigns import sealing
 from stream_app.campaigns.rounds import Rounds
 from stream_app.privacy.randomness import SeededSource, SystemSource
-from stream_app.wire.campaigns.round_log import Abort, AbortReason, decode_round
+from stream_app.wire.campaigns.round_log import Abort, AbortReason, Open, decode_round
+from stream_app.wire.ids import partition_of
 from tests.producers.journals import ANN, BOB
 from tests.producers.test_campaign import DAY, DELTA, plan
 from tests.stream_app.aggregation.test_party import sealed_as
@@ -160,6 +161,14 @@ def test_what_cannot_be_read_again_is_not_believed() -> None:
     assert (found.outcome, "other records" in found.reason) == ("unchecked", True)
     world.gone = True
     assert given(world).reason == "its records are kept no longer"
+
+
+def test_a_log_with_more_partitions_than_the_topic_is_not_checked() -> None:
+    world = World(plan_of(keys_of(2)))
+    world.plan()
+    world.write(Open(world.campaign.digest, 0, (0,) * 4096))
+    assert partition_of(ME.hex().encode(), 4096) > len(world.topic)
+    assert given(world).outcome == "unchecked"
 
 
 def test_a_plan_that_the_log_does_not_hold_is_said() -> None:
