@@ -5,8 +5,9 @@
         answer.items        # (1193, 661, ...)
 
 A query goes to the topic `queries` under a fresh correlation id; the first worker to answer writes
-to the topic `recommendations` under the same id. Every reader of that topic can read all answers.
-A user is named by a pseudonym (32 hex characters), which only the user's device can compute.
+to the topic `recommendations` under the same id, sealed to a one-time key of the query. A record
+that is no answer to it is refused, and the client waits on. A user is named by a pseudonym (32 hex
+characters), which only the user's device can compute.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ from confluent_kafka import KafkaError, Message
 from producers.deployed import deployed
 from stream_app import wire
 from stream_app.errors import UserError
+from stream_app.kafka import broker_answers as answers
 from stream_app.kafka import clients, passing
-from stream_app.kafka.broker_answers import BUSY, answer_in, ends, entries, refusal
 from stream_app.kafka.clients import Connection
+from stream_app.wire.authenticity.sealed_replies import SealedQuery
 
 
 class RecommendedItems(msgspec.Struct, frozen=True):
@@ -76,7 +78,7 @@ class Recommendations:
 
     def _listen(self) -> None:
         """Read the topic of answers from its current end, without joining a group."""
-        self._consumer.assign(ends(self._consumer, self._topics.recommendations))
+        self._consumer.assign(answers.ends(self._consumer, self._topics.recommendations))
 
     def best(
         self,
@@ -136,7 +138,8 @@ class Recommendations:
         # A longer list would be drawn with more noise.
         asked = k if excluded is None or "private" in given else wire.LIST_LENGTH
         deadline = int((time.time() + seconds) * 1000)
-        query = wire.Query(secrets.token_hex(8), user, asked, deadline, **given)
+        sealed = SealedQuery(wire.Query(secrets.token_hex(8), user, asked, deadline, **given))
+        query = sealed.query
         self._producer.produce(
             self._topics.queries,
             key=query.id.encode(),
@@ -150,12 +153,13 @@ class Recommendations:
                 what = f"topic {self._topics.queries}"
                 raise UserError(passing.refusal(self._refused, what, "WRITE", fault))
             message = self._consumer.poll(0.05)
-            reply = answer_in(message, query.id)
-            if reply is not None:
-                return _best(reply, k, time.monotonic() - started, excluded or (), *query.options)
+            found = answers.sealed_answer_in(message, sealed)
+            if found is not None:
+                taken = time.monotonic() - started
+                return _best(found.reply, k, taken, excluded or (), *query.options)
         raise UserError(
             f"no answer within {seconds:g} s: is a worker running on prefix {self._topics.prefix}, "
-            "and is it ready (/readyz)?"
+            f"and is it ready (/readyz)?{answers.refused_replies(sealed.refused)}"
         )
 
     def _delivered(self, error: KafkaError | None, _: Message) -> None:
@@ -177,10 +181,10 @@ def _best(
     reply: wire.Recommendation, k: int, seconds: float, excluded: Collection[int], *options: str
 ) -> RecommendedItems:
     if reply.status is wire.Status.BUSY:
-        raise UserError(BUSY)
+        raise UserError(answers.BUSY)
     if reply.status is not wire.Status.OK:
-        raise UserError(refusal(reply, options))
-    found = entries(reply)
+        raise UserError(answers.refusal(reply, options))
+    found = answers.entries(reply)
     listed = len(found)
     if excluded:
         found = [row for row in found if wire.key_of(row[0]) not in excluded]

@@ -21,17 +21,18 @@ import warnings
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 
+from producers.campaign.stage_requests import JoinedCampaigns
 from producers.deployed import deployed
 from producers.device import item_means as item_table
 from producers.device.rating import rate
 from producers.device.requests import ReportSettings
 from producers.identities import Identities
 from producers.ids import item_of
-from producers.journal import NANO, Journal, Message, PersonBudget, Unwritable
+from producers.journal import NANO, Journal, Message, PersonBudget, Unwritable, read_journal
 from producers.last_seen import check_newest, newest_seqs
 from producers.person.enrolment import Pace
 from producers.person.plans import checked_plan
@@ -55,6 +56,9 @@ from stream_app.kafka.clients import Connection
 from stream_app.privacy import registry
 from stream_app.wire.signatures import Signatures
 from stream_app.wire.topics import absent, grown
+
+if TYPE_CHECKING:
+    from consumers.audit.campaigns.receipts import Receipt
 
 
 class Device:
@@ -178,6 +182,16 @@ class Device:
         "campaigns", "profiles"); epsilons `zeros` and `replaced`, valid at every moment to stop, at
         the budget's delta within its window. Empty while not enrolled."""
         return self._journal.spending(bytes.fromhex(self.pseudonym), _today())
+
+    def receipts(self, bootstrap_servers: str | Connection | None = None) -> list[Receipt]:
+        """Return what became of each contribution of this user, and what it cost, by the journal
+        and the public topics; UserError where these cannot be read."""
+        from consumers.audit.topic_reading import read_receipts
+
+        connection = clients.connection(bootstrap_servers, self._settings)
+        device = bytes.fromhex(self.pseudonym)
+        joined = JoinedCampaigns.from_view(read_journal(self._journal.path), device)
+        return read_receipts(connection, self._topics, device, joined)
 
     @property
     def remaining(self) -> int | None:

@@ -20,6 +20,7 @@ from consumers.audit.observed import Observed, Oddities, Profile, Record, Replie
 from stream_app import wire
 from stream_app.privacy.profiles import profile_registry
 from stream_app.privacy.profiles.profile_mechanism import ProfileMechanism
+from stream_app.wire.authenticity.sealed_replies import SEALING_BYTES, decode_sealed_reply
 from stream_app.wire.limits import CONTRACT
 from stream_app.wire.signatures import HEAD_BYTES, envelope_device
 
@@ -91,8 +92,13 @@ class _Reading:
             )
 
     def _reply(self, record: Record) -> None:
-        reply: wire.Recommendation = wire.decode_message(wire.Recommendation, record.value)
-        self._replies.add(len(record.value or b""), len(reply.items), record.partition)
+        value = record.value or b""
+        if value[:1] == b"{":
+            reply: wire.Recommendation = wire.decode_message(wire.Recommendation, value)
+            size, entries = len(value), len(reply.items)
+        else:  # the entries of a sealed reply are seen by its asker alone
+            size, entries = len(decode_sealed_reply(value).box) - SEALING_BYTES, wire.LIST_LENGTH
+        self._replies.add(size, entries, record.partition)
 
     def _is_counted(
         self, source: Source, event: wire.Event | wire.ProfileEvent, value: bytes, other: bool

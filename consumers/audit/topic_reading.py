@@ -12,6 +12,7 @@ from contextlib import closing, contextmanager
 from confluent_kafka import OFFSET_BEGINNING, Message, TopicPartition
 
 from consumers.audit.campaigns.checks import Read
+from consumers.audit.campaigns.receipts import Receipt, Remembered, receipts
 from consumers.audit.campaigns.stated import Stated, stated
 from consumers.audit.observed import Record, Source
 from stream_app.aggregation.round_topics import ContributionTopic
@@ -65,6 +66,14 @@ def read_rounds(connection: Connection, topics: Topics) -> Stated:
     if not topic_follower.exists(connection, topics.rounds):
         return Stated()
     return stated(message.value() for message in topic_follower.records(connection, topics.rounds))
+
+
+def read_receipts(
+    connection: Connection, topics: Topics, device: bytes, journal: Remembered
+) -> list[Receipt]:
+    """Return what became of each contribution of a device; reads the stages that it was in."""
+    with closing(ContributionTopic(connection, topics.contributions)) as topic:
+        return list(receipts(read_rounds(connection, topics), topic, device, journal))
 
 
 @contextmanager

@@ -20,6 +20,7 @@ that party which is trusted with it, with two it is enough that one of them is h
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
@@ -28,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from producers.identities import Identities
-from producers.journal import Journal, Request
+from producers.journal import Journal, JournalView, Request
 from stream_app.campaigns.planning import certificate, check_budget
 from stream_app.campaigns.sealing import seal
 from stream_app.errors import UserError
@@ -133,6 +134,38 @@ def contributed(journal: Journal, device: bytes, plan: bytes, stage: int) -> boo
     """Return whether a device has contributed to a stage of the plan with this digest."""
     keys = np.array([_key(journal.key, plan, b"stage", stage)], np.uint64)
     return bool(journal.reports(device, keys, SCOPE)[0])
+
+
+@dataclass(frozen=True)
+class JoinedCampaigns:
+    """What a journal remembers of a device's campaigns when the sealed bytes are gone: the keys of
+    stages and of payments, and the epochs in which it paid for some."""
+
+    secret: bytes = field(repr=False)
+    keys: frozenset[int]
+    epochs: frozenset[int]
+
+    @classmethod
+    def from_view(cls, view: JournalView, device: bytes) -> JoinedCampaigns:
+        """Return what a journal has of a device."""
+        account = view.book.accounts.get(device)
+        spends = () if account is None else account.spends
+        epochs = frozenset(epoch for epoch, _, scope, _ in spends if scope == SCOPE)
+        return cls(view.key, frozenset(view.book.reported_keys(device, SCOPE).tolist()), epochs)
+
+    def paid(self, plan: bytes, stage: int) -> int:
+        """Return on how many days the device paid, 0 if it did not contribute to the stage."""
+        if _key(self.secret, plan, b"stage", stage) not in self.keys:
+            return 0
+        return sum(_key(self.secret, plan, b"epoch", each) in self.keys for each in self.epochs)
+
+    def others(self, plans: Iterable[tuple[bytes, int]]) -> int:
+        """Return how many keys belong to none of these plans, (digest, number of stages)."""
+        known = set[int]()
+        for plan, stages in plans:
+            known |= {_key(self.secret, plan, b"stage", each) for each in range(stages)}
+            known |= {_key(self.secret, plan, b"epoch", each) for each in self.epochs}
+        return len(self.keys - known)
 
 
 def _key(secret: bytes, plan: bytes, kind: bytes, number: int) -> int:

@@ -56,11 +56,13 @@ def write_checkpoint(
     return manifest
 
 
-def append(connection: Connection, topic: str, value: bytes) -> None:
-    """Append one record to a topic of one partition; returns when it is acknowledged."""
+def append(connection: Connection, topic: str, value: bytes) -> int:
+    """Append one record to a topic of one partition; return its acknowledged offset, or -1."""
+    offsets = list[int]()
     writer = AcknowledgedWriter.connect(connection, topic, "an entry", linger_ms=0)
-    writer.send(value=value, partition=0)
+    writer.send(value=value, partition=0, on_acknowledged=offsets.append)
     writer.wait()
+    return offsets[0]
 
 
 def remove(connection: Connection, topic: str, key: bytes) -> None:

@@ -4,9 +4,9 @@
 
 One producer and one thread with one consumer serve all requests. The consumer belongs to no group:
 it reads every answer from the moment on at which it began, and keeps those whose correlation id
-waits here. An id has 128 random bits, and the first answer to it counts. At most `most` queries
-are under way; one more is refused at once. A query that has no answer by its deadline ends without
-one, and workers refuse it then.
+waits here. An id has 128 random bits, and the first answer to it that is sealed to its query's key
+counts; other records are counted, and it waits on. At most `most` queries are under way; one more
+is refused at once. A query without an answer by its deadline ends, and workers refuse it then.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import secrets
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
@@ -26,8 +25,10 @@ from stream_app.errors import UserError
 from stream_app.kafka import broker_answers as answers
 from stream_app.kafka import clients
 from stream_app.kafka.background_thread import BackgroundThread
+from stream_app.kafka.broker_answers import Answer
 from stream_app.kafka.clients import Connection
-from stream_app.wire import Query, Recommendation, Topics, encode_message
+from stream_app.wire import Query, Topics, encode_message
+from stream_app.wire.authenticity.sealed_replies import SealedQuery
 
 MOST = 256
 """Queries under way: as many as one worker lets wait."""
@@ -38,14 +39,6 @@ _LOOK_SECONDS = 1.0  # while there is no topic of answers
 _LOOK_AGAIN_SECONDS = 30.0  # for more partitions of it
 _GROUP = "murmurec-gateway"  # never joined
 _READING: dict[str, Any] = {"auto_offset_reset": "latest", **clients.BOUNDED_FETCH}
-
-
-@dataclass(frozen=True)
-class Answer:
-    """An answer, and the number of bytes of its record, which a worker makes the same for all."""
-
-    reply: Recommendation
-    size: int
 
 
 class TooMany(Exception):
@@ -64,7 +57,8 @@ class Asker:
     ) -> None:
         self._connection, self._topics = connection, topics
         self._seconds, self._most = seconds, most
-        self._waiting: dict[str, asyncio.Future[Answer]] = {}
+        self.refused: Callable[[], None] = lambda: None  # by the thread, per record that is none
+        self._waiting: dict[str, tuple[asyncio.Future[Answer], SealedQuery]] = {}
         self._producer = clients.producer(
             connection,
             linger_ms=0,
@@ -84,7 +78,7 @@ class Asker:
 
     async def stop(self) -> None:
         """End the thread; queries under way end without an answer."""
-        for future in self._waiting.values():
+        for future, _ in self._waiting.values():
             if not future.done():
                 future.set_exception(NoAnswer("the gateway is stopping"))
         await self._thread.stop(1.0)  # it may wait for a broker that is away
@@ -97,24 +91,25 @@ class Asker:
         id = secrets.token_hex(16)
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Answer] = loop.create_future()
-        self._waiting[id] = future
+        sealed = SealedQuery(replace(query, id=id))
+        self._waiting[id] = future, sealed
         try:
             async with asyncio.timeout(self._seconds) as limit:
                 await self._listening.wait()
                 left = (limit.when() or 0.0) - loop.time()
-                self._send(replace(query, id=id, deadline=int((time.time() + left) * 1000)))
+                self._send(replace(sealed.query, deadline=int((time.time() + left) * 1000)))
                 return await future
         except TimeoutError:
-            raise NoAnswer(self._reason()) from None
+            raise NoAnswer(self._reason(answers.refused_replies(sealed.refused))) from None
         finally:
             del self._waiting[id]
 
-    def _reason(self) -> str:
+    def _reason(self, refused: str) -> str:
         if not self._listening.is_set():
             return "Kafka does not answer, or has no topic of answers: ask again later"
         return (
             f"no worker answered within {self._seconds:g} s: is a worker running, and is it ready "
-            "(/readyz)?"
+            f"(/readyz)?{refused}"
         )
 
     def _send(self, query: Query) -> None:
@@ -136,12 +131,12 @@ class Asker:
             raise NoAnswer(str(error)) from None
 
     def _lost(self, id: str) -> None:
-        future = self._waiting.get(id)
+        future, _ = self._waiting.get(id, (None, None))
         if future is not None and not future.done():
             future.set_exception(NoAnswer("Kafka did not take the query: ask again later"))
 
     def _answered(self, id: str, answer: Answer) -> None:
-        future = self._waiting.get(id)
+        future, _ = self._waiting.get(id, (None, None))
         if future is not None and not future.done():
             future.set_result(answer)
 
@@ -194,9 +189,11 @@ class Asker:
         key = message.key()
         if message.error() is not None or not isinstance(key, bytes):
             return
-        id = key.decode(errors="replace")
-        if id not in self._waiting:  # another reader's, or late
+        _, sealed = self._waiting.get(key.decode(errors="replace"), (None, None))
+        if sealed is None:  # another reader's, or late
             return
-        reply = answers.answer_in(message, id)
-        if reply is not None:
-            self._later(self._answered, id, Answer(reply, len(message.value() or b"")))
+        answer = answers.sealed_answer_in(message, sealed)
+        if answer is None:
+            self.refused()
+        else:
+            self._later(self._answered, sealed.query.id, answer)

@@ -57,6 +57,10 @@ GATEWAY_METRICS: tuple[Metric, ...] = (
         buckets=(0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5),
     ),
     Metric(
+        *("gateway_refused_replies_total", "counter", Source.QUERIES, ()),
+        "Records under the id of a query that are no answer sealed to it.",
+    ),
+    Metric(
         *("gateway_unconfirmed", "gauge", Source.ARRIVALS, ()),
         "Events that wait for Kafka's confirmation.",
         initial=0,
@@ -93,6 +97,10 @@ class GatewayMetrics(Collectors):
         self._counters["gateway_queries_total"].labels(answer).inc()
         if answer == "answered":
             self._histograms["gateway_answer_seconds"].observe(seconds)
+
+    def reply_refused(self) -> None:
+        """Count a record that is no answer to the query under whose id it came."""
+        self._counters["gateway_refused_replies_total"].inc()
 
     def render(self, unconfirmed: int, connections: int, ready: bool) -> bytes:
         """Return the text of /metrics with these three as they are now."""

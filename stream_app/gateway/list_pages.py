@@ -180,6 +180,7 @@ def attach(
 
     async def asking(running: web.Application) -> AsyncIterator[None]:
         asker = running[ASKER] = Asker(gateway.connection, gateway.topics, seconds, most)
+        asker.refused = gateway.metrics.reply_refused
         asker.start()
         yield
         await asker.stop()

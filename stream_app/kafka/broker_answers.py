@@ -1,19 +1,21 @@
 """Answers to queries, as every client of the workers reads them.
 
 A query is a record of the topic `queries` under a fresh correlation id; the first worker to answer
-writes to the topic `recommendations` under the same id. Every reader of that topic can read all
-answers, and every writer can write some: a record is an answer only if it has the id of the query
-as key and in its value, and lists items.
+writes to the topic `recommendations` under the same id, sealed to the key of the query. Every
+writer can write some: a record is an answer only if it has the id of the query as key and in its
+value, opens, and lists items. Anything else is passed over, and the wait goes on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from stream_app.kafka import clients
 from stream_app.wire import Item, Recommendation, WireError, decode_message, key_of
+from stream_app.wire.authenticity.sealed_replies import SealedQuery
 
 BUSY = "the worker is busy: ask again in a moment, or run another worker"
 _LIST_SECONDS = 5.0
@@ -30,14 +32,37 @@ def ends(consumer: Consumer, topic: str) -> list[TopicPartition]:
     return places
 
 
-def answer_in(message: Message | None, correlation_id: str) -> Recommendation | None:
-    """Return the answer to this query in a record; None where the record is anything else."""
-    if message is None or message.error() is not None:
+@dataclass(frozen=True)
+class Answer:
+    """An answer, and its number of bytes, which a worker makes the same for all."""
+
+    reply: Recommendation
+    size: int
+
+
+def sealed_answer_in(message: Message | None, asked: SealedQuery) -> Answer | None:
+    """Return the answer to a query in a record; None for any other, counted if it has its id."""
+    id = asked.query.id
+    if message is None or message.error() is not None or message.key() != id.encode():
         return None
-    if message.key() != correlation_id.encode():
+    value = asked.opened(message.value())
+    reply = answer_of(value, id)
+    if value is None or reply is None:
+        asked.refused += 1
         return None
+    return Answer(reply, len(value))
+
+
+def refused_replies(count: int) -> str:
+    """Return what to add to a sentence about records under a query's id that were no answer."""
+    mend = "not sealed to this query: forged, or of an earlier release (update the workers)"
+    return f"; {count} replies were refused, {mend}" * bool(count)
+
+
+def answer_of(value: bytes | None, correlation_id: str) -> Recommendation | None:
+    """Return the answer to this query that bytes are; None where they are anything else."""
     try:
-        reply: Recommendation = decode_message(Recommendation, message.value())
+        reply: Recommendation = decode_message(Recommendation, value)
     except WireError:
         return None
     return reply if reply.id == correlation_id and _is_whole(reply) else None

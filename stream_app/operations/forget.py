@@ -38,10 +38,10 @@ def rebuildable_origin(session: Session) -> StateOrigin:
     return origin
 
 
-def forget(session: Session, pseudonym: str, rebuild: bool) -> None:
-    """Append the entry; returns when the broker has acknowledged it."""
+def forget(session: Session, pseudonym: str, rebuild: bool) -> int:
+    """Append the entry; returns its offset when the broker has acknowledged it, -1 if unknown."""
     entry = encode_message(Forget(pseudonym, rebuild))
-    offline_writer.append(session.connection, session.names.cuts, entry)
+    return offline_writer.append(session.connection, session.names.cuts, entry)
 
 
 def drop_profile(session: Session, pseudonym: str) -> bool:

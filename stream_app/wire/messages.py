@@ -55,8 +55,9 @@ class Query(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     At most one option: `similar_to` asks for items near to one, for no user; `private` for a list
     that is drawn with this epsilon, a text such as "1/2"; `neighbours` for what similar devices
-    have; `for`, which `Visit` a list is for, "next" without it. Without an option a query has the
-    bytes that earlier releases write.
+    have; `for`, which `Visit` a list is for, "next" without it. `reply_key` is the one-time public
+    key (X25519) to which the reply is sealed; a query without one is answered in the clear, and
+    without an option it has the bytes that earlier releases write.
     """
 
     id: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16,64}$")]
@@ -67,6 +68,9 @@ class Query(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     private: Fraction | msgspec.UnsetType = msgspec.UNSET
     neighbours: bool | msgspec.UnsetType = msgspec.UNSET
     for_: Visit | msgspec.UnsetType = msgspec.field(name="for", default=msgspec.UNSET)
+    reply_key: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")] | msgspec.UnsetType = (
+        msgspec.UNSET
+    )
     v: int = VERSION
 
     @property

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
 import pytest
+from msgspec.msgpack import encode as encode_packed
 from msgspec.structs import replace
 
 from consumers.recommendations import Recommendations, _best
 from stream_app.errors import UserError
-from stream_app.kafka.broker_answers import answer_in
 from stream_app.wire import (
     Item,
     Query,
@@ -22,6 +24,8 @@ from stream_app.wire import (
     key,
     key_of,
 )
+from stream_app.wire.authenticity.sealed_replies import SealedQuery, reply_record
+from tests.fixtures.clear_answers import answer_in
 
 NAMES: tuple[Item, ...] = (5, 7, "tt01", f"key:{key('tt02'):016x}", 9)
 
@@ -48,11 +52,13 @@ def test_excluded_items_are_removed_before_the_answer_is_cut() -> None:
 
 
 class Bus:
-    """A producer and a consumer of one: every query is answered with the longest list."""
+    """A producer and a consumer of one: every query is answered with the longest list, after the
+    records that are `forged` from it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *forged: Callable[[Query], bytes]) -> None:
         self.asked: list[Query] = []
         self.id = ""
+        self.forged = iter(forged)
 
     def produce(self, topic: str, *, key: bytes, value: bytes, on_delivery: Any) -> None:
         self.asked.append(decode_message(Query, value))
@@ -68,7 +74,16 @@ class Bus:
         return self.id.encode()
 
     def value(self) -> bytes:
-        return encode_message(replace(answer(tuple(range(100))), id=self.id))
+        made = next(self.forged, lambda query: sealed(query, *range(100)))
+        return made(self.asked[-1])
+
+
+def damaged(value: bytes) -> bytes:
+    return value[:200] + bytes([value[200] ^ 1]) + value[201:]
+
+
+def sealed(query: Query, *items: int) -> bytes:
+    return reply_record(query, encode_message(replace(answer(items), id=query.id)))
 
 
 def test_the_longest_list_is_requested_where_items_are_excluded() -> None:
@@ -78,6 +93,45 @@ def test_the_longest_list_is_requested_where_items_are_excluded() -> None:
     assert ask.best("0" * 32, 3, 5.0, excluded={0, 1, 5}).items == (2, 3, 4)
     assert ask.best("0" * 32, 3, 5.0, excluded=set()).items == (0, 1, 2)  # nothing was rated yet
     assert [query.k for query in bus.asked] == [3, 100, 100]
+
+
+def asking(bus: Bus) -> Recommendations:
+    ask = Recommendations.__new__(Recommendations)
+    ask._topics, ask._producer, ask._consumer = Topics(), bus, bus  # type: ignore[assignment]
+    return ask
+
+
+FORGED: dict[str, Callable[[Query], bytes]] = {
+    "in the clear": lambda q: encode_message(replace(answer((666,)), id=q.id)),
+    "sealed to another key": lambda q: sealed(SealedQuery(q).query, 666),
+    "for another query": lambda q: sealed(replace(q, id="1" * 16), 666),
+    "for another user": lambda q: sealed(replace(q, user="1" * 32), 666),
+    "for another query inside": lambda q: reply_record(q, encode_message(answer((666,)))),
+    "damaged": lambda q: damaged(sealed(q, 666)),
+    "empty": lambda q: reply_record(q, b""),
+    "short": lambda _: encode_packed({"v": 1, "id": "0" * 16, "box": bytes(47)}),
+    "no message": lambda _: b"\x83",
+}
+
+
+@pytest.mark.parametrize("forged", FORGED)
+def test_a_record_that_is_no_answer_sealed_to_the_query_does_not_end_the_wait(forged: str) -> None:
+    """A sealed box shows no sender, so whoever writes the topic may write any of these first."""
+    assert asking(Bus(*[FORGED[forged]] * 3)).best("0" * 32, 3, 20.0).items == (0, 1, 2)
+
+
+def test_a_client_that_only_forged_replies_reach_says_so() -> None:
+    bus = Bus()
+    bus.forged = itertools.repeat(FORGED["in the clear"])
+    with pytest.raises(UserError, match=r"no answer within .* replies were refused, not sealed"):
+        asking(bus).best("0" * 32, 3, 0.01)
+
+
+def test_each_query_has_a_key_of_its_own() -> None:
+    bus = Bus()
+    for _ in range(3):
+        asking(bus).best("0" * 32, 3, 20.0)
+    assert len({query.reply_key for query in bus.asked}) == 3
 
 
 def test_the_next_visit_is_asked_for_in_the_bytes_of_earlier_releases() -> None:

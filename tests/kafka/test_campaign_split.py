@@ -14,11 +14,13 @@ import numpy as np
 import pytest
 from confluent_kafka import Producer
 
+from consumers.audit.topic_reading import read_receipts
+from research.audits.false_devices import cheats
 from stream_app.aggregation.coordinator import Coordinator
 from stream_app.aggregation.keys import PartyKeys
 from stream_app.aggregation.round_topics import ContributionTopic, RoundTopic
 from stream_app.campaigns.rounds import Phase
-from stream_app.campaigns.sealing import seal
+from stream_app.campaigns.sealing import seal, statement_of
 from stream_app.cli import run
 from stream_app.cli.demo.demo_processes import WorkerProcess
 from stream_app.kafka import clients
@@ -42,7 +44,7 @@ from tests.kafka.test_aggregation import (
     result,
     shares,
 )
-from tests.stream_app.aggregation.test_party import bad_inputs
+from tests.stream_app.aggregation.test_party import bad_inputs, sealed_as
 from tests.stream_app.aggregation.world import device_id, plan_of, vectors
 
 __all__ = ["aggregators", "contribute", "coordinator", "parties"]
@@ -173,6 +175,9 @@ def test_what_is_no_contribution_is_counted_by_reason_and_changes_no_sum(
     sent = vectors(rng, 4)
     for device, vector in enumerate(sent):
         records.contribute(device, vector)
+    false = statement_of(campaign, 0, device_id(51))
+    payloads = next(iter(cheats().values()))(false, SystemSource())
+    records.send(sealed_as(records, 51, payloads))
     records.flush()
     reasons = bad_inputs(records, parties, rng)
     records.flush()
@@ -183,15 +188,32 @@ def test_what_is_no_contribution_is_counted_by_reason_and_changes_no_sum(
         each.start()
     check(result(coordinator, stage.index), sent, parties)
     expected = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
-    opened = "opened 4 of 6 contributions"
+    opened = "opened 5 of 7 contributions"
     for each in aggregators:
         until(lambda a=each: opened in " ".join(a.printed.split()), "the counts are printed")
         assert f"{opened}; left out: {expected}" in " ".join(each.printed.split())
+    outcomes = {device: outcome_of(kafka, topics, device) for device in (0, 1, 50, 51, 52)}
+    assert outcomes == {0: "counted", 1: "counted", 50: "late", 51: "rejected", 52: "absent"}
     coordinator.open_stage()
     later = coordinator.close_stage()
     assert result(coordinator, later.index).aborted is AbortReason.TOO_FEW
     for each in aggregators:
         until(lambda a=each: "left out: 1 late" in " ".join(a.printed.split()), "it is late")
+
+
+class Joined:
+    """A journal that remembers stage 0 of every plan."""
+
+    def paid(self, plan: bytes, stage: int) -> int:
+        return int(stage == 0)
+
+    def others(self, plans: object) -> int:
+        return 0
+
+
+def outcome_of(kafka: Kafka, topics: str, device: int) -> str:
+    (found,) = read_receipts(kafka.connection, Topics(topics), device_id(device), Joined())
+    return found.outcome
 
 
 def test_no_device_or_one_releases_nothing(

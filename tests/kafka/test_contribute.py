@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import time
 from fractions import Fraction
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from murmurec import Device
 from producers.campaign import history
 from producers.identities import Identities
 from producers.journal import Journal
@@ -135,3 +137,21 @@ def test_devices_contribute_once_and_the_sum_is_exact_but_for_the_noise(
     )
     assert [bool(row.any()) for row in sent] == [True, True, False, True]
     check(found, sent, (party,))
+
+    # What the log decided, by the command and in Python; and of a log that holds no such plan.
+    capsys.readouterr()
+    environment(MURMUREC_BOOTSTRAP_SERVERS=kafka.bootstrap, MURMUREC_TOPIC_PREFIX=topics)
+    status = ["device", "status", "--user", "bob", "--journal", str(journal), "--receipts"]
+    assert run([*status, "--json"]) == 0
+    (receipt,) = json.loads(capsys.readouterr().out)["receipts"]
+    assert (receipt["campaign"], receipt["stage"], receipt["outcome"]) == (1, 0, "counted")
+    assert "of 4, 4 count; the stage is released" in receipt["reason"]
+    assert (receipt["epsilon"], receipt["paid"], receipt["records"]) == ("1", 1, 1)
+    with Device("ann", journal) as device:
+        (again,) = device.receipts()
+    assert (again.outcome, again.plan) == ("counted", campaign.digest.hex())
+    environment(MURMUREC_TOPIC_PREFIX="elsewhere")
+    assert run(status) == 0
+    assert "2 contributions or payments are of plans that this log does not hold" in " ".join(
+        capsys.readouterr().out.split()
+    )

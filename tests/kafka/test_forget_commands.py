@@ -14,12 +14,12 @@ from confluent_kafka import TopicPartition
 
 from stream_app.checkpoints.offline_writer import write_checkpoint
 from stream_app.cli import run
-from stream_app.kafka import clients
+from stream_app.kafka import clients, topic_follower
 from stream_app.kafka.clients import Connection
 from stream_app.kafka.topic_admin import create, delete
 from stream_app.replay.cut_history import history
 from stream_app.settings import Settings
-from stream_app.wire import Event, Forget, Topics
+from stream_app.wire import Event, Forget, Topics, decode_entry
 from stream_app.wire.state_records import StateOrigin
 from tests.fixtures.streams import Published, events, publish
 from tests.fixtures.waiting import PATIENCE_SECONDS
@@ -82,7 +82,13 @@ def test_a_device_is_forgotten_by_an_entry_of_the_cut_log(
 ) -> None:
     device = published[-1].device
     before = log.replayed().replica
-    assert forget("--device", device.hex().upper(), "--yes")[0] == 0
+    code, receipt = forget("--device", device.hex().upper(), "--yes")
+    assert (code, receipt["log"]) == (0, log.names.cuts)
+    assert "contributions to stages closed later" in receipt["erased"]
+    assert "released sums, answered lists" in receipt["not_taken_back"]
+    entries = topic_follower.records(Connection(log.servers), log.names.cuts)
+    written = {each.offset(): decode_entry(each.value()) for each in entries}
+    assert written[receipt["offset"]] == Forget(device.hex())
     past = history(log.deployment)
     assert past.forgets == ((ROUNDS + 1, Forget(device.hex())),)
     assert log.replayed().replica.model_digest() == before.model_digest(), "no cut came since"

@@ -25,6 +25,7 @@ from stream_app.kafka import clients, topic_admin
 from stream_app.kafka.clients import Connection
 from stream_app.settings import load
 from stream_app.wire import Query, Status, Topics
+from stream_app.wire.authenticity.sealed_replies import SealedQuery
 from tests.conftest import Kafka
 from tests.fixtures.repliers import answering, record, reply_to
 from tests.fixtures.waiting import PATIENCE_SECONDS
@@ -96,7 +97,7 @@ def test_a_query_gets_its_own_answer_and_a_fresh_id(kafka: Kafka, topics: str) -
         assert len(asker) == 0
 
     names = Topics(topics)
-    with answering(kafka.connection, names, lambda q: [record(reply_to(q, q.k))]) as came:
+    with answering(kafka.connection, names, lambda q: [record(reply_to(q, q.k), to=q)]) as came:
         run(main())
     now = time.time() * 1000
     assert all(now < query.deadline < now + 1000 * PATIENCE_SECONDS for query in came)
@@ -109,29 +110,39 @@ def test_a_record_that_is_no_answer_to_the_query_is_passed_over(kafka: Kafka, to
 
     def forged(query: Query) -> list[tuple[bytes, bytes]]:
         real = reply_to(query, 5)
+        other = reply_to(query, 666)
         return [
-            record(reply_to(replace(query, id="1" * 32), 666)),
-            record(real, key="1" * 32),
-            record(replace(reply_to(query, 666), id="1" * 32), key=query.id),
-            record(replace(real, scores=real.scores[1:])),
-            record(replace(real, items=(-1, *real.items[1:]))),
+            record(reply_to(replace(query, id="1" * 32), 666), to=query),
+            record(real, key="1" * 32, to=query),
+            record(replace(other, id="1" * 32), key=query.id, to=query),
+            record(replace(real, scores=real.scores[1:]), to=query),
+            record(replace(real, items=(-1, *real.items[1:])), to=query),
+            record(other),
+            record(other, to=replace(query, user="1" * 32)),
+            record(other, to=replace(query, id="1" * 32)),
+            record(other, to=SealedQuery(query).query),
+            (query.id.encode(), record(other, to=query)[1][:-40] + bytes(40)),
             (query.id.encode(), b""),
             (query.id.encode(), b"{}"),
             (query.id.encode(), b"[" * 50_000),
-            (b"", record(real)[1]),
-            (b"\xff\xfe", record(real)[1]),
-            record(real),
-            record(reply_to(query, 666)),
+            (b"", record(real, to=query)[1]),
+            (b"\xff\xfe", record(real, to=query)[1]),
+            record(real, to=query),
+            record(other, to=query),
         ]
+
+    refused = list[None]()
 
     async def main() -> None:
         async with asking(kafka.connection, topics) as asker:
+            asker.refused = lambda: refused.append(None)
             for _ in range(5):
                 answer = await asker.ask(QUERY)
                 assert answer.reply.items[0] == 5
 
     with answering(kafka.connection, Topics(topics), forged):
         run(main())
+    assert len(refused) == 5 * 11  # those under the id of the query
 
 
 def test_of_a_thousand_queries_at_once_as_many_wait_as_may_and_the_others_are_busy(
@@ -149,7 +160,9 @@ def test_of_a_thousand_queries_at_once_as_many_wait_as_may_and_the_others_are_bu
             assert sum(isinstance(each, NoAnswer) for each in found) == 256
             assert len(asker) == 0
             # The queue is free again.
-            with answering(kafka.connection, Topics(topics), lambda q: [record(reply_to(q, 5))]):
+            with answering(
+                kafka.connection, Topics(topics), lambda q: [record(reply_to(q, 5), to=q)]
+            ):
                 answers = await asyncio.gather(*(asker.ask(QUERY) for _ in range(256)))
                 assert {answer.reply.items[0] for answer in answers} == {5}
 
@@ -199,7 +212,7 @@ def test_a_gateway_that_was_there_before_the_topics_asks_when_they_are(
             with pytest.raises(NoAnswer, match="no topic of answers"):
                 await asker.ask(QUERY)
             await asyncio.to_thread(topic_admin.create, admin, names.table())
-            with answering(kafka.connection, names, lambda q: [record(reply_to(q, 5))]):
+            with answering(kafka.connection, names, lambda q: [record(reply_to(q, 5), to=q)]):
                 while True:
                     try:
                         answer = await asker.ask(QUERY)
@@ -217,11 +230,11 @@ def test_a_gateway_that_was_there_before_the_topics_asks_when_they_are(
 def test_how_a_worker_answers_decides_the_status(kafka: Kafka, topics: str) -> None:
     def reply(query: Query) -> list[tuple[bytes, bytes]]:
         if query.k == 1:
-            return [record(reply_to(query, status=Status.BUSY))]
+            return [record(reply_to(query, status=Status.BUSY), to=query)]
         refused = reply_to(query, status=Status.REFUSED)
         if query.k == 2:
             refused = replace(refused, reason="private: the budget is spent")
-        return [record(refused if query.k <= 3 else reply_to(query, *range(100)))]
+        return [record(refused if query.k <= 3 else reply_to(query, *range(100)), to=query)]
 
     async def main() -> None:
         async with served(kafka.connection, topics, seconds=20, most=4) as (session, gateway, _):

@@ -18,6 +18,8 @@ import pytest
 from confluent_kafka import Message, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
+from consumers.audit.observed import Source
+from consumers.audit.topic_reading import read_topics
 from consumers.recommendations import Recommendations
 from stream_app.cli.demo.demo_processes import WorkerProcess
 from stream_app.errors import UserError
@@ -33,6 +35,7 @@ from stream_app.wire import (
     decode_message,
     encode_message,
 )
+from stream_app.wire.authenticity.sealed_replies import decode_sealed_reply
 from tests.conftest import Kafka
 from tests.fixtures.gateway_beside import served
 from tests.fixtures.given_worker import given_worker
@@ -133,6 +136,17 @@ def test_over_a_gateway_a_known_device_and_a_stranger_get_equally_many_bytes(
             assert json.loads(body)["for"] == visit
             assert len(body) == len(gateway.reply(path.replace(device, "0" * 32))[1])
             assert ask.best(device, 3, PATIENCE_SECONDS, for_=visit).for_ == visit  # type: ignore[arg-type]
+        with given_worker(kafka.connection, topics) as client:
+            clear = client.ask(worker, device, LIST_LENGTH)  # a query without a key
+            assert clear.items[: len(best.items)] == best.items
+        records = read_topics(kafka.connection, names)
+        raw = [each.value or b"" for each in records if each.source is Source.REPLIES]
+        listed = f'"items":[{",".join(map(str, best.items))}'.encode()
+        assert {value[:1] for value in raw if listed in value} == {b"{"}
+        assert not any(b'"items"' in value for value in raw if value[:1] != b"{")
+        sealed = [len(decode_sealed_reply(value).box) for value in raw if value[:1] != b"{"]
+        assert len(sealed) >= 10
+        assert len(set(sealed)) == 1
         assert gateway.page("/similar?item=1")["for"] is None
         assert gateway.reply("/similar?item=elsewhere")[0] == 409
         assert "no rating of this item" in gateway.page("/similar?item=elsewhere")["error"]

@@ -36,8 +36,6 @@ from stream_app.wire import EPOCH_SECONDS
 
 Read = Callable[[StageState], Iterable[Record]]
 Progress = Callable[[int, int], None]
-_NO_KEYS = PartyKeys(Role.CENTRAL, b"", b"", b"")
-_NOTHING_OPENED = np.zeros(0, np.bool_)
 DEADLINE = "a stage closes at the deadline of its plan"
 
 
@@ -163,8 +161,13 @@ def _compared(claim: str, differing: list[str], measured: str) -> Finding:
     return decided(claim, len(differing), measured + first)
 
 
+def keyless(campaign: Campaign, stage: StageState) -> Collection:
+    """Return what reads a stage without any key: which records are contributions, their digest."""
+    no_keys = PartyKeys(Role.CENTRAL, b"", b"", b"")
+    return Collection(campaign, stage, 0, no_keys, np.zeros(0, np.bool_))
+
+
 def _again(campaign: Campaign, stage: StageState, read: Read, joined: Joined) -> Collected:
-    """Read a stage without any key: which records are contributions, and their digest."""
     times: dict[bytes, int] = {}
 
     def timed() -> Iterator[Record]:
@@ -172,7 +175,7 @@ def _again(campaign: Campaign, stage: StageState, read: Read, joined: Joined) ->
             times.setdefault(record.key or b"", record.time)
             yield record
 
-    again = collect(Collection(campaign, stage, 0, _NO_KEYS, _NOTHING_OPENED), timed())
+    again = collect(keyless(campaign, stage), timed())
     joined.take(stage, again.devices, times)
     return again
 

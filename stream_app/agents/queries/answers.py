@@ -8,7 +8,7 @@ sent again while somebody may wait for it: the process may have been frozen. One
 will never take ends the process.
 
 Every reply has `LIST_LENGTH` entries, one size in bytes (`replies`), and is keyed by the
-correlation id, so its length reveals neither k nor the list.
+correlation id, so its length reveals neither k nor the list. A query with a key has a sealed one.
 
 Which part of a worker answers a query, by the query's option.
 
@@ -47,6 +47,7 @@ from stream_app.errors import UserError
 from stream_app.kafka import clients, passing
 from stream_app.serving.ranked_items import RankedItems, Refused
 from stream_app.wire import Query, Status
+from stream_app.wire.authenticity.sealed_replies import reply_record
 
 _MOST_WAITING = 256  # about 50 ms of answers
 _AT_ONCE = 8  # answers before the event loop serves others
@@ -83,19 +84,19 @@ class Answers:
         return True
 
     def refuse(self, id: str, reason: str, done: Done) -> None:
-        """Reply with the reason why there are no recommendations."""
+        """Reply in the clear with the reason why a record is no query."""
         value = encoded_refusal(self._runtime, id, Status.REFUSED, reason)
-        self._reply(id, value, time.time(), done)
+        self._send(id.encode(), value, time.time() + _AGAIN_SECONDS, done)
 
     def turn_away(self, query: Query, done: Done) -> None:
         """Reply that the query has expired, or else that too many wait."""
         if query.deadline < time.time() * 1000:
             self._runtime.metrics.query_expired()
-            self.refuse(query.id, EXPIRED, done)
+            value = encoded_refusal(self._runtime, query.id, Status.REFUSED, EXPIRED)
         else:
             self._runtime.metrics.query_busy()
             value = encoded_refusal(self._runtime, query.id, Status.BUSY)
-            self._reply(query.id, value, query.deadline / 1000, done)
+        self._reply(query, value, done)
 
     def wait_for_room(self, given_up: Callable[[], bool]) -> bool:
         """Return whether the producer takes one more reply, at the latest when that is `given_up`:
@@ -162,11 +163,16 @@ class Answers:
         else:
             reply = recommendation(self._runtime, query.id, found)
             value = encoded_reply(reply, self._runtime.catalogue)
-        self._reply(query.id, value, query.deadline / 1000, done)
+        self._reply(query, value, done)
 
-    def _reply(self, id: str, value: bytes, deadline: float, done: Done) -> None:
-        until = max(deadline, time.time()) + _AGAIN_SECONDS
-        self._send(id.encode(), value, until, done)
+    def _reply(self, query: Query, value: bytes, done: Done) -> None:
+        try:
+            value = reply_record(query, value)
+        except ValueError as error:
+            self.refuse(query.id, str(error), done)
+            return
+        until = max(query.deadline / 1000, time.time()) + _AGAIN_SECONDS
+        self._send(query.id.encode(), value, until, done)
 
     def _send(self, key: bytes, value: bytes, until: float, done: Done) -> None:
         """Queue a reply; where the client takes none the process ends: its query is read again."""

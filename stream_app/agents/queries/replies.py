@@ -1,6 +1,6 @@
 """The replies to queries: every one of a worker has the same number of bytes.
 
-    a `Recommendation` as JSON, spaces up to `reply_bytes`
+    a `Recommendation` as JSON, spaces up to `reply_bytes`; sealed, if the query has a key
 
 The number of bytes depends on public things alone: the length of a list, and the longest id that
 the public catalogue has had while this worker ran. So a reply's size says neither how many items

@@ -42,6 +42,12 @@ Private lists: what its lists have cost stays in the topic of debits, with its p
 forgetting gives no new budget."""
 
 
+_RECEIPT = {
+    "erased": "its state, its profile, its later reports, contributions to stages closed later",
+    "not_taken_back": "released sums, answered lists, copies of its records, what they taught",
+}
+
+
 _TABLES = """\
 Tables of similarities that were published stay: their noise hides the device. The next one is made
 without it."""
@@ -71,9 +77,10 @@ def forget(
         campaigns, lists = settings.privacy_mode != "local", settings.list_budget > 0
         say(left_behind(rebuild, campaigns, lists, settings.co_ratings))
     confirm(yes, f"forgetting {pseudonym}", f"Forget {pseudonym}?")
-    forgetting.forget(session, pseudonym, rebuild)
+    offset = forgetting.forget(session, pseudonym, rebuild)
     forgetting.drop_profile(session, pseudonym)
-    _show(session, origin, pseudonym, rebuild, as_json)
+    receipt = {"device": pseudonym, "rebuild": rebuild, "log": session.names.cuts, "offset": offset}
+    _show(session, origin, receipt | _RECEIPT, as_json)
 
 
 def left_behind(
@@ -87,20 +94,20 @@ def left_behind(
 
 
 def _show(
-    session: Session, origin: StateOrigin | None, pseudonym: str, rebuild: bool, as_json: bool
+    session: Session, origin: StateOrigin | None, values: dict[str, object], as_json: bool
 ) -> None:
-    """Print the outcome and, after a rebuild, the digest of the log without the device."""
+    """Print the receipt and, after a rebuild, the digest of the log without the device."""
     from stream_app.cli.server.state_output import show_values
     from stream_app.operations.forget import recompute_without
     from stream_app.operations.log_replay import summary
 
-    values: dict[str, object] = {"device": pseudonym, "rebuild": rebuild}
     if origin is not None:
-        values |= summary(recompute_without(session, origin, pseudonym))
+        values |= summary(recompute_without(session, origin, str(values["device"])))
     if as_json:
         print_json(values)
         return
-    say("forgotten from the next cut on")
+    say(f"forgotten from the next cut on, by offset {values['offset']} of {values['log']}")
+    say("erased: {erased}; not taken back: {not_taken_back}".format(**_RECEIPT))
     if origin is not None:
-        show_values(values, as_json)
+        show_values({k: v for k, v in values.items() if k not in _RECEIPT}, as_json)
         say("murmurec state verify --worker URL compares a worker with the log")

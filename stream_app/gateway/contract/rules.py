@@ -61,6 +61,7 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
         "k": "how many items are wanted",
         "deadline": "milliseconds since 1970, after which workers refuse it as expired",
         "similar_to": f"ask for items near to this one, {_ITEM}; no other option beside it",
+        "reply_key": "one-time public key, X25519, hex: the answer is sealed to it, else clear",
         "private": "ask for a list that is drawn with this epsilon, a fraction in lowest terms",
         "neighbours": "ask for what devices with a similar profile have",
         "for": "ask for what is liked at the next visit, as without it, or now, in this one",

@@ -28,6 +28,7 @@ from stream_app.wire import (
     encode_profile,
     key,
 )
+from stream_app.wire.authenticity.sealed_replies import SealedReply
 from stream_app.wire.campaigns.contribution import Contribution, encode_contribution
 from stream_app.wire.campaigns.round_log import Open, RoundEntry, encode_round
 from stream_app.wire.events import JsonAny, Packed
@@ -74,7 +75,7 @@ _REPLY = Recommendation(
     *(False, 0.1312, 0.0857, (1193, 1193, *_NOTHING)),
     for_="next",
 )
-_QUERY = Query(_ID, DEVICE.hex(), 10, 1_795_392_000_000, private=Fraction(1, 2))
+_QUERY = Query(_ID, DEVICE.hex(), 10, 1_795_392_000_000, private=Fraction(1, 2), reply_key=2 * _ID)
 _DEBIT = ListDebit(DEVICE.hex(), _ID, _ID[::-1], 500_000, 2_000_000)
 _PAGE = ItemTablePage(0, 4812, np.array([318, 1193], "<u8").tobytes(), bytes([171, 158]))
 CUCKOO = "One Flew Over the Cuckoo's Nest (1975)"
@@ -99,7 +100,13 @@ MESSAGES: tuple[Message, ...] = (
         "signature, and the event. The pseudonym is the first 16 bytes of the key's SHA-256.",
     ),
     _json("query", "A query for a list.", _QUERY),
-    _json("recommendation", "The answer to a query.", _REPLY),
+    _json("recommendation", "The answer to a query without a key.", _REPLY),
+    Message(
+        *("sealed-reply", PACKED),
+        "The same, padded, behind a context, in a libsodium sealed box to the query's reply_key.",
+        SealedReply,
+        msgspec.msgpack.encode(SealedReply(_ID, bytes(112))),
+    ),
     _json(
         "rejection",
         "Place and reason of a rejected record, never its payload.",
@@ -142,7 +149,7 @@ MESSAGES: tuple[Message, ...] = (
 OF_TOPICS: dict[str, tuple[str, ...]] = {
     "ratings": ("event", "packed-event", "signed-event"),
     "queries": ("query",),
-    "recommendations": ("recommendation",),
+    "recommendations": ("recommendation", "sealed-reply"),
     "rejected": ("rejection",),
     "items": ("catalogue-entry",),
     "item_table": ("item-table-page",),

@@ -319,9 +319,17 @@ def test_a_source_that_is_the_same_on_every_device_is_found() -> None:
     assert "rr:5:2: the noise of every report is its own" in violated(world.found())
 
 
-def test_replies_of_differing_length_are_found() -> None:
+def test_sealed_replies_have_the_length_of_others() -> None:
     world, _ = honest(19)
-    world.reply(5)
+    for _ in range(3):
+        world.reply(4, sealed=True)
+    assert not violated(world.found(**PUBLIC))
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_replies_of_differing_length_are_found(sealed: bool) -> None:
+    world, _ = honest(19)
+    world.reply(5, sealed=sealed)
     assert only(world.found(**PUBLIC), REPLIES).figures["lengths"] == 2
 
 

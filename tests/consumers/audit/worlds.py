@@ -17,6 +17,7 @@ from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.profiles import profile_registry as profiles
 from stream_app.privacy.profiles.profile_mechanism import ProfileMechanism
 from stream_app.privacy.randomness import SeededSource
+from stream_app.wire.authenticity.sealed_replies import SealedQuery, reply_record
 from tests.fixtures.streams import partition_of
 
 RR, CELL, OPEN = registry.parse("rr:5:2"), registry.parse("cell:5:2"), registry.parse("none:5:inf")
@@ -76,14 +77,18 @@ class World:
         event = wire.ProfileEvent(device, seq, mechanism.id, epoch, released.tobytes())
         self.append(Source.PROFILES, event.key, wire.encode_profile(event), epoch * DAY)
 
-    def reply(self, size: int) -> None:
+    def reply(self, size: int, *, sealed: bool = False) -> None:
         """Append a reply whose method is padded to `size` letters."""
         length = wire.LIST_LENGTH
         message = wire.Recommendation(
             self.rng.bytes(8).hex(), wire.Status.OK, (1, *(None,) * (length - 1)),
             (4.0, *(None,) * (length - 1)), "x" * size, 1, "local",
         )  # fmt: skip
-        self.append(Source.REPLIES, message.id.encode(), wire.encode_message(message), 0)
+        value = wire.encode_message(message)
+        if sealed:
+            asked = SealedQuery(wire.Query(message.id, None, 1, 0)).query
+            value = reply_record(asked, value)
+        self.append(Source.REPLIES, message.id.encode(), value, 0)
 
     def append(self, source: Source, key: bytes, value: bytes, time: int, headers: int = 0) -> None:
         """Append a record as it is."""

@@ -27,6 +27,7 @@ from stream_app.wire import (
     Status,
     decode_message,
 )
+from stream_app.wire.authenticity.sealed_replies import SealedQuery
 from tests.fixtures.waiting import PATIENCE_SECONDS
 from tests.stream_app.agents.lines import a_runtime, runtime_alone
 
@@ -34,8 +35,8 @@ USER = "1" * 32
 TIMED_OUT = KafkaError(KafkaError._MSG_TIMED_OUT)
 
 
-def a_query(user: str | None = USER, **options: Any) -> Query:
-    return Query("0" * 16, user, 10, MAX_SEQ, **options)
+def a_query(user: str | None = USER, id: str = "0" * 16, **options: Any) -> Query:
+    return Query(id, user, 10, MAX_SEQ, **options)
 
 
 @pytest.fixture(scope="module")
@@ -326,6 +327,55 @@ def test_an_answer_that_fails_ends_the_worker() -> None:
             while runtime.status.failure is None:
                 await asyncio.sleep(0)
         assert isinstance(runtime.status.failure, ZeroDivisionError)
+
+    asyncio.run(main())
+
+
+class Records(Written):
+    """A producer that keeps what is written as it is."""
+
+    def produce(
+        self, topic: str, *, value: bytes, on_delivery: Callable[[Any, Any], None], **_: Any
+    ) -> None:
+        """Keep a record."""
+        self.values.append(value)
+        self.wrote.set()
+        on_delivery(None, Record(b"", value))
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.values: list[bytes] = []
+
+
+def test_a_reply_to_a_query_with_a_key_is_sealed_whatever_it_says() -> None:
+    """Lists and refusals have one size; to a key that is no key the refusal is in the clear."""
+
+    async def main() -> None:
+        runtime, line = a_runtime()
+        line.checkpoints.close()
+        producer = Records()
+        answers = Answers(runtime, producer)  # type: ignore[arg-type]
+        asked = [SealedQuery(a_query(id=f"{n:016x}")) for n in range(3)]
+        weak = a_query(reply_key="00" * 32)
+        answers.turn_away(asked[0].query, nothing)
+        answers.turn_away(msgspec.structs.replace(asked[1].query, deadline=1), nothing)
+        answers.offer(asked[2].query, 0.0, nothing)
+        answers.offer(weak, 0.0, nothing)
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while len(producer.values) < 4:
+                producer.wrote.clear()
+                await producer.wrote.wait()
+        assert len({len(value) for value in producer.values[:3]}) == 1
+        for number, (each, value) in enumerate(zip(asked, producer.values, strict=False)):
+            assert not re.search(rb'"status"|null,null|expired:', value)
+            reply = decode_message(Recommendation, each.opened(value))
+            assert reply.id == each.query.id
+            assert reply.status is (Status.BUSY, Status.REFUSED, Status.OK)[number]
+            assert asked[number - 1].opened(value) is None
+        refused = decode_message(Recommendation, producer.values[3])
+        assert (refused.status, refused.reason) == (
+            Status.REFUSED, "reply_key: no public key of X25519"
+        )  # fmt: skip
 
     asyncio.run(main())
 

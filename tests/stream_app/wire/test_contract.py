@@ -416,6 +416,7 @@ GOLDEN_QUERY = (
         ({"neighbours": True}, b',"neighbours":true'),
         ({"for_": "now"}, b',"for":"now"'),
         ({"for_": "next"}, b',"for":"next"'),
+        ({"reply_key": "ab" * 32}, b',"reply_key":"%b"' % (b"ab" * 32)),
     ],
     ids=str,
 )
@@ -424,7 +425,17 @@ def test_a_query_has_these_bytes(options: dict[str, Any], golden: bytes) -> None
     query = wire.Query("0" * 16, "1" * 32, 10, 5, **options)
     assert wire.encode_message(query) == GOLDEN_QUERY % golden
     assert wire.decode_message(wire.Query, GOLDEN_QUERY % golden) == query
-    assert query.options == tuple(name.rstrip("_") for name in options)
+    assert query.options == tuple(name.rstrip("_") for name in options if name != "reply_key")
+
+
+@pytest.mark.parametrize("key", ["", "ab" * 31, "ab" * 33, "AB" * 32, "é" * 64, 7, None], ids=str)
+def test_a_query_whose_key_has_another_length_or_form_is_malformed(key: object) -> None:
+    value = msgspec.json.encode(
+        {"id": "0" * 16, "user": None, "k": 1, "deadline": 5, "reply_key": key}
+    )
+    with pytest.raises(WireError) as error:
+        wire.decode_message(wire.Query, value)
+    assert error.value.reason is Reason.MALFORMED
 
 
 def test_a_query_for_no_user_has_these_bytes() -> None:

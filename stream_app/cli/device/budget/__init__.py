@@ -14,7 +14,7 @@ from stream_app.cli.device.mechanism_options import (
     person_budget,
     today,
 )
-from stream_app.cli.options import JsonOption
+from stream_app.cli.options import JsonOption, reached
 from stream_app.cli.output import refusing, show
 from stream_app.errors import UsageError
 
@@ -22,6 +22,9 @@ from stream_app.errors import UsageError
 def status(
     file: DeviceJournal,
     user: str | None = option(None, "One user (default: all, and the largest spending).", "ID"),
+    receipts: bool = option(
+        False, "With --user: what became of each contribution to campaigns, by the public log."
+    ),
     as_json: JsonOption = False,
 ) -> None:
     """Show what a person may spend, what was spent, on how many ratings, and what is left.
@@ -31,9 +34,16 @@ def status(
 
     Example: murmurec device status --user ann
     """
+    from msgspec import to_builtins
+
+    from consumers.audit.topic_reading import read_receipts
+    from producers.campaign.stage_requests import JoinedCampaigns
     from producers.journal import read_journal
     from stream_app.cli.device.budget.rows import of_all_users, of_user
     from stream_app.cli.device.budget.spending_sentences import sentences
+
+    if receipts and user is None:
+        raise UsageError("--receipts: are of one person; name the user (--user ID)")
 
     view = read_journal(file.path)
     epoch = max(view.book.epoch, today())
@@ -41,6 +51,12 @@ def status(
         of_all_users(view, file.path) if user is None else of_user(view, user, epoch, file.settings)
     )
     row = {**known, "pending_events": view.pending, "epoch": epoch}
+    if receipts:
+        device = bytes.fromhex(row["device"])
+        found = read_receipts(
+            *reached(file.settings), device, JoinedCampaigns.from_view(view, device)
+        )
+        row["receipts"] = [to_builtins(each, enc_hook=str) for each in found]
     show(row, sentences(row), as_json=as_json)
 
 

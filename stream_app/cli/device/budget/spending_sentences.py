@@ -49,6 +49,11 @@ def sentences(row: dict[str, Any]) -> Iterator[str]:
         if spent["delta"] not in (None, "0"):
             yield "  up to an additive delta, which also grows with the number of items"
     yield from _totals(row)
+    for each in row.get("receipts", ()):
+        place = f"campaign {each['campaign']} ({each['plan'][:16]}), stage {each['stage']}"
+        cost = f"; paid epsilon {each['epsilon']}, {plural(each['paid'], 'time')}"
+        found = f"{place}: {each['outcome']}, {each['reason']}{cost}"
+        yield f"receipt    {each['reason'] if each['campaign'] is None else found}"
 
 
 def _about_journal(row: dict[str, Any]) -> Iterator[str]:
