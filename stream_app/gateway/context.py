@@ -28,11 +28,12 @@ from stream_app.wire.signatures import Signatures
 # a deployment under a later contract take events with one from Kafka.
 CONTRACT = 1
 
-# How a body sent to /reports is answered.
+# How a body sent to /reports, or to /contributions, is answered.
 ANSWERS = (
     *("accepted", "duplicate"),
     *map(str, (HttpReason.CONTENT_TYPE, HttpReason.SEQ_REUSED, HttpReason.RATE, HttpReason.KAFKA)),
     *map(str, OF_EVENTS),
+    *("no_campaigns", "signed", "stage", "contributed", "contribution"),
 )
 # How a query ended.
 ASKED = ("answered", "refused", "query", "rate", "busy", "no_answer")
@@ -40,7 +41,7 @@ ASKED = ("answered", "refused", "query", "rate", "busy", "no_answer")
 GATEWAY_METRICS: tuple[Metric, ...] = (
     Metric(
         *("gateway_reports_total", "counter", Source.ARRIVALS, (Label("answer", ANSWERS),)),
-        "Bodies sent to /reports, by how they were answered.",
+        "Bodies sent to /reports and /contributions, by how they were answered.",
     ),
     Metric(
         *("gateway_confirm_seconds", "histogram", Source.ARRIVALS, ()),

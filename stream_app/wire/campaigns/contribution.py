@@ -64,6 +64,12 @@ def encode_contribution(contribution: Contribution) -> bytes:
     return _encoder.encode(contribution)
 
 
+def decode_value(value: bytes | None) -> Contribution:
+    """Return the contribution in the value of a record; raises `WireError` and nothing else."""
+    found: Contribution = checked(_decoder.decode, value, MAX_CONTRIBUTION_BYTES)
+    return found
+
+
 def decode_contribution(
     record_key: bytes | None, value: bytes | None, partition: int, partitions: int
 ) -> Contribution:
@@ -71,7 +77,7 @@ def decode_contribution(
 
     A device has one partition, so its first record is the same for every reader.
     """
-    found: Contribution = checked(_decoder.decode, value, MAX_CONTRIBUTION_BYTES)
+    found = decode_value(value)
     if record_key != found.key:
         raise WireError(Reason.KEY_MISMATCH)
     if partition_of(record_key, partitions) != partition:
