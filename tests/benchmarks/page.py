@@ -1,4 +1,5 @@
-"""The page in a browser: first paint, size, requests, and from a click to the confirmed offset.
+"""The page in a browser: first paint, size, requests, from a click to the confirmed offset, and how
+long a contribution to a campaign takes.
 
 A deployment as the tests have it (`tests/page/world.py`), on loopback: what is measured is the page
 and the way to Kafka and back, not a network. Cold: each opening has storage and a cache of its own.
@@ -20,9 +21,10 @@ from stream_app.broker.resolve import running as broker_running
 from stream_app.kafka.clients import Connection
 from tests.benchmarks.figure import Figure
 from tests.conftest import cache_dir
-from tests.fixtures.browser import ARGUMENTS, chromium
+from tests.fixtures.browser import ARGUMENTS, chromium, serving
 from tests.page.visitor import Visitor, visiting
 from tests.page.world import world
+from tests.web.web_vectors import PATH as VECTORS
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -45,6 +47,20 @@ _PAINT = """() => new Promise(resolve => new PerformanceObserver((list, observer
 _PARTS = """() => [...performance.getEntriesByType("navigation"),
   ...performance.getEntriesByType("resource")].map(
     ({ name, decodedBodySize, encodedBodySize }) => [name, decodedBodySize, encodedBodySize])"""
+
+# Each contribution of zeros, which takes as long as any, from its vector to its record.
+_CONTRIBUTIONS = """async ([size, count]) => {
+  const { sealed } = await import("/campaign/sealing.js"), found = [];
+  const plan = { digest: "00".repeat(32), parties: 2, keys: ["09".repeat(32), "0a".repeat(32)],
+    stages: [{ size, bound: 2048 }] };
+  for (let n = 0; n < count; n++) {
+    const began = performance.now();
+    await sealed({ plan, stage: 0, device: "00".repeat(16), vector: new Int32Array(size),
+      secret: new Uint8Array(32).fill(n) });
+    found.push(performance.now() - began);
+  }
+  return found;
+}"""
 
 
 @contextmanager
@@ -84,7 +100,7 @@ def measure() -> list[Figure]:
             broker_running(folder / "broker", cache_dir(), configured=None) as broker,
             world(Connection(broker.bootstrap), "page", folder, demo=True) as made,
         ):
-            return figures(browser, made.gateway.url)
+            return [*figures(browser, made.gateway.url), *contributions(browser)]
 
 
 def figures(browser: Browser, url: str) -> list[Figure]:
@@ -108,3 +124,16 @@ def figures(browser: Browser, url: str) -> list[Figure]:
         Figure("page: requests to other hosts", len(hosts - {urlsplit(url).netloc}), "", "<= 0"),
         Figure("page: click to confirmed offset, median", 1000 * statistics.median(times), "ms"),
     ]
+
+
+def contributions(browser: Browser) -> list[Figure]:
+    """Return how long a proved and sealed contribution takes, by the integers of its vector."""
+    found = []
+    with serving(VECTORS.parent) as site, browser.new_context() as context:
+        page = context.new_page()
+        page.goto(f"{site}/vectors.json")
+        for size in (12_000, 45_000):
+            times = page.evaluate(_CONTRIBUTIONS, [size, OPENINGS])
+            name = f"page: contribution to a campaign, {size:,} integers, slowest of {OPENINGS}"
+            found.append(Figure(name, max(times), "ms", "<= 1000"))
+    return found

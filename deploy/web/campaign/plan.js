@@ -1,0 +1,38 @@
+// The public plan of a campaign, from its own bytes: stream_app/wire/campaigns/plan.py. The digest
+// is of exactly these bytes, and the server is not believed what is in them.
+
+import { blake } from "./transcript.js";
+
+export const hexOf = (bytes) =>
+  Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+const base64 = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+const RATIONAL = /^[1-9][0-9]{0,19}(\/[1-9][0-9]{0,19})?$/;
+
+export const digestOf = (bytes) => hexOf(blake(32, "murmurec.plan.1", [bytes]));
+
+/** The key of an item in 16 hex digits; an integer item is a BigInt or a number. */
+export const keyOf = (item) => {
+  if (typeof item !== "string") return BigInt(item).toString(16).padStart(16, "0");
+  const made = blake(8, "", [new TextEncoder().encode(item)]);
+  made[0] |= 0x80;
+  return hexOf(made);
+};
+
+/** The fields of Python's Campaign; rationals stay text "p/q"; with digest and scope_keys in hex,
+ *  and features {genres, flags, years} as bytes, or null. Error for bytes that are no plan. */
+export const decodePlan = (bytes) => {
+  const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  // Integers beyond 2^53 become {"whole": text} before a number of JavaScript rounds them.
+  const exact = text.replace(/"(?:[^"\\]|\\.)*"|\d{16,}/g,
+    (found) => found[0] === '"' ? found : `{"whole":"${found}"}`);
+  const plan = JSON.parse(exact);
+  if (plan.v !== 1) throw new Error(`version ${plan.v} of a plan: this release reads 1`);
+  const scope = plan.scope.map((item) => item.whole ? BigInt(item.whole) : item);
+  const rationals = [plan.epsilon, plan.delta, ...plan.stages.map(({ share }) => share)];
+  if (!rationals.every((each) => RATIONAL.test(each)))
+    throw new Error("a rational of a plan is text: p or p/q, each of at most 20 digits");
+  const { genres, flags, years } = plan.features ?? {};
+  const features = genres ? { genres, flags: base64(flags), years: base64(years) } : null;
+  return { ...plan, keys: plan.keys ?? [], scope, features, digest: digestOf(bytes),
+    scope_keys: scope.map(keyOf) };
+};
