@@ -78,7 +78,7 @@ export class Campaigning {
     const self = Object.assign(new Campaigning(), { device });
     self.#pinned = await reply.json();
     self.#wait();
-    await self.send(); // what a former page has recorded
+    await self.#alone(() => self.#read(), () => self.#send()); // what a former page has recorded
     return self;
   }
 
@@ -107,9 +107,6 @@ export class Campaigning {
   /** Looks once, one tab at a time: contributes where a stage is open, then sends what waits. */
   look() { return this.#alone(() => this.#contribute(), () => this.#send()); }
 
-  /** Sends the recorded bytes that were not confirmed. */
-  send() { return this.#alone(() => this.#send()); }
-
   #alone(...steps) {
     return navigator.locks.request(`${this.device.database} contributes`, async () => {
       this.state = { ...this.state, problem: null };
@@ -133,17 +130,21 @@ export class Campaigning {
     return reply.ok ? reply : refuse(`the gateway answers ${reply.status}`);
   }
 
-  async #contribute() {
+  /** The plan that was checked, and its stage; null where no campaign is shown. */
+  async #read() {
     const status = await (await this.#get("/campaign"))?.json();
     this.state.campaign = null;
-    if (!status) return;
+    if (!status) return null;
     const plan = decodePlan(Uint8Array.from(atob(status.plan), (letter) => letter.charCodeAt(0)));
     check(plan, this.#pinned);
-    const { stage, phase } = status, { pseudonym: device, budget } = this.device;
-    this.state.campaign = { plan, stage, phase };
-    const before = await this.device.all();
-    if (phase !== "open" || !plan.stages[stage] || found(before, plan, stage)) return;
-    if (!before.campaigns?.on) return;
+    return this.state.campaign = { plan, stage: status.stage, phase: status.phase };
+  }
+
+  async #contribute() {
+    const { plan, stage, phase } = await this.#read() ?? {};
+    if (phase !== "open" || !plan.stages[stage]) return;
+    const before = await this.device.all(), { pseudonym: device, budget } = this.device;
+    if (!before.campaigns?.on || found(before, plan, stage)) return;
     paid(budget, before, plan); // before anything is computed
     const side = await this.#side(plan, stage), { records, device: { key: secret } } = before;
     const levels = Number(records[0]?.mechanism.split(":")[1] ?? 5);
@@ -188,7 +189,7 @@ export class Campaigning {
     const { error, reason, partition, offset } = await reply.json().catch(() => ({}));
     if (reply.ok) return { place: { partition, offset }, body: null };
     const older = reason === "contributed";
-    if ([400, 404, 409, 413, 415].includes(reply.status)) return { refused: error, older };
+    if ([400, 404, 409, 413, 415].includes(reply.status)) return { refused: error, older, body: null };
     return refuse(error ?? `the gateway answers ${reply.status}`);
   }
 }

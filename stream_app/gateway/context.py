@@ -110,7 +110,7 @@ Views = Mapping[str, Callable[[web.Request], Awaitable[web.StreamResponse]]]
 @dataclass(frozen=True, eq=False)
 class Gateway:
     """One gateway: what its views share. `readiness` and `connections` change while it runs;
-    `demo_side` is a file with the item side of a demo."""
+    `demo_side` is a file with the item side of a demo, `pinned` the JSON of /web/pinned.json."""
 
     settings: Settings
     connection: Connection
@@ -118,12 +118,15 @@ class Gateway:
     intake: Intake
     mechanisms: tuple[Mechanism, ...]
     demo_side: Path | None = None
+    pinned: bytes | None = None
     metrics: GatewayMetrics = field(default_factory=GatewayMetrics)
     connections: Connections = field(default_factory=lambda: Connections(Limits(most=600)))
     readiness: Readiness = field(default_factory=Readiness)
 
     @classmethod
-    def from_settings(cls, settings: Settings, demo_side: Path | None = None) -> Gateway:
+    def from_settings(
+        cls, settings: Settings, demo_side: Path | None = None, pinned: bytes | None = None
+    ) -> Gateway:
         """Return the gateway of these settings; refuses an unknown mechanism, and no broker."""
         connection = Connection(settings.servers, settings.kafka)
         topics = Topics(settings.topic_prefix)
@@ -136,4 +139,4 @@ class Gateway:
             mechanisms, settings.partitions, settings.accept_tests, signatures
         )
         intake = replace(intake, contract=CONTRACT)
-        return cls(settings, connection, topics, intake, mechanisms, demo_side)
+        return cls(settings, connection, topics, intake, mechanisms, demo_side, pinned)

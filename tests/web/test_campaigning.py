@@ -16,6 +16,7 @@ from producers.fleet.epoch_emission import emission_time
 from producers.person import pace
 from producers.person.enrolment import ADAPTIVE, PersonBudget
 from producers.person.plans import mechanism_of
+from producers.person.reports import held
 from producers.ranking import RatedItem
 from stream_app import wire
 from stream_app.campaigns.planning import certificate
@@ -224,6 +225,15 @@ def test_moments_and_costs_are_those_of_python(page, gateway, campaign) -> None:
     for (n, k), computed in zip(((0, 1), (3, 1), (10, 12)), shown, strict=True):
         expected = odometer({IDS[0]: n, id: k}, Fraction(1, 10**6))
         assert computed == pytest.approx(expected, rel=1e-9)
+    left = page.evaluate(
+        """async (table) => {
+      const { certified, heldBy } = await import("/web/privacy.js");
+      return heldBy(certified(table).counts, { epsilon: 20, delta: 1e-6 });
+    }""",
+        described(IDS[1]),
+    )
+    assert left == pytest.approx(float(held(PersonBudget(plan=IDS[1]), {})), rel=1e-3)
+    assert left > 5e-7
 
 
 def test_the_pace_is_that_of_python(page, gateway) -> None:
