@@ -27,6 +27,7 @@ from stream_app.privacy.gaussian import naming
 from stream_app.privacy.gaussian.certificate import CampaignCertificate
 from stream_app.wire.campaigns.contribution import Contribution, decode_value
 from stream_app.wire.campaigns.plan import Campaign
+from tests.fixtures.waiting import until
 from tests.stream_app.aggregation.world import keys_of
 from tests.web import campaign_inputs
 from tests.web.small_gateway import IDS, SmallGateway, described, small_gateway
@@ -119,6 +120,21 @@ def test_without_ratings_and_only_where_the_person_has_said_so_it_sends_zeros(
     assert page.evaluate(LOOK) is None
     (body,) = gateway.contributions
     assert not vector(campaign, body)[1].any()
+
+
+@pytest.mark.thorough
+def test_it_looks_by_itself_at_the_moment_of_its_pseudonym(page, gateway) -> None:
+    page.clock.install(time=1_800_000_000)
+    page.goto(gateway.address)
+    assert page.evaluate(OPEN, {}) is None
+    page.evaluate(TAKE_PART.replace("part.close();", ""), True)
+    device = bytes.fromhex(page.evaluate("device.pseudonym"))
+    wait = 60 * (1 + emission_time(device, 30_000_001))
+    page.clock.run_for(int(1000 * wait) - 500)
+    assert page.evaluate(LOOK.replace("part.look()", "device.all()")) is None
+    assert gateway.contributions == []
+    page.clock.run_for(1000)
+    until(lambda: gateway.contributions, "the device has contributed")
 
 
 @pytest.mark.parametrize("lost", [0, 503])
