@@ -110,6 +110,7 @@ def test_a_stage_gets_one_contribution_of_the_ratings_of_this_browser(
     assert len(gateway.contributions) == 2
 
 
+@pytest.mark.thorough
 def test_without_ratings_and_only_where_the_person_has_said_so_it_sends_zeros(
     page, gateway, campaign
 ) -> None:
@@ -137,7 +138,7 @@ def test_it_looks_by_itself_at_the_moment_of_its_pseudonym(page, gateway) -> Non
     until(lambda: gateway.contributions, "the device has contributed")
 
 
-@pytest.mark.parametrize("lost", [0, 503])
+@pytest.mark.parametrize("lost", [0, pytest.param(503, marks=pytest.mark.thorough)])
 def test_after_a_reload_the_same_bytes_are_sent(page, gateway, lost) -> None:
     opened(page, gateway)
     gateway.answers = [lost]
@@ -213,6 +214,7 @@ def test_a_budget_or_a_pace_that_does_not_hold_the_campaign_refuses(
     assert len(gateway.contributions) == 1
 
 
+@pytest.mark.thorough
 def test_where_the_page_pins_nothing_it_takes_no_part(page, gateway) -> None:
     del gateway.pages["/web/pinned.json"]
     page.goto(gateway.address)
@@ -221,6 +223,7 @@ def test_where_the_page_pins_nothing_it_takes_no_part(page, gateway) -> None:
     assert page.evaluate(found) is None
 
 
+@pytest.mark.thorough
 def test_moments_and_costs_are_those_of_python(page, gateway, campaign) -> None:
     page.goto(gateway.address)
     found = page.evaluate("""async () => {
