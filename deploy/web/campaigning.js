@@ -127,7 +127,9 @@ export class Campaigning {
     const reply = await fetch(`${this.device.gateway}${path}`, sending)
       .catch(() => refuse("the gateway cannot be reached"));
     if (reply.status === 204 || reply.status === 404) return null;
-    return reply.ok ? reply : refuse(`the gateway answers ${reply.status}`);
+    if (reply.ok) return reply;
+    const { error } = await reply.json().catch(() => ({}));
+    return refuse(error ?? `the gateway answers ${reply.status}`);
   }
 
   /** The plan that was checked, and its stage; null where no campaign is shown. */

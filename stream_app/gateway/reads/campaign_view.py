@@ -91,6 +91,8 @@ def attach(app: web.Application, gateway: Gateway) -> Views:
         found = app.get(CAMPAIGN)
         if found is None:
             return refused(404, HttpReason.NO_CAMPAIGNS, OF_HTTP[HttpReason.NO_CAMPAIGNS])
+        if gateway.settings.signed:  # before a device pays for what is refused then
+            return refused(409, HttpReason.SIGNED, OF_HTTP[HttpReason.SIGNED])
         found.check()
         document = found.side if request.path.endswith("/side") else found.campaign
         return nothing_yet() if document is None else document.answer(request)
