@@ -56,7 +56,7 @@ const paid = (budget, { records, plan: table, campaigns = NONE }, plan) => {
       `(epsilon ${plan.epsilon}) beside what is spent: nothing was contributed`);
   const day = paced(budget, debits, debit, today);
   if (day !== today)
-    refuse(`campaign ${plan.number} is beyond the pace, a sixteenth of the budget in ${DAYS} days: ` +
+    refuse(`campaign ${plan.number} is beyond the pace, 1/16 of the budget in ${DAYS} days: ` +
       `nothing was contributed; ${day ? `from ${dateOf(day)} on it fits` : "the share is spent"}`);
   return { ...campaigns, held, debits: all };
 };
@@ -191,7 +191,8 @@ export class Campaigning {
     const { error, reason, partition, offset } = await reply.json().catch(() => ({}));
     if (reply.ok) return { place: { partition, offset }, body: null };
     const older = reason === "contributed";
-    if ([400, 404, 409, 413, 415].includes(reply.status)) return { refused: error, older, body: null };
+    if ([400, 404, 409, 413, 415].includes(reply.status))
+      return { refused: error, older, body: null };
     return refuse(error ?? `the gateway answers ${reply.status}`);
   }
 }
