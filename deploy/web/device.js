@@ -6,13 +6,14 @@ import { certified, room, wholePerson } from "./privacy.js";
 export { certified, room, wholePerson };
 
 const DAY = 86_400_000, STORES = ["records", "about"];
-const SENDING = { credentials: "omit", referrerPolicy: "no-referrer", cache: "no-store" };
+export const SENDING = { credentials: "omit", referrerPolicy: "no-referrer", cache: "no-store" };
 const refuse = (sentence) => { throw new Error(sentence); };
 // Storage that was put back draws again under used numbers, which only a gateway finds (409), among
 // the 65,536 newest reports since its start. Deleted storage is a new device, which nobody finds.
-const OLDER = "this storage is an older copy of a device's and would spend a spent budget again: " +
-  "nothing is drawn or sent; forgetMe() begins a new device, and what both cost adds up";
-const isOlder = (records) => records.some(({ older }) => older);
+export const OLDER = "this storage is an older copy of a device's and would spend a spent budget " +
+  "again: nothing is drawn or sent; forgetMe() begins a new device, and what both cost adds up";
+export const isOlder = (records, campaigns) =>
+  campaigns?.older || records.some(({ older }) => older);
 
 /** The report of a level for one uniform 64-bit word: the first z with word < c[0] + .. + c[z]. */
 export const sample = (counts, level, word) => {
@@ -60,7 +61,7 @@ export class Device {
     const fresh = { key, pseudonym: await pseudonym(key, "me") };
     self.#database = await self.#connected().catch(unavailable);
     self.#database.onversionchange = () => self.#database.close(); // another tab forgets
-    ({ pseudonym: self.pseudonym } = await self.#change(async (records, about) =>
+    ({ pseudonym: self.pseudonym } = await self.change(async (records, about) =>
       await done(about.get("device")) ?? (about.put(fresh, "device"), fresh)));
     await self.#fetchMechanisms();
     navigator.storage?.persist?.().catch(() => {});
@@ -82,7 +83,7 @@ export class Device {
 
   /** Runs `step` in one transaction, one at a time over all tabs; its result once that is on disk.
    *  What `step` throws is thrown, and nothing of the transaction is kept. */
-  async #change(step) {
+  async change(step) {
     let refused, result;
     try {
       const change = this.#database.transaction(STORES, "readwrite", { durability: "strict" });
@@ -105,7 +106,7 @@ export class Device {
       { ...SENDING, signal: AbortSignal.timeout(10_000) })
       .then((reply) => reply.ok ? reply.json() : null).catch(() => null);
     if (fresh) checked(fresh);
-    const found = await this.#change(async (_, about) =>
+    const found = await this.change(async (_, about) =>
       fresh ? (about.put(fresh, "mechanisms"), fresh) : done(about.get("mechanisms")));
     Object.assign(this, { mechanisms: found ? checked(found) : [], default: found?.default });
   }
@@ -117,10 +118,12 @@ export class Device {
     if (!found) refuse(`the gateway does not offer ${mechanism} to browsers`);
     if (!Number.isInteger(level) || level < 0 || level >= found.levels)
       refuse(`level ${level}: ${found.levels} levels, from 0`);
-    const { id, counts } = found, held = room(counts, this.budget), name = itemText({ item, key });
-    const record = await this.#change(async (records, about) => {
+    const { id, counts } = found, name = itemText({ item, key });
+    const record = await this.change(async (records, about) => {
       const before = await done(records.getAll()), plan = await done(about.get("plan")) ?? found;
-      if (isOlder(before)) refuse(OLDER);
+      const campaigns = await done(about.get("campaigns"));
+      const held = room(counts, this.budget, campaigns);
+      if (isOlder(before, campaigns)) refuse(OLDER);
       if (before.some((other) => itemText(other) === name))
         refuse("this item is rated already: a rating is reported once");
       if (String(plan.counts) !== String(counts))
@@ -154,13 +157,13 @@ export class Device {
    *  One tab sends at a time; where the gateway takes nothing now, the same bytes go later. */
   send() {
     return navigator.locks.request(`${this.database} sends`, async () => {
-      const records = await this.records(), older = isOlder(records);
+      const { records, campaigns } = await this.all(), older = isOlder(records, campaigns);
       const open = records.filter(({ place, refused }) => !place && !refused);
       let problem = older ? OLDER : null, sent = 0, outcome, later;
       for (const record of older ? [] : open) {
         ({ outcome, later, problem = null } = await this.#post(record.body));
         if (!outcome) { this.#sendLater(later); break; }
-        await this.#change(async (records) => records.put({ ...record, ...outcome }));
+        await this.change(async (records) => records.put({ ...record, ...outcome }));
         sent++;
         if (outcome.older) { problem = OLDER; break; }
       }
@@ -188,15 +191,23 @@ export class Device {
   }
 
   /** The records, oldest first. */
-  records() { return this.#change((records) => done(records.getAll())); }
+  records() { return this.change((records) => done(records.getAll())); }
+
+  /** {records, plan, campaigns, device} as they are on disk. */
+  all() { return this.change(this.read); }
+  async read(records, about) { // in a transaction
+    const of = (name) => done(about.get(name)), kept = await done(records.getAll());
+    return { records: kept, plan: await of("plan"), campaigns: await of("campaigns"),
+      device: await of("device") };
+  }
 
   /** What this person spent, and how many reports are left: {reports, epsilon, left}. */
   async spent(mechanism = this.default) {
-    const [reports, plan] = await this.#change(async (records, about) =>
-      [await done(records.count()), await done(about.get("plan"))]);
+    const { records: { length: reports }, plan, campaigns } = await this.all();
     const { counts } = plan ?? this.mechanisms.find(({ id }) => id === mechanism) ?? {};
-    return counts && { reports, epsilon: wholePerson(counts, reports, this.budget.delta),
-      left: room(counts, this.budget) - reports };
+    return counts && { reports,
+      epsilon: wholePerson(counts, reports, this.budget.delta, campaigns?.debits),
+      left: Math.max(0, room(counts, this.budget, campaigns) - reports) };
   }
 
   /** Deletes key and journal. The next device is new to the server; what both cost adds up. */

@@ -15,6 +15,7 @@ import { openingProblem, showProblems } from "./problems.js";
 import { readCatalogue, readClearSide, readList, readMechanisms, readSide } from "./reading.js";
 import { showBeliefs } from "./server.js";
 import { follow, showStream } from "./stream.js";
+import { showPart } from "./taking.js";
 import { rowOf, showWire } from "./wire.js";
 import { BUDGET, concluded, readJournal, view } from "./view.js";
 import { fraction, plural, sentence, times } from "./words.js";
@@ -53,6 +54,7 @@ const draw = () => {
   showBeliefs(view);
   showLists(view);
   showMeter(view);
+  showPart(view);
   showAttacker(view);
   showMap(view);
   showProblems(view);
@@ -193,7 +195,15 @@ const openDevice = async () => {
   view.ready = true;
   await refresh();
   askLater();
+  if (offered && offered.privacy_mode !== "local") takePart().catch(() => {}); // the line stays away
   return true;
+};
+
+const takePart = async () => {
+  const { Campaigning } = await import("./campaigning.js");
+  view.part = await Campaigning.open(view.device);
+  if (view.part) view.part.onchange = changed;
+  await refresh();
 };
 
 let last = Promise.resolve();
@@ -218,6 +228,7 @@ const startAgain = async () => {
 linkColumns();
 listenToFilms(() => showFilms(view, rate));
 byId("again").addEventListener("click", startAgain);
+byId("takes-part").addEventListener("change", ({ target }) => view.part.takePart(target.checked));
 byId("start").addEventListener("click", () => {
   byId("device").scrollIntoView();
   document.querySelector("#films .film:not(.rated) input")?.focus();

@@ -48,19 +48,26 @@ function* laws([[keep, change, ...others]]) {
 const deltaAt = (epsilon, { n, law, step }) => law.slice(n).reduce(
   (sum, mass, k) => sum + mass * Math.max(0, -Math.expm1(epsilon - k * step)), 0) * (1 + 1e-12);
 const ORDERS = Array.from({ length: 24 }, (_, i) => (2 + i % 2) * 2 ** (i >> 1) / 8);
+const upTo40 = (x) => Math.ceil(x * 2 ** 40) / 2 ** 40;
 /** The epsilon, rounded up, that n reports of one table have cost a person at delta if they end
- *  now: every value replaced by any other. The odometer of accounting/odometer.py, step by step. */
-export const wholePerson = ([[keep, change, ...others]], n, delta) => {
-  if (!n) return 0;
+ *  now: every value replaced by any other. The odometer of accounting/odometer.py, step by step.
+ *  `campaigns` [{square, size}] beside them: mu^2 and integers of all stages, against zeros. */
+export const wholePerson = (counts, n, delta, campaigns = []) => {
+  if (!n && !campaigns.length) return 0;
+  const [[keep, change, ...others]] = counts ?? [[1n, 1n]];
   const [p, q] = [Number(keep) / 2 ** 64, Number(change) / 2 ** 64], rest = q * others.length;
   const loss = Math.log1p(Number(keep - change) / Number(change));
-  const largest = n * loss * (1 + 2 ** -48), weight = delta * 1023 / 1024 / ORDERS.length;
+  const largest = campaigns.length ? Infinity : n * loss * (1 + 2 ** -48);
+  const weight = delta * 1023 / 1024 / ORDERS.length;
   const terms = ORDERS.map((s) => {
     const less = Math.exp(-s * loss);
     const divergence = loss + Math.log(p + less * (rest + q * less)) / s;
-    const cost = Math.ceil((divergence + 1e-12 * (1 + divergence + 64 / s)) * 2 ** 40) / 2 ** 40;
-    return [s, Math.log(weight) - s * n * cost * (1 + 1e-10)];
+    const cost = n && n * upTo40(divergence + 1e-12 * (1 + divergence + 64 / s));
+    const all = campaigns.reduce((sum, { square, size }) =>
+      sum + upTo40((1 + s) * square / 2 + size * 2e-19 * (3 + 1 / s)), cost);
+    return [s, Math.log(weight) - s * all * (1 + 1e-10)];
   });
+  if (!(delta > 0)) return largest;
   const mixed = (x, slope) => terms.reduce(
     (sum, [s, constant]) => sum + (1 + s * slope) * Math.exp(Math.min(700, s * x + constant)), 0);
   if (mixed(0, 1) >= 1) return 0;
@@ -73,8 +80,24 @@ export const wholePerson = ([[keep, change, ...others]], n, delta) => {
   const found = low + Math.log1p(-mixed(low, 0));
   return Math.min(largest, found + 1e-10 * (1 + found));
 };
-/** How many reports of one table a budget {epsilon, delta} holds, 4096 at most. */
-export const room = (counts, { epsilon, delta }) => {
-  for (const found of laws(counts))
-    if (found.n > 4096 || deltaAt(epsilon, found) > delta) return found.n - 1;
+const last = (counts, { epsilon, delta }) => {
+  let before = { n: 0, law: [1], step: 0 };
+  for (const found of laws(counts)) {
+    if (found.n > 4096 || deltaAt(epsilon, found) > delta) return before;
+    before = found;
+  }
 };
+/** The largest n up to 4096 that fits; what fits for n fits for fewer. */
+export const mostThatFit = (fits) => {
+  let low = 0, high = 4097, middle;
+  while (low < (middle = low + high >> 1)) if (fits(middle)) low = middle; else high = middle;
+  return low;
+};
+/** How many reports of one table a budget {epsilon, delta} holds, 4096 at most. Campaigns {held,
+ *  debits} are chosen on the way: beside them the odometer decides, without the delta `held`. */
+export const room = (counts, budget, { held = 0, debits = [] } = {}) => debits.length === 0
+  ? last(counts, budget).n
+  : mostThatFit((n) => wholePerson(counts, n, budget.delta - held, debits) <= budget.epsilon);
+/** The delta that as many reports as fit can use at the budget's epsilon, so that a plan which was
+ *  made for them alone is left without a loss: producers/person/reports.py `held`. */
+export const heldBy = (counts, budget) => deltaAt(budget.epsilon, last(counts, budget));

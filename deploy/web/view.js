@@ -9,6 +9,7 @@ export const BUDGET = { epsilon: 20, delta: 1e-6 };
 export const view = {
   budget: BUDGET,
   device: null,
+  part: null,
   mechanisms: [],
   mechanism: null,
   levels: 5,

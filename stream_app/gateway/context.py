@@ -28,11 +28,12 @@ from stream_app.wire.signatures import Signatures
 # a deployment under a later contract take events with one from Kafka.
 CONTRACT = 1
 
-# How a body sent to /reports is answered.
+# How a body sent to /reports, or to /contributions, is answered.
 ANSWERS = (
     *("accepted", "duplicate"),
     *map(str, (HttpReason.CONTENT_TYPE, HttpReason.SEQ_REUSED, HttpReason.RATE, HttpReason.KAFKA)),
     *map(str, OF_EVENTS),
+    *("no_campaigns", "signed", "stage", "contributed", "contribution"),
 )
 # How a query ended.
 ASKED = ("answered", "refused", "query", "rate", "busy", "no_answer")
@@ -40,7 +41,7 @@ ASKED = ("answered", "refused", "query", "rate", "busy", "no_answer")
 GATEWAY_METRICS: tuple[Metric, ...] = (
     Metric(
         *("gateway_reports_total", "counter", Source.ARRIVALS, (Label("answer", ANSWERS),)),
-        "Bodies sent to /reports, by how they were answered.",
+        "Bodies sent to /reports and /contributions, by how they were answered.",
     ),
     Metric(
         *("gateway_confirm_seconds", "histogram", Source.ARRIVALS, ()),
@@ -117,7 +118,7 @@ Views = Mapping[str, Callable[[web.Request], Awaitable[web.StreamResponse]]]
 @dataclass(frozen=True, eq=False)
 class Gateway:
     """One gateway: what its views share. `readiness` and `connections` change while it runs;
-    `demo_side` is a file with the item side of a demo."""
+    `demo_side` is a file with the item side of a demo, `pinned` the JSON of /web/pinned.json."""
 
     settings: Settings
     connection: Connection
@@ -125,12 +126,15 @@ class Gateway:
     intake: Intake
     mechanisms: tuple[Mechanism, ...]
     demo_side: Path | None = None
+    pinned: bytes | None = None
     metrics: GatewayMetrics = field(default_factory=GatewayMetrics)
     connections: Connections = field(default_factory=lambda: Connections(Limits(most=600)))
     readiness: Readiness = field(default_factory=Readiness)
 
     @classmethod
-    def from_settings(cls, settings: Settings, demo_side: Path | None = None) -> Gateway:
+    def from_settings(
+        cls, settings: Settings, demo_side: Path | None = None, pinned: bytes | None = None
+    ) -> Gateway:
         """Return the gateway of these settings; refuses an unknown mechanism, and no broker."""
         connection = Connection(settings.servers, settings.kafka)
         topics = Topics(settings.topic_prefix)
@@ -143,4 +147,4 @@ class Gateway:
             mechanisms, settings.partitions, settings.accept_tests, signatures
         )
         intake = replace(intake, contract=CONTRACT)
-        return cls(settings, connection, topics, intake, mechanisms, demo_side)
+        return cls(settings, connection, topics, intake, mechanisms, demo_side, pinned)

@@ -1,4 +1,4 @@
-"""Writes events to the rating topic, once each, and wakes the requests that wait for Kafka.
+"""Writes events, or contributions, to their topic, once each, and wakes the requests that wait.
 
     submit -> librdkafka's queue -> broker -> delivery reports, gathered by a thread
            -> one call into the event loop for each batch of them -> the waiting requests
@@ -34,7 +34,6 @@ from stream_app.wire.topics import lacking
 
 if TYPE_CHECKING:
     from stream_app.gateway.context import Gateway
-    from stream_app.wire import Event
 
 log = structlog.get_logger()
 
@@ -52,7 +51,7 @@ _QUEUE = {
 
 
 class SeqReused(Exception):
-    """The device has used this number for other bytes."""
+    """The device has used this number, or this stage, for other bytes."""
 
 
 class BrokerUnavailable(Exception):
@@ -78,21 +77,25 @@ class Pending:
     waiting: list[asyncio.Future[Place | None]] = field(default_factory=list)
 
 
-_Key = tuple[bytes, int]
-_Report = tuple[_Key, KafkaError | None, int | None]
+Key = tuple[bytes, int | bytes]
+"""A device, and its number of an event, or what names a stage."""
+_Report = tuple[Key, KafkaError | None, int | None]
 
 
 class EventWriter:
-    """Writes to the rating topic; belongs to the event loop in which it is made."""
+    """Writes to one topic; belongs to the event loop in which it is made. `sizes` are properties of
+    the producer."""
 
-    def __init__(self, gateway: Gateway, most_known: int = MOST_KNOWN) -> None:
-        self._topic = gateway.topics.ratings
+    def __init__(
+        self, gateway: Gateway, topic: str, most_known: int = MOST_KNOWN, **sizes: int
+    ) -> None:
+        self._topic = topic
         self._metrics, self._readiness = gateway.metrics, gateway.readiness
         self._loop = asyncio.get_running_loop()
-        self._producer = clients.producer(gateway.connection, **_QUEUE)
+        self._producer = clients.producer(gateway.connection, **_QUEUE, **sizes)
         self._most_known = most_known
-        self._under_way: dict[_Key, Pending] = {}
-        self._known: dict[_Key, Place] = {}
+        self._under_way: dict[Key, Pending] = {}
+        self._known: dict[Key, Place] = {}
         self._reports: list[_Report] = []
         self._thread = BackgroundThread("reports", self._poll, self._ended)
         self._thread.start()
@@ -100,23 +103,23 @@ class EventWriter:
     def __len__(self) -> int:
         return len(self._under_way)
 
-    async def write(self, event: Event, partition: int, body: bytes) -> tuple[Place, bool] | None:
+    async def write(self, key: Key, partition: int, body: bytes) -> tuple[Place, bool] | None:
         """Return the place of an event once Kafka has confirmed it, and whether it was sent
         before; None where the place is not known in time. Raises `SeqReused` and
         `BrokerUnavailable`."""
-        key, digest = (event.device, event.seq), blake2b(body, digest_size=16).digest()
+        digest = blake2b(body, digest_size=16).digest()
         known = self._known.get(key) or self._under_way.get(key)
         if known is not None and known.digest != digest:
             raise SeqReused
         if isinstance(known, Place):
             return known, True
-        pending = known or self._submit(key, Pending(digest, partition, monotonic()), event, body)
+        pending = known or self._submit(key, Pending(digest, partition, monotonic()), body)
         waiter: asyncio.Future[Place | None] = self._loop.create_future()
         pending.waiting.append(waiter)
         place = await waiter
         return None if place is None else (place, known is not None)
 
-    def _submit(self, key: _Key, pending: Pending, event: Event, body: bytes) -> Pending:
+    def _submit(self, key: Key, pending: Pending, body: bytes) -> Pending:
         def delivered(error: KafkaError | None, message: Message) -> None:
             self._reports.append((key, error, message.offset()))
 
@@ -126,7 +129,7 @@ class EventWriter:
             clients.send(
                 self._producer,
                 self._topic,
-                key=event.key,
+                key=key[0].hex().encode(),
                 value=body,
                 partition=pending.partition,
                 on_delivery=delivered,
@@ -196,13 +199,16 @@ def _wake(pending: Pending, place: Place | None) -> None:
 
 
 WRITER: Final = web.AppKey("writer", EventWriter)
+CONTRIBUTIONS: Final = web.AppKey("contributions", EventWriter)
 
 
-def writing(gateway: Gateway) -> Callable[[web.Application], AsyncIterator[None]]:
-    """Return the context in which the application has a writer, as `app[WRITER]`."""
+def writing(
+    gateway: Gateway, place: web.AppKey[EventWriter], topic: str, **sizes: int
+) -> Callable[[web.Application], AsyncIterator[None]]:
+    """Return the context in which the application has a writer, as `app[place]`."""
 
     async def context(app: web.Application) -> AsyncIterator[None]:
-        writer = app[WRITER] = EventWriter(gateway)
+        writer = app[place] = EventWriter(gateway, topic, **sizes)
         looking = asyncio.create_task(_look(writer))
         yield
         looking.cancel()
@@ -212,7 +218,7 @@ def writing(gateway: Gateway) -> Callable[[web.Application], AsyncIterator[None]
 
 async def flush(app: web.Application) -> None:
     """Wait for the events under way, while the requests for them are still open."""
-    await app[WRITER].close()
+    await asyncio.gather(*(app[place].close() for place in (WRITER, CONTRIBUTIONS) if place in app))
 
 
 async def _look(writer: EventWriter) -> None:

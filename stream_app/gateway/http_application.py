@@ -10,10 +10,12 @@ shows it a reply nor lets it post, since no content type of /reports is one that
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import structlog
 from aiohttp import web
 
+from stream_app.gateway import contribution_intake as contributions
 from stream_app.gateway import list_pages as lists
 from stream_app.gateway import report_intake as reports
 from stream_app.gateway import static_files
@@ -22,12 +24,14 @@ from stream_app.gateway.contract.endpoints import BY_NAME
 from stream_app.gateway.contract.rejection_reasons import OF_HTTP, HttpReason
 from stream_app.gateway.event_writer import WRITER
 from stream_app.gateway.readiness import watching
+from stream_app.gateway.reads import campaign_view as campaigns
 from stream_app.gateway.reads import mechanism_view as mechanisms
 from stream_app.gateway.reads import stream, tables
 from stream_app.gateway.reads.cached_document import parameters_refused
 from stream_app.monitoring.collectors import CONTENT_TYPE
 from stream_app.web.refusals import SECURITY, Access, refused
 from stream_app.wire import MAX_EVENT_BYTES
+from stream_app.wire.limits import MAX_CONTRIBUTION_BYTES
 
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -134,6 +138,8 @@ def probes(_: web.Application, gateway: Gateway) -> Views:
 
 ATTACHED = (
     reports.attach,
+    campaigns.attach,
+    contributions.attach,
     lists.attach,
     probes,
     mechanisms.attach,
@@ -176,8 +182,10 @@ def add_routes(app: web.Application, views: Views) -> None:
     """Add the route of each endpoint that has a view here."""
     for name, view in views.items():
         endpoint = BY_NAME[name]
-        if endpoint.takes_event:
-            app.router.add_post(endpoint.path, view, expect_handler=reports.expected)
+        if endpoint.method == "POST":
+            most = MAX_EVENT_BYTES if endpoint.takes_event else MAX_CONTRIBUTION_BYTES
+            expect = partial(reports.expected, most)
+            app.router.add_post(endpoint.path, view, expect_handler=expect)
         else:
             path = endpoint.path.replace("/web/{name}", "/web/{name:.+}")
             fixed = endpoint.is_the_same_for_all

@@ -77,7 +77,8 @@ def _watch(gateway: Gateway, thread: BackgroundThread, fail: Callable[[str], obj
 def _lacking(gateway: Gateway) -> str | None:
     """Return the topic that is absent or the right that the gateway's user lacks, in a sentence."""
     try:
-        acls.check(gateway.connection, acls.of_role("gateway", gateway.topics), "gateway")
+        rights = acls.of_role("gateway", gateway.topics, gateway.settings.features)
+        acls.check(gateway.connection, rights, "gateway")
     except UserError as error:
         return str(error)
     return None

@@ -33,6 +33,7 @@ from stream_app.wire.signatures import HEAD_BYTES, envelope_device
 
 if TYPE_CHECKING:
     from stream_app.gateway.context import Gateway, Views
+    from stream_app.gateway.event_writer import Key
 
 JSON, PACKED = "application/json", "application/octet-stream"
 _KAFKA_SECONDS = 2
@@ -41,18 +42,21 @@ _encode = msgspec.json.Encoder().encode
 _UNKNOWN = (
     "Kafka has not confirmed the event in time; it may be written later: send the same bytes again"
 )
-_Answer = tuple[str, web.Response]
+Answer = tuple[str, web.Response]
 
 
 def attach(app: web.Application, gateway: Gateway) -> Views:
     """Return the page, and add the writer behind it."""
-    app.cleanup_ctx.append(writing(gateway))
+    app.cleanup_ctx.append(writing(gateway, WRITER, gateway.topics.ratings))
     app.on_shutdown.append(flush)
     return {"report": Reports(gateway).post}
 
 
 class Reports:
     """The view, with its token buckets."""
+
+    kinds: tuple[str, ...] = (JSON, PACKED)
+    most, writer, reused = MAX_EVENT_BYTES, WRITER, HttpReason.SEQ_REUSED
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
@@ -65,47 +69,49 @@ class Reports:
         self._gateway.metrics.answered(answer)
         return reply
 
-    async def _answer(self, request: web.Request) -> _Answer:
-        if refusal := self._unread(request):
-            return refusal
+    async def _answer(self, request: web.Request) -> Answer:
+        if found := self._unread(request):
+            return found
         try:
             body = await request.read()
         except web.HTTPRequestEntityTooLarge:
-            return _rejected(Reason.TOO_LARGE)
+            return self._too_large()
         try:
             event, partition = decoded(body, self._gateway)
         except WireError as error:
             return _rejected(error.reason)
-        if wait := self._devices.wait(event.device, time.monotonic()):
-            return _refusal(429, HttpReason.RATE, ceil(wait))
-        if not self._gateway.readiness.ready:
-            return _refusal(503, HttpReason.KAFKA, _KAFKA_SECONDS)
-        return await self._written(request, event, partition, body)
+        return await self._written(request, (event.device, event.seq), partition, body)
 
-    def _unread(self, request: web.Request) -> _Answer | None:
+    def _unread(self, request: web.Request) -> Answer | None:
         """Return the refusal of a request whose body need not be read."""
         # Of a header that is missing aiohttp makes octet-stream; a page of another origin can send
         # a body without one and is not asked for it.
         kind = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-        if kind not in (JSON, PACKED) or "Content-Encoding" in request.headers:
-            return _refusal(415, HttpReason.CONTENT_TYPE)
+        if kind not in self.kinds or "Content-Encoding" in request.headers:
+            return refusal(415, HttpReason.CONTENT_TYPE)
         if self._gateway.settings.gateway_rate:
             wait = self._clients.wait(client(request.remote), time.monotonic())
             if wait:
-                return _refusal(429, HttpReason.RATE, ceil(wait))
-        return _rejected(Reason.TOO_LARGE) if _is_too_large(request) else None
+                return refusal(429, HttpReason.RATE, ceil(wait))
+        return self._too_large() if (request.content_length or 0) > self.most else None
 
-    async def _written(
-        self, request: web.Request, event: Event, partition: int, body: bytes
-    ) -> _Answer:
+    def _too_large(self) -> Answer:
+        return _rejected(Reason.TOO_LARGE)
+
+    async def _written(self, request: web.Request, key: Key, partition: int, body: bytes) -> Answer:
+        """Return the answer once Kafka has confirmed a body, or does not take it."""
+        if wait := self._devices.wait(key[0], time.monotonic()):
+            return refusal(429, HttpReason.RATE, ceil(wait))
+        if not self._gateway.readiness.ready:
+            return refusal(503, HttpReason.KAFKA, _KAFKA_SECONDS)
         try:
-            found = await request.app[WRITER].write(event, partition, body)
+            found = await request.app[self.writer].write(key, partition, body)
         except SeqReused:
-            return _refusal(409, HttpReason.SEQ_REUSED)
+            return refusal(409, self.reused)
         except BrokerUnavailable:
-            return _refusal(503, HttpReason.KAFKA, _KAFKA_SECONDS)
+            return refusal(503, HttpReason.KAFKA, _KAFKA_SECONDS)
         if found is None:
-            return _refusal(503, HttpReason.KAFKA, _KAFKA_SECONDS, _UNKNOWN)
+            return refusal(503, HttpReason.KAFKA, _KAFKA_SECONDS, _UNKNOWN)
         place, duplicate = found
         offset = None if place.offset < 0 else place.offset
         reply = Accepted(place.partition, offset, duplicate)
@@ -113,32 +119,28 @@ class Reports:
         return answer, web.Response(status=202, body=_encode(reply), content_type=JSON)
 
 
-def _refusal(
+def refusal(
     status: int, reason: HttpReason, seconds: int | None = None, sentence: str = ""
-) -> _Answer:
+) -> Answer:
     """Return a refusal; `seconds` is when to try again."""
     later = {} if seconds is None else {"Retry_After": str(seconds)}
     return reason, refused(status, reason, sentence or OF_HTTP[reason], **later)
 
 
-def _rejected(reason: Reason) -> _Answer:
+def _rejected(reason: Reason) -> Answer:
     """Return the refusal of a body that is not an event."""
     status = 413 if reason is Reason.TOO_LARGE else 400
     return reason, refused(status, reason, OF_THE_WIRE[reason])
 
 
-async def expected(request: web.Request) -> web.Response | None:
+async def expected(most: int, request: web.Request) -> web.Response | None:
     """Answer `Expect: 100-continue`, with which a client asks before it sends a large body; one
     that is too large is refused by the view, which counts it and reads nothing of it."""
-    if _is_too_large(request):
+    if (request.content_length or 0) > most:
         return None
     await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     request.writer.output_size = 0  # the reply itself has not begun
     return None
-
-
-def _is_too_large(request: web.Request) -> bool:
-    return (request.content_length or 0) > MAX_EVENT_BYTES
 
 
 def decoded(body: bytes, gateway: Gateway) -> tuple[Event, int]:

@@ -49,6 +49,8 @@ def attach(_: web.Application, gateway: Gateway) -> Views:
     settings = gateway.settings
     made = documents(gateway.topics, settings.partitions, settings.query_partitions)
     served = {f"/web/{path}": file for path, file in page_files().items()}
+    if gateway.pinned is not None:
+        served["/web/pinned.json"] = Document.made(gateway.pinned, _TYPES[".json"])
     served |= {
         f"/{path}": Document.made(body, _TYPES[Path(path).suffix]) for path, body in made.items()
     }

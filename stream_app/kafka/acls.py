@@ -81,7 +81,8 @@ ROLES: Mapping[str, Mapping[str, Rows]] = {
             "recommendations": (_READ,),
             "items": (_READ,),
             "item_links": (_READ,),
-        }
+        },
+        "campaigns": {"contributions": (_WRITE,), "rounds": (_READ,), "item_side": (_READ,)},
     },
     "worker": _WORKER,
     "auditor": {

@@ -308,6 +308,9 @@ def test_each_command_works_under_the_rights_of_its_role_and_names_one_that_is_m
             made.go(row)
             if row.words.startswith("similarities"):
                 gateway_works(f"http://127.0.0.1:{page}")
+            if row.words == "rounds show":
+                asked = Request(f"http://127.0.0.1:{page}/campaign")
+                until(lambda asked=asked: _page(asked), "the gateway shows the campaign")
         launch(Connection(made.broker.bootstrap), Topics(made.prefix).ratings, [JUNK], {})
         until(lambda: worker.state()["rejected"], "the worker has rejected a record")
         stop(worker)

@@ -7,7 +7,10 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from fractions import Fraction
 from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.request import urlopen
 
 import msgspec
 import numpy as np
@@ -15,10 +18,15 @@ import pytest
 from confluent_kafka import Producer
 
 from consumers.audit.topic_reading import read_receipts
+from producers.campaign import history
+from producers.ranking import RatedItem
 from research.audits.false_devices import cheats
 from stream_app.aggregation.coordinator import Coordinator
 from stream_app.aggregation.keys import PartyKeys
 from stream_app.aggregation.round_topics import ContributionTopic, RoundTopic
+from stream_app.broker.local import free_ports
+from stream_app.campaigns.planning import Outline
+from stream_app.campaigns.planning import plan as make_plan
 from stream_app.campaigns.rounds import Phase
 from stream_app.campaigns.sealing import seal, statement_of
 from stream_app.cli import run
@@ -31,6 +39,7 @@ from stream_app.wire.campaigns.contribution import Contribution, encode_contribu
 from stream_app.wire.campaigns.plan import Campaign
 from stream_app.wire.campaigns.round_log import AbortReason
 from tests.conftest import Kafka
+from tests.fixtures import forks
 from tests.fixtures.streams import events, publish
 from tests.fixtures.waiting import until
 from tests.kafka.conftest import SOON, Send, Start, ends_of
@@ -46,6 +55,11 @@ from tests.kafka.test_aggregation import (
 )
 from tests.stream_app.aggregation.test_party import bad_inputs, sealed_as
 from tests.stream_app.aggregation.world import device_id, plan_of, vectors
+from tests.web.test_campaigning import LOOK, TAKE_PART
+from tests.web.test_device import OPEN, RATE
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 __all__ = ["aggregators", "contribute", "coordinator", "parties"]
 pytestmark = pytest.mark.kafka
@@ -135,6 +149,62 @@ def test_a_split_campaign_is_released_once_whatever_is_killed_on_the_way(
     capsys.readouterr()
     verified = run(["state", "verify", *arguments])
     assert verified == 0, capsys.readouterr().err
+
+
+@pytest.mark.thorough
+def test_a_browser_is_counted_beside_other_devices(
+    kafka: Kafka, topics: str, tmp_path: Path, parties: tuple[PartyKeys, ...],
+    aggregators: list[Aggregator], coordinator: Coordinator, contribute: Callable[..., None],
+    rng: np.random.Generator, page: Page,
+) -> None:  # fmt: skip
+    """The person turns it on in the page of a real gateway; the sum is exact with his vector."""
+    keys, scope = [each.public.hex() for each in parties], tmp_path / "items.txt"
+    scope.write_text("\n".join(map(str, range(8))))
+    outline = Outline(Fraction(2), Fraction(1, 10**6), 2, least=2)
+    campaign = make_plan(outline, range(8), 1, tuple(keys))
+    coordinator.begin(campaign)
+    size = coordinator.open_stage().stage.size
+    sent = vectors(rng, 3, size) // 10
+    contribute(campaign, 0, sent)
+    port = free_ports(1)[0]
+    words = ["gateway", "--port", str(port), "--bootstrap", kafka.bootstrap, "--prefix", topics]
+    environment = {
+        "MURMUREC_PRIVACY_MODE": "split",
+        "MURMUREC_CAMPAIGN_KEYS": ",".join(keys),
+        "MURMUREC_CAMPAIGN_SCOPE": str(scope),
+    }
+    gateway = forks.start(words, tmp_path / "gateway.log", environment=environment)
+    try:
+        until(lambda: _answers(f"http://127.0.0.1:{port}/campaign"), "the gateway has the plan")
+        page.goto(f"http://127.0.0.1:{port}")
+        page.locator("#takes-part").check()
+        assert page.evaluate(OPEN) is None
+        for item, level in ((1, 4), (2, 0), (5, 3)):
+            page.evaluate(RATE, {"item": item, "key": f"{item:016x}", "level": level})
+        page.evaluate(TAKE_PART, False)
+        assert page.evaluate(LOOK) is None
+        assert page.evaluate("part.state.sent")
+        page.reload()
+        line = page.locator("#part-words", has_text="Campaign 1, stage 1 of 1: your part is sent")
+        line.wait_for()
+    finally:
+        gateway.kill()
+    stage = coordinator.close_stage()
+    for each in aggregators:
+        each.start()
+    rated = [RatedItem(item, item, stars) for item, stars in ((1, 5.0), (2, 1.0), (5, 4.0))]
+    own = history.vector(campaign, 0, rated)
+    assert own.any()
+    check(result(coordinator, stage.index), np.vstack((sent, own)), parties)
+
+
+def _answers(url: str) -> bytes:
+    try:
+        with urlopen(url, timeout=5) as reply:
+            found: bytes = reply.read()
+    except OSError:
+        return b""
+    return found
 
 
 class Records:

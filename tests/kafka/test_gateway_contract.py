@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.kafka
 CHECKED = {name: Draft202012Validator(schema) for name, schema in schemas.schemas().items()}
 
+# Path -> the refusal where a deployment is no demo, and has no campaigns.
+ELSEWHERE = {
+    "/demo/item-links": "not_a_demo",
+    **dict.fromkeys(("/campaign", "/campaign/side", "/contributions"), "no_campaigns"),
+}
+
 
 # --- every endpoint -----------------------------------------------------------------------------
 
@@ -42,9 +48,9 @@ async def check(session: aiohttp.ClientSession, endpoint: Endpoint) -> None:
         value = EVENT.decoded | {"mechanism": "rr:5:2"}
         sent = {"data": json.dumps(value).encode(), "headers": JSON}
     async with session.request(endpoint.method, endpoint.ask, **sent) as reply:
-        if endpoint.path == "/demo/item-links":
+        if endpoint.path in ELSEWHERE:
             refusal = await reply.json()
-            assert (reply.status, refusal["reason"]) == (404, "not_a_demo")
+            assert (reply.status, refusal["reason"]) == (404, ELSEWHERE[endpoint.path])
             assert refusal["reason"] in endpoint.refusals[404]
             return
         assert (reply.status, reply.content_type) == (endpoint.status, endpoint.content_type)

@@ -2,11 +2,13 @@
 
 `answers` are the statuses of the next posts, in order (0: the connection is cut, HANGS: no answer
 before the end); after them every post is decoded. `posts` are the bodies of all posts, as they
-came.
+came, but for `contributions`, which count once for a device and stage as at the real one; of
+`campaign` the stage `stage` is open.
 """
 
 from __future__ import annotations
 
+import base64
 import http.server
 import json
 import threading
@@ -17,7 +19,10 @@ from pathlib import Path
 
 from stream_app.privacy import registry
 from stream_app.wire import Intake, WireError
+from stream_app.wire.campaigns.contribution import decode_value
+from stream_app.wire.campaigns.plan import Campaign, encode_plan
 from stream_app.wire.decoding import decode_unaddressed
+from stream_app.wire.ids import key
 
 WEB = Path(__file__).parents[2] / "deploy" / "web"
 HANGS = -1
@@ -42,6 +47,28 @@ class SmallGateway:
     posts: list[bytes] = field(default_factory=list)
     mechanisms_status: int = 200
     pages: dict[str, bytes] = field(default_factory=dict)
+    campaign: Campaign | None = None
+    stage: int = 0
+    contributions: list[bytes] = field(default_factory=list)
+
+    def pin(self, campaign: Campaign) -> None:
+        """Open a campaign, and let the page's host pin its parties and items."""
+        self.campaign = campaign
+        items = [f"{key(item):016x}" for item in campaign.scope]
+        pinned = {"keys": campaign.keys, "items": items}
+        self.pages["/web/pinned.json"] = json.dumps(pinned).encode()
+
+    def counted(self, body: bytes) -> tuple[int, dict[str, object]]:
+        """Return the answer to a contribution that was just posted."""
+        made = decode_value(body)
+        assert self.campaign is not None
+        if (made.plan, made.stage) != (self.campaign.digest, self.stage):
+            return 409, {"error": "another stage", "reason": "stage"}
+        known = [decode_value(each) for each in self.contributions[:-1]]
+        same = [each for each in known if (each.device, each.stage) == (made.device, made.stage)]
+        if same and same[0] != made:
+            return 409, {"error": "other bytes", "reason": "contributed"}
+        return 202, {"partition": 0, "offset": 0, "duplicate": bool(same)}
 
     @property
     def taken(self) -> list[dict[str, object]]:
@@ -62,16 +89,23 @@ def small_gateway() -> Iterator[SmallGateway]:
                 return self._send(gateway.mechanisms_status, handed)
             if self.path in gateway.pages:
                 return self._send(200, gateway.pages[self.path], "text/html")
+            if self.path == "/campaign" and gateway.campaign is not None:
+                plan = base64.b64encode(encode_plan(gateway.campaign)).decode()
+                shown = {"plan": plan, "stage": gateway.stage, "phase": "open", "partitions": 4}
+                return self._send(200, shown)
             if self.path == "/":
                 return self._send(200, b"<!doctype html><title>page</title>", "text/html")
             if not self.path.startswith("/web/"):
                 return self._send(404, {"error": "there is no such page"})
-            body = (WEB / Path(self.path).name).read_bytes()
-            return self._send(200, body, "text/javascript")
+            file = WEB / self.path.removeprefix("/web/")
+            if not file.exists():
+                return self._send(404, {"error": "there is no such file"})
+            return self._send(200, file.read_bytes(), "text/javascript")
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            gateway.posts.append(body)
+            contributes = self.path == "/contributions"
+            (gateway.contributions if contributes else gateway.posts).append(body)
             status = gateway.answers.pop(0) if gateway.answers else 202
             if status == HANGS:
                 ended.wait()
@@ -79,6 +113,8 @@ def small_gateway() -> Iterator[SmallGateway]:
                 return None  # the reply is lost
             if status != 202:
                 return self._send(status, {"error": f"status {status}", "reason": "test"})
+            if contributes:
+                return self._send(*gateway.counted(body))
             try:
                 event, _ = decode_unaddressed(body, intake)
             except WireError as error:

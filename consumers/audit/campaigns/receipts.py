@@ -82,7 +82,7 @@ def receipts(
 def _found(
     campaign: Campaign, stage: StageState, topic: ContributionTopic, device: bytes
 ) -> tuple[Outcome, str, int]:
-    own = list(_own(stage, topic, device)) if stage.begins else []
+    own = list(_own(campaign, stage, topic, device)) if stage.begins else []
     if not own:
         return "absent", "the topic holds no record of it since the stage was opened", 0
     if not stage.ends:
@@ -97,7 +97,9 @@ def _found(
     return outcome, reason, len(own)
 
 
-def _own(stage: StageState, topic: ContributionTopic, device: bytes) -> Iterator[Record]:
+def _own(
+    campaign: Campaign, stage: StageState, topic: ContributionTopic, device: bytes
+) -> Iterator[Record]:
     """Yield the records of the device for a stage, those after its end too."""
     key, until = device.hex().encode(), list(stage.begins)
     place = partition_of(key, len(until))
@@ -107,7 +109,9 @@ def _own(stage: StageState, topic: ContributionTopic, device: bytes) -> Iterator
     for record in topic.read(replace(stage, ends=tuple(until))):
         if record.key == key:
             try:
-                made = decode_contribution(key, record.value, record.partition, len(until))
+                made = decode_contribution(
+                    key, record.value, record.partition, len(until), signed=campaign.is_signed
+                )
             except WireError:
                 continue
             if (made.plan, made.stage) == (stage.plan, stage.index):

@@ -168,7 +168,7 @@ def _contribution(journal: Journal, device: bytes, wanted: _Wanted, topic: str) 
 
 def _is_of(message: Message, rounds: Rounds) -> bool:
     """Return whether a message of the journal is a contribution to the open stage."""
-    from stream_app.wire.campaigns.contribution import contribution_of
+    from stream_app.wire.campaigns.contribution import decode_value
 
-    stage, found = rounds.current, contribution_of(message.value)
+    stage, found = rounds.current, decode_value(message.value)
     return stage is not None and (found.plan, found.stage) == (stage.plan, stage.index)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from stream_app.cli.commands import option
 from stream_app.cli.options import AllowOption, Cluster
+
+if TYPE_CHECKING:
+    from stream_app.settings import Settings
 
 
 def gateway(
@@ -47,5 +51,20 @@ def gateway(
     from stream_app.monitoring.log_setup import configure
 
     configure(settings.log_level, settings.log_format)
-    made = Gateway.from_settings(settings, demo_side)
+    made = Gateway.from_settings(settings, demo_side, _pinned(settings))
     asyncio.run(run(made, typer.echo, partial(end_in_time, made)))
+
+
+def _pinned(settings: Settings) -> bytes | None:
+    """Return what the page's device pins of campaigns, as JSON: the parties' keys, and the keys of
+    the items in their order; None where there are no campaigns, or the settings name neither."""
+    keys, scope = settings.campaign_keys, settings.campaign_scope
+    if "campaigns" not in settings.features or not keys or scope is None:
+        return None
+    import json
+
+    from producers.device.pinned_scope import read_ordered
+    from stream_app.wire.limits import MAX_SCOPE
+
+    items = [f"{item:016x}" for item in read_ordered(scope, MAX_SCOPE)[0].tolist()]
+    return json.dumps({"keys": keys, "items": items}).encode()

@@ -12,6 +12,7 @@ import msgspec
 from stream_app.gateway.contract.rejection_reasons import OF_REFUSALS
 from stream_app.wire import LIST_LENGTH, MAX_SEQ, Guarantee, Visit
 from stream_app.wire.events import IntItem, TextItem
+from stream_app.wire.limits import MAX_STAGES
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_SEQ)]
 _Partition = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
@@ -89,6 +90,15 @@ class Mechanisms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     topic: str
     allowed: tuple[AllowedMechanism, ...]
     demo: bool
+
+
+class CampaignStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The newest campaign; a device checks the plan against what it has pinned."""
+
+    plan: Annotated[str, msgspec.Meta(extra_json_schema={"contentEncoding": "base64"})]
+    stage: Annotated[int, msgspec.Meta(ge=0, lt=MAX_STAGES)] | None
+    phase: str | None
+    partitions: Annotated[int, msgspec.Meta(ge=1)]
 
 
 class ListedItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

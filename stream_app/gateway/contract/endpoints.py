@@ -116,6 +116,9 @@ _SAME_FOR_ALL = "Nothing of a user: the answer is the same for every client."
 LATER = "nothing was published yet: ask again later"
 _CONTENTS = "Nothing of a user; which document was opened."
 _CACHED: dict[str, Any] = {"refusals": _WITHOUT_PARAMETERS, "cached": True}
+_NO_CAMPAIGNS = {
+    "refusals": _WITHOUT_PARAMETERS | {404: (HttpReason.NO_CAMPAIGNS,), 409: (HttpReason.SIGNED,)}
+}
 
 REPORTS = Endpoint(
     *("POST", "/reports", "report", "take part", "Send one event"),
@@ -148,6 +151,38 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         text="A device need not trust these tables: every count is at least 1, each row adds up to "
         "2^64, and in each column the largest is at most e^epsilon times the smallest.",
         **_CACHED,
+    ),
+    Endpoint(
+        *("GET", "/campaign", "campaign", "take part", "The newest campaign and its stage"),
+        _SAME_FOR_ALL,
+        body=bodies.CampaignStatus,
+        later=True,
+        **_CACHED | _NO_CAMPAIGNS,
+    ),
+    Endpoint(
+        *("GET", "/campaign/side", "campaignSide", "take part"),
+        *("What the stages before have published, for those that need it", _SAME_FOR_ALL),
+        content_type=BYTES,
+        later=True,
+        **_CACHED | _NO_CAMPAIGNS,
+    ),
+    Endpoint(
+        *("POST", "/contributions", "contribute", "take part", "Send one contribution to a stage"),
+        "Which pseudonym takes part in which stage, when and from which address; the boxes are "
+        "sealed to the parties.",
+        status=202,
+        body=bodies.Accepted,
+        text="The body is the value of a record of the topic of contributions. Keep it until 202, "
+        "and send the same bytes again as to /reports; the first contribution of a device counts.",
+        refusals={
+            400: (HttpReason.CONTRIBUTION,),
+            404: (HttpReason.NO_CAMPAIGNS,),
+            409: (HttpReason.STAGE, HttpReason.CONTRIBUTED, HttpReason.SIGNED),
+            413: (HttpReason.CONTRIBUTION,),
+            415: (HttpReason.CONTENT_TYPE,),
+            429: (HttpReason.RATE,),
+            503: (HttpReason.KAFKA,),
+        },
     ),
     Endpoint(
         *("GET", "/catalogue", "catalogue", "take part", "The public catalogue"),

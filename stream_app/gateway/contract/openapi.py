@@ -78,6 +78,7 @@ EXAMPLES: Mapping[type[msgspec.Struct], msgspec.Struct] = {
     bodies.Mechanisms: bodies.Mechanisms(
         "rr:5:2", "local", "open", "murmurec.ratings.v1", (_allowed("rr:5:2"),), demo=False
     ),
+    bodies.CampaignStatus: bodies.CampaignStatus("e30=", 0, "open", 4),
     bodies.ItemList: bodies.ItemList(
         DEVICE.hex(),
         (_LISTED,),
@@ -153,6 +154,9 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
         found["parameters"] = [_parameter(each) for each in endpoint.parameters]
     if endpoint.takes_event:
         found["requestBody"] = _event()
+    elif endpoint.method == "POST":
+        binary = {"schema": {"type": "string", "format": "binary"}}
+        found["requestBody"] = {"required": True, "content": {BYTES: binary}}
     found["responses"] = dict(sorted(_replies(endpoint).items()))
     return found
 

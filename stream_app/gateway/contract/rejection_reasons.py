@@ -48,6 +48,11 @@ class HttpReason(StrEnum):
     NO_ANSWER = "no_answer"
     FOREIGN = "foreign"
     NOT_A_DEMO = "not_a_demo"
+    NO_CAMPAIGNS = "no_campaigns"
+    SIGNED = "signed"
+    STAGE = "stage"
+    CONTRIBUTED = "contributed"
+    CONTRIBUTION = "contribution"
     STREAMS = "streams"
     HOST = "host"
     NOT_FOUND = "not_found"
@@ -70,6 +75,13 @@ OF_HTTP: Mapping[HttpReason, str] = {
     HttpReason.NO_ANSWER: "no worker has answered in time: ask again after Retry-After",
     HttpReason.FOREIGN: "what the workers publish is in a format that this gateway does not know",
     HttpReason.NOT_A_DEMO: "the true ratings exist in a demo alone, whose users are made up",
+    HttpReason.NO_CAMPAIGNS: "there are no campaigns here: set privacy_mode = split or central",
+    HttpReason.SIGNED: "devices sign what they send here, and this has no signature: use murmurec "
+    "device contribute",
+    HttpReason.STAGE: "no stage is open, or not that of the contribution: read /campaign again",
+    HttpReason.CONTRIBUTED: "the device has contributed other bytes to this stage: the first count",
+    HttpReason.CONTRIBUTION: "no contribution to the open stage, whose plan gives the sizes of the "
+    "boxes: seal it again",
     HttpReason.STREAMS: "as many streams are open as there may be: try again after Retry-After",
     HttpReason.HOST: "the gateway does not serve this host name: gateway_hosts has those it does",
     HttpReason.NOT_FOUND: "there is no such page",

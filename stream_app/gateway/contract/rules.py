@@ -117,7 +117,7 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
         "budget": "millionths that all lists of the user may cost",
     },
     "Accepted": {
-        "partition": "of the rating topic",
+        "partition": "of the topic",
         "offset": "in this partition; null where the broker has not named it",
         "duplicate": "these bytes were confirmed before; nothing was written now",
     },
@@ -157,6 +157,12 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
         "topic": "to which events are written, and which a signature covers",
         "allowed": "the allow-list, in its order",
         "demo": "the users are made up: /demo/item-links has what there would be without noise",
+    },
+    "CampaignStatus": {
+        "plan": "JSON of the plan in base64: the bytes of which its digest is made",
+        "stage": "index of the stage that the campaign is at; null where it has ended",
+        "phase": "of that stage: open while devices contribute",
+        "partitions": "of the topic of contributions, in which pseudonyms have their place",
     },
     "ListedItem": {
         "item": _ITEM,

@@ -38,6 +38,7 @@ BODIES: Mapping[str, type[msgspec.Struct]] = {
     "refusal": bodies.Refusal,
     "catalogue": bodies.Catalogue,
     "mechanisms": bodies.Mechanisms,
+    "campaign": bodies.CampaignStatus,
     "item-list": bodies.ItemList,
     "stream-status": bodies.StreamStatus,
     "alive": bodies.Alive,

@@ -94,6 +94,20 @@ class Following:
         self.position, self.changed = 0, True
 
 
+class FollowedTable(Following):
+    """A topic of a public table; `pages` holds what was read of it."""
+
+    def __init__(self, connection: Connection, topic: str) -> None:
+        self.pages = TableReader()
+        super().__init__(connection, topic, self._learn_page, self._forget_pages)
+
+    def _learn_page(self, record_key: bytes | None, value: bytes | None) -> None:
+        self.pages.learn(record_key, value)
+
+    def _forget_pages(self) -> None:
+        self.pages = TableReader()
+
+
 log = structlog.get_logger()
 TITLES: Final = web.AppKey("titles", ServedCatalogue)
 """What lists show of their items."""
@@ -105,25 +119,19 @@ _FOREIGN = (
 )
 
 
-class PublicTables:
-    """The newest documents; one thread makes them, the event loop serves them."""
+class Looking:
+    """One thread looks again and again, the event loop serves what it has found. A look that fails
+    changes nothing, and is logged where it fails otherwise than the one before."""
 
-    def __init__(self, connection: Connection, topics: Topics) -> None:
-        self._connection = connection
-        self._catalogue, self._links = ServedCatalogue(), TableReader()
-        self.titles = self._catalogue
-        self._items = Following(
-            connection, topics.items, self._catalogue.learn, self._catalogue.restart
-        )
-        self._pages = Following(connection, topics.item_links, self._learn_page, self._forget_pages)
-        self._read_again_time = monotonic()
-        self._thread = BackgroundThread("tables", self._run, self._fail)
+    def __init__(self, connection: Connection, name: str) -> None:
+        self._connection, self._name = connection, name
+        self._thread = BackgroundThread(name, self._run, self._fail)
         self._problem = ""
         self.defect: BaseException | None = None
-        self.catalogue = Document.made(self._catalogue.page(), "application/json")
-        self.item_links: Document | None = None
-        self.is_foreign = False
-        """Whether what was published is in a format that is not known here."""
+
+    def look(self, asking: Consumer) -> None:
+        """Read what was appended; `asking` asks for offsets. UserError where that fails."""
+        raise NotImplementedError
 
     def start(self) -> None:
         """Start the thread."""
@@ -134,12 +142,62 @@ class PublicTables:
         self._thread.end()
         self._thread.join(_JOIN_SECONDS)
 
+    async def following(self, _: web.Application) -> AsyncIterator[None]:
+        """Look for the time that the application runs."""
+        self.start()
+        yield
+        self.end()
+
+    def check(self) -> None:
+        """Raise RuntimeError where the thread has ended by a defect: a request shows it."""
+        if self.defect is not None:
+            raise RuntimeError(f"the thread of {self._name} has ended") from self.defect
+
+    def _run(self) -> None:
+        asking = clients.consumer(self._connection)
+        while not self._thread.ended:
+            self._poll_once(asking)
+            self._thread.wait(_LOOK_SECONDS)
+        asking.close()
+
+    def _fail(self, defect: BaseException) -> None:
+        self.defect = defect
+
+    def _poll_once(self, asking: Consumer) -> None:
+        problem = ""
+        try:
+            self.look(asking)
+        except UserError as error:
+            problem = str(error)
+        # A look that waits for Kafka may outlast the gateway; its topics may be gone by then.
+        if problem and problem != self._problem and not self._thread.ended:
+            log.warning(f"gateway.{self._name}_not_read", problem=problem)
+        self._problem = problem
+
+
+class PublicTables(Looking):
+    """The newest documents of both topics."""
+
+    def __init__(self, connection: Connection, topics: Topics) -> None:
+        super().__init__(connection, "tables")
+        self._catalogue = ServedCatalogue()
+        self.titles = self._catalogue
+        self._items = Following(
+            connection, topics.items, self._catalogue.learn, self._catalogue.restart
+        )
+        self._links = FollowedTable(connection, topics.item_links)
+        self._read_again_time = monotonic()
+        self.catalogue = Document.made(self._catalogue.page(), "application/json")
+        self.item_links: Document | None = None
+        self.is_foreign = False
+        """Whether what was published is in a format that is not known here."""
+
     def look(self, asking: Consumer) -> None:
         """Read what was appended to both topics, and make the documents of it.
 
         Raises UserError where a topic cannot be read; the documents stay as they are.
         """
-        items, links = self._items, self._pages
+        items, links = self._items, self._links
         links.look(asking)
         if links.changed:
             self._take_side()
@@ -154,9 +212,9 @@ class PublicTables:
 
     def _take_side(self) -> None:
         """Serve the newest whole version; where none is, the earlier one stays."""
-        version = self._links.newest()
+        version = self._links.pages.newest()
         if version is None:
-            self.is_foreign = bool(self._links.foreign)
+            self.is_foreign = bool(self._links.pages.foreign)
             return
         try:
             side = decode_side(version.table)
@@ -169,33 +227,6 @@ class PublicTables:
             self._catalogue.rank_by(side)
             self._items.changed = True  # the same entries in another order
             self.item_links = document
-
-    def _learn_page(self, record_key: bytes | None, value: bytes | None) -> None:
-        self._links.learn(record_key, value)
-
-    def _forget_pages(self) -> None:
-        self._links = TableReader()
-
-    def _run(self) -> None:
-        asking = clients.consumer(self._connection)
-        while not self._thread.ended:
-            self._poll_once(asking)
-            self._thread.wait(_LOOK_SECONDS)
-        asking.close()
-
-    def _fail(self, defect: BaseException) -> None:
-        self.defect = defect  # the views raise it: a request shows it
-
-    def _poll_once(self, asking: Consumer) -> None:
-        problem = ""
-        try:
-            self.look(asking)
-        except UserError as error:
-            problem = str(error)
-        # A look that waits for Kafka may outlast the gateway; its topics may be gone by then.
-        if problem and problem != self._problem and not self._thread.ended:
-            log.warning("gateway.tables_not_read", problem=problem)
-        self._problem = problem
 
 
 class DemoSide:
@@ -235,17 +266,12 @@ def attach(app: web.Application, gateway: Gateway) -> Views:
     file = gateway.demo_side
     side = None if file is None else DemoSide(file)
 
-    async def following(_: web.Application) -> AsyncIterator[None]:
-        tables.start()
-        yield
-        tables.end()
-
     async def catalogue(request: web.Request) -> web.Response:
-        _check(tables)
+        tables.check()
         return tables.catalogue.answer(request)
 
     async def item_links(request: web.Request) -> web.Response:
-        _check(tables)
+        tables.check()
         document = tables.item_links
         if document is not None:
             return document.answer(request)
@@ -259,10 +285,5 @@ def attach(app: web.Application, gateway: Gateway) -> Views:
         return nothing_yet() if document is None else document.answer(request)
 
     app[TITLES] = tables.titles
-    app.cleanup_ctx.append(following)
+    app.cleanup_ctx.append(tables.following)
     return {"catalogue": catalogue, "itemLinks": item_links, "demoItemLinks": demo_item_links}
-
-
-def _check(tables: PublicTables) -> None:
-    if tables.defect is not None:
-        raise RuntimeError("the thread of the tables has ended") from tables.defect

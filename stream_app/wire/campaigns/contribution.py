@@ -67,6 +67,15 @@ def encode_contribution(contribution: Contribution) -> bytes:
     return _encoder.encode(contribution)
 
 
+def decode_value(value: bytes | None) -> Contribution:
+    """Return the contribution in the value of a record, in an envelope or not, whose signature is
+    not looked at; raises `WireError` and nothing else."""
+    if value and value[0] == ENVELOPE:
+        value = value[HEAD_BYTES:]
+    found: Contribution = checked(_decoder.decode, value, MAX_CONTRIBUTION_BYTES)
+    return found
+
+
 def decode_contribution(
     record_key: bytes | None,
     value: bytes | None,
@@ -81,23 +90,12 @@ def decode_contribution(
     A device has one partition, so its first record is the same for every reader.
     """
     signatures = Signatures(SIGNED_AS, signed)
-    found = opened([record_key], [value], signatures, MAX_CONTRIBUTION_BYTES)
-    if found is not None:
-        (value,), refused = found
+    events = opened([record_key], [value], signatures, MAX_CONTRIBUTION_BYTES)
+    if events is not None:
+        (value,), refused = events
         if refused[0]:
             raise WireError(Reason.BAD_SIGNATURE)
-    return _decoded(record_key, value, partition, partitions)
-
-
-def contribution_of(value: bytes) -> Contribution:
-    """Return the contribution in a value that this device has made."""
-    return _decoder.decode(value[HEAD_BYTES:] if value[0] == ENVELOPE else value)
-
-
-def _decoded(
-    record_key: bytes | None, value: bytes | None, partition: int, partitions: int
-) -> Contribution:
-    found: Contribution = checked(_decoder.decode, value, MAX_CONTRIBUTION_BYTES)
+    found = decode_value(value)
     if record_key != found.key:
         raise WireError(Reason.KEY_MISMATCH)
     if partition_of(record_key, partitions) != partition:

@@ -1,0 +1,198 @@
+// Campaigns in a browser: the device looks once a minute, at a moment that pseudonym and minute
+// give, and contributes once to each stage. Whether, when and with how many bytes depends on plans,
+// pseudonym, budget and the hours of the page, never on a rating: without ratings it sends zeros.
+// The page's host is trusted with this code and with what is pinned; the gateway with neither.
+// In Python: producers/daemon/scheduled_contributions.py, producers/person/pace.py.
+
+import { isOlder, OLDER, SENDING } from "./device.js";
+import { heldBy, mostThatFit, wholePerson } from "./privacy.js";
+import { contribution } from "./campaign/contribution.js";
+import { decodePlan } from "./campaign/plan.js";
+import { bytesOf } from "./campaign/sealing.js";
+import { decodeSide } from "./campaign/side.js";
+import { check, costOf } from "./campaign/terms.js";
+import { blake, littleEndian } from "./campaign/transcript.js";
+import { isStars } from "./campaign/vectors.js";
+
+const MINUTE = 60_000, DAY = 86_400_000, DAYS = 30, SHARE = 3 / 4, PART = 1 / 12;
+const NONE = { on: false, held: 0, debits: [], contributions: [] };
+const PINNED = new URL("pinned.json", import.meta.url);
+const refuse = (sentence) => { throw new Error(sentence); };
+
+/** When in a minute a device looks, a fraction in [0, 1): fleet/epoch_emission.py. */
+export const emissionTime = (pseudonym, minute) => {
+  const made = blake(8, "murmurec epoch", [bytesOf(pseudonym), littleEndian(minute, 8)]);
+  return Number(new DataView(made.buffer, made.byteOffset).getBigUint64(0, true) >> 11n) / 2 ** 53;
+};
+
+/** The first day from `today` on at which share and pace hold one more campaign {square, size}
+ *  beside the debits [{square, size, epoch}]: 3/4 of the budget, and a twelfth of that or one
+ *  campaign in any 30 days. Undefined: no day. */
+export const paced = (budget, debits, cost, today) => {
+  const part = ({ square, size }) => 1 / (mostThatFit((n) => wholePerson(null, 0, budget.delta,
+    n ? [{ square: n * square, size: n * size }] : []) <= budget.epsilon) || 1);
+  const each = part(cost), paid = debits.map((debit) => ({ day: debit.epoch, part: part(debit) }));
+  const left = (most, since) => paid.reduce((sum, { day, part }) =>
+    sum - (day > since ? part : 0), Math.max(most, each)) / each > 1 - 1e-9;
+  const days = paid.map(({ day }) => day + DAYS).filter((day) => day > today);
+  return [today, ...days.sort((a, b) => a - b)].find((day) =>
+    left(SHARE, -Infinity) && left(SHARE * PART, day - DAYS));
+};
+
+/** The journal of campaigns with the debit of this one, paid once for a plan; Error where pace or
+ *  budget do not hold it, or the journal is an older copy. */
+const paid = (budget, { records, plan: table, campaigns = NONE }, plan) => {
+  if (isOlder(records, campaigns)) refuse(OLDER);
+  const { debits } = campaigns, before = records.length;
+  if (debits.some((debit) => debit.plan === plan.digest)) return campaigns;
+  const size = plan.stages.reduce((sum, stage) => sum + stage.size, 0);
+  const today = Math.max(Math.floor(Date.now() / DAY), ...debits.map(({ epoch }) => epoch));
+  const debit = { plan: plan.digest, square: costOf(plan.stages), size, epoch: today };
+  // Reports before the first campaign were planned exactly, for themselves alone.
+  const held = debits.length ? campaigns.held : before ? heldBy(table.counts, budget) : 0;
+  const all = [...debits, debit];
+  if (!(wholePerson(table?.counts, before, budget.delta - held, all) <= budget.epsilon))
+    refuse(`the budget of epsilon ${budget.epsilon} does not hold campaign ${plan.number} ` +
+      `(epsilon ${plan.epsilon}) beside what is spent: nothing was contributed`);
+  const day = paced(budget, debits, debit, today);
+  if (day !== today)
+    refuse(`campaign ${plan.number} is beyond the pace, 1/16 of the budget in ${DAYS} days: ` +
+      `nothing was contributed; ${day ? `from ${dateOf(day)} on it fits` : "the share is spent"}`);
+  return { ...campaigns, held, debits: all };
+};
+const dateOf = (day) => new Date(day * DAY).toISOString().slice(0, 10);
+
+const found = ({ campaigns = NONE }, plan, stage) => campaigns.contributions.find((each) =>
+  each.plan === plan.digest && each.stage === stage);
+
+export class Campaigning {
+  #timer; #pinned;
+  onchange = () => {};
+  state = { on: false, campaign: null, problem: null };
+
+  /** Takes part for an opened `Device` while the page is open; `on` is kept by `takePart`. Null
+   *  where the page's host pins no parties. */
+  static async open(device, pinned = PINNED) {
+    const reply = await fetch(pinned, { ...SENDING, cache: "no-cache" });
+    if (!reply.ok) return null;
+    const self = Object.assign(new Campaigning(), { device });
+    self.#pinned = await reply.json();
+    self.#wait();
+    await self.#alone(() => self.#read(), () => self.#send()); // what a former page has recorded
+    return self;
+  }
+
+  #wait() {
+    const minute = Math.floor(Date.now() / MINUTE) + 1;
+    const at = (minute + emissionTime(this.device.pseudonym, minute)) * MINUTE;
+    this.#timer = setTimeout(() => this.look().finally(() => this.#wait()), at - Date.now());
+  }
+
+  /** Stops looking. */
+  close() { clearTimeout(this.#timer); }
+
+  /** Whether this device takes part from now on; kept with its journal. */
+  async takePart(on) {
+    await this.#change((campaigns) => ({ ...campaigns, on }));
+    await this.#alone();
+  }
+
+  #change(step) {
+    return this.device.change(async (records, about) => {
+      const all = await this.device.read(records, about);
+      about.put(step(all.campaigns ?? NONE, all), "campaigns");
+    });
+  }
+
+  /** Looks once, one tab at a time: contributes where a stage is open, then sends what waits. */
+  look() { return this.#alone(() => this.#contribute(), () => this.#send()); }
+
+  #alone(...steps) {
+    return navigator.locks.request(`${this.device.database} contributes`, async () => {
+      this.state = { ...this.state, problem: null };
+      for (const step of [...steps, () => this.#shown()])
+        await step().catch(({ message }) => { this.state.problem ??= message; });
+      this.onchange();
+    });
+  }
+
+  async #shown() {
+    const all = await this.device.all(), { campaign } = this.state;
+    const sent = campaign && found(all, campaign.plan, campaign.stage);
+    this.state = { ...this.state, on: Boolean(all.campaigns?.on), sent: Boolean(sent?.place) };
+  }
+
+  async #get(path) {
+    const sending = { ...SENDING, cache: "no-cache", signal: AbortSignal.timeout(60_000) };
+    const reply = await fetch(`${this.device.gateway}${path}`, sending)
+      .catch(() => refuse("the gateway cannot be reached"));
+    if (reply.status === 204 || reply.status === 404) return null;
+    if (reply.ok) return reply;
+    const { error } = await reply.json().catch(() => ({}));
+    return refuse(error ?? `the gateway answers ${reply.status}`);
+  }
+
+  /** The plan that was checked, and its stage; null where no campaign is shown. */
+  async #read() {
+    const status = await (await this.#get("/campaign"))?.json();
+    this.state.campaign = null;
+    if (!status) return null;
+    const plan = decodePlan(Uint8Array.from(atob(status.plan), (letter) => letter.charCodeAt(0)));
+    check(plan, this.#pinned);
+    return this.state.campaign = { plan, stage: status.stage, phase: status.phase };
+  }
+
+  async #contribute() {
+    const { plan, stage, phase } = await this.#read() ?? {};
+    if (phase !== "open" || !plan.stages[stage]) return;
+    const before = await this.device.all(), { pseudonym: device, budget } = this.device;
+    if (!before.campaigns?.on || found(before, plan, stage)) return;
+    paid(budget, before, plan); // before anything is computed
+    const side = await this.#side(plan, stage), { records, device: { key: secret } } = before;
+    const levels = Number(records[0]?.mechanism.split(":")[1] ?? 5);
+    const rated = records.map(({ key, level }) => ({ key, level }));
+    const { body } =
+      await contribution({ plan: { ...plan, levels }, stage, device, rated, side, secret });
+    // Another tab may have rated, or the person may have stopped, since.
+    await this.#change((campaigns, now) => {
+      if (!campaigns.on || found(now, plan, stage)) return campaigns;
+      const made = { plan: plan.digest, stage, body, place: null, refused: null };
+      const { contributions, ...rest } = paid(budget, now, plan);
+      return { ...rest, contributions: [...contributions, made] };
+    });
+  }
+
+  async #side(plan, stage) {
+    const { kind } = plan.stages[stage];
+    const first = plan.stages.findIndex((each) => isStars(each.kind));
+    if (!isStars(kind) || stage === first) return null;
+    const reply = await this.#get("/campaign/side");
+    const side = reply && decodeSide(new Uint8Array(await reply.arrayBuffer()));
+    return side?.plan === plan.digest ? side : refuse("the stages before are not published yet");
+  }
+
+  async #send() {
+    const { records, campaigns = NONE } = await this.device.all();
+    if (isOlder(records, campaigns)) refuse(OLDER);
+    for (const each of campaigns.contributions.filter(({ place, refused }) => !place && !refused)) {
+      const outcome = await this.#post(each.body);
+      await this.#change((now) => ({ ...now, older: outcome.older || now.older,
+        contributions: now.contributions.map((one) =>
+          one.plan === each.plan && one.stage === each.stage ? { ...one, ...outcome } : one) }));
+      if (outcome.older) refuse(OLDER);
+    }
+  }
+
+  async #post(body) {
+    const sending = { ...SENDING, method: "POST", body, signal: AbortSignal.timeout(60_000),
+      headers: { "Content-Type": "application/octet-stream" } };
+    const reply = await fetch(`${this.device.gateway}/contributions`, sending)
+      .catch(() => refuse("the gateway cannot be reached: the same bytes are sent again"));
+    const { error, reason, partition, offset } = await reply.json().catch(() => ({}));
+    if (reply.ok) return { place: { partition, offset }, body: null };
+    const older = reason === "contributed";
+    if ([400, 404, 409, 413, 415].includes(reply.status))
+      return { refused: error, older, body: null };
+    return refuse(error ?? `the gateway answers ${reply.status}`);
+  }
+}

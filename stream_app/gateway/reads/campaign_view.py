@@ -1,0 +1,100 @@
+"""GET /campaign and GET /campaign/side: what a device without Kafka needs to take part.
+
+    topic rounds ----newest plan, its stages--> CampaignLog --+--> document of /campaign
+    topic item-side --whole version-----------> its bytes ----+--> document of /campaign/side
+
+Both are public and the same for every client. The plan is sent as the bytes of its digest, which a
+device computes again. Whether a contribution counted is not asked here, which would tie an address
+to a pseudonym: it stands in the public topics.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from aiohttp import web
+from confluent_kafka import Consumer
+
+from stream_app.aggregation.round_topics import LogChanged, RoundTopic
+from stream_app.campaigns.rounds import Phase, Rounds
+from stream_app.campaigns.sealing import box_bytes
+from stream_app.gateway.contract.bodies import CampaignStatus
+from stream_app.gateway.contract.rejection_reasons import OF_HTTP, HttpReason
+from stream_app.gateway.reads.cached_document import Document, nothing_yet
+from stream_app.gateway.reads.tables import FollowedTable, Looking
+from stream_app.web.refusals import refused
+from stream_app.wire.campaigns.plan import encode_plan
+
+if TYPE_CHECKING:
+    from stream_app.gateway.context import Gateway, Views
+
+OpenStage = tuple[bytes, int, tuple[int, ...]]
+"""Digest of the plan, index of the stage, sizes of the boxes of a contribution."""
+
+
+class CampaignLog(Looking):
+    """The newest documents, and the stage that is open."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        super().__init__(gateway.connection, "campaigns")
+        self._topics, self._partitions = gateway.topics, gateway.settings.partitions
+        self._log: RoundTopic | None = None
+        self._side = FollowedTable(gateway.connection, gateway.topics.item_side)
+        self._shown: tuple[object, ...] = ()
+        self.open_stage: OpenStage | None = None
+        self.campaign: Document | None = None
+        self.side: Document | None = None
+
+    def look(self, asking: Consumer) -> None:
+        """Read what was appended to both topics; raises UserError where one cannot be read."""
+        self._log = self._log or RoundTopic(self._connection, self._topics.rounds, newest=True)
+        try:
+            self._show(self._log.catch_up())
+        except LogChanged:
+            self._log.close()
+            self._log = None
+            raise
+        self._side.look(asking)
+        version = self._side.pages.newest() if self._side.changed else None
+        self._side.changed = False
+        if version is not None:
+            self.side = Document.made(version.table, "application/octet-stream")
+
+    def _show(self, rounds: Rounds) -> None:
+        plan, stage = rounds.campaign, rounds.current
+        shown = (plan and plan.digest, stage and (stage.index, stage.phase))
+        if plan is None or shown == self._shown:
+            return
+        index, phase = (stage.index, str(stage.phase)) if stage else (None, None)
+        encoded = base64.b64encode(encode_plan(plan)).decode()
+        status = CampaignStatus(encoded, index, phase, self._partitions)
+        self.campaign = Document.made(msgspec.json.encode(status), "application/json")
+        self.open_stage = None
+        if stage is not None and stage.phase is Phase.OPEN:
+            sizes = tuple(box_bytes(plan, stage.index, party) for party in range(plan.parties))
+            self.open_stage = stage.plan, stage.index, sizes
+        self._shown = shown
+
+
+CAMPAIGN: Final = web.AppKey("campaign", CampaignLog)
+
+
+def attach(app: web.Application, gateway: Gateway) -> Views:
+    """Return both pages, and add the thread behind them where the deployment has campaigns."""
+    if "campaigns" in gateway.settings.features:
+        app[CAMPAIGN] = CampaignLog(gateway)
+        app.cleanup_ctx.append(app[CAMPAIGN].following)
+
+    async def page(request: web.Request) -> web.Response:
+        found = app.get(CAMPAIGN)
+        if found is None:
+            return refused(404, HttpReason.NO_CAMPAIGNS, OF_HTTP[HttpReason.NO_CAMPAIGNS])
+        if gateway.settings.signed:  # before a device pays for what is refused then
+            return refused(409, HttpReason.SIGNED, OF_HTTP[HttpReason.SIGNED])
+        found.check()
+        document = found.side if request.path.endswith("/side") else found.campaign
+        return nothing_yet() if document is None else document.answer(request)
+
+    return {"campaign": page, "campaignSide": page}
