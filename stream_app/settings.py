@@ -306,6 +306,8 @@ class Gateway(_Group):
     gateway_worker: Annotated[str | None, Unset] = Field(None, pattern=r"^https?://[^/?#@\s]+/?$")
     """where the gateway asks for a worker's numbers, such as http://worker:8470; unset: the admin
     port on this machine"""
+    gateway_relay_key: Annotated[Path | None, Unset, Home] = None
+    """file with the key of sealed requests, made at the first start; unset: none are opened"""
 
     @field_validator("gateway_origins")
     @classmethod

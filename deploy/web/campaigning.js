@@ -124,7 +124,7 @@ export class Campaigning {
 
   async #get(path) {
     const sending = { ...SENDING, cache: "no-cache", signal: AbortSignal.timeout(60_000) };
-    const reply = await fetch(`${this.device.gateway}${path}`, sending)
+    const reply = await this.device.fetch(`${this.device.gateway}${path}`, sending)
       .catch(() => refuse("the gateway cannot be reached"));
     if (reply.status === 204 || reply.status === 404) return null;
     if (reply.ok) return reply;
@@ -186,7 +186,7 @@ export class Campaigning {
   async #post(body) {
     const sending = { ...SENDING, method: "POST", body, signal: AbortSignal.timeout(60_000),
       headers: { "Content-Type": "application/octet-stream" } };
-    const reply = await fetch(`${this.device.gateway}/contributions`, sending)
+    const reply = await this.device.fetch(`${this.device.gateway}/contributions`, sending)
       .catch(() => refuse("the gateway cannot be reached: the same bytes are sent again"));
     const { error, reason, partition, offset } = await reply.json().catch(() => ({}));
     if (reply.ok) return { place: { partition, offset }, body: null };

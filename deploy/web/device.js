@@ -7,6 +7,7 @@ export { certified, room, wholePerson };
 
 const DAY = 86_400_000, STORES = ["records", "about"];
 export const SENDING = { credentials: "omit", referrerPolicy: "no-referrer", cache: "no-store" };
+const send = (...request) => fetch(...request); // or `relayed` of relay.js
 const refuse = (sentence) => { throw new Error(sentence); };
 // Storage that was put back draws again under used numbers, which only a gateway finds (409), among
 // the 65,536 newest reports since its start. Deleted storage is a new device, which nobody finds.
@@ -52,10 +53,10 @@ export class Device {
   state = { sent: 0, waiting: 0, problem: null }; // what `send` found last
 
   /** Opens this browser's one device: key and journal in IndexedDB. `budget` is for all reports. */
-  static async open({ gateway = "", database = "murmurec", budget } = {}) {
+  static async open({ gateway = "", database = "murmurec", budget, fetch = send } = {}) {
     if (!globalThis.crypto?.subtle || !navigator.locks)
       refuse("this page is no secure context: open it by https, or from this machine");
-    const self = Object.assign(new Device(), { gateway, database });
+    const self = Object.assign(new Device(), { gateway, database, fetch });
     self.budget = budget ?? { epsilon: 20, delta: 1e-6 };
     const key = crypto.getRandomValues(new Uint8Array(32));
     const fresh = { key, pseudonym: await pseudonym(key, "me") };
@@ -102,7 +103,7 @@ export class Device {
 
   async #fetchMechanisms() { // without the gateway, those it handed out last
     const checked = ({ allowed }) => allowed.filter((each) => each.in_browser).map(certified);
-    const fresh = await fetch(`${this.gateway}/mechanisms`,
+    const fresh = await this.fetch(`${this.gateway}/mechanisms`,
       { ...SENDING, signal: AbortSignal.timeout(10_000) })
       .then((reply) => reply.ok ? reply.json() : null).catch(() => null);
     if (fresh) checked(fresh);
@@ -177,7 +178,7 @@ export class Device {
   async #post(body) {
     const sending = { ...SENDING, method: "POST", body, signal: AbortSignal.timeout(60_000) };
     try {
-      const reply = await fetch(`${this.gateway}/reports`,
+      const reply = await this.fetch(`${this.gateway}/reports`,
         { ...sending, headers: { "Content-Type": "application/json" } });
       const { error, partition, offset } = await reply.json();
       if (reply.ok) return { outcome: { place: { partition, offset } } };

@@ -97,6 +97,8 @@ class Delivery:
             self._waiting.popleft()
         try:
             self._producer.poll(0)
+        except OlderJournal:
+            raise
         except UserError as error:  # no right to write
             self._give_up(str(error))
 

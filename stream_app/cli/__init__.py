@@ -60,6 +60,7 @@ _EXTRAS = {
     "cli": {"typer", "rich", "platformdirs", "pydantic"},
     "edge": {"sqlalchemy", "psycopg"},
     "gateway": {"aiohttp"},
+    "relay": {"cryptography", "pyhpke"},
     "research": {"research"},
     "server": {"aiokafka", "faust", "mode", "numba", "prometheus_client", "structlog"},
 }

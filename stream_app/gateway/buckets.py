@@ -25,8 +25,9 @@ class Buckets:
         return len(self._left)
 
     def wait(self, key: bytes, now: float) -> float:
-        """Take a token; return 0, or the seconds until there is one. A rate of 0 is no limit."""
-        if not self._rate:
+        """Take a token; return 0, or the seconds until there is one. A rate of 0 is no limit, and
+        an empty key has none: behind a relay there is no address."""
+        if not self._rate or not key:
             return 0.0
         left, then = self._left.pop(key, (self._burst, now))
         left = min(self._burst, left + (now - then) * self._rate)

@@ -28,6 +28,7 @@ from stream_app.gateway.reads import campaign_view as campaigns
 from stream_app.gateway.reads import mechanism_view as mechanisms
 from stream_app.gateway.reads import stream, tables
 from stream_app.gateway.reads.cached_document import parameters_refused
+from stream_app.gateway.relayed import sealed_requests
 from stream_app.monitoring.collectors import CONTENT_TYPE
 from stream_app.web.refusals import SECURITY, Access, refused
 from stream_app.wire import MAX_EVENT_BYTES
@@ -145,6 +146,7 @@ ATTACHED = (
     mechanisms.attach,
     tables.attach,
     stream.attach,
+    sealed_requests.attach,
     static_files.attach,
 )
 

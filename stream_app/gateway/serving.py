@@ -15,7 +15,10 @@ import structlog
 from stream_app.errors import UserError
 from stream_app.gateway.context import Gateway
 from stream_app.gateway.http_application import build
+from stream_app.gateway.relayed import relay
 from stream_app.web.connections import Listener
+
+Served = Gateway | relay.Relay
 
 log = structlog.get_logger()
 _END_SECONDS = 1.0  # for views that still run once what waits for Kafka was answered
@@ -24,12 +27,12 @@ _STOP_SECONDS = 4.5
 
 
 @asynccontextmanager
-async def serving(gateway: Gateway) -> AsyncIterator[str]:
+async def serving(gateway: Served) -> AsyncIterator[str]:
     """Serve for the length of the block; gives the gateway's address. Raises UserError for an
     address that cannot be bound."""
     settings = gateway.settings
     listener = Listener(
-        build(gateway),
+        build(gateway) if isinstance(gateway, Gateway) else relay.build(gateway),
         gateway.connections,
         linger_seconds=_LINGER_SECONDS,
         end_seconds=_END_SECONDS,
@@ -50,7 +53,7 @@ async def serving(gateway: Gateway) -> AsyncIterator[str]:
 
 
 async def run(
-    gateway: Gateway,
+    gateway: Served,
     started: Callable[[str], None],
     stopping: Callable[[], None] = lambda: None,
 ) -> None:
@@ -75,7 +78,7 @@ async def run(
         raise UserError(gateway.readiness.failure)
 
 
-def end_in_time(gateway: Gateway) -> None:
+def end_in_time(gateway: Served) -> None:
     """End the process even while a thread waits for Kafka; what was confirmed is answered then."""
 
     def end() -> None:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -133,6 +134,7 @@ class Connections:
         self._waiting = _Group(limits.wait_seconds)
         self._answering = _Group(limits.answer_seconds)
         self._streaming = _Group(limits.stream_seconds)
+        self.serve: Callable[[], asyncio.Protocol] | None = None  # what the listener accepts with
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._answering) + len(self._streaming)
@@ -140,6 +142,13 @@ class Connections:
     def protocol(self, inner: Any) -> asyncio.Protocol:
         """Return the protocol of a new connection that aiohttp serves by `inner`."""
         return _Connection(self, inner)
+
+    async def dial(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Open a connection to the application from inside of its process: it has no address."""
+        assert self.serve is not None, "the listener has started"
+        client, server = socket.socketpair()
+        await asyncio.get_running_loop().connect_accepted_socket(self.serve, server)
+        return await asyncio.open_connection(sock=client)
 
     def opened(self, transport: asyncio.BaseTransport, connection: _Connection) -> None:
         """Add a connection; close the oldest where that is one too many."""
@@ -243,6 +252,7 @@ class Listener:
             )
             return self._connections.protocol(handler)
 
+        self._connections.serve = protocol
         self._server = await loop.create_server(protocol, host, port, backlog=BACKLOG)
         return int(self._server.sockets[0].getsockname()[1])
 

@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.kafka
 CHECKED = {name: Draft202012Validator(schema) for name, schema in schemas.schemas().items()}
 
-# Path -> the refusal where a deployment is no demo, and has no campaigns.
+# Path -> the refusal where a deployment is no demo, has no campaigns and opens no sealed requests.
 ELSEWHERE = {
     "/demo/item-links": "not_a_demo",
+    **dict.fromkeys(("/ohttp-keys", "/ohttp"), "no_relay"),
     **dict.fromkeys(("/campaign", "/campaign/side", "/contributions"), "no_campaigns"),
 }
 

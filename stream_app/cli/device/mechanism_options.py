@@ -51,6 +51,14 @@ MechanismOption = Annotated[
         autocompletion=_families,
     ),
 ]
+RelayOption = Annotated[
+    str | None,
+    _option(
+        "--relay",
+        "URL#KEY",
+        "Send through this relay, sealed to the gateway's key, and not to Kafka.",
+    ),
+]
 MechanismOrDefaultOption = Annotated[
     str | None,
     _option(
@@ -192,6 +200,24 @@ def mechanism_of_id(id: str, epsilon: str | None, scale: Scale, thinning: str | 
     if found.levels != scale.levels:
         raise UsageError(f"{found.id}: the ratings have {scale.levels} levels ({scale})")
     return found
+
+
+def check_relay(relay: str | None, mechanism: Mechanism, *, more: bool = False) -> None:
+    """Refuse a relay of another form, and one where something is read from Kafka: the item table of
+    a mechanism, or `more`, the catalogue or campaigns."""
+    if relay is None:
+        return
+    if re.fullmatch(r"https?://[^/?#@\s]+(/[^?#\s]*)?#[0-9a-f]{64}", relay) is None:
+        raise UsageError(
+            f"--relay {relay[:200]!r}: give the address of the relay, #, and the gateway's public "
+            "key of 64 hex digits, which its operator has from the log of its start"
+        )
+    if mechanism.masks or more:
+        raise UsageError(
+            "--relay: a catalogue, campaigns and the item table of a mechanism with masks are in "
+            "Kafka, which would see the address: leave --trust-catalogue, --keys and "
+            "--campaign-scope out, and give another --mechanism"
+        )
 
 
 def allowed(mechanism: Mechanism, settings: Settings) -> Mechanism:

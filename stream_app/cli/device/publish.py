@@ -44,6 +44,7 @@ class PublishOptions(MechanismOptions):
         envvar="MURMUREC_DEVICE_HISTORY",
         show_envvar=False,
     )
+    relay: mechanism_options.RelayOption = None
     json_encoding: bool = option(False, "Encode the event as JSON, not MessagePack.")
 
     def rated(self) -> Rated:
@@ -66,6 +67,7 @@ class PublishOptions(MechanismOptions):
         with refusing(UsageError):
             check_may_be_sent_at_once(mechanism)
             scale.level(stars)
+        mechanism_options.check_relay(self.relay, mechanism)
         return Rated(item, stars, scale, mechanism)
 
 
@@ -103,7 +105,7 @@ def _publish(
     from producers.siblings import check_only_journal
     from stream_app import wire
 
-    publisher = publisher_for(settings)
+    publisher = publisher_for(settings, options.relay)
     table = item_table_for(rated.mechanism, settings)
     path = mechanism_options.journal_path(settings, options.journal)
     try:
@@ -115,7 +117,7 @@ def _publish(
             check_only_journal(journal, [options.user])
             if account := journal.enrolment(identities.pseudonym(options.user)):
                 account.check_limited(printable(options.user))
-            check_copies(settings, [journal], trusted=options.trust_journal)
+            check_copies(settings, [journal], trusted=bool(options.trust_journal or options.relay))
             relay = OutboxRelay(journal, publisher)
             if left := relay.resend({publisher.topic})[0]:
                 notice(

@@ -22,14 +22,19 @@ if TYPE_CHECKING:
     from stream_app.settings import Settings
 
 
-def publisher_for(settings: Settings, *, per_account: bool = False) -> Publisher:
+def publisher_for(
+    settings: Settings, relay: str | None = None, *, per_account: bool = False
+) -> Publisher:
     """Return a publisher to the rating topic; `per_account`: each account has its own producer.
+    `relay`: `URL#KEY` of `--relay`, which is asked nothing before there is a message.
 
     Refuses a broker that does not answer, and a topic that would lose a report, since its epsilon
     would be spent for nothing. Workers check retention.
     """
     from stream_app.kafka import clients, topic_checks
 
+    if relay is not None:
+        return _relay_publisher(settings, relay)
     connection, names = reached(settings)
     topic_checks.check_intake(
         clients.admin(connection),
@@ -39,6 +44,16 @@ def publisher_for(settings: Settings, *, per_account: bool = False) -> Publisher
         device=True,
     )
     return _publisher(settings, names.ratings, per_account=per_account)
+
+
+def _relay_publisher(settings: Settings, relay: str) -> Publisher:
+    from producers.device.relay_producer import RelayProducer
+    from producers.publishing import Publisher
+    from stream_app.wire import Topics
+
+    address, _, key = relay.partition("#")
+    producer = RelayProducer(address, bytes.fromhex(key))
+    return Publisher(producer, Topics(settings.topic_prefix).ratings)
 
 
 def check_copies(

@@ -28,6 +28,9 @@ def gateway(
     rate: float | None = option(
         None, "Events a second of a client; 0: no limit (env MURMUREC_TUNING_GATEWAY_RATE).", "N"
     ),
+    relay_to: str | None = option(
+        None, "Relay sealed requests to this gateway and do nothing else; no Kafka.", "URL"
+    ),
     demo_side: Path | None = option(None, "Item side of a demo.", "FILE", hidden=True),
 ) -> None:
     """Take events over HTTP, serve lists and the page; SIGTERM ends it cleanly.
@@ -47,11 +50,16 @@ def gateway(
     from functools import partial
 
     from stream_app.gateway.context import Gateway
+    from stream_app.gateway.relayed.relay import Relay
     from stream_app.gateway.serving import end_in_time, run
     from stream_app.monitoring.log_setup import configure
 
     configure(settings.log_level, settings.log_format)
-    made = Gateway.from_settings(settings, demo_side, _pinned(settings))
+    made: Gateway | Relay = (
+        Relay.to(relay_to, settings)
+        if relay_to
+        else Gateway.from_settings(settings, demo_side, _pinned(settings))
+    )
     asyncio.run(run(made, typer.echo, partial(end_in_time, made)))
 
 

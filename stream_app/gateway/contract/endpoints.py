@@ -233,6 +233,33 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         later=True,
         **_CACHED | {"refusals": _WITHOUT_PARAMETERS | {404: (HttpReason.NOT_A_DEMO,)}},
     ),
+    Endpoint(
+        *("GET", "/ohttp-keys", "ohttpKeys", "take part"),
+        *("The key of sealed requests", _SAME_FOR_ALL),
+        content_type="application/ohttp-keys",
+        text="Pin it: a relay could hand out a key of its own.",
+        refusals=_WITHOUT_PARAMETERS | {404: (HttpReason.NO_RELAY,)},
+    ),
+    Endpoint(
+        *(
+            "POST",
+            "/ohttp",
+            "ohttp",
+            "take part",
+            "Any request, sealed (RFC 9458)",
+        ),
+        "What the request inside shows, and no address where a relay sends it.",
+        content_type="message/ohttp-res",
+        text="Streams, which have no end, are not found inside. A request that is sent again is "
+        "answered again, as without a relay.",
+        refusals={
+            400: (HttpReason.SEALED,),
+            404: (HttpReason.NO_RELAY,),
+            413: (Reason.TOO_LARGE,),
+            415: (HttpReason.CONTENT_TYPE,),
+            503: (HttpReason.BUSY,),
+        },
+    ),
     Endpoint("GET", "/", "page", "pages", "The page", _CONTENTS, content_type=HTML, cached=True),
     Endpoint(
         *("GET", "/web/{name}", "files", "pages"),

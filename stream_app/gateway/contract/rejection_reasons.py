@@ -54,6 +54,8 @@ class HttpReason(StrEnum):
     CONTRIBUTED = "contributed"
     CONTRIBUTION = "contribution"
     STREAMS = "streams"
+    NO_RELAY = "no_relay"
+    SEALED = "sealed"
     HOST = "host"
     NOT_FOUND = "not_found"
     METHOD = "method"
@@ -83,6 +85,9 @@ OF_HTTP: Mapping[HttpReason, str] = {
     HttpReason.CONTRIBUTION: "no contribution to the open stage, whose plan gives the sizes of the "
     "boxes: seal it again",
     HttpReason.STREAMS: "as many streams are open as there may be: try again after Retry-After",
+    HttpReason.NO_RELAY: "this gateway opens no sealed requests: it has no gateway_relay_key",
+    HttpReason.SEALED: "it is damaged, or sealed to another key than that of GET /ohttp-keys: "
+    "compare, and seal it again",
     HttpReason.HOST: "the gateway does not serve this host name: gateway_hosts has those it does",
     HttpReason.NOT_FOUND: "there is no such page",
     HttpReason.METHOD: "the page does not take this method",

@@ -95,7 +95,7 @@ def decode_contribution(
         (value,), refused = events
         if refused[0]:
             raise WireError(Reason.BAD_SIGNATURE)
-    found = decode_value(value)
+    found: Contribution = checked(_decoder.decode, value, MAX_CONTRIBUTION_BYTES)
     if record_key != found.key:
         raise WireError(Reason.KEY_MISMATCH)
     if partition_of(record_key, partitions) != partition:

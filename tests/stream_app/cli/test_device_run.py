@@ -41,6 +41,9 @@ def settings(environment: Callable[..., None]) -> None:
     )  # fmt: skip
 
 
+RELAY = ["--relay", f"http://a#{'0' * 64}"]
+
+
 def enrol() -> None:
     assert run(["device", "enrol", "--user", "ann"]) == 0
 
@@ -60,6 +63,9 @@ def enrol() -> None:
         ([*ROUNDS, "--rounds-share", "nan"], 2, "--rounds-share nan: give a number above 0"),
         ([*CELL, "--scope", "s", "--rounds-share", "1/2"], 2, "is of later rounds; give --round"),
         (["--mechanism", "cell", "--epsilon", "3", "--scope", "s"], 1, "is not allowed"),
+        ([*CELL, "--trust-catalogue", *RELAY], 2, "--relay: a catalogue, campaigns"),
+        (["--campaign-scope", "s", *RELAY], 2, "--relay: a catalogue, campaigns"),
+        ([*RELAY[:1], "http://a"], 2, "give the address of the relay, #, and the gateway's"),
     ],
 )
 def test_what_cannot_run_is_one_sentence(

@@ -60,6 +60,13 @@ def test_publishing_asks_for_a_broker(capsys: pytest.CaptureFixture[str]) -> Non
         (["--mechanism", "cell"], "cell:5:2: hides whether a rating exists"),
         (["--mechanism", "cell"], "send whole epochs: murmurec device run --scope FILE, or"),
         (["--emission", "epoch"], "a single rating is sent immediately"),
+        (["--relay", "https://relay.example"], "give the address of the relay, #, and"),
+        (["--relay", f"ftp://a#{'0' * 64}"], "give the address of the relay, #, and"),
+        (["--relay", f"http://a#{'0' * 65}"], "give the address of the relay, #, and"),
+        (
+            ["--mechanism", "partition", "--relay", f"http://a#{'0' * 64}"],
+            "another --mechanism",
+        ),
         (["--emission", "never"], "--emission never: choose immediate or epoch"),
         (["--epsilon", "1"], "rr:5:1 is not allowed (rr:5:2, rr:3:2)"),
         (["--mechanism", "none"], "none:5:inf is not allowed (rr:5:2, rr:3:2)"),

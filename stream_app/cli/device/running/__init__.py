@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from stream_app.cli.commands import option
-from stream_app.cli.device import reporting_options
+from stream_app.cli.device import mechanism_options, reporting_options
 from stream_app.cli.device.mechanism_options import positive_fraction
 from stream_app.cli.options import Cluster
 from stream_app.errors import UsageError
@@ -59,6 +59,7 @@ class RunOptions(reporting_options.ReportingOptions):
         "FILE",
     )
     most_epsilon: reporting_options.MostEpsilonOption = "2"
+    relay: mechanism_options.RelayOption = None
 
     @property
     def limits(self) -> Limits:
@@ -78,6 +79,8 @@ class RunOptions(reporting_options.ReportingOptions):
     def check(self, mechanism: Mechanism) -> None:
         """Refuse options that do not go together."""
         self.check_scope(mechanism, _OF_SCOPE, more=self.rounds != 1)
+        kafka = self.trust_catalogue or bool(self.keys) or self.campaign_scope is not None
+        mechanism_options.check_relay(self.relay, mechanism, more=kafka)
         if self.rounds_share is not None and self.rounds == 1:
             raise UsageError("--rounds-share: is of later rounds; give --rounds N, 2 or more")
 

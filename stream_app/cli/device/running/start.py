@@ -125,7 +125,7 @@ def _daemon(
         sources=sources,
         clock=clock,
         notice=notice,
-        campaigns=contributing(options, settings, journal),
+        campaigns=None if options.relay else contributing(options, settings, journal),
     )
 
 
@@ -158,9 +158,10 @@ def _sources(options: RunOptions, journal: Journal) -> list[Source]:
 
 def _connected(options: RunOptions, settings: Settings, journal: Journal) -> Producer:
     """Return a producer, after the topic and what it holds of this device were checked."""
-    publisher = publisher_for(settings, per_account=options.producer_per_account)
+    publisher = publisher_for(settings, options.relay, per_account=options.producer_per_account)
     takes_part = bool(journal.campaign_scope)
-    check_copies(settings, [journal], campaigns=takes_part, trusted=options.trust_journal)
+    trusted = options.trust_journal or options.relay is not None  # the gateway finds some: 409
+    check_copies(settings, [journal], campaigns=takes_part, trusted=trusted)
     return publisher.producer
 
 
