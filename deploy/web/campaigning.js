@@ -139,14 +139,19 @@ export class Campaigning {
     if (!status) return null;
     const plan = decodePlan(Uint8Array.from(atob(status.plan), (letter) => letter.charCodeAt(0)));
     check(plan, this.#pinned);
-    return this.state.campaign = { plan, stage: status.stage, phase: status.phase };
+    const { stage, phase, notice } = status;
+    return this.state.campaign = { plan, stage, phase, notice };
   }
 
   async #contribute() {
-    const { plan, stage, phase } = await this.#read() ?? {};
+    const { plan, stage, phase, notice } = await this.#read() ?? {};
     if (phase !== "open" || !plan.stages[stage]) return;
+    const { notice_seconds = DAY / 1000 } = this.#pinned; // the gateway is believed its times
     const before = await this.device.all(), { pseudonym: device, budget } = this.device;
     if (!before.campaigns?.on || found(before, plan, stage)) return;
+    if (!(notice >= notice_seconds))
+      refuse(`campaign ${plan.number} was not public for ${notice_seconds / 3600} h before it ` +
+        "opened: nothing was contributed");
     paid(budget, before, plan); // before anything is computed
     const side = await this.#side(plan, stage), { records, device: { key: secret } } = before;
     const levels = Number(records[0]?.mechanism.split(":")[1] ?? 5);

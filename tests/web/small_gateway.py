@@ -49,6 +49,7 @@ class SmallGateway:
     pages: dict[str, bytes] = field(default_factory=dict)
     campaign: Campaign | None = None
     stage: int = 0
+    notice: float | None = 86_400.0
     contributions: list[bytes] = field(default_factory=list)
 
     def pin(self, campaign: Campaign) -> None:
@@ -92,6 +93,7 @@ def small_gateway() -> Iterator[SmallGateway]:
             if self.path == "/campaign" and gateway.campaign is not None:
                 plan = base64.b64encode(encode_plan(gateway.campaign)).decode()
                 shown = {"plan": plan, "stage": gateway.stage, "phase": "open", "partitions": 4}
+                shown["notice"] = gateway.notice
                 return self._send(200, shown)
             if self.path == "/":
                 return self._send(200, b"<!doctype html><title>page</title>", "text/html")

@@ -197,6 +197,12 @@ def test_a_plan_with_other_keys_or_items_is_refused(page, gateway, campaign) -> 
     assert "names the keys" in page.evaluate(LOOK)
     gateway.campaign = msgspec.structs.replace(campaign, scope=campaign.scope[::-1])
     assert "another one" in page.evaluate(LOOK)
+    gateway.campaign = msgspec.structs.replace(campaign, signed=True)
+    assert "a browser signs none" in page.evaluate(LOOK)
+    gateway.campaign = campaign
+    for notice in (None, 86_399.0):
+        gateway.notice = notice
+        assert "was not public for 24 h before it opened" in page.evaluate(LOOK)
     assert gateway.contributions == []
     assert page.evaluate("device.spent()")["epsilon"] == 0
 

@@ -25,6 +25,7 @@ export const check = (plan, { keys, items, most_epsilon = 2 }) => {
       keys.length !== plan.parties || plan.keys.some((key, party) => key !== keys[party]))
     refuse(`names the keys ${names(plan.keys)}, and this device has pinned ${names(keys)}, whose ` +
       "holders alone may read what it seals");
+  if (plan.signed) refuse("counts signed contributions alone, and a browser signs none");
   const other = plan.scope_keys.findIndex((key, place) => key !== items[place]);
   if (plan.scope_keys.length !== items.length || other >= 0)
     refuse(`is over ${plan.scope_keys.length} items, and this device has pinned ${items.length}` +

@@ -65,7 +65,7 @@ def gateway(
 
 def _pinned(settings: Settings) -> bytes | None:
     """Return what the page's device pins of campaigns, as JSON: the parties' keys, and the keys of
-    the items in their order; None where there are no campaigns, or the settings name neither."""
+    the items in their order, how long a plan is public; None where there are no campaigns, or the settings name neither."""
     keys, scope = settings.campaign_keys, settings.campaign_scope
     if "campaigns" not in settings.features or not keys or scope is None:
         return None
@@ -75,4 +75,5 @@ def _pinned(settings: Settings) -> bytes | None:
     from stream_app.wire.limits import MAX_SCOPE
 
     items = [f"{item:016x}" for item in read_ordered(scope, MAX_SCOPE)[0].tolist()]
-    return json.dumps({"keys": keys, "items": items}).encode()
+    notice = settings.campaign_notice_seconds
+    return json.dumps({"keys": keys, "items": items, "notice_seconds": notice}).encode()

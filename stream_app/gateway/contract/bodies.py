@@ -93,12 +93,14 @@ class Mechanisms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CampaignStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The newest campaign; a device checks the plan against what it has pinned."""
+    """The newest campaign; a device checks the plan against what it has pinned. `notice`: for how
+    many seconds the plan was public before it opened, by the broker's times."""
 
     plan: Annotated[str, msgspec.Meta(extra_json_schema={"contentEncoding": "base64"})]
     stage: Annotated[int, msgspec.Meta(ge=0, lt=MAX_STAGES)] | None
     phase: str | None
     partitions: Annotated[int, msgspec.Meta(ge=1)]
+    notice: float | None
 
 
 class ListedItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

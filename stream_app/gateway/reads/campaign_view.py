@@ -69,7 +69,7 @@ class CampaignLog(Looking):
             return
         index, phase = (stage.index, str(stage.phase)) if stage else (None, None)
         encoded = base64.b64encode(encode_plan(plan)).decode()
-        status = CampaignStatus(encoded, index, phase, self._partitions)
+        status = CampaignStatus(encoded, index, phase, self._partitions, rounds.notice)
         self.campaign = Document.made(msgspec.json.encode(status), "application/json")
         self.open_stage = None
         if stage is not None and stage.phase is Phase.OPEN:
