@@ -12,7 +12,7 @@ from tests.web import web_vectors
 
 WEB = web_vectors.PATH.parent
 MODULES = {  # most lines
-    **{"campaigning.js": 205, "device.js": 220, "privacy.js": 105, "ranking.js": 125},
+    **{"campaigning.js": 205, "device.js": 222, "privacy.js": 105, "ranking.js": 125},
     "relay.js": 130,
 }
 LOAD = """async () => {

@@ -78,7 +78,7 @@ EXAMPLES: Mapping[type[msgspec.Struct], msgspec.Struct] = {
     bodies.Mechanisms: bodies.Mechanisms(
         "rr:5:2", "local", "open", "murmurec.ratings.v1", (_allowed("rr:5:2"),), demo=False
     ),
-    bodies.CampaignStatus: bodies.CampaignStatus("e30=", 0, "open", 4),
+    bodies.CampaignStatus: bodies.CampaignStatus("e30=", 0, "open", 4, 86_400.0),
     bodies.ItemList: bodies.ItemList(
         DEVICE.hex(),
         (_LISTED,),
