@@ -5,7 +5,7 @@ const TOTAL = 2n ** 64n;
 const refuse = (sentence) => { throw new Error(sentence); };
 
 /** e^(a/b) * 2^256, rounded down: Taylor's series of x / 2^s in integers, squared s times. */
-const expBelow = (a, b) => {
+export const expBelow = (a, b) => {
   let low = 0n, term = 1n << 256n, halvings = 0;
   for (; a > b; halvings++) b *= 2n;
   for (let n = 1n; term; n++) { low += term; term = term * a / (b * n); }
