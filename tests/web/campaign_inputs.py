@@ -28,7 +28,7 @@ from stream_app.wire.campaigns.contribution import Contribution, box_context, en
 from stream_app.wire.campaigns.item_features import features_of
 from stream_app.wire.campaigns.plan import Campaign, encode_plan
 
-LEVELS = 5
+LEVELS, NUMBER = 5, 2**60 + 1
 TEXTS = ("alien", 'a "q" \\ \t 12345678901234567890', "千と千尋 🎬", '{"whole":"7"}')
 INTEGERS = (0, 7, 2**53 + 1, 2**63 - 1)
 
@@ -63,7 +63,7 @@ def campaign(items: int, keys: tuple[str, ...], *, described: bool = True) -> Ca
     kinds, parties = ("together", "stars"), 1 if len(keys) == 1 else 2
     outline = Outline(Fraction(1), Fraction(1, 10**6), parties, kinds, together_items=items // 2)
     features = features_of(facts) if described else None
-    return plan(outline, scope, 3, keys, features=features)
+    return plan(outline, scope, NUMBER, keys, features=features)
 
 
 def cases(made: Campaign) -> Iterator[Case]:

@@ -92,7 +92,13 @@ def test_words_commitments_and_challenges_are_those_of_python(modules) -> None:
 
 
 # One integer; two; those around a power of two with what is beside them; a whole stage.
-@pytest.mark.parametrize("size", [1, 2, 2**11 - AUX, 2**11 - AUX + 1, 12_000])
+@pytest.mark.parametrize(
+    "size",
+    [
+        *(1, 2, 2**11 - AUX, 2**11 - AUX + 1, 12_000),
+        pytest.param(45_000, marks=pytest.mark.thorough),
+    ],
+)
 def test_a_proof_is_that_of_python(modules, size: int) -> None:
     rng = np.random.default_rng(size)
     vector = np.zeros(size, np.int64)
@@ -133,13 +139,15 @@ def test_the_vector_of_every_stage_is_that_of_python(modules, described: bool) -
 def test_a_plan_is_read_from_the_bytes_of_its_digest(modules, small: Campaign) -> None:
     found = modules.evaluate(
         """(text) => {
-          const { digest, scope_keys, keys, stages, features } = plan.decodePlan(of64(text));
-          return { digest, scope_keys, keys, stages, years: to64(features.years) };
+          const { digest, number, scope_keys, keys, stages, features } =
+            plan.decodePlan(of64(text));
+          return { digest, number, scope_keys, keys, stages, years: to64(features.years) };
         }""",
         campaign_inputs.plan_text(small),
     )
     fields = msgspec.to_builtins(small.stages, enc_hook=str)
     assert found["digest"] == small.digest.hex()
+    assert int(found["number"]) == small.number
     assert found["scope_keys"] == [f"{key(item):016x}" for item in small.scope]
     assert found["keys"] == list(KEYS)
     assert found["stages"] == [dict(each) for each in fields]
@@ -300,6 +308,7 @@ def test_the_terms_of_a_plan_are_accepted_and_bad_ones_are_not(modules, small: C
     table: list[tuple[str, dict[str, Any], list[Any]]] = [
         ("names the keys", pinned(small, keys=list(KEYS[::-1])), []),
         ("names the keys", pinned(small, keys=[]), []),
+        ("names the keys", right, [[["parties"], 1], [["keys"], [",".join(KEYS)]]]),
         ("names the keys", right, [[["parties"], 1]]),
         ("over 40 items", pinned(small, items=items[:-1]), []),
         ("item 1 is", pinned(small, items=[*items[1::-1], *items[2:]]), []),

@@ -188,11 +188,11 @@ def test_a_budget_or_a_pace_that_does_not_hold_the_campaign_refuses(
     page, gateway, campaign
 ) -> None:
     opened(page, gateway, budget={"epsilon": 0.9, "delta": 1e-6})
-    assert "does not hold campaign 3" in page.evaluate(LOOK)
+    assert f"does not hold campaign {campaign.number}" in page.evaluate(LOOK)
     assert gateway.contributions == []
     opened(page, gateway, budget={"epsilon": 3, "delta": 1e-6})
     assert page.evaluate(LOOK) is None
-    gateway.campaign = msgspec.structs.replace(campaign, number=4)
+    gateway.campaign = msgspec.structs.replace(campaign, number=campaign.number + 1)
     assert "beyond the pace" in page.evaluate(LOOK)
     assert len(gateway.contributions) == 1
 

@@ -28,11 +28,12 @@ export const decodePlan = (bytes) => {
   const plan = JSON.parse(exact);
   if (plan.v !== 1) throw new Error(`version ${plan.v} of a plan: this release reads 1`);
   const scope = plan.scope.map((item) => item.whole ? BigInt(item.whole) : item);
+  const number = plan.number.whole ?? plan.number;
   const rationals = [plan.epsilon, plan.delta, ...plan.stages.map(({ share }) => share)];
   if (!rationals.every((each) => RATIONAL.test(each)))
     throw new Error("a rational of a plan is text: p or p/q, each of at most 20 digits");
   const { genres, flags, years } = plan.features ?? {};
   const features = genres ? { genres, flags: base64(flags), years: base64(years) } : null;
-  return { ...plan, keys: plan.keys ?? [], scope, features, digest: digestOf(bytes),
+  return { ...plan, number, keys: plan.keys ?? [], scope, features, digest: digestOf(bytes),
     scope_keys: scope.map(keyOf) };
 };

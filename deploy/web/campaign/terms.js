@@ -22,7 +22,7 @@ export const check = (plan, { keys, items, most_epsilon = 2 }) => {
     throw new Error(`${campaign} ${what}: nothing was contributed`);
   };
   if (![1, 2].includes(plan.parties) || plan.keys.length !== plan.parties ||
-      String(plan.keys) !== String(keys))
+      keys.length !== plan.parties || plan.keys.some((key, party) => key !== keys[party]))
     refuse(`names the keys ${names(plan.keys)}, and this device has pinned ${names(keys)}, whose ` +
       "holders alone may read what it seals");
   const other = plan.scope_keys.findIndex((key, place) => key !== items[place]);

@@ -208,5 +208,24 @@ def test_a_client_and_a_device_may_send_so_many():
     runs(check, gateway_rate=1)
 
 
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, [(404, "no_campaigns")] * 6),
+        ({"privacy_mode": "central"}, [(409, "stage")] * 4 + [(429, "rate")] * 2),
+        ({"privacy_mode": "split", "devices": "signed"}, [(409, "signed")] * 6),
+    ],
+)
+def test_a_contribution_without_a_stage_that_could_take_it_is_refused(settings, expected):
+    async def check(at: Running) -> None:
+        async def sent() -> tuple[int, str]:
+            async with at.session.post("/contributions", data=b"x", headers=PACKED) as reply:
+                return reply.status, (await reply.json())["reason"]
+
+        assert [await sent() for _ in range(6)] == expected
+
+    runs(check, gateway_rate=1, **settings)
+
+
 def test_every_reason_can_be_counted():
     assert len(set(ANSWERS)) == len(ANSWERS)
