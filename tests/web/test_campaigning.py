@@ -208,7 +208,7 @@ def test_where_the_page_pins_nothing_it_takes_no_part(page, gateway) -> None:
 def test_moments_and_costs_are_those_of_python(page, gateway, campaign) -> None:
     page.goto(gateway.address)
     found = page.evaluate("""async () => {
-      const { emissionTime } = await import("/web/campaigning.js");
+      const { momentOf: emissionTime } = await import("/web/epochs.js");
       return [0, 29_000_000].map((minute) => emissionTime("0f".repeat(16), minute));
     }""")
     assert found == [emission_time(b"\x0f" * 16, minute) for minute in (0, 29_000_000)]

@@ -12,7 +12,8 @@ from tests.web import web_vectors
 
 WEB = web_vectors.PATH.parent
 MODULES = {  # most lines
-    **{"campaigning.js": 195, "device.js": 220, "privacy.js": 105, "ranking.js": 125}
+    **{"campaigning.js": 195, "device.js": 226, "privacy.js": 105, "ranking.js": 125},
+    **{"epoch_reports.js": 120, "epochs.js": 100},
 }
 LOAD = """async () => {
   const from = (path) => fetch(path).then((reply) => reply.json());
