@@ -49,8 +49,8 @@ const paid = (budget, { records, plan: table, campaigns = NONE }, plan) => {
       `(epsilon ${plan.epsilon}) beside what is spent: nothing was contributed`);
   const day = paced(budget, debits, debit, today);
   if (day !== today)
-    refuse(`campaign ${plan.number} is beyond the pace, a sixteenth of the budget in ${DAYS} days` +
-      `: nothing was contributed; ${day ? `from ${dateOf(day)} it fits` : "the share is spent"}`);
+    refuse(`campaign ${plan.number} is beyond the pace, 1/16 of the budget in ${DAYS} days: ` +
+      `nothing was contributed; ${day ? `from ${dateOf(day)} on it fits` : "the share is spent"}`);
   return { ...campaigns, held, debits: all };
 };
 const dateOf = (day) => new Date(day * DAY).toISOString().slice(0, 10);
@@ -120,7 +120,9 @@ export class Campaigning {
     const reply = await fetch(`${this.device.gateway}${path}`, sending)
       .catch(() => refuse("the gateway cannot be reached"));
     if (reply.status === 204 || reply.status === 404) return null;
-    return reply.ok ? reply : refuse(`the gateway answers ${reply.status}`);
+    if (reply.ok) return reply;
+    const { error } = await reply.json().catch(() => ({}));
+    return refuse(error ?? `the gateway answers ${reply.status}`);
   }
 
   /** The plan that was checked, and its stage; null where no campaign is shown. */

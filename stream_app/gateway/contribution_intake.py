@@ -8,16 +8,14 @@ whether it counts the parties decide, who open it.
 
 from __future__ import annotations
 
-import time
-from math import ceil
 from typing import TYPE_CHECKING
 
 from aiohttp import web
 
 from stream_app.gateway.contract.rejection_reasons import HttpReason
-from stream_app.gateway.event_writer import CONTRIBUTIONS, BrokerUnavailable, SeqReused, writing
+from stream_app.gateway.event_writer import CONTRIBUTIONS, writing
 from stream_app.gateway.reads.campaign_view import CAMPAIGN, OpenStage
-from stream_app.gateway.report_intake import PACKED, Answer, Reports, away, confirmed, refusal
+from stream_app.gateway.report_intake import PACKED, Answer, Reports, refusal
 from stream_app.kafka.clients import CONTRIBUTION_BATCHES
 from stream_app.wire import WireError
 from stream_app.wire.campaigns.contribution import Contribution, decode_value
@@ -40,15 +38,15 @@ class Contributions(Reports):
     """The view, with token buckets of its own."""
 
     kinds = (PACKED,)
-    most = MAX_CONTRIBUTION_BYTES
+    most, writer, reused = MAX_CONTRIBUTION_BYTES, CONTRIBUTIONS, HttpReason.CONTRIBUTED
 
     async def _answer(self, request: web.Request) -> Answer:
         if CAMPAIGN not in request.app:
             return refusal(404, HttpReason.NO_CAMPAIGNS)
         if self._gateway.settings.signed:
             return refusal(409, HttpReason.SIGNED)
-        if refused_unread := self._unread(request):
-            return refused_unread
+        if found := self._unread(request):
+            return found
         request.app[CAMPAIGN].check()
         stage = request.app[CAMPAIGN].open_stage
         if stage is None:
@@ -71,16 +69,6 @@ class Contributions(Reports):
             return refusal(409, HttpReason.STAGE)
         if tuple(map(len, found.boxes)) != stage[2]:
             return refusal(400, HttpReason.CONTRIBUTION)
-        if wait := self._devices.wait(found.device, time.monotonic()):
-            return refusal(429, HttpReason.RATE, ceil(wait))
-        if not self._gateway.readiness.ready:
-            return away()
-        number = found.plan + bytes([found.stage])
         partition = partition_of(found.key, self._gateway.settings.partitions)
-        try:
-            writer = request.app[CONTRIBUTIONS]
-            return confirmed(await writer.write(found.device, number, partition, body))
-        except SeqReused:
-            return refusal(409, HttpReason.CONTRIBUTED)
-        except BrokerUnavailable:
-            return away()
+        key = found.device, found.plan + bytes([found.stage])
+        return await self._written(request, key, partition, body)

@@ -4,9 +4,8 @@
            -> one call into the event loop for each batch of them -> the waiting requests
 
 A device sends an event again until it has an answer. The newest events are known by device and
-number (of a contribution: plan and stage) with a digest of their bytes, so the same bytes are not
-written twice, also while the first of them are still under way; other bytes under a number in use
-are refused. Memory is bounded: what
+number with a digest of their bytes, so the same bytes are not written twice, also while the first
+of them are still under way; other bytes under a number in use are refused. Memory is bounded: what
 is under way by librdkafka's queue, what is confirmed by `MOST_KNOWN`. The workers drop duplicates
 beyond that.
 
@@ -78,8 +77,9 @@ class Pending:
     waiting: list[asyncio.Future[Place | None]] = field(default_factory=list)
 
 
-_Key = tuple[bytes, int | bytes]
-_Report = tuple[_Key, KafkaError | None, int | None]
+Key = tuple[bytes, int | bytes]
+"""A device, and its number of an event, or what names a stage."""
+_Report = tuple[Key, KafkaError | None, int | None]
 
 
 class EventWriter:
@@ -94,8 +94,8 @@ class EventWriter:
         self._loop = asyncio.get_running_loop()
         self._producer = clients.producer(gateway.connection, **_QUEUE, **sizes)
         self._most_known = most_known
-        self._under_way: dict[_Key, Pending] = {}
-        self._known: dict[_Key, Place] = {}
+        self._under_way: dict[Key, Pending] = {}
+        self._known: dict[Key, Place] = {}
         self._reports: list[_Report] = []
         self._thread = BackgroundThread("reports", self._poll, self._ended)
         self._thread.start()
@@ -103,13 +103,11 @@ class EventWriter:
     def __len__(self) -> int:
         return len(self._under_way)
 
-    async def write(
-        self, device: bytes, number: int | bytes, partition: int, body: bytes
-    ) -> tuple[Place, bool] | None:
+    async def write(self, key: Key, partition: int, body: bytes) -> tuple[Place, bool] | None:
         """Return the place of an event once Kafka has confirmed it, and whether it was sent
         before; None where the place is not known in time. Raises `SeqReused` and
         `BrokerUnavailable`."""
-        key, digest = (device, number), blake2b(body, digest_size=16).digest()
+        digest = blake2b(body, digest_size=16).digest()
         known = self._known.get(key) or self._under_way.get(key)
         if known is not None and known.digest != digest:
             raise SeqReused
@@ -121,7 +119,7 @@ class EventWriter:
         place = await waiter
         return None if place is None else (place, known is not None)
 
-    def _submit(self, key: _Key, pending: Pending, body: bytes) -> Pending:
+    def _submit(self, key: Key, pending: Pending, body: bytes) -> Pending:
         def delivered(error: KafkaError | None, message: Message) -> None:
             self._reports.append((key, error, message.offset()))
 

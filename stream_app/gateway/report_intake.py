@@ -33,7 +33,7 @@ from stream_app.wire.signatures import HEAD_BYTES, envelope_device
 
 if TYPE_CHECKING:
     from stream_app.gateway.context import Gateway, Views
-    from stream_app.gateway.event_writer import Place
+    from stream_app.gateway.event_writer import Key
 
 JSON, PACKED = "application/json", "application/octet-stream"
 _KAFKA_SECONDS = 2
@@ -56,7 +56,7 @@ class Reports:
     """The view, with its token buckets."""
 
     kinds: tuple[str, ...] = (JSON, PACKED)
-    most = MAX_EVENT_BYTES
+    most, writer, reused = MAX_EVENT_BYTES, WRITER, HttpReason.SEQ_REUSED
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
@@ -70,8 +70,8 @@ class Reports:
         return reply
 
     async def _answer(self, request: web.Request) -> Answer:
-        if refused_unread := self._unread(request):
-            return refused_unread
+        if found := self._unread(request):
+            return found
         try:
             body = await request.read()
         except web.HTTPRequestEntityTooLarge:
@@ -80,11 +80,7 @@ class Reports:
             event, partition = decoded(body, self._gateway)
         except WireError as error:
             return _rejected(error.reason)
-        if wait := self._devices.wait(event.device, time.monotonic()):
-            return refusal(429, HttpReason.RATE, ceil(wait))
-        if not self._gateway.readiness.ready:
-            return away()
-        return await self._written(request, event, partition, body)
+        return await self._written(request, (event.device, event.seq), partition, body)
 
     def _unread(self, request: web.Request) -> Answer | None:
         """Return the refusal of a request whose body need not be read."""
@@ -102,32 +98,25 @@ class Reports:
     def _too_large(self) -> Answer:
         return _rejected(Reason.TOO_LARGE)
 
-    async def _written(
-        self, request: web.Request, event: Event, partition: int, body: bytes
-    ) -> Answer:
+    async def _written(self, request: web.Request, key: Key, partition: int, body: bytes) -> Answer:
+        """Return the answer once Kafka has confirmed a body, or does not take it."""
+        if wait := self._devices.wait(key[0], time.monotonic()):
+            return refusal(429, HttpReason.RATE, ceil(wait))
+        if not self._gateway.readiness.ready:
+            return refusal(503, HttpReason.KAFKA, _KAFKA_SECONDS)
         try:
-            found = await request.app[WRITER].write(event.device, event.seq, partition, body)
+            found = await request.app[self.writer].write(key, partition, body)
         except SeqReused:
-            return refusal(409, HttpReason.SEQ_REUSED)
+            return refusal(409, self.reused)
         except BrokerUnavailable:
-            return away()
-        return confirmed(found)
-
-
-def away() -> Answer:
-    """Return the refusal while Kafka is away."""
-    return refusal(503, HttpReason.KAFKA, _KAFKA_SECONDS)
-
-
-def confirmed(found: tuple[Place, bool] | None) -> Answer:
-    """Return the answer for what `EventWriter.write` has returned."""
-    if found is None:
-        return refusal(503, HttpReason.KAFKA, _KAFKA_SECONDS, _UNKNOWN)
-    place, duplicate = found
-    offset = None if place.offset < 0 else place.offset
-    reply = Accepted(place.partition, offset, duplicate)
-    answer = "duplicate" if duplicate else "accepted"
-    return answer, web.Response(status=202, body=_encode(reply), content_type=JSON)
+            return refusal(503, HttpReason.KAFKA, _KAFKA_SECONDS)
+        if found is None:
+            return refusal(503, HttpReason.KAFKA, _KAFKA_SECONDS, _UNKNOWN)
+        place, duplicate = found
+        offset = None if place.offset < 0 else place.offset
+        reply = Accepted(place.partition, offset, duplicate)
+        answer = "duplicate" if duplicate else "accepted"
+        return answer, web.Response(status=202, body=_encode(reply), content_type=JSON)
 
 
 def refusal(

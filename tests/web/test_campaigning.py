@@ -27,6 +27,7 @@ from stream_app.privacy.gaussian import naming
 from stream_app.privacy.gaussian.certificate import CampaignCertificate
 from stream_app.wire.campaigns.contribution import Contribution, decode_value
 from stream_app.wire.campaigns.plan import Campaign
+from tests.fixtures.waiting import until
 from tests.stream_app.aggregation.world import keys_of
 from tests.web import campaign_inputs
 from tests.web.small_gateway import IDS, SmallGateway, described, small_gateway
@@ -109,6 +110,7 @@ def test_a_stage_gets_one_contribution_of_the_ratings_of_this_browser(
     assert len(gateway.contributions) == 2
 
 
+@pytest.mark.thorough
 def test_without_ratings_and_only_where_the_person_has_said_so_it_sends_zeros(
     page, gateway, campaign
 ) -> None:
@@ -121,7 +123,22 @@ def test_without_ratings_and_only_where_the_person_has_said_so_it_sends_zeros(
     assert not vector(campaign, body)[1].any()
 
 
-@pytest.mark.parametrize("lost", [0, 503])
+@pytest.mark.thorough
+def test_it_looks_by_itself_at_the_moment_of_its_pseudonym(page, gateway) -> None:
+    page.clock.install(time=1_800_000_000)
+    page.goto(gateway.address)
+    assert page.evaluate(OPEN, {}) is None
+    page.evaluate(TAKE_PART.replace("part.close();", ""), True)
+    device = bytes.fromhex(page.evaluate("device.pseudonym"))
+    wait = 60 * (1 + emission_time(device, 30_000_001))
+    page.clock.run_for(int(1000 * wait) - 500)
+    assert page.evaluate(LOOK.replace("part.look()", "device.all()")) is None
+    assert gateway.contributions == []
+    page.clock.run_for(1000)
+    until(lambda: gateway.contributions, "the device has contributed")
+
+
+@pytest.mark.parametrize("lost", [0, pytest.param(503, marks=pytest.mark.thorough)])
 def test_after_a_reload_the_same_bytes_are_sent(page, gateway, lost) -> None:
     opened(page, gateway)
     gateway.answers = [lost]
@@ -197,6 +214,7 @@ def test_a_budget_or_a_pace_that_does_not_hold_the_campaign_refuses(
     assert len(gateway.contributions) == 1
 
 
+@pytest.mark.thorough
 def test_where_the_page_pins_nothing_it_takes_no_part(page, gateway) -> None:
     del gateway.pages["/web/pinned.json"]
     page.goto(gateway.address)
@@ -205,6 +223,7 @@ def test_where_the_page_pins_nothing_it_takes_no_part(page, gateway) -> None:
     assert page.evaluate(found) is None
 
 
+@pytest.mark.thorough
 def test_moments_and_costs_are_those_of_python(page, gateway, campaign) -> None:
     page.goto(gateway.address)
     found = page.evaluate("""async () => {

@@ -12,7 +12,7 @@ from tests.web import web_vectors
 
 WEB = web_vectors.PATH.parent
 MODULES = {  # most lines
-    **{"campaigning.js": 195, "device.js": 226, "privacy.js": 105, "ranking.js": 125},
+    **{"campaigning.js": 200, "device.js": 226, "privacy.js": 105, "ranking.js": 125},
     **{"epoch_reports.js": 120, "epochs.js": 100},
 }
 LOAD = """async () => {

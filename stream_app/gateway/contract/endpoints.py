@@ -116,7 +116,9 @@ _SAME_FOR_ALL = "Nothing of a user: the answer is the same for every client."
 LATER = "nothing was published yet: ask again later"
 _CONTENTS = "Nothing of a user; which document was opened."
 _CACHED: dict[str, Any] = {"refusals": _WITHOUT_PARAMETERS, "cached": True}
-_NO_CAMPAIGNS = {"refusals": _WITHOUT_PARAMETERS | {404: (HttpReason.NO_CAMPAIGNS,)}}
+_NO_CAMPAIGNS = {
+    "refusals": _WITHOUT_PARAMETERS | {404: (HttpReason.NO_CAMPAIGNS,), 409: (HttpReason.SIGNED,)}
+}
 
 REPORTS = Endpoint(
     *("POST", "/reports", "report", "take part", "Send one event"),

@@ -23,10 +23,9 @@ from stream_app.campaigns.sealing import box_bytes
 from stream_app.gateway.contract.bodies import CampaignStatus
 from stream_app.gateway.contract.rejection_reasons import OF_HTTP, HttpReason
 from stream_app.gateway.reads.cached_document import Document, nothing_yet
-from stream_app.gateway.reads.tables import Following, Looking
+from stream_app.gateway.reads.tables import FollowedTable, Looking
 from stream_app.web.refusals import refused
 from stream_app.wire.campaigns.plan import encode_plan
-from stream_app.wire.public_tables import TableReader
 
 if TYPE_CHECKING:
     from stream_app.gateway.context import Gateway, Views
@@ -42,10 +41,7 @@ class CampaignLog(Looking):
         super().__init__(gateway.connection, "campaigns")
         self._topics, self._partitions = gateway.topics, gateway.settings.partitions
         self._log: RoundTopic | None = None
-        self._pages = TableReader()
-        self._side = Following(
-            gateway.connection, gateway.topics.item_side, self._learn_page, self._forget_pages
-        )
+        self._side = FollowedTable(gateway.connection, gateway.topics.item_side)
         self._shown: tuple[object, ...] = ()
         self.open_stage: OpenStage | None = None
         self.campaign: Document | None = None
@@ -61,7 +57,7 @@ class CampaignLog(Looking):
             self._log = None
             raise
         self._side.look(asking)
-        version = self._pages.newest() if self._side.changed else None
+        version = self._side.pages.newest() if self._side.changed else None
         self._side.changed = False
         if version is not None:
             self.side = Document.made(version.table, "application/octet-stream")
@@ -81,12 +77,6 @@ class CampaignLog(Looking):
             self.open_stage = stage.plan, stage.index, sizes
         self._shown = shown
 
-    def _learn_page(self, record_key: bytes | None, value: bytes | None) -> None:
-        self._pages.learn(record_key, value)
-
-    def _forget_pages(self) -> None:
-        self._pages = TableReader()
-
 
 CAMPAIGN: Final = web.AppKey("campaign", CampaignLog)
 
@@ -101,6 +91,8 @@ def attach(app: web.Application, gateway: Gateway) -> Views:
         found = app.get(CAMPAIGN)
         if found is None:
             return refused(404, HttpReason.NO_CAMPAIGNS, OF_HTTP[HttpReason.NO_CAMPAIGNS])
+        if gateway.settings.signed:  # before a device pays for what is refused then
+            return refused(409, HttpReason.SIGNED, OF_HTTP[HttpReason.SIGNED])
         found.check()
         document = found.side if request.path.endswith("/side") else found.campaign
         return nothing_yet() if document is None else document.answer(request)

@@ -94,6 +94,20 @@ class Following:
         self.position, self.changed = 0, True
 
 
+class FollowedTable(Following):
+    """A topic of a public table; `pages` holds what was read of it."""
+
+    def __init__(self, connection: Connection, topic: str) -> None:
+        self.pages = TableReader()
+        super().__init__(connection, topic, self._learn_page, self._forget_pages)
+
+    def _learn_page(self, record_key: bytes | None, value: bytes | None) -> None:
+        self.pages.learn(record_key, value)
+
+    def _forget_pages(self) -> None:
+        self.pages = TableReader()
+
+
 log = structlog.get_logger()
 TITLES: Final = web.AppKey("titles", ServedCatalogue)
 """What lists show of their items."""
@@ -166,12 +180,12 @@ class PublicTables(Looking):
 
     def __init__(self, connection: Connection, topics: Topics) -> None:
         super().__init__(connection, "tables")
-        self._catalogue, self._links = ServedCatalogue(), TableReader()
+        self._catalogue = ServedCatalogue()
         self.titles = self._catalogue
         self._items = Following(
             connection, topics.items, self._catalogue.learn, self._catalogue.restart
         )
-        self._pages = Following(connection, topics.item_links, self._learn_page, self._forget_pages)
+        self._links = FollowedTable(connection, topics.item_links)
         self._read_again_time = monotonic()
         self.catalogue = Document.made(self._catalogue.page(), "application/json")
         self.item_links: Document | None = None
@@ -183,7 +197,7 @@ class PublicTables(Looking):
 
         Raises UserError where a topic cannot be read; the documents stay as they are.
         """
-        items, links = self._items, self._pages
+        items, links = self._items, self._links
         links.look(asking)
         if links.changed:
             self._take_side()
@@ -198,9 +212,9 @@ class PublicTables(Looking):
 
     def _take_side(self) -> None:
         """Serve the newest whole version; where none is, the earlier one stays."""
-        version = self._links.newest()
+        version = self._links.pages.newest()
         if version is None:
-            self.is_foreign = bool(self._links.foreign)
+            self.is_foreign = bool(self._links.pages.foreign)
             return
         try:
             side = decode_side(version.table)
@@ -213,12 +227,6 @@ class PublicTables(Looking):
             self._catalogue.rank_by(side)
             self._items.changed = True  # the same entries in another order
             self.item_links = document
-
-    def _learn_page(self, record_key: bytes | None, value: bytes | None) -> None:
-        self._links.learn(record_key, value)
-
-    def _forget_pages(self) -> None:
-        self._links = TableReader()
 
 
 class DemoSide:

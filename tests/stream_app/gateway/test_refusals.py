@@ -223,6 +223,9 @@ def test_a_contribution_without_a_stage_that_could_take_it_is_refused(settings, 
                 return reply.status, (await reply.json())["reason"]
 
         assert [await sent() for _ in range(6)] == expected
+        shown = {"no_campaigns": 404, "stage": 204, "signed": 409}[expected[0][1]]
+        for path in ("/campaign", "/campaign/side"):
+            assert (await at.get(path))[0] == shown
 
     runs(check, gateway_rate=1, **settings)
 
