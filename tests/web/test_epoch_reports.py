@@ -138,7 +138,7 @@ def test_a_missed_day_is_made_up_for_and_a_spent_budget_reports_nothing(page, ga
     assert spent["epsilon"] == pytest.approx(odometer({LIKE: ROOM}, BUDGET[1]), rel=1e-9)
 
 
-@pytest.mark.parametrize("lost", [0, 503])
+@pytest.mark.parametrize("lost", [0, pytest.param(503, marks=pytest.mark.thorough)])
 def test_after_a_reload_the_same_bytes_are_sent(page, gateway, lost) -> None:
     assert opened(page, gateway) is None
     gateway.answers = [lost]
@@ -261,6 +261,7 @@ def test_room_and_cost_are_those_of_python(page, gateway) -> None:
         assert found == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.thorough
 def test_the_example_of_the_readme_runs(page, gateway) -> None:
     (example,) = re.findall(r"```js\n(.*?)```", (WEB / "README.md").read_text(), re.DOTALL)
     page.goto(gateway.address)
