@@ -4,26 +4,19 @@
 // The page's host is trusted with this code and with what is pinned; the gateway with neither.
 // In Python: producers/daemon/scheduled_contributions.py, producers/person/pace.py.
 
-import { isOlder, OLDER, SENDING } from "./device.js";
+import { isOlder, OLDER, reportsOf, SENDING } from "./device.js";
+import { momentOf } from "./epochs.js";
 import { heldBy, mostThatFit, wholePerson } from "./privacy.js";
 import { contribution } from "./campaign/contribution.js";
 import { decodePlan } from "./campaign/plan.js";
-import { bytesOf } from "./campaign/sealing.js";
 import { decodeSide } from "./campaign/side.js";
 import { check, costOf } from "./campaign/terms.js";
-import { blake, littleEndian } from "./campaign/transcript.js";
 import { isStars } from "./campaign/vectors.js";
 
 const MINUTE = 60_000, DAY = 86_400_000, DAYS = 30, SHARE = 3 / 4, PART = 1 / 12;
 const NONE = { on: false, held: 0, debits: [], contributions: [] };
 const PINNED = new URL("pinned.json", import.meta.url);
 const refuse = (sentence) => { throw new Error(sentence); };
-
-/** When in a minute a device looks, a fraction in [0, 1): fleet/epoch_emission.py. */
-export const emissionTime = (pseudonym, minute) => {
-  const made = blake(8, "murmurec epoch", [bytesOf(pseudonym), littleEndian(minute, 8)]);
-  return Number(new DataView(made.buffer, made.byteOffset).getBigUint64(0, true) >> 11n) / 2 ** 53;
-};
 
 /** The first day from `today` on at which share and pace hold one more campaign {square, size}
  *  beside the debits [{square, size, epoch}]: 3/4 of the budget, and a twelfth of that or one
@@ -43,7 +36,7 @@ export const paced = (budget, debits, cost, today) => {
  *  budget do not hold it, or the journal is an older copy. */
 const paid = (budget, { records, plan: table, campaigns = NONE }, plan) => {
   if (isOlder(records, campaigns)) refuse(OLDER);
-  const { debits } = campaigns, before = records.length;
+  const { debits } = campaigns, before = reportsOf(records);
   if (debits.some((debit) => debit.plan === plan.digest)) return campaigns;
   const size = plan.stages.reduce((sum, stage) => sum + stage.size, 0);
   const today = Math.max(Math.floor(Date.now() / DAY), ...debits.map(({ epoch }) => epoch));
@@ -84,7 +77,7 @@ export class Campaigning {
 
   #wait() {
     const minute = Math.floor(Date.now() / MINUTE) + 1;
-    const at = (minute + emissionTime(this.device.pseudonym, minute)) * MINUTE;
+    const at = (minute + momentOf(this.device.pseudonym, minute)) * MINUTE;
     this.#timer = setTimeout(() => this.look().finally(() => this.#wait()), at - Date.now());
   }
 
@@ -153,9 +146,9 @@ export class Campaigning {
       refuse(`campaign ${plan.number} was not public for ${notice_seconds / 3600} h before it ` +
         "opened: nothing was contributed");
     paid(budget, before, plan); // before anything is computed
-    const side = await this.#side(plan, stage), { records, device: { key: secret } } = before;
-    const levels = Number(records[0]?.mechanism.split(":")[1] ?? 5);
-    const rated = records.map(({ key, level }) => ({ key, level }));
+    const side = await this.#side(plan, stage), { device: { key: secret } } = before;
+    const levels = Number(before.plan?.id.split(":")[1] ?? 5);
+    const rated = before.rated.map(({ key, level }) => ({ key, level }));
     const { body } =
       await contribution({ plan: { ...plan, levels }, stage, device, rated, side, secret });
     // Another tab may have rated, or the person may have stopped, since.

@@ -15,6 +15,10 @@ export const OLDER = "this storage is an older copy of a device's and would spen
   "again: nothing is drawn or sent; forgetMe() begins a new device, and what both cost adds up";
 export const isOlder = (records, campaigns) =>
   campaigns?.older || records.some(({ older }) => older);
+export const keeps = ({ id }) =>
+  `this device keeps ${id} and the table it began with: other ones need a new device`;
+/** How many items were reported: a record of an epoch has many (`epoch_reports.js`). */
+export const reportsOf = (records) => records.reduce((n, { keys }) => n + (keys?.length ?? 1), 0);
 
 /** The report of a level for one uniform 64-bit word: the first z with word < c[0] + .. + c[z]. */
 export const sample = (counts, level, word) => {
@@ -102,21 +106,24 @@ export class Device {
   }
 
   async #fetchMechanisms() { // without the gateway, those it handed out last
-    const checked = ({ allowed }) => allowed.filter((each) => each.in_browser).map(certified);
+    const usable = (like, found) => (found?.allowed ?? []).filter((each) =>
+      each.in_browser && (each.family === "like") === like);
+    const checked = (found) => usable(false, found).map(certified);
     const fresh = await this.fetch(`${this.gateway}/mechanisms`,
       { ...SENDING, signal: AbortSignal.timeout(10_000) })
       .then((reply) => reply.ok ? reply.json() : null).catch(() => null);
     if (fresh) checked(fresh);
     const found = await this.change(async (_, about) =>
       fresh ? (about.put(fresh, "mechanisms"), fresh) : done(about.get("mechanisms")));
-    Object.assign(this, { mechanisms: found ? checked(found) : [], default: found?.default });
+    Object.assign(this, { mechanisms: checked(found), default: found?.default,
+      likes: usable(true, found) }); // which `epoch_reports.js` proves
   }
 
   /** Draws and records one report; then sends it. Throws Error where it is refused: nothing drawn.
    *  The mechanism and table of the first record stay, since the cost of others does not add up. */
   async rate({ item, key, level, mechanism = this.default }) {
     const found = this.mechanisms.find(({ id }) => id === mechanism);
-    if (!found) refuse(`the gateway does not offer ${mechanism} to browsers`);
+    if (!found) refuse(`the gateway does not offer ${mechanism} to browsers for single ratings`);
     if (!Number.isInteger(level) || level < 0 || level >= found.levels)
       refuse(`level ${level}: ${found.levels} levels, from 0`);
     const { id, counts } = found, name = itemText({ item, key });
@@ -125,11 +132,9 @@ export class Device {
       const campaigns = await done(about.get("campaigns"));
       const held = room(counts, this.budget, campaigns);
       if (isOlder(before, campaigns)) refuse(OLDER);
+      if (plan.id !== id || String(plan.counts) !== String(counts)) refuse(keeps(plan));
       if (before.some((other) => itemText(other) === name))
         refuse("this item is rated already: a rating is reported once");
-      if (String(plan.counts) !== String(counts))
-        refuse(`this device keeps ${plan.id} and the table it began with: other ones need a new ` +
-          "device");
       if (before.length >= held) refuse(`the budget holds ${held} reports of ${id}: all are spent`);
       const [word] = crypto.getRandomValues(new BigUint64Array(1));
       const drawn = { seq: before.length + 1, item, key, level, mechanism: id,
@@ -194,17 +199,18 @@ export class Device {
   /** The records, oldest first. */
   records() { return this.change((records) => done(records.getAll())); }
 
-  /** {records, plan, campaigns, device} as they are on disk. */
+  /** {records, plan, campaigns, device, likes, rated} as they are on disk. */
   all() { return this.change(this.read); }
   async read(records, about) { // in a transaction
     const of = (name) => done(about.get(name)), kept = await done(records.getAll());
+    const likes = await of("likes");
     return { records: kept, plan: await of("plan"), campaigns: await of("campaigns"),
-      device: await of("device") };
+      device: await of("device"), likes, rated: likes?.rated ?? kept };
   }
 
   /** What this person spent, and how many reports are left: {reports, epsilon, left}. */
   async spent(mechanism = this.default) {
-    const { records: { length: reports }, plan, campaigns } = await this.all();
+    const { records, plan, campaigns } = await this.all(), reports = reportsOf(records);
     const { counts } = plan ?? this.mechanisms.find(({ id }) => id === mechanism) ?? {};
     return counts && { reports,
       epsilon: wholePerson(counts, reports, this.budget.delta, campaigns?.debits),

@@ -1,13 +1,13 @@
 // `like` by epochs: what a device reports at the end of an epoch, rated or not, so that sending
 // says nothing about rating: producers/fleet/epoch_requests.py and epoch_emission.py, and
-// stream_app/privacy/ratings/like.py and item_sampling.py. Nothing is recorded here: who calls this
-// records the messages with their debit before the first is sent.
+// stream_app/privacy/ratings/like.py and item_sampling.py. Nothing is recorded here:
+// `epoch_reports.js` records the messages with their debit before the first is sent.
 
 import { blake, littleEndian } from "./campaign/transcript.js";
 import { sample } from "./device.js";
 import { expBelow } from "./privacy.js";
 
-const MASK = 2n ** 64n - 1n, TOTAL = 2n ** 64n, MAX_RATINGS = 4096;
+const MASK = 2n ** 64n - 1n, TOTAL = 2n ** 64n, MAX_RATINGS = 4096, TURNS = 1n;
 const GOLDEN = 0x9e3779b97f4a7c15n, M1 = 0xbf58476d1ce4e5b9n, M2 = 0x94d049bb133111ebn;
 
 /** The mechanism with its counts as BigInt, proved to satisfy the epsilon of its id for a cell: one
@@ -37,6 +37,13 @@ export const momentOf = (device, epoch) => {
   const made = blake(8, "murmurec epoch", [bytesOf(device), littleEndian(epoch, 8)]);
   return Number(new DataView(made.buffer).getBigUint64(0, true) >> 11n) / 2 ** 53;
 };
+
+/** The keys that had their turn after the epoch `since`: each has one in `every` epochs, in which
+ *  its public hash says; producers/daemon/cells.py. */
+export const dueOf = ({ scope, every, since, epoch }) => scope.filter((key) => {
+  const slot = Number((wordOf(BigInt(`0x${key}`), TURNS) >> 32n) * BigInt(every) >> 32n);
+  return (epoch - slot) % every < epoch - since;
+});
 
 /** The keys, rising, on which a device reports: of the scope (16 hex digits each) the `most` that
  *  its own secret picks, without those that were `reported`, and as many as its budget has `room`

@@ -189,7 +189,7 @@ const openDevice = async () => {
   view.mechanism =
     view.mechanisms.find(({ id }) => id === offered?.default) ?? view.mechanisms[0] ?? null;
   if (!view.mechanism)
-    throw new Error("This gateway allows no mechanism that a browser can draw with.");
+    throw new Error("This page reports single ratings, of which this gateway takes none.");
   view.device.onchange = changed;
   view.problems.delete("device");
   view.ready = true;

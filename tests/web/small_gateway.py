@@ -27,6 +27,7 @@ from stream_app.wire.ids import key
 WEB = Path(__file__).parents[2] / "deploy" / "web"
 HANGS = -1
 IDS = ("rr:5:2", "rr:5:1/2")
+LIKE = "like:5:1"
 
 
 def described(id: str) -> dict[str, object]:
@@ -34,7 +35,8 @@ def described(id: str) -> dict[str, object]:
     table = registry.parse(id).table()
     assert table is not None
     counts = [[str(count) for count in row] for row in table.counts]
-    return {"id": id, "family": "rr", "levels": 5, "counts": counts, "in_browser": True}
+    family = id.partition(":")[0]
+    return {"id": id, "family": family, "levels": 5, "counts": counts, "in_browser": True}
 
 
 @dataclass
@@ -81,12 +83,12 @@ class SmallGateway:
 def small_gateway() -> Iterator[SmallGateway]:
     """Give a running one on a free port."""
     gateway, ended = SmallGateway(), threading.Event()
-    intake = Intake.of_mechanisms([registry.parse(id) for id in IDS], 4, False)
+    intake = Intake.of_mechanisms([registry.parse(id) for id in (*IDS, LIKE)], 4, False)
 
     class Views(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             if self.path == "/mechanisms":
-                handed = {"default": IDS[0], "allowed": gateway.mechanisms}
+                handed = {"default": gateway.mechanisms[0]["id"], "allowed": gateway.mechanisms}
                 return self._send(gateway.mechanisms_status, handed)
             if self.path in gateway.pages:
                 return self._send(200, gateway.pages[self.path], "text/html")

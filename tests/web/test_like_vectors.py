@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from producers.daemon.cells import Cells
 from producers.fleet.epoch_emission import emission_time
 from producers.fleet.epoch_requests import _sample_key, balanced_slices
 from stream_app.privacy import registry
 from stream_app.privacy.exact.integer_tables import TOTAL
 from stream_app.privacy.ratings.item_sampling import ItemSample
+from stream_app.settings import Settings
 from stream_app.wire import Event, encode_json
 from stream_app.wire.ids import key
 from tests.fixtures.browser import serving
@@ -20,8 +22,9 @@ from tests.web.campaign_inputs import INTEGERS, TEXTS
 from tests.web.test_web_vectors import WEB
 from tests.web.web_vectors import counts, table
 
+TURNS = Settings().hash_seed
 DEVICE, SECRET = bytes(range(16)), bytes(range(32))
-MOST_LINES = 95
+MOST_LINES = 100
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +75,18 @@ def test_a_device_picks_the_cells_of_python(modules, scope, most: int, room: int
         },
     )
     assert found == [shown(each) for each in np.sort(left[:room]).tolist()]
+
+
+def test_a_cell_has_its_turn_when_python_says(modules, scope) -> None:
+    keys = np.array(list(scope), np.uint64)
+    for every, since, epoch in ((1, 20_000, 20_000), (1, 20_000, 20_001), (7, 20_000, 20_003)):
+        expected = np.sort(Cells(keys, every, TURNS).due(since, epoch))
+        found = modules.evaluate(
+            "(given) => epochs.dueOf(given)",
+            {"scope": [*map(shown, scope)], "every": every, "since": since, "epoch": epoch},
+        )
+        assert found == [*map(shown, expected.tolist())]
+        assert bool(found) is (epoch > since)
 
 
 MESSAGES = """({ mechanism, words, ...given }) => {

@@ -64,7 +64,7 @@ class AllowedMechanism(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A mechanism that the deployment allows.
 
     `certificate` is what `murmurec certify` prints. A browser proves and samples `counts`, of
-    randomized response, by itself; any other mechanism is not for browsers.
+    `rr` and `like`, by itself; any other mechanism is not for browsers.
     """
 
     id: str

@@ -1,7 +1,7 @@
 """GET /mechanisms: what devices may release, and the integer tables that a browser samples from.
 
     counts[v][z] of 2^64 words lead from level v to report z        decimal strings: JavaScript's
-                                                                    numbers end at 2^53
+    like: one more row, of an item without a rating                 numbers end at 2^53
 
 A device certifies the counts by itself before it draws (`deploy/web/device.js`): a gateway is not
 trusted with them. Counts are shown of the mechanisms that a page in a browser can use.
@@ -19,6 +19,7 @@ from stream_app.gateway.reads.cached_document import Document
 from stream_app.privacy.exact.certificates import digest
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.privacy_map import Adjacency
+from stream_app.privacy.ratings.like import Like
 from stream_app.privacy.ratings.randomized_response import RandomizedResponse
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ PARTITION = (
 )
 PRESENCE = (
     "it hides that there is a rating, so a device reports on its whole scope once a day, rated or "
-    "not"
+    "not; of such mechanisms a page can prove the table of like alone"
 )
 NOTHING = "it protects nothing: the report is the rating"
 
@@ -75,8 +76,9 @@ def _shown(mechanism: Mechanism, *, signed: bool) -> AllowedMechanism:
 
 
 def _why_not(mechanism: Mechanism) -> str | None:
-    """Return why a page cannot use a mechanism: it draws from one table, for one public rating."""
-    if isinstance(mechanism, RandomizedResponse):
+    """Return why a page cannot use a mechanism: it proves and draws from one table, for a public
+    rating or for a cell of a scope (`deploy/web/epoch_reports.js`)."""
+    if isinstance(mechanism, RandomizedResponse | Like):
         return None
     if mechanism.adjacency is Adjacency.NOTHING:
         return NOTHING

@@ -12,7 +12,7 @@ import pytest
 
 from consumers.audit.campaigns.receipts import Receipt, receipts
 from consumers.audit.campaigns.stated import Stated, stated
-from producers.campaign.contributing import contribute
+from producers.campaign.contributing import Sending, contribute
 from producers.campaign.stage_requests import JoinedCampaigns
 from producers.campaign.terms import Pinned
 from producers.journal import Journal, PersonBudget, read_journal
@@ -191,7 +191,7 @@ def test_a_journal_remembers_its_stages_and_payments_after_the_bytes_are_gone(
         rounds.apply(decode_round(value))
     with Journal.open(tmp_path / "journal") as journal:
         journal.enrol([ANN, BOB], PersonBudget(Fraction(20), DELTA), DAY - 1)
-        message = contribute(journal, ANN, [], rounds, pinned, topic="t", epoch=DAY)
+        message = contribute(journal, ANN, [], rounds, pinned, sending=Sending("t", DAY))
         journal.acknowledge(message.number)
         journal.compact()
     view = read_journal(tmp_path / "journal")

@@ -65,6 +65,14 @@ def test_the_counts_are_those_that_a_device_samples_from_and_only_randomized_res
     assert reasons["cell"] == reasons["laplace"] == mechanisms.PRESENCE
 
 
+def test_a_page_can_use_like_whose_last_row_is_of_an_item_without_a_rating() -> None:
+    (row,) = page(("like:5:2",))["allowed"]
+    table = registry.parse("like:5:2").table()
+    assert table is not None
+    assert (row["in_browser"], row["why_not"], len(row["counts"])) == (True, None, 6)
+    assert row["counts"] == [[*map(str, counts)] for counts in table.counts]
+
+
 def test_the_digest_is_the_one_that_certify_prints(capsys: pytest.CaptureFixture[str]) -> None:
     (row,) = page(("rr:5:1/2",))["allowed"]
     capsys.readouterr()
