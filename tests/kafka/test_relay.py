@@ -14,7 +14,7 @@ from stream_app import wire
 from stream_app.cli import run
 from tests.conftest import Kafka
 from tests.fixtures.gateways import written
-from tests.fixtures.relays import behind_a_relay
+from tests.fixtures.sealing_relays import behind_a_relay
 from tests.fixtures.waiting import PATIENCE_SECONDS, until
 from tests.kafka.test_device_run import CELL, everything, program, user_whose_moment_is_near
 from tests.stream_app.web.test_oblivious_http import PUBLIC

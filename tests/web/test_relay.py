@@ -16,7 +16,7 @@ from stream_app.web.oblivious_http import REQUEST as SEALED_TYPE
 from tests.conftest import Kafka
 from tests.fixtures.browser import serving
 from tests.fixtures.gateways import written
-from tests.fixtures.relays import Relayed, behind_a_relay
+from tests.fixtures.sealing_relays import Relayed, behind_a_relay
 from tests.stream_app.web import test_binary_http as binary
 from tests.stream_app.web import test_oblivious_http as rfc
 from tests.web.small_gateway import IDS, WEB

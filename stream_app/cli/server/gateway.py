@@ -65,7 +65,8 @@ def gateway(
 
 def _pinned(settings: Settings) -> bytes | None:
     """Return what the page's device pins of campaigns, as JSON: the parties' keys, and the keys of
-    the items in their order, how long a plan is public; None where there are no campaigns, or the settings name neither."""
+    the items in their order, how long a plan is public; None where there are no campaigns, or the
+    settings name neither."""
     keys, scope = settings.campaign_keys, settings.campaign_scope
     if "campaigns" not in settings.features or not keys or scope is None:
         return None

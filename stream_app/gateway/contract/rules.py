@@ -163,6 +163,7 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
         "stage": "index of the stage that the campaign is at; null where it has ended",
         "phase": "of that stage: open while devices contribute",
         "partitions": "of the topic of contributions, in which pseudonyms have their place",
+        "notice": "seconds for which the plan was public before it opened; null: not known",
     },
     "ListedItem": {
         "item": _ITEM,
