@@ -4,7 +4,7 @@
     scope    exactly the items of the file whose SHA-256 is pinned in the journal, in its order
     notice   the plan was public for as long as the user wants before its first stage opened, by the
              times of the broker: whoever writes the log of rounds can surprise nobody
-    signed   a plan that takes signed contributions alone, only where this device signs
+    signed   a plan that takes signed contributions alone where this device signs, and only there
     noise    every stage together within the (epsilon, delta) that the plan states; that epsilon,
              and the epsilon of the same noise at delta 1e-6, at most what the user allows
     stages   of kinds and sizes that this device knows
@@ -15,6 +15,7 @@ of his choice he aims at something: a stage is over the first items of it, so th
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -72,6 +73,12 @@ def check(campaign: Campaign, pinned: Pinned) -> None:
             "none (devices = open): nothing was contributed; set devices = signed, as its server "
             "does"
         )
+    if pinned.signs and not campaign.is_signed:
+        raise UserError(
+            f"campaign {campaign.number} counts contributions that no device has signed, so that "
+            "others could send one in the name of this device: nothing was contributed; its owner "
+            "plans it with devices = signed"
+        )
     _check_scope(campaign, pinned.items)
     if campaign.epsilon > pinned.most_epsilon:
         raise UserError(
@@ -101,8 +108,8 @@ def check_notice(rounds: Rounds, pinned: Pinned) -> None:
         )
     if public < pinned.notice:
         raise UserError(
-            f"campaign {number} was public for {public / 3600:.3g} h before it opened, and this "
-            f"device contributes to none below {pinned.notice / 3600:.3g} h "
+            f"campaign {number} was public for {math.floor(public):,} s before it opened, and this "
+            f"device contributes to none below {math.ceil(pinned.notice):,} s "
             "(campaign_notice_seconds): nothing was contributed; its owner announces one earlier"
         )
 

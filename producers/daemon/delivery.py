@@ -147,7 +147,7 @@ class Delivery:
         self._producer, self._failure = None, ""
         self._waiting.clear()
         self._retry_at = self._clock() + RETRY_SECONDS
-        self._complain(f"Kafka did not accept a message: {reason}")
+        self._complain(f"a message was not accepted: {reason}")
 
     def _complain(self, sentence: str) -> None:
         sentence = sentence.replace("--role ROLE", "--role device")

@@ -25,6 +25,7 @@ from stream_app.web import binary_http, oblivious_http
 
 _SECONDS = 30.0
 _MOST_BYTES = 2**20
+_POLL_SECONDS = 0.3
 
 
 class _Reply(msgspec.Struct):
@@ -47,10 +48,11 @@ class _Record:
 
 
 class RelayProducer:
-    """Sends through the relay at an address to the gateway with the public `key`."""
+    """Sends through the relay at an address to the gateway with the public `key`. `forged`: another
+    event under a number of this device is not its own, and this one counts as sent."""
 
-    def __init__(self, relay: str, key: bytes) -> None:
-        self._relay, self._key = relay.rstrip("/"), key
+    def __init__(self, relay: str, key: bytes, *, forged: bool = False) -> None:
+        self._relay, self._key, self._forged = relay.rstrip("/"), key, forged
         self._waiting: deque[tuple[bytes, Any]] = deque()
         self._failure: KafkaError | None = None
 
@@ -59,10 +61,18 @@ class RelayProducer:
         self._waiting.append((value, on_delivery))
 
     def poll(self, _: float) -> int:
-        """Send the oldest message, if one waits, and report what became of it; `OlderJournal`
-        where the gateway knows another of its number."""
-        if not self._waiting:
-            return 0
+        """Send what waits, beginning within `_POLL_SECONDS`, and report what became of it;
+        `OlderJournal` where the gateway knows another of a number."""
+        return self._served(_POLL_SECONDS)
+
+    def _served(self, seconds: float) -> int:
+        served, deadline = 0, time.monotonic() + seconds
+        while self._waiting and (not served or time.monotonic() < deadline):
+            self._send_one()
+            served += 1
+        return served
+
+    def _send_one(self) -> None:
         value, reported = self._waiting.popleft()
         record = None
         if self._failure is None:
@@ -73,13 +83,10 @@ class RelayProducer:
             except UserError as error:
                 self._failure = KafkaError(KafkaError._FAIL, str(error))
         reported(self._failure, record)
-        return 1
 
     def flush(self, timeout: float) -> int:
         """Send what waits, beginning within so many seconds; return how many still wait."""
-        deadline = time.monotonic() + timeout
-        while self._waiting and time.monotonic() < deadline:
-            self.poll(0)
+        self._served(timeout)
         return len(self._waiting)
 
     def _sent(self, event: bytes) -> _Reply:
@@ -90,17 +97,21 @@ class RelayProducer:
             binary_http.Message((("content-type", kind),), event, 0, control)
         )
         sealed, answer = oblivious_http.seal_request(self._key, binary_http.padded(asked))
+        received = self._posted(sealed)
         try:
-            found = binary_http.decode(answer.open(self._posted(sealed)))
+            found = binary_http.decode(answer.open(received))
             reply = msgspec.json.decode(found.content, type=_Reply)
         except ValueError:
             raise UserError(f"the answer of the relay {self._relay} does not open") from None
+        if found.status == 409 and self._forged:
+            return _Reply()
         if found.status == 409:
             raise OlderJournal(
                 "the gateway has another event under the number of this one, so the device journal "
                 "is an older copy, which would spend a spent budget again: put the newest copy "
                 "back; if it is lost, begin with another path (--journal), whose budget adds to "
-                "what was spent"
+                "what was spent. Or another client has forged that event: --trust-journal passes "
+                "over it"
             )
         if found.status != 202:
             raise UserError(f"the gateway answers {found.status}: {reply.error}")
@@ -120,6 +131,6 @@ class RelayProducer:
                         f"to {self._key.hex()}: take its key again, from its operator"
                     ) from None
                 raise UserError(f"the relay {self._relay} has no answer ({error.code})") from None
-        except (OSError, HTTPException) as error:
+        except (OSError, HTTPException, ValueError) as error:
             reason = getattr(error, "reason", error)
             raise UserError(f"the relay {self._relay} cannot be reached ({reason})") from None

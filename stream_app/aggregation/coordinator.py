@@ -54,9 +54,12 @@ class Coordinator:
         """For how many seconds the campaign is not opened yet, 0 where it may be, in the state that
         was read last. A hundredth more than `notice`, since the broker has another clock."""
         planned = self.log.rounds.planned_at
-        if planned is None:  # the log of a test, or one whose topic was altered since
-            return self.notice
-        return max(0.0, planned + _CLOCKS * self.notice - self.clock())
+        return 0.0 if planned is None else max(0.0, planned + _CLOCKS * self.notice - self.clock())
+
+    @property
+    def no_device_joins(self) -> bool:
+        """Whether devices cannot know how long the campaign was public, and want to."""
+        return self.notice > 0 and self.log.rounds.planned_at is None
 
     def begin(self, campaign: Campaign) -> None:
         """Write a plan; its number is above that of every earlier one."""
@@ -86,11 +89,16 @@ class Coordinator:
     def open_stage(self) -> StageState:
         """Open the campaign's next stage and return it."""
         stage = self._stage(Phase.PLANNED, "open")
+        if stage.index == 0 and self.no_device_joins:
+            raise UserError(
+                "the log of rounds does not say when the plan was appended, and devices contribute "
+                "to none of unknown age: set message.timestamp.type LogAppendTime on its topic "
+                "(murmurec topics apply), and begin another campaign"
+            )
         if stage.index == 0 and (left := self.notice_left) > 0:
             raise UserError(
-                f"the campaign is public for less than {self.notice / 3600:.3g} h, and devices "
-                "contribute to none that opened sooner (campaign_notice_seconds "
-                f"{self.notice:g}): open it in {left / 3600:.2g} h"
+                f"a plan is public for {self.notice:,.0f} s before it opens "
+                f"(campaign_notice_seconds): open it in {left:,.0f} s"
             )
         before = self.log.rounds.stages[: stage.index]
         begins = before[-1].ends if before else self.contributions.ends

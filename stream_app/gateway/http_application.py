@@ -32,7 +32,6 @@ from stream_app.gateway.relayed import sealed_requests
 from stream_app.monitoring.collectors import CONTENT_TYPE
 from stream_app.web.refusals import SECURITY, Access, refused
 from stream_app.wire import MAX_EVENT_BYTES
-from stream_app.wire.limits import MAX_CONTRIBUTION_BYTES
 
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -185,13 +184,26 @@ def add_routes(app: web.Application, views: Views) -> None:
     for name, view in views.items():
         endpoint = BY_NAME[name]
         if endpoint.method == "POST":
-            most = MAX_EVENT_BYTES if endpoint.takes_event else MAX_CONTRIBUTION_BYTES
+            most = MAX_EVENT_BYTES if endpoint.takes_event else sealed_requests.MOST_BYTES
             expect = partial(reports.expected, most)
             app.router.add_post(endpoint.path, view, expect_handler=expect)
         else:
             path = endpoint.path.replace("/web/{name}", "/web/{name:.+}")
             fixed = endpoint.is_the_same_for_all
+            view = _not_sealed(view) if endpoint.tag == "operation" else view
             app.router.add_get(path, _without_parameters(view) if fixed else view)
+
+
+def _not_sealed(view: _Handler) -> _Handler:
+    """Return a page of operators, which a proxy may keep from others: inside of a sealed request,
+    which has no address, it is not there."""
+
+    async def checked(request: web.Request) -> web.StreamResponse:
+        if not request.remote:
+            return refused(404, HttpReason.NOT_FOUND, OF_HTTP[HttpReason.NOT_FOUND])
+        return await view(request)
+
+    return checked
 
 
 def _without_parameters(view: _Handler) -> _Handler:

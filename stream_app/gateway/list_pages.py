@@ -217,6 +217,8 @@ class Lists:
     ) -> tuple[str, web.Response]:
         try:
             query = asked()
+            if query.private is not msgspec.UNSET and not request.remote:
+                raise ValueError("private: a relay could ask again, and each list costs anew")
         except ValueError as error:
             return "query", refused(400, "query", str(error))
         wait = self._clients.wait(client(request.remote), time.monotonic())

@@ -22,7 +22,7 @@ from stream_app.aggregation.collection import Drop, Record
 from stream_app.aggregation.party import RecordsGone
 from stream_app.aggregation.round_topics import ContributionTopic
 from stream_app.campaigns.plan import Campaign
-from stream_app.campaigns.rounds import StageState
+from stream_app.campaigns.rounds import Phase, StageState
 from stream_app.wire.campaigns.contribution import decode_contribution
 from stream_app.wire.ids import partition_of
 from stream_app.wire.reasons import WireError
@@ -65,18 +65,28 @@ def receipts(
 ) -> Iterator[Receipt]:
     """Yield a receipt for each stage that the device contributed to, in the order of the log, and
     one for what is of no plan of the log."""
+    newest = found.campaigns[-1][0] if found.campaigns else None
     for campaign, stage in found.stages:
         if not (paid := journal.paid(stage.plan, stage.index)):
             continue
-        try:
-            outcome = _found(campaign, stage, topic, device)
-        except RecordsGone:
-            outcome = "unchecked", "its records are kept no longer", 0
+        if campaign is not newest and stage.phase not in (Phase.RELEASED, Phase.ABORTED):
+            outcome: tuple[Outcome, str, int] = "aborted", "another campaign took its place", 0
+        else:
+            outcome = _looked_up(campaign, stage, topic, device)
         place = campaign.number, stage.plan.hex(), stage.index
         yield Receipt(*place, *outcome, campaign.epsilon, campaign.delta, paid)
     if others := journal.others((each.digest, len(stages)) for each, stages in found.campaigns):
         reason = f"{others} contributions or payments are of plans that this log does not hold"
         yield Receipt(None, "", None, "unknown", reason)
+
+
+def _looked_up(
+    campaign: Campaign, stage: StageState, topic: ContributionTopic, device: bytes
+) -> tuple[Outcome, str, int]:
+    try:
+        return _found(campaign, stage, topic, device)
+    except RecordsGone:
+        return "unchecked", "its records are kept no longer", 0
 
 
 def _found(

@@ -74,7 +74,9 @@ class Owner:
         self.owing(dict.fromkeys(_owing(stage, self.follows.parties), waited))
         step = due(rounds, standing, self.follows, waited, self.cut_seconds)
         announced = step is Act.OPEN and stage is not None and stage.index == 0
-        if announced and self.coordinator.notice_left > 0:
+        if announced and self.coordinator.no_device_joins:
+            step = Act.WITHDRAW
+        elif announced and self.coordinator.notice_left > 0:
             return
         if isinstance(step, Act):
             self._act(step)
@@ -106,6 +108,8 @@ class Owner:
             return "the plan names other keys than the setting campaign_keys"
         if plan is not None and self.follows.unsigned(CampaignPlan(plan=plan)):
             return "the plan counts contributions that are not signed, and devices = signed"
+        if self.coordinator.no_device_joins:
+            return "the log of rounds does not say when its plan was appended (topics apply)"
         return "the replicas would not follow it: its number, mode, stages or sums"
 
 

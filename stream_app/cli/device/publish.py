@@ -105,7 +105,7 @@ def _publish(
     from producers.siblings import check_only_journal
     from stream_app import wire
 
-    publisher = publisher_for(settings, options.relay)
+    publisher = publisher_for(settings, options.relay, forged=options.trust_journal)
     table = item_table_for(rated.mechanism, settings)
     path = mechanism_options.journal_path(settings, options.journal)
     try:

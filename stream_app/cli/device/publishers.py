@@ -23,10 +23,15 @@ if TYPE_CHECKING:
 
 
 def publisher_for(
-    settings: Settings, relay: str | None = None, *, per_account: bool = False
+    settings: Settings,
+    relay: str | None = None,
+    *,
+    per_account: bool = False,
+    forged: bool = False,
 ) -> Publisher:
     """Return a publisher to the rating topic; `per_account`: each account has its own producer.
-    `relay`: `URL#KEY` of `--relay`, which is asked nothing before there is a message.
+    `relay`: `URL#KEY` of `--relay`, which is asked nothing before there is a message; `forged`:
+    what its gateway has under the device's numbers is not the device's.
 
     Refuses a broker that does not answer, and a topic that would lose a report, since its epsilon
     would be spent for nothing. Workers check retention.
@@ -34,7 +39,7 @@ def publisher_for(
     from stream_app.kafka import clients, topic_checks
 
     if relay is not None:
-        return _relay_publisher(settings, relay)
+        return _relay_publisher(settings, relay, forged=forged)
     connection, names = reached(settings)
     topic_checks.check_intake(
         clients.admin(connection),
@@ -46,13 +51,13 @@ def publisher_for(
     return _publisher(settings, names.ratings, per_account=per_account)
 
 
-def _relay_publisher(settings: Settings, relay: str) -> Publisher:
+def _relay_publisher(settings: Settings, relay: str, *, forged: bool) -> Publisher:
     from producers.device.relay_producer import RelayProducer
     from producers.publishing import Publisher
     from stream_app.wire import Topics
 
     address, _, key = relay.partition("#")
-    producer = RelayProducer(address, bytes.fromhex(key))
+    producer = RelayProducer(address, bytes.fromhex(key), forged=forged)
     return Publisher(producer, Topics(settings.topic_prefix).ratings)
 
 

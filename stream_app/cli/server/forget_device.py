@@ -42,12 +42,6 @@ Private lists: what its lists have cost stays in the topic of debits, with its p
 forgetting gives no new budget."""
 
 
-_RECEIPT = {
-    "erased": "its state, its profile, its later reports, contributions to stages closed later",
-    "not_taken_back": "released sums, answered lists, copies of its records, what they taught",
-}
-
-
 _TABLES = """\
 Tables of similarities that were published stay: their noise hides the device. The next one is made
 without it."""
@@ -80,7 +74,8 @@ def forget(
     offset = forgetting.forget(session, pseudonym, rebuild)
     forgetting.drop_profile(session, pseudonym)
     receipt = {"device": pseudonym, "rebuild": rebuild, "log": session.names.cuts, "offset": offset}
-    _show(session, origin, receipt | _RECEIPT, as_json)
+    told = _told(rebuild, settings.privacy_mode != "local", settings.list_budget > 0)
+    _show(session, origin, receipt | told, as_json)
 
 
 def left_behind(
@@ -91,6 +86,16 @@ def left_behind(
     parts = [_REBUILD if rebuild else _PLAIN, _RECORDS, _PROFILE]
     parts += [_SUMS] * campaigns + [_LISTS] * private_lists + [_TABLES] * tables
     return "\n".join(parts)
+
+
+def _told(rebuild: bool, campaigns: bool, private_lists: bool) -> dict[str, str]:
+    """Return the last lines of the receipt, of which `left_behind` is the long form."""
+    erased = ["all that its reports taught" if rebuild else "its vector, biases and numbers"]
+    erased += ["its profile", "its later reports"]
+    erased += ["contributions to stages that a worker closes later"] * campaigns
+    kept = [*["what its reports taught"] * (not rebuild), "answered lists", "copies of its records"]
+    kept += ["released sums"] * campaigns + ["what private lists cost"] * private_lists
+    return {"erased": ", ".join(erased), "not_taken_back": ", ".join(kept)}
 
 
 def _show(
@@ -107,7 +112,8 @@ def _show(
         print_json(values)
         return
     say(f"forgotten from the next cut on, by offset {values['offset']} of {values['log']}")
-    say("erased: {erased}; not taken back: {not_taken_back}".format(**_RECEIPT))
+    told = values.pop("erased"), values.pop("not_taken_back")
+    say(f"erased: {told[0]}; not taken back: {told[1]}")
     if origin is not None:
-        show_values({k: v for k, v in values.items() if k not in _RECEIPT}, as_json)
+        show_values(values, as_json)
         say("murmurec state verify --worker URL compares a worker with the log")

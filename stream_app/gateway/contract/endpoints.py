@@ -53,6 +53,7 @@ class Endpoint:
     cached: bool = False
     later: bool = False
     takes_event: bool = False
+    takes: str = BYTES
     other: Mapping[int, type[msgspec.Struct]] = field(default_factory=dict)
 
     @property
@@ -250,6 +251,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         ),
         "What the request inside shows, and no address where a relay sends it.",
         content_type="message/ohttp-res",
+        takes="message/ohttp-req",
         text="Streams, which have no end, are not found inside. A request that is sent again is "
         "answered again, as without a relay.",
         refusals={

@@ -156,7 +156,7 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
         found["requestBody"] = _event()
     elif endpoint.method == "POST":
         binary = {"schema": {"type": "string", "format": "binary"}}
-        found["requestBody"] = {"required": True, "content": {BYTES: binary}}
+        found["requestBody"] = {"required": True, "content": {endpoint.takes: binary}}
     found["responses"] = dict(sorted(_replies(endpoint).items()))
     return found
 

@@ -78,8 +78,8 @@ OF_HTTP: Mapping[HttpReason, str] = {
     HttpReason.FOREIGN: "what the workers publish is in a format that this gateway does not know",
     HttpReason.NOT_A_DEMO: "the true ratings exist in a demo alone, whose users are made up",
     HttpReason.NO_CAMPAIGNS: "there are no campaigns here: set privacy_mode = split or central",
-    HttpReason.SIGNED: "devices sign what they send here, and this has no signature: use murmurec "
-    "device contribute",
+    HttpReason.SIGNED: "devices sign here (devices = signed), and a gateway takes no signed "
+    "contributions: use murmurec device contribute",
     HttpReason.STAGE: "no stage is open, or not that of the contribution: read /campaign again",
     HttpReason.CONTRIBUTED: "the device has contributed other bytes to this stage: the first count",
     HttpReason.CONTRIBUTION: "no contribution to the open stage, whose plan gives the sizes of the "

@@ -65,17 +65,19 @@ class CampaignLog(Looking):
     def _show(self, rounds: Rounds) -> None:
         plan, stage = rounds.campaign, rounds.current
         shown = (plan and plan.digest, stage and (stage.index, stage.phase))
-        if plan is None or shown == self._shown:
+        if shown == self._shown:
+            return
+        self._shown, self.open_stage = shown, None
+        if plan is None:  # of a log that was made again
+            self.campaign = self.side = None
             return
         index, phase = (stage.index, str(stage.phase)) if stage else (None, None)
         encoded = base64.b64encode(encode_plan(plan)).decode()
         status = CampaignStatus(encoded, index, phase, self._partitions, rounds.notice)
         self.campaign = Document.made(msgspec.json.encode(status), "application/json")
-        self.open_stage = None
         if stage is not None and stage.phase is Phase.OPEN:
             sizes = tuple(box_bytes(plan, stage.index, party) for party in range(plan.parties))
             self.open_stage = stage.plan, stage.index, sizes
-        self._shown = shown
 
 
 CAMPAIGN: Final = web.AppKey("campaign", CampaignLog)

@@ -34,7 +34,7 @@ from stream_app.web.oblivious_http import REQUEST
 from stream_app.web.refusals import Access, refused
 
 _SECONDS = 25.0
-_MOST_REPLY_BYTES = 16 * 1024 * 1024
+_MOST_REPLY_BYTES = 33 * 1024 * 1024  # a catalogue has 32 at most
 _REPLIED = {"Content-Type", "Retry-After"}
 _AWAY = "the gateway behind this relay cannot be reached: send the same bytes again later"
 _SESSION: Final = web.AppKey("session", aiohttp.ClientSession)

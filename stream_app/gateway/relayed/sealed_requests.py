@@ -5,7 +5,8 @@
 What is inside of the seal reaches the application as a request of its own, without an address:
 limits by address do not hold it, since all clients of a relay have one. The relay limits its
 clients; here `MOST` sealed requests are under way, and a device has its own limit. A relay can send
-a sealed request again: reports count once by device and seq, whoever sends them.
+a sealed request again: reports and contributions count once, whoever sends them, and what costs
+each time, a private list, is refused inside of a seal, as are the pages of operators.
 
 The key is 64 hex digits in a file of mode 0600, made at the first start. Who holds it reads what
 passes the relay, later too, where the relay has kept it.
@@ -119,13 +120,13 @@ class SealedRequests:
         """Answer one sealed request."""
         if not request.remote:  # a request inside of another
             return await _no_relay(request)
+        body = await read_sealed(request)
+        if isinstance(body, web.Response):
+            return body
         if self._under_way >= MOST:
             return refused(503, HttpReason.BUSY, OF_HTTP[HttpReason.BUSY], Retry_After="1")
         self._under_way += 1
         try:
-            body = await read_sealed(request)
-            if isinstance(body, web.Response):
-                return body
             message, answer = oblivious_http.open_request(self._secret, body)
             reply = binary_http.padded(binary_http.encode(await self._answered(message)))
             return web.Response(body=answer.seal(reply), content_type=oblivious_http.RESPONSE)

@@ -5,8 +5,9 @@
 
 A box is libsodium's sealed box (X25519, XSalsa20, Poly1305). The replies of a worker have one size,
 and so have the boxes: their length shows the longest id of the public catalogue and nothing else.
-The context names query and user: a copy of the query with another user would otherwise get the
-asker another list. A box has no sender: whoever reads queries and writes replies can forge one.
+The context names the whole query but its deadline: a copy with another user or option would
+otherwise get the asker another list. A box has no sender: whoever reads queries and writes replies
+can forge one.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from nacl.exceptions import CryptoError
 
 from stream_app.wire.decoding import checked
 from stream_app.wire.limits import MAX_REPLY_BYTES, VERSION
-from stream_app.wire.messages import Query
+from stream_app.wire.messages import Query, encode_message
 from stream_app.wire.reasons import WireError
 
 _CONTEXT_BYTES = 32
@@ -77,5 +78,5 @@ class SealedQuery:
 
 
 def _context(query: Query) -> bytes:
-    body = f"{query.id} {query.user or ''}".encode()
+    body = encode_message(replace(query, deadline=0))
     return blake2b(body, digest_size=_CONTEXT_BYTES, person=b"murmurec.reply.1").digest()

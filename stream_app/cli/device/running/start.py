@@ -37,6 +37,7 @@ from stream_app.settings import Settings
 from stream_app.wire import EPOCH_SECONDS, Topics
 
 if TYPE_CHECKING:
+    from producers.daemon.scheduled_contributions import Contributing
     from stream_app.cli.device.running import RunOptions
 
 
@@ -125,8 +126,18 @@ def _daemon(
         sources=sources,
         clock=clock,
         notice=notice,
-        campaigns=None if options.relay else contributing(options, settings, journal),
+        campaigns=_campaigns(options, settings, journal),
     )
+
+
+def _campaigns(options: RunOptions, settings: Settings, journal: Journal) -> Contributing | None:
+    if options.relay is None:
+        return contributing(options, settings, journal)
+    if settings.campaign_keys:
+        notice(
+            "campaigns are in Kafka, which --relay leaves alone: this device contributes to none"
+        )
+    return None
 
 
 def _seal_for(options: RunOptions, identities: Identities, devices: list[bytes]) -> None:
@@ -158,7 +169,12 @@ def _sources(options: RunOptions, journal: Journal) -> list[Source]:
 
 def _connected(options: RunOptions, settings: Settings, journal: Journal) -> Producer:
     """Return a producer, after the topic and what it holds of this device were checked."""
-    publisher = publisher_for(settings, options.relay, per_account=options.producer_per_account)
+    publisher = publisher_for(
+        settings,
+        options.relay,
+        per_account=options.producer_per_account,
+        forged=options.trust_journal,
+    )
     takes_part = bool(journal.campaign_scope)
     trusted = options.trust_journal or options.relay is not None  # the gateway finds some: 409
     check_copies(settings, [journal], campaigns=takes_part, trusted=trusted)
