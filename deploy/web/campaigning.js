@@ -1,11 +1,12 @@
-// Campaigns in a browser: the device looks once a minute, at a moment that pseudonym and minute
+// Campaigns in a browser: the device looks once a minute, at a moment that its key and the minute
 // give, and contributes once to each stage. Whether, when and with how many bytes depends on plans,
-// pseudonym, budget and the hours of the page, never on a rating: without ratings it sends zeros.
+// key, budget and the hours of the page, never on a rating: without ratings it sends zeros, and a
+// contribution is recorded a second after the look, or what it took longer to compute would show.
 // The page's host is trusted with this code and with what is pinned; the gateway with neither.
 // In Python: producers/daemon/scheduled_contributions.py, producers/person/pace.py.
 
 import { isOlder, OLDER, reportsOf, SENDING } from "./device.js";
-import { momentOf } from "./epochs.js";
+import { everyMinute, momentName } from "./epochs.js";
 import { heldBy, mostThatFit, wholePerson } from "./privacy.js";
 import { contribution } from "./campaign/contribution.js";
 import { decodePlan } from "./campaign/plan.js";
@@ -13,7 +14,8 @@ import { decodeSide } from "./campaign/side.js";
 import { check, costOf } from "./campaign/terms.js";
 import { isStars } from "./campaign/vectors.js";
 
-const MINUTE = 60_000, DAY = 86_400_000, DAYS = 30, SHARE = 3 / 4, PART = 1 / 12;
+const PAUSE = 1000, DAY = 86_400_000, DAYS = 30, SHARE = 3 / 4, PART = 1 / 12;
+const FINAL = ["contribution", "contributed", "no_campaigns", "signed", "stage"];
 const NONE = { on: false, held: 0, debits: [], contributions: [] };
 const PINNED = new URL("pinned.json", import.meta.url);
 const refuse = (sentence) => { throw new Error(sentence); };
@@ -59,7 +61,7 @@ const found = ({ campaigns = NONE }, plan, stage) => campaigns.contributions.fin
   each.plan === plan.digest && each.stage === stage);
 
 export class Campaigning {
-  #timer; #pinned;
+  #pinned;
   onchange = () => {};
   state = { on: false, campaign: null, problem: null };
 
@@ -70,19 +72,11 @@ export class Campaigning {
     if (!reply.ok) return null;
     const self = Object.assign(new Campaigning(), { device });
     self.#pinned = await reply.json();
-    self.#wait();
+    const name = momentName((await device.all()).device.key);
+    self.close = everyMinute(name, () => self.look()); // ends the looks
     await self.#alone(() => self.#read(), () => self.#send()); // what a former page has recorded
     return self;
   }
-
-  #wait() {
-    const minute = Math.floor(Date.now() / MINUTE) + 1;
-    const at = (minute + momentOf(this.device.pseudonym, minute)) * MINUTE;
-    this.#timer = setTimeout(() => this.look().finally(() => this.#wait()), at - Date.now());
-  }
-
-  /** Stops looking. */
-  close() { clearTimeout(this.#timer); }
 
   /** Whether this device takes part from now on; kept with its journal. */
   async takePart(on) {
@@ -133,12 +127,15 @@ export class Campaigning {
     const plan = decodePlan(Uint8Array.from(atob(status.plan), (letter) => letter.charCodeAt(0)));
     check(plan, this.#pinned);
     const { stage, phase, notice } = status;
+    if (stage !== null && !(Number.isInteger(stage) && plan.stages[stage]))
+      refuse(`the gateway names no stage of campaign ${plan.number}`);
     return this.state.campaign = { plan, stage, phase, notice };
   }
 
   async #contribute() {
     const { plan, stage, phase, notice } = await this.#read() ?? {};
-    if (phase !== "open" || !plan.stages[stage]) return;
+    if (phase !== "open" || stage === null) return;
+    const began = performance.now();
     const { notice_seconds = DAY / 1000 } = this.#pinned; // the gateway is believed its times
     const before = await this.device.all(), { pseudonym: device, budget } = this.device;
     if (!before.campaigns?.on || found(before, plan, stage)) return;
@@ -151,6 +148,7 @@ export class Campaigning {
     const rated = before.rated.map(({ key, level }) => ({ key, level }));
     const { body } =
       await contribution({ plan: { ...plan, levels }, stage, device, rated, side, secret });
+    await new Promise((later) => setTimeout(later, began + PAUSE - performance.now()));
     // Another tab may have rated, or the person may have stopped, since.
     await this.#change((campaigns, now) => {
       if (!campaigns.on || found(now, plan, stage)) return campaigns;
@@ -172,6 +170,7 @@ export class Campaigning {
   async #send() {
     const { records, campaigns = NONE } = await this.device.all();
     if (isOlder(records, campaigns)) refuse(OLDER);
+    if (!campaigns.on) return;
     for (const each of campaigns.contributions.filter(({ place, refused }) => !place && !refused)) {
       const outcome = await this.#post(each.body);
       await this.#change((now) => ({ ...now, older: outcome.older || now.older,
@@ -187,10 +186,10 @@ export class Campaigning {
     const reply = await this.device.fetch(`${this.device.gateway}/contributions`, sending)
       .catch(() => refuse("the gateway cannot be reached: the same bytes are sent again"));
     const { error, reason, partition, offset } = await reply.json().catch(() => ({}));
-    if (reply.ok) return { place: { partition, offset }, body: null };
-    const older = reason === "contributed";
-    if ([400, 404, 409, 413, 415].includes(reply.status))
-      return { refused: error, older, body: null };
-    return refuse(error ?? `the gateway answers ${reply.status}`);
+    if (reply.status === 202 && Number.isInteger(partition))
+      return { place: { partition, offset }, body: null };
+    if (FINAL.includes(reason)) // else it may be the page of something in between
+      return { refused: error, older: reason === "contributed", body: null };
+    return refuse(error ?? `no gateway answers there (${reply.status}): the same bytes go later`);
   }
 }

@@ -9,10 +9,12 @@ const DAY = 86_400_000, STORES = ["records", "about"];
 export const SENDING = { credentials: "omit", referrerPolicy: "no-referrer", cache: "no-store" };
 const send = (...request) => fetch(...request); // or `relayed` of relay.js
 const refuse = (sentence) => { throw new Error(sentence); };
-// Storage that was put back draws again under used numbers, which only a gateway finds (409), among
-// the 65,536 newest reports since its start. Deleted storage is a new device, which nobody finds.
-export const OLDER = "this storage is an older copy of a device's and would spend a spent budget " +
-  "again: nothing is drawn or sent; forgetMe() begins a new device, and what both cost adds up";
+// Storage that was put back draws again under used numbers, or contributes again to a stage, which
+// only a gateway finds (409), among the 65,536 newest messages since its start; between two plans
+// nobody does. Deleted storage is a new device, which nobody finds.
+export const OLDER = "another message stands where this device's would: its storage is an older " +
+  "copy, which would spend a spent budget again, or somebody forged one: nothing is drawn or " +
+  "sent; forgetMe() begins a new device, and what both cost adds up";
 export const isOlder = (records, campaigns) =>
   campaigns?.older || records.some(({ older }) => older);
 export const keeps = ({ id }) =>
@@ -115,7 +117,8 @@ export class Device {
     if (fresh) checked(fresh);
     const found = await this.change(async (_, about) =>
       fresh ? (about.put(fresh, "mechanisms"), fresh) : done(about.get("mechanisms")));
-    Object.assign(this, { mechanisms: checked(found), default: found?.default,
+    const mechanisms = checked(found), named = mechanisms.find(({ id }) => id === found.default);
+    Object.assign(this, { mechanisms, default: (named ?? mechanisms[0])?.id,
       likes: usable(true, found) }); // which `epoch_reports.js` proves
   }
 

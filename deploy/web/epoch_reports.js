@@ -5,12 +5,14 @@
 // In Python: producers/daemon/{cells,due_requests,runner}.py.
 
 import { isOlder, keeps, OLDER, SENDING } from "./device.js";
-import { cellsOf, certifiedLike, dueOf, messagesOf, momentOf } from "./epochs.js";
+import {
+  cellsOf, certifiedLike, dueOf, everyMinute, messagesOf, momentName, momentOf,
+} from "./epochs.js";
 import { room } from "./privacy.js";
 import { hexOf, keyOf } from "./campaign/plan.js";
 import { blake } from "./campaign/transcript.js";
 
-const MINUTE = 60_000, DAY = 86_400_000, MOST_BYTES = 128 * 1024 - 256;
+const DAY = 86_400_000, MOST_BYTES = 128 * 1024 - 256;
 const PINNED = new URL("scope.json", import.meta.url);
 const refuse = (sentence) => { throw new Error(sentence); };
 const bytes = (text) => new TextEncoder().encode(text);
@@ -28,7 +30,7 @@ const scopeOf = ({ items, rotate_every: every = 1 }) => {
 };
 
 export class EpochReports {
-  #timer; #scope;
+  #scope;
   onchange = () => {};
   state = { problem: null }; // what the last look found
 
@@ -40,16 +42,17 @@ export class EpochReports {
     const self = Object.assign(new EpochReports(), { device });
     self.#scope = scopeOf(await reply.json());
     await device.change((records, about) => self.#begin(records, about));
-    self.#wait();
+    const name = momentName((await device.all()).device.key);
+    self.close = everyMinute(name, () => self.look()); // ends the looks
     return self;
   }
 
   async #begin(records, about) {
     const { plan, likes } = await this.device.read(records, about), { digest } = this.#scope;
     const offered = this.device.likes.map(certifiedLike);
-    const id = plan?.id ?? this.device.default;
-    this.mechanism = offered.find((each) => each.id === id) ?? refuse(plan ? keeps(plan)
-      : `the gateway does not offer ${id} to browsers for reports by epochs`);
+    this.mechanism = offered.find((each) => !plan || each.id === plan.id) ?? refuse(plan
+      ? keeps(plan) : "the gateway offers browsers no mechanism for reports by epochs");
+    const { id } = this.mechanism;
     // A person's cells against none: one bit each, so that the budget is that of two levels.
     const bit = this.mechanism.counts.at(-1), table = { id, counts: [bit.toReversed(), bit] };
     if (plan && String(plan.counts) !== String(table.counts)) refuse(keeps(plan));
@@ -59,15 +62,6 @@ export class EpochReports {
     about.put(table, "plan");
     about.put(likes ?? { since: Math.floor(Date.now() / DAY), scope: digest, rated: [] }, "likes");
   }
-
-  #wait() {
-    const minute = Math.floor(Date.now() / MINUTE) + 1;
-    const at = (minute + momentOf(this.device.pseudonym, minute)) * MINUTE;
-    this.#timer = setTimeout(() => this.look().finally(() => this.#wait()), at - Date.now());
-  }
-
-  /** Stops looking. */
-  close() { clearTimeout(this.#timer); }
 
   /** Keeps the level of an item, from 0, or null for none, in this browser; sends nothing. */
   async keep({ key, level }) {
@@ -100,8 +94,8 @@ export class EpochReports {
     const newest = Math.max(since, ...records.map((record) => record.epoch));
     if (epoch < newest)
       refuse(`the clock says day ${epoch}, before the newest of this device (${newest}): nothing ` +
-        "is reported until it is later; set the clock right");
-    if (now < (epoch + momentOf(pseudonym, epoch)) * DAY) return false;
+        "is reported until it is later; is the clock right, or was it ahead?");
+    if (now < (epoch + momentOf(momentName(secret), epoch)) * DAY) return false;
     const due = new Set(dueOf({ scope: keys, every, since, epoch }));
     const before = records.flatMap((record) => record.keys);
     const reported = [...before, ...keys.filter((key) => !due.has(key))];

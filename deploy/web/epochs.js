@@ -3,10 +3,12 @@
 // stream_app/privacy/ratings/like.py and item_sampling.py. Nothing is recorded here:
 // `epoch_reports.js` records the messages with their debit before the first is sent.
 
+import { hexOf } from "./campaign/plan.js";
 import { blake, littleEndian } from "./campaign/transcript.js";
 import { sample } from "./device.js";
 import { expBelow } from "./privacy.js";
 
+const MINUTE = 60_000;
 const MASK = 2n ** 64n - 1n, TOTAL = 2n ** 64n, MAX_RATINGS = 4096, TURNS = 1n;
 const GOLDEN = 0x9e3779b97f4a7c15n, M1 = 0xbf58476d1ce4e5b9n, M2 = 0x94d049bb133111ebn;
 
@@ -32,7 +34,23 @@ export const certifiedLike = ({ id, counts }) => {
   return { id, levels, threshold, counts: rows };
 };
 
-/** When a device sends in an epoch, as a fraction of it: public, the same whatever was rated. */
+/** The name by which a device has its moments: who sees times, as a relay does, cannot match them
+ *  to its pseudonym. */
+export const momentName = (secret) => hexOf(blake(16, "murmurec moment", [], secret));
+
+/** Calls `look` once a minute, at the moment of a name; returns what ends it. */
+export const everyMinute = (name, look) => {
+  let timer, ended = false;
+  const wait = () => {
+    const minute = Math.floor(Date.now() / MINUTE) + 1;
+    const at = (minute + momentOf(name, minute)) * MINUTE;
+    timer = setTimeout(() => look().finally(() => ended || wait()), at - Date.now());
+  };
+  wait();
+  return () => { ended = true; clearTimeout(timer); };
+};
+
+/** When the device of a name sends in an epoch, a fraction of it, the same whatever was rated. */
 export const momentOf = (device, epoch) => {
   const made = blake(8, "murmurec epoch", [bytesOf(device), littleEndian(epoch, 8)]);
   return Number(new DataView(made.buffer).getBigUint64(0, true) >> 11n) / 2 ** 53;

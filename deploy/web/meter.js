@@ -38,10 +38,11 @@ const person = (view) => {
     },
     size(el("i"), "width", epsilon / view.budget.epsilon),
   );
+  const beside = view.part?.state.on ? " and your part in sums" : "";
   const words =
     reports === 0
       ? "Answers add up. With each one, what they say together about you as a person grows."
-      : `${plural(reports, "answer")} together: at most ${times(epsilon)} times likelier from you than ` +
+      : `${plural(reports, "answer")}${beside} together: at most ${times(epsilon)} times likelier from you than ` +
         `from a person with other stars for these films. As a whole you are ${personStrength(epsilon)}.`;
   return [
     el("h3", {}, "You as a whole"),
@@ -49,7 +50,7 @@ const person = (view) => {
       "p",
       { class: "big" },
       number(above(epsilon), 1),
-      el("small", {}, ` of ${number(view.budget.epsilon)} (epsilon, summed exactly)`),
+      el("small", {}, ` of ${number(view.budget.epsilon)} (epsilon)`),
     ),
     bar,
     el("p", {}, words),

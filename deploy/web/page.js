@@ -195,7 +195,8 @@ const openDevice = async () => {
   view.ready = true;
   await refresh();
   askLater();
-  if (offered && offered.privacy_mode !== "local") takePart().catch(() => {}); // the line stays away
+  if (offered && offered.privacy_mode !== "local")
+    takePart().catch(({ message }) => view.problems.set("part", message));
   return true;
 };
 
@@ -228,7 +229,8 @@ const startAgain = async () => {
 linkColumns();
 listenToFilms(() => showFilms(view, rate));
 byId("again").addEventListener("click", startAgain);
-byId("takes-part").addEventListener("change", ({ target }) => view.part.takePart(target.checked));
+byId("takes-part").addEventListener("change", ({ target }) => 
+  view.part.takePart(target.checked).catch(() => { target.checked = !target.checked; }));
 byId("start").addEventListener("click", () => {
   byId("device").scrollIntoView();
   document.querySelector("#films .film:not(.rated) input")?.focus();

@@ -47,6 +47,15 @@ class _Record:
         return -1 if self.reply.offset is None else self.reply.offset
 
 
+def is_key(key: bytes) -> bool:
+    """Return whether something can be sealed to a key of 32 bytes."""
+    try:
+        oblivious_http.seal_request(key, b"")
+    except ValueError:
+        return False
+    return True
+
+
 class RelayProducer:
     """Sends through the relay at an address to the gateway with the public `key`. `forged`: another
     event under a number of this device is not its own, and this one counts as sent."""

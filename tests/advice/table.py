@@ -315,7 +315,7 @@ PLAIN: dict[str, tuple[str, ...]] = {
     ),
     "words of the command line": (
         r"contributions are not signed",
-        r"does not say when its plan was appended",
+        r"does not say when (its|the) plan was appended",
         r"--most-epsilon …: above 0 and at most",
         r"--all: only --forget",
         r"so there is no plan",

@@ -92,13 +92,13 @@ def test_devices_contribute_once_and_the_sum_is_exact_but_for_the_noise(
     assert run(command("ann")) == 1
     assert "is planned" in capsys.readouterr().err
     coordinator.notice = 3600.0
-    with pytest.raises(UserError, match="for less than 1 h"):
+    with pytest.raises(UserError, match=r"public for 3,600 s before it opens"):
         coordinator.open_stage()
     coordinator.notice = 0.0
     coordinator.open_stage()
     environment(MURMUREC_CAMPAIGN_NOTICE_SECONDS="3600")
     assert run(command("ann")) == 1
-    assert "h before it opened, and this device contributes to none below 1 h" in " ".join(
+    assert "s before it opened, and this device contributes to none below 3,600 s" in " ".join(
         capsys.readouterr().err.split()
     )
     environment(MURMUREC_CAMPAIGN_NOTICE_SECONDS="0")

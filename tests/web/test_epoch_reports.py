@@ -23,6 +23,7 @@ from stream_app.wire.ids import Item, key
 from tests.fixtures.waiting import until
 from tests.web.campaign_inputs import TEXTS
 from tests.web.small_gateway import IDS, LIKE, WEB, SmallGateway, described, small_gateway
+from tests.web.test_campaigning import moment_name
 from tests.web.test_device import OPEN, RATE, rating
 
 DAY, START, ROOM = 86_400, 20_000, 20
@@ -104,7 +105,7 @@ def test_messages_are_the_same_rated_or_not_and_their_cells_those_of_python(page
         gateway.posts.clear()
         shown = []
         for day in range(START, START + 5):
-            moment = day + emission_time(name, day)
+            moment = day + emission_time(moment_name(page), day)
             for at in (moment - 1e-6, moment + 1e-6, late(day)):
                 assert page.evaluate(LOOK, at) is None
                 shown.append(len(gateway.posts))
@@ -194,7 +195,8 @@ def test_single_ratings_and_epochs_exclude_each_other(page, gateway) -> None:
     assert opened(page, gateway) is None
     for id in (IDS[0], "rr:2:1"):
         assert f"keeps {LIKE}" in page.evaluate(RATE, rating(1, 1, mechanism=id))
-    assert "for single ratings" in page.evaluate(RATE, rating(1))
+    assert f"keeps {LIKE}" in page.evaluate(RATE, rating(1))
+    assert "for single ratings" in page.evaluate(RATE, rating(1, mechanism=LIKE))
     assert opened(page, gateway, database="other") is None
     page.evaluate("device.change(async (_, about) => { about.delete('plan'); })")
     assert page.evaluate(RATE, rating(1, mechanism=IDS[0]))["seq"] == 1
@@ -211,7 +213,7 @@ def test_a_clock_set_back_reports_nothing_and_a_refused_record_stays(page, gatew
     assert page.evaluate(LOOK, late(START + 400)) is None
     (record,) = page.evaluate("device.records()")
     assert (record["epoch"], record["refused"]) == (START + 400, "status 400")
-    assert "set the clock right" in page.evaluate(LOOK, late(START + 4))
+    assert "was it ahead?" in page.evaluate(LOOK, late(START + 4))
     assert len(page.evaluate("device.records()")) == len(gateway.posts) == 1
 
 
@@ -232,7 +234,7 @@ def test_it_looks_by_itself_once_the_moment_has_come(page, gateway) -> None:
     page.goto(gateway.address)
     assert page.evaluate(OPEN, {}) is None
     assert page.evaluate(REPORT.replace("reports?.close?.();", "")) is None
-    moment = DAY * (1 + emission_time(device_of(page)[1], START + 1))
+    moment = DAY * (1 + emission_time(moment_name(page), START + 1))
     page.clock.fast_forward(int(1000 * moment) - 150_000)
     page.evaluate("device.all()")
     assert gateway.posts == []

@@ -24,7 +24,7 @@ from tests.web.web_vectors import counts, table
 
 TURNS = Settings().hash_seed
 DEVICE, SECRET = bytes(range(16)), bytes(range(32))
-MOST_LINES = 100
+MOST_LINES = 120
 
 
 @pytest.fixture(scope="module")

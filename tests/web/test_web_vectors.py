@@ -12,8 +12,8 @@ from tests.web import web_vectors
 
 WEB = web_vectors.PATH.parent
 MODULES = {  # most lines
-    **{"campaigning.js": 205, "device.js": 228, "privacy.js": 105, "ranking.js": 125},
-    **{"epoch_reports.js": 120, "epochs.js": 100, "relay.js": 130},
+    **{"campaigning.js": 205, "device.js": 230, "privacy.js": 105, "ranking.js": 125},
+    **{"epoch_reports.js": 120, "epochs.js": 120, "relay.js": 130},
 }
 LOAD = """async () => {
   const from = (path) => fetch(path).then((reply) => reply.json());

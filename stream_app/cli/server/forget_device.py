@@ -74,8 +74,8 @@ def forget(
     offset = forgetting.forget(session, pseudonym, rebuild)
     forgetting.drop_profile(session, pseudonym)
     receipt = {"device": pseudonym, "rebuild": rebuild, "log": session.names.cuts, "offset": offset}
-    told = _told(rebuild, settings.privacy_mode != "local", settings.list_budget > 0)
-    _show(session, origin, receipt | told, as_json)
+    lines = _receipt_lines(rebuild, settings.privacy_mode != "local", settings.list_budget > 0)
+    _show(session, origin, receipt | lines, as_json)
 
 
 def left_behind(
@@ -88,7 +88,7 @@ def left_behind(
     return "\n".join(parts)
 
 
-def _told(rebuild: bool, campaigns: bool, private_lists: bool) -> dict[str, str]:
+def _receipt_lines(rebuild: bool, campaigns: bool, private_lists: bool) -> dict[str, str]:
     """Return the last lines of the receipt, of which `left_behind` is the long form."""
     erased = ["all that its reports taught" if rebuild else "its vector, biases and numbers"]
     erased += ["its profile", "its later reports"]
@@ -112,8 +112,8 @@ def _show(
         print_json(values)
         return
     say(f"forgotten from the next cut on, by offset {values['offset']} of {values['log']}")
-    told = values.pop("erased"), values.pop("not_taken_back")
-    say(f"erased: {told[0]}; not taken back: {told[1]}")
+    lines = values.pop("erased"), values.pop("not_taken_back")
+    say(f"erased: {lines[0]}; not taken back: {lines[1]}")
     if origin is not None:
         show_values(values, as_json)
         say("murmurec state verify --worker URL compares a worker with the log")

@@ -258,6 +258,19 @@ def test_a_plan_of_unsigned_contributions_is_withdrawn_where_devices_sign() -> N
     assert "are not signed, and devices = signed" in owner._withdrawn()
 
 
+def test_a_plan_of_unknown_age_is_withdrawn_where_devices_want_to_know() -> None:
+    live = Live()
+    live.world.plan()
+    owner = live.owner()
+    owner.coordinator.log.rounds.apply(decode_round(live.world.log.pop()))
+    owner.coordinator.notice = 60.0
+    live.turn(owner)
+    live.cut()
+    assert owner.coordinator.no_device_joins
+    live.turn(owner)
+    assert b"withdrawn" in live.world.log[-1]
+
+
 def test_a_campaign_opens_when_it_was_public_for_long_enough() -> None:
     live = Live()
     live.notice = 30 * DEADLINE

@@ -58,11 +58,16 @@ def test_the_steps_of_a_stage():
 
 def test_a_campaign_opens_once_it_was_public_for_long_enough():
     coordinator, log, _ = owner()
+    unknown, *_ = owner()
+    unknown.begin(campaign())
+    unknown.notice = 3600.0
+    with pytest.raises(UserError, match="does not say when the plan was appended"):
+        unknown.open_stage()
     log.rounds.apply(Planned(campaign()), 1e9)
     coordinator.notice, times = 3600.0, [1e9 + 3637, 1e9 - 1e6, 1e9 + 3599, 1e9]
     coordinator.clock = lambda: times[-1]
     while len(times) > 1:
-        with pytest.raises(UserError, match=r"for less than 1 h, and devices .* open it in "):
+        with pytest.raises(UserError, match=r"public for 3,600 s before it opens .*: open it in "):
             coordinator.open_stage()
         times.pop()
     assert coordinator.open_stage().phase is Phase.OPEN

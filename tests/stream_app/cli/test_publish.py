@@ -61,10 +61,11 @@ def test_publishing_asks_for_a_broker(capsys: pytest.CaptureFixture[str]) -> Non
         (["--mechanism", "cell"], "send whole epochs: murmurec device run --scope FILE, or"),
         (["--emission", "epoch"], "a single rating is sent immediately"),
         (["--relay", "https://relay.example"], "give the address of the relay, #, and"),
+        (["--relay", f"http://a#{'0' * 64}"], "nothing can be sealed to this key"),
         (["--relay", f"ftp://a#{'0' * 64}"], "give the address of the relay, #, and"),
         (["--relay", f"http://a#{'0' * 65}"], "give the address of the relay, #, and"),
         (
-            ["--mechanism", "partition", "--relay", f"http://a#{'0' * 64}"],
+            ["--mechanism", "partition", "--relay", f"http://a#09{'0' * 62}"],
             "another --mechanism",
         ),
         (["--emission", "never"], "--emission never: choose immediate or epoch"),

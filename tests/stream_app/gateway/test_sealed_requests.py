@@ -71,11 +71,15 @@ def test_every_page_is_answered_through_a_relay_as_without_one(tmp_path: Path) -
         path = tmp_path / "relay.key"
         async with running(gateway_relay_key=path) as at, relayed(at.address) as session:
             key = public_of(secret_in(path))
-            for page in ("/mechanisms", "/docs", "/web/device.js", "/nothing", "/readyz", "/?a=b"):
+            for page in ("/mechanisms", "/docs", "/web/device.js", "/nothing", "/?a=b"):
                 found = await asked(session, key, get(page))
                 status, content, headers = await at.get(page)
                 assert (found.status, found.content) == (status, content), page
                 assert dict(found.fields)["content-type"] == headers["Content-Type"]
+            for page in ("/readyz", "/livez", "/metrics", "/%6detrics", "/metrics?a=b"):
+                assert (await asked(session, key, get(page))).status in (400, 404), page
+            private = await asked(session, key, get(f"/recommendations/{'ab' * 16}?private=1"))
+            assert (private.status, b"each list costs anew" in private.content) == (400, True)
             tagged = dict((await asked(session, key, get("/docs"))).fields)["etag"]
             again = get("/docs", ("if-none-match", tagged))
             assert (await asked(session, key, again)).status == 304
