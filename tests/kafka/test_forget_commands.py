@@ -84,8 +84,8 @@ def test_a_device_is_forgotten_by_an_entry_of_the_cut_log(
     before = log.replayed().replica
     code, receipt = forget("--device", device.hex().upper(), "--yes")
     assert (code, receipt["log"]) == (0, log.names.cuts)
-    assert "contributions to stages closed later" in receipt["erased"]
-    assert "released sums, answered lists" in receipt["not_taken_back"]
+    assert receipt["erased"].startswith("its vector, biases and numbers, its profile")
+    assert "what its reports taught, answered lists" in receipt["not_taken_back"]
     entries = topic_follower.records(Connection(log.servers), log.names.cuts)
     written = {each.offset(): decode_entry(each.value()) for each in entries}
     assert written[receipt["offset"]] == Forget(device.hex())

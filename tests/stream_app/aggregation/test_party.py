@@ -128,7 +128,7 @@ def bad_inputs(world, keys, rng):
     world.put(device_id(107).hex().encode(), good[:-1])
     world.put(device_id(108).hex().encode(), good)
     world.put(device_id(109).hex().encode(), b"")
-    world.put(device_id(110).hex().encode(), rng.bytes(500))
+    world.put(device_id(110).hex().encode(), b"\x93" + rng.bytes(499))  # no envelope
     elsewhere = made(111)
     wrong = (partition_of(elsewhere.key, world.partitions) + 1) % world.partitions
     world.put(elsewhere.key, encode_contribution(elsewhere), wrong)
