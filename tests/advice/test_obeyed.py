@@ -79,6 +79,7 @@ def more_partitions(log: Log, topic: str) -> None:
     until(lambda: topic_admin.partition_counts(admin, [topic])[topic] == 2, "they are listed")
 
 
+@pytest.mark.nightly
 def test_topics_apply_cures_what_it_is_named_for(log: Log, murmurec: Murmurec) -> None:
     admin, before = clients.admin(log.connection), applied(log)
     names = log.names

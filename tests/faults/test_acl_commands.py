@@ -264,6 +264,7 @@ def _page(asked: Request) -> bytes:
     return found
 
 
+@pytest.mark.nightly
 def test_each_command_works_under_the_rights_of_its_role_and_names_one_that_is_missing(
     made: Deployment, tmp_path: Path
 ) -> None:

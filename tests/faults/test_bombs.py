@@ -264,6 +264,7 @@ def test_a_worker_does_not_start_on_a_topic_that_takes_what_expands(
     assert "murmurec topics apply" in refusal
 
 
+@pytest.mark.nightly
 def test_a_batch_in_the_cut_log_that_expands_ends_no_worker_and_no_command(
     start: Start,
     send: Send,
