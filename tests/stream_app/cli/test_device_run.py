@@ -41,7 +41,7 @@ def settings(environment: Callable[..., None]) -> None:
     )  # fmt: skip
 
 
-RELAY = ["--relay", f"http://a#{'0' * 64}"]
+RELAY = ["--relay", f"http://a#09{'0' * 62}"]
 
 
 def enrol() -> None:
