@@ -14,6 +14,7 @@ import pytest
 from stream_app.aggregation.coordinator import Coordinator
 from stream_app.aggregation.round_topics import ContributionTopic
 from stream_app.campaigns.sealing import seal
+from stream_app.kafka import clients, topic_admin
 from stream_app.kafka.acknowledged_writer import AcknowledgedWriter
 from stream_app.privacy.randomness import SystemSource
 from stream_app.wire import Topics
@@ -98,6 +99,22 @@ def test_a_contribution_is_written_once_where_its_device_belongs(
     assert {each.device for each in found} == {device_id(1), device_id(2)}
     assert first in [record.value for record in records]
     assert [record.partition for record in records] == [partition_of(each.key, 4) for each in found]
+
+
+def test_a_log_of_rounds_that_was_made_again_shows_no_campaign_and_takes_nothing(
+    kafka: Kafka, topics: str, campaign: Campaign
+) -> None:
+    async def check(at: Running) -> None:
+        admin, names = clients.admin(kafka.connection), Topics(topics)
+        topic_admin.delete(admin, [names.rounds])
+        topic_admin.create(admin, names.table())
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while (await at.get("/campaign"))[0] != 204:
+                await asyncio.sleep(0.05)
+        status, refusal = await send(at, made(campaign))
+        assert (status, refusal["reason"]) == (409, "stage")
+
+    runs(kafka, topics, check)
 
 
 def test_what_is_no_contribution_to_the_open_stage_is_refused_and_not_written(

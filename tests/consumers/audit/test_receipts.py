@@ -7,6 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -22,7 +23,7 @@ from stream_app.aggregation.party import Party
 from stream_app.campaigns import sealing
 from stream_app.campaigns.rounds import Rounds
 from stream_app.privacy.randomness import SeededSource, SystemSource
-from stream_app.wire.campaigns.round_log import Abort, AbortReason, Open, decode_round
+from stream_app.wire.campaigns.round_log import Abort, AbortReason, Open, Planned, decode_round
 from stream_app.wire.ids import partition_of
 from tests.producers.journals import ANN, BOB
 from tests.producers.test_campaign import DAY, DELTA, plan
@@ -134,6 +135,15 @@ def test_a_record_after_the_close_is_late_and_one_of_a_forgotten_device_says_so(
     assert "after the stage was closed" in given(world).reason
     forgotten = given(world, device_id(2))
     assert (forgotten.outcome, forgotten.reason) == ("rejected", "forgotten")
+
+
+def test_where_another_campaign_took_the_place_of_an_open_one_it_says_so() -> None:
+    world, _ = begun()
+    mine(world)
+    assert given(world).outcome == "sent"
+    world.write(Planned(msgspec.structs.replace(world.campaign, number=2)))
+    found = next(receipts(stated(world.log), world, ME, Sent()))
+    assert (found.outcome, found.reason) == ("aborted", "another campaign took its place")
 
 
 @pytest.mark.parametrize("least", [2, 9])
