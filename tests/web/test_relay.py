@@ -88,8 +88,9 @@ def posted(relay: Relayed, sealed: bytes) -> int:
         return error.code
 
 
-def sealed_bodies(sent: bytes) -> list[bytes]:
-    """Return the bodies of the sealed requests in what was sent."""
+def sealed_requests(sent: bytes) -> list[tuple[bytes, bytes]]:
+    """Return the heads and bodies of the sealed requests in what was sent; a body may hold any
+    bytes, those of an end of line, too."""
     found = []
     while True:
         head, mark, rest = sent.partition(b"\r\n\r\n")
@@ -100,7 +101,7 @@ def sealed_bodies(sent: bytes) -> list[bytes]:
             for line in head.split(b"\r\n")
             if line.lower().startswith(b"content-length:")
         )
-        found.append(rest[:length])
+        found.append((head, rest[:length]))
         sent = rest[length:]
 
 
@@ -122,10 +123,11 @@ def test_a_report_reaches_the_topic_and_no_side_sees_both(
             assert not any(word.encode() in tap.sent for word in contents)
         assert b"Mozilla" in relay.clients.sent
         assert site.encode() in relay.clients.sent
-        lower = bytes(relay.relays.sent).lower()
-        heads = {line.partition(b":")[0] for line in lower.split(b"\r\n") if b": " in line}
-        assert heads == {b"host", b"content-type", b"content-length"}
-        bodies = sealed_bodies(bytes(relay.relays.sent))
+        requests = sealed_requests(bytes(relay.relays.sent))
+        lines = b"\r\n".join(head for head, _ in requests).lower().split(b"\r\n")
+        names = {line.partition(b":")[0] for line in lines if b": " in line}
+        assert names == {b"host", b"content-type", b"content-length"}
+        bodies = [body for _, body in requests]
         assert {len(each) for each in bodies} == {1024 + 7 + 32 + 16}
         # A body that is sent again counts once; a damaged one does not open.
         assert posted(relay, bodies[-1]) == 200
