@@ -70,12 +70,13 @@ def test_a_killed_static_worker_is_back_at_once_and_its_peer_notices_nothing(
 
 
 def test_a_static_worker_that_is_stopped_keeps_its_place(member: Member) -> None:
-    first, peer = member("--instance", "a"), member("--instance", "b")
+    session = ("--session", str(2 * PATIENCE_SECONDS))  # a slow machine starts for longer than six
+    first, peer = member("--instance", "a", *session), member("--instance", "b", *session)
     first.wait("recovered", 2)
     before = partitions(first)
     first.process.send_signal(signal.SIGTERM)
     assert first.exit_code() == 0
-    again = member("--instance", "a")
+    again = member("--instance", "a", *session)
     again.wait("owns")
     assert partitions(again) == before
     assert len(peer["revoked"]) == 1
