@@ -25,9 +25,15 @@ from stream_app.errors import UserError
 from stream_app.kafka.clients import Connection
 from tests.fixtures import compiled_once, forks, shared_broker
 from tests.fixtures.browser import browser, page
+from tests.fixtures.left_clients import left_clients
 from tests.fixtures.shared_broker import cache_dir
 
-__all__ = ["browser", "cache_dir", "page"]  # fixtures, and what others import from here
+__all__ = [
+    "browser",
+    "cache_dir",
+    "left_clients",
+    "page",
+]  # fixtures, and what others import from here
 
 BROKER = pytest.StashKey[str]()
 compiled_once.install()

@@ -15,6 +15,8 @@ from typing import TypeGuard
 
 import pytest
 
+from tests.fixtures.trees import nodes
+
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("stream_app", "producers", "consumers", "murmurec", "research")
 
@@ -61,6 +63,7 @@ DYNAMIC = {
     *("pkgutil", "builtins", "__builtins__", "__globals__", "__loader__", "__subclasses__"),
     "sys.modules",
 }
+DYNAMIC_HEADS = {name.partition(".")[0] for name in DYNAMIC}
 # Looks a distribution up, and loads no module of it.
 LOOK_UPS = ("importlib.util.find_spec", "importlib.metadata")
 EVALUATED = {"exec", "eval", "compile", "globals"}
@@ -131,7 +134,7 @@ def _below(package: str, module: str) -> bool:
 
 def _imports(tree: ast.Module, allowed: set[str]) -> Found:
     """Yield every import of what is not listed, by whatever way it comes."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if not isinstance(node, ast.Import | ast.ImportFrom) or ast.unparse(node) in NUMPY:
             continue
         module = (node.module or "") if isinstance(node, ast.ImportFrom) else ""
@@ -153,11 +156,11 @@ def _through_modules(tree: ast.Module, allowed: set[str]) -> Found:
     """Yield what is reached through another module, such as `kernels.os`."""
     bound = {
         (alias.asname or alias.name).partition(".")[0]
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, ast.Import | ast.ImportFrom)
         for alias in node.names
     } - {"np", "msgspec"}
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Attribute) and _root(node) in bound:
             if _is_refused(node.attr, allowed) or node.attr in ("np", "numpy"):
                 yield node.lineno, f"{ast.unparse(node)}: a module of another module"
@@ -176,8 +179,9 @@ def _is_call(node: ast.AST, name: str) -> TypeGuard[ast.Call]:
 
 
 def _calls(tree: ast.Module) -> Found:
-    own = {id(node.func) for node in ast.walk(tree) if ast.unparse(node) == "vars(self)"}
-    for node in ast.walk(tree):
+    called = [node for node in nodes(tree) if _is_call(node, "vars")]
+    own = {id(node.func) for node in called if ast.unparse(node) == "vars(self)"}
+    for node in nodes(tree):
         if isinstance(node, ast.Name) and node.id in CALLS and id(node) not in own:
             yield node.lineno, f"{node.id}: input and output"
         elif isinstance(node, ast.Attribute) and node.attr in ARRAY_FILES:
@@ -186,10 +190,10 @@ def _calls(tree: ast.Module) -> Found:
 
 def _numpy(tree: ast.Module) -> Found:
     """Yield what numpy can do beside arithmetic; `np` itself is never a value."""
-    nodes = list(ast.walk(tree))
-    owners = {id(node.value): node for node in nodes if isinstance(node, ast.Attribute)}
-    calls = {id(node.func): node for node in nodes if isinstance(node, ast.Call)}
-    for node in nodes:
+    every = nodes(tree)
+    owners = {id(node.value): node for node in every if isinstance(node, ast.Attribute)}
+    calls = {id(node.func): node for node in every if isinstance(node, ast.Call)}
+    for node in every:
         name = ast.unparse(node) if isinstance(node, ast.Name | ast.Attribute) else ""
         owner, call = owners.get(id(node)), calls.get(id(node))
         line = getattr(node, "lineno", 0)
@@ -212,7 +216,7 @@ def _is_unseeded(call: ast.Call) -> bool:
 
 def _dynamic(tree: ast.Module) -> Found:
     """Yield what loads or runs code that the import table does not see, by whatever name."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         line = getattr(node, "lineno", 0)
         if isinstance(node, ast.ImportFrom):
             names = [f"{node.module or ''}.{alias.name}" for alias in node.names]
@@ -227,7 +231,8 @@ def _dynamic(tree: ast.Module) -> Found:
             names = [node.value]
         else:
             continue
-        found = {name for name in names if any(_below(each, name) for each in DYNAMIC)}
+        near = [name for name in names if name.partition(".")[0] in DYNAMIC_HEADS]
+        found = {name for name in near if any(_below(each, name) for each in DYNAMIC)}
         if found and not any(_below(each, name) for each in LOOK_UPS for name in found):
             yield line, f"{min(found)}: imports are statements"
         if isinstance(node, ast.Name) and node.id in EVALUATED:

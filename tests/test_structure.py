@@ -16,6 +16,8 @@ from typing import TypeGuard
 
 import pytest
 
+from tests.fixtures.trees import nodes
+
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("stream_app", "producers", "consumers", "murmurec", "research")
 
@@ -61,7 +63,7 @@ def arrows(trees: dict[str, ast.Module]) -> dict[tuple[str, str], str]:
     """Return (from, to) -> one place of the code for every room that imports another."""
     known, found = set(trees), {}
     for module, tree in trees.items():
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             for name in _imported(node):
                 while name and name not in known:
                     name = name.rpartition(".")[0]
@@ -95,10 +97,8 @@ def imports(trees: dict[str, ast.Module]) -> dict[str, set[str]]:
     """
     found: dict[str, set[str]] = {}
     for module, tree in trees.items():
-        unread = {id(node) for each in ast.walk(tree) if _is_for_types(each) for node in each.body}
-        names = {
-            name for node in ast.walk(tree) if id(node) not in unread for name in _imported(node)
-        }
+        unread = {id(node) for each in nodes(tree) if _is_for_types(each) for node in each.body}
+        names = {name for node in nodes(tree) if id(node) not in unread for name in _imported(node)}
         for name in names:
             while name and name not in trees:
                 name = name.rpartition(".")[0]
@@ -142,7 +142,7 @@ def vague_names(trees: dict[str, ast.Module]) -> list[str]:
     }
     found = []
     for module, tree in trees.items():
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
                 continue
             name = getattr(node, bound.get(type(node), ""), None) or ""
@@ -167,7 +167,7 @@ def functions(
 ) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
     """Yield every function with the name of its module."""
     for module, tree in trees.items():
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 yield module, node
 

@@ -62,7 +62,11 @@ def all_plans(rng, crashes, late, bare):
     return count
 
 
-WAYS = {"late": (True, False), "no disk": (False, True), "late, no disk": (True, True)}
+WAYS = {
+    "late": pytest.param(True, False, marks=pytest.mark.nightly),
+    "no disk": pytest.param(False, True, marks=pytest.mark.nightly),
+    "late, no disk": pytest.param(True, True),
+}
 
 
 @pytest.mark.thorough
@@ -71,6 +75,7 @@ def test_no_plan_of_three_crashes_draws_twice(rng):
     assert all_plans(rng, CRASHES, late=False, bare=False) > 2000
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("late", "bare"), WAYS.values(), ids=WAYS)
 def test_no_plan_of_two_crashes_draws_twice_where_answers_are_late_or_disks_are_lost(
     late, bare, rng

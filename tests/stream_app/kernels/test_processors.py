@@ -93,6 +93,7 @@ def set_to(processor: str) -> dict[str, str]:
 
 
 @x86_only
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "processor", [pytest.param("x86-64-v2", marks=pytest.mark.nightly), "haswell"]
 )
