@@ -50,7 +50,7 @@ class RelayedCampaigns:
     def _read(self, path: str, decode: Callable[[bytes], T]) -> T | None:
         found = self.gateway.asked("GET", path)
         if found.status not in (200, 204):
-            raise UserError(f"the gateway answers {found.status}: {Reply.of(found).error}")
+            raise UserError(f"the gateway answers {found.status}: {Reply.from_answer(found).error}")
         try:
             return decode(found.content) if found.content else None
         except (ValueError, LookupError, RecursionError, WireError):
@@ -66,8 +66,7 @@ def _rounds(shown: bytes) -> Rounds:
     campaign = decode_plan(found.plan)
     rounds = Rounds(newest=campaign.number - 1)
     planned = decode_round(encode_round(Planned(campaign)))  # within the limits of the log
-    if not rounds.apply(planned, 0.0):
-        raise ValueError
+    rounds.apply(planned, 0.0)  # a plan that the log ignores has no stages
     rounds.opened_at = found.notice  # only the time between both is known
     for each in rounds.stages[: found.stage]:
         each.phase = Phase.RELEASED

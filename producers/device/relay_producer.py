@@ -91,7 +91,7 @@ class RelayProducer:
         """Return the gateway's answer that a message is in the log; UserError for any other."""
         kind = "application/json" if value[:1] == b"{" else "application/octet-stream"
         found = self._gateway.asked("POST", self._path, value, kind)
-        reply = Reply.of(found)
+        reply = Reply.from_answer(found)
         if found.status == 202:
             return reply
         if reply.reason in _REUSED and self._forged:

@@ -32,7 +32,7 @@ class Reply(msgspec.Struct):
     reason: str = ""
 
     @classmethod
-    def of(cls, found: Message) -> Reply:
+    def from_answer(cls, found: Message) -> Reply:
         """Return what an answer says; UserError where it is not JSON."""
         try:
             return msgspec.json.decode(found.content, type=cls)

@@ -70,6 +70,7 @@ def test_a_running_device_contributes_for_its_accounts_in_the_stage_that_opens(
     check(found, np.stack(sent), (party,))
 
 
+@pytest.mark.thorough
 def test_a_device_behind_a_relay_contributes_and_the_relay_sees_no_pseudonym(
     kafka, topics, tmp_path, environment, coordinator
 ):

@@ -279,8 +279,8 @@ def refused(gateway: Gateway, path: Path, terms: Pinned, sentence: str) -> None:
         found = relayed(journal, gateway.at, terms)
         found.minutes(3)
         assert (gateway.taken, journal.pending(), debits(journal)) == ([], [], [0, 0, 0])
-        (said,) = found.device.notices
-        assert sentence in said
+        (notice,) = found.device.notices
+        assert sentence in notice
 
 
 def test_a_stage_of_stars_waits_for_the_side_before_it_which_is_read_once(
