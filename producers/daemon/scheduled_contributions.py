@@ -51,6 +51,7 @@ class Contributing:
     _schedule: Schedule = field(init=False)
     _read: tuple[float, Rounds] | None = field(default=None, init=False)
     _checked: bytes = field(default=b"", init=False)
+    _ready: tuple[tuple[bytes, int], PublicSide | None] | None = field(default=None, init=False)
 
     def start(self, accounts: Iterable[Enrolment], now: float) -> None:
         """Give every account its looks from now on."""
@@ -119,8 +120,11 @@ class Contributing:
             terms.check(rounds.campaign, self.pinned)
             terms.check_notice(rounds, self.pinned)
             self._checked = stage.plan
-        side, is_ready = history.side_for(rounds.campaign, stage.index, self.published)
-        return (rounds.campaign, stage, side) if is_ready else None
+        key = stage.plan, stage.index
+        if self._ready is None or self._ready[0] != key:  # a stage has one side, once it is there
+            side, is_ready = history.side_for(rounds.campaign, stage.index, self.published)
+            self._ready = (key, side) if is_ready else None
+        return None if self._ready is None else (rounds.campaign, stage, self._ready[1])
 
     def _rounds(self, now: float) -> Rounds:
         if self._read is None or not 0 <= now - self._read[0] < _READ_SECONDS:

@@ -1,6 +1,6 @@
 """A producer that sends through a relay to a gateway, instead of to Kafka.
 
-    produce --> waiting, in order --> POST /reports, sealed --> relay --> gateway --> on_delivery
+    produce --> waiting, in order --> POST, sealed --> relay --> gateway --> on_delivery
 
 Each message is a request of its own, and after the first failure no later one is sent. A 202 inside
 of the seal is the gateway's word that Kafka has confirmed the message. After anything else it stays
@@ -10,35 +10,26 @@ in the journal, and a later run sends the same bytes: what is not in the seal ma
 from __future__ import annotations
 
 import time
-import urllib.error
-import urllib.request
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
-from http.client import HTTPException
 from typing import Any
 
-import msgspec
 from confluent_kafka import KafkaError
 
+from producers.device.sealed_gateway import Reply, SealedGateway
 from stream_app.errors import OlderJournal, UserError
-from stream_app.web import binary_http, oblivious_http
 
-_SECONDS = 30.0
-_MOST_BYTES = 2**20
 _POLL_SECONDS = 0.3
-
-
-class _Reply(msgspec.Struct):
-    partition: int = 0
-    offset: int | None = None
-    error: str = "no reason is given"
+_REUSED = ("seq_reused", "contributed")
+_OVER = ("stage", "contribution")  # no later request with these bytes is answered otherwise
 
 
 @dataclass(frozen=True)
 class _Record:
     """A confirmed message, as Kafka's delivery reports have it."""
 
-    reply: _Reply
+    reply: Reply
 
     def partition(self) -> int:
         return self.reply.partition
@@ -47,21 +38,19 @@ class _Record:
         return -1 if self.reply.offset is None else self.reply.offset
 
 
-def is_key(key: bytes) -> bool:
-    """Return whether something can be sealed to a key of 32 bytes."""
-    try:
-        oblivious_http.seal_request(key, b"")
-    except ValueError:
-        return False
-    return True
-
-
 class RelayProducer:
-    """Sends through the relay at an address to the gateway with the public `key`. `forged`: another
-    event under a number of this device is not its own, and this one counts as sent."""
+    """Sends to a page of a gateway. `forged`: other bytes under a number or stage of this device
+    are not its own, which then count as sent, as what is too late does: `over` takes why."""
 
-    def __init__(self, relay: str, key: bytes, *, forged: bool = False) -> None:
-        self._relay, self._key, self._forged = relay.rstrip("/"), key, forged
+    def __init__(
+        self,
+        gateway: SealedGateway,
+        path: str = "/reports",
+        *,
+        forged: bool = False,
+        over: Callable[[str], object] | None = None,
+    ) -> None:
+        self._gateway, self._path, self._forged, self._over = gateway, path, forged, over
         self._waiting: deque[tuple[bytes, Any]] = deque()
         self._failure: KafkaError | None = None
 
@@ -98,48 +87,24 @@ class RelayProducer:
         self._served(timeout)
         return len(self._waiting)
 
-    def _sent(self, event: bytes) -> _Reply:
-        """Return the gateway's answer that an event is in the log; UserError for any other."""
-        kind = "application/json" if event[:1] == b"{" else "application/octet-stream"
-        control = ("POST", "https", "", "/reports")
-        asked = binary_http.encode(
-            binary_http.Message((("content-type", kind),), event, 0, control)
-        )
-        sealed, answer = oblivious_http.seal_request(self._key, binary_http.padded(asked))
-        received = self._posted(sealed)
-        try:
-            found = binary_http.decode(answer.open(received))
-            reply = msgspec.json.decode(found.content, type=_Reply)
-        except ValueError:
-            raise UserError(f"the answer of the relay {self._relay} does not open") from None
-        if found.status == 409 and self._forged:
-            return _Reply()
-        if found.status == 409:
+    def _sent(self, value: bytes) -> Reply:
+        """Return the gateway's answer that a message is in the log; UserError for any other."""
+        kind = "application/json" if value[:1] == b"{" else "application/octet-stream"
+        found = self._gateway.asked("POST", self._path, value, kind)
+        reply = Reply.from_answer(found)
+        if found.status == 202:
+            return reply
+        if reply.reason in _REUSED and self._forged:
+            return Reply()
+        if reply.reason in _REUSED:
             raise OlderJournal(
-                "the gateway has another event under the number of this one, so the device journal "
-                "is an older copy, which would spend a spent budget again: put the newest copy "
-                "back; if it is lost, begin with another path (--journal), whose budget adds to "
-                "what was spent. Or another client has forged that event: --trust-journal passes "
-                "over it"
+                "the gateway has other bytes under the number, or for the stage, of this message, "
+                "so the device journal is an older copy, which would spend a spent budget again: "
+                "put the newest copy back; if it is lost, begin with another path (--journal), "
+                "whose budget adds to what was spent. Or another client has forged them: "
+                "--trust-journal passes over it"
             )
-        if found.status != 202:
-            raise UserError(f"the gateway answers {found.status}: {reply.error}")
-        return reply
-
-    def _posted(self, sealed: bytes) -> bytes:
-        headers = {"Content-Type": oblivious_http.REQUEST}
-        request = urllib.request.Request(f"{self._relay}/ohttp", sealed, headers)
-        try:
-            with urllib.request.urlopen(request, timeout=_SECONDS) as reply:
-                return bytes(reply.read(_MOST_BYTES))
-        except urllib.error.HTTPError as error:
-            with error:
-                if error.code == 400:
-                    raise UserError(
-                        f"the gateway behind the relay {self._relay} does not open what is sealed "
-                        f"to {self._key.hex()}: take its key again, from its operator"
-                    ) from None
-                raise UserError(f"the relay {self._relay} has no answer ({error.code})") from None
-        except (OSError, HTTPException, ValueError) as error:
-            reason = getattr(error, "reason", error)
-            raise UserError(f"the relay {self._relay} cannot be reached ({reason})") from None
+        if reply.reason in _OVER and self._over is not None:
+            self._over(f"the gateway takes a contribution no more, which stays paid: {reply.error}")
+            return Reply()
+        raise UserError(f"the gateway answers {found.status}: {reply.error}")

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import signal
 
+import msgspec
 import numpy as np
 import pytest
 
 from producers.campaign import history
+from producers.journal import Journal
 from producers.ranking import CleanHistory
 from stream_app.aggregation import keys
 from stream_app.aggregation.keys import Role
 from stream_app.cli import run
 from tests.fixtures import forks
+from tests.fixtures.sealing_relays import behind_a_relay
 from tests.fixtures.waiting import until
 from tests.kafka.test_aggregation import Aggregator, check, coordinator, result
 from tests.kafka.test_contribute import ITEMS, RATED, keep, plan_of
@@ -65,3 +68,59 @@ def test_a_running_device_contributes_for_its_accounts_in_the_stage_that_opens(
     kept = CleanHistory(journal)
     sent = [history.vector(campaign, 0, kept.rated(each)) for each in devices.values()]
     check(found, np.stack(sent), (party,))
+
+
+@pytest.mark.thorough
+def test_a_device_behind_a_relay_contributes_and_the_relay_sees_no_pseudonym(
+    kafka, topics, tmp_path, environment, coordinator
+):
+    """Of Kafka the device knows an address where there is none."""
+    environment(MURMUREC_CAMPAIGN_NOTICE_SECONDS="0")
+    parties = keys.make(tmp_path, Role.A), keys.make(tmp_path, Role.B)
+    journal, scope = tmp_path / "journal", tmp_path / "items.txt"
+    scope.write_text("".join(f"{item}\n" for item in range(1, ITEMS + 1)))
+    for user in RATED:
+        assert run(["device", "enrol", "--user", user, "--journal", str(journal)]) == 0
+    devices = keep(journal, RATED)
+    public = tuple(each.public.hex() for each in parties)
+    campaign = msgspec.structs.replace(plan_of(parties[0].public), parties=2, keys=public)
+    coordinator.begin(campaign)
+    coordinator.open_stage()
+    command = ["device", "run", "--journal", str(journal), "--socket", str(tmp_path / "socket")]
+    command += ["--mechanism", "rr", "--campaign-scope", str(scope), "--bootstrap", "127.0.0.1:1"]
+    for role in (Role.A, Role.B):
+        command += ["--keys", str(tmp_path / f"{role}.pub")]
+    log, broker = tmp_path / "device.log", ["--bootstrap", kafka.bootstrap, "--prefix", topics]
+    aggregators = [Aggregator(role, tmp_path, broker) for role in (Role.A, Role.B)]
+    with behind_a_relay(kafka.bootstrap, topics, tmp_path, privacy_mode="split") as relay:
+        command += ["--relay", f"{relay.address}#{relay.key}"]
+        device = forks.start(command, log, before=RUNNING)
+        try:
+            until(
+                lambda: (
+                    device.poll() is not None or sum(coordinator.contributions.ends) >= len(RATED)
+                ),
+                "every account has contributed",
+            )
+            assert device.poll() is None, log.read_text()
+            stage = coordinator.close_stage()
+            for each in aggregators:
+                each.start()
+            found = result(coordinator, stage.index)
+        finally:
+            for each in aggregators:
+                each.end(signal.SIGKILL)
+            device.terminate()
+            assert device.wait(30) == 0, log.read_text()
+    kept = CleanHistory(journal)
+    sent = [history.vector(campaign, 0, kept.rated(each)) for each in devices.values()]
+    check(found, np.stack(sent), parties)
+    written = list(coordinator.contributions.read(found))
+    assert {each.key for each in written} == {each.hex().encode() for each in devices.values()}
+    for name in devices.values():
+        for seen in (relay.clients.sent, relay.relays.sent):
+            assert name not in seen
+            assert name.hex().encode() not in seen
+    with Journal.open(journal) as opened:
+        assert opened.pending() == []
+        assert [opened.spent(each)["user"].reports for each in devices.values()] == [1] * len(RATED)

@@ -204,10 +204,10 @@ def mechanism_of_id(id: str, epsilon: str | None, scale: Scale, thinning: str | 
 
 def check_relay(relay: str | None, mechanism: Mechanism, *, more: bool = False) -> None:
     """Refuse a relay of another form, and one where something is read from Kafka: the item table of
-    a mechanism, or `more`, the catalogue or campaigns."""
+    a mechanism, or `more`, the catalogue."""
     if relay is None:
         return
-    from producers.device.relay_producer import is_key
+    from producers.device.sealed_gateway import is_key
 
     if re.fullmatch(r"https?://[^/?#@\s]+(/[^?#\s]*)?#[0-9a-f]{64}", relay) is None:
         raise UsageError(
@@ -221,9 +221,8 @@ def check_relay(relay: str | None, mechanism: Mechanism, *, more: bool = False) 
         )
     if mechanism.masks or more:
         raise UsageError(
-            "--relay: a catalogue, campaigns and the item table of a mechanism with masks are in "
-            "Kafka, which would see the address: leave --trust-catalogue, --keys and "
-            "--campaign-scope out, and give another --mechanism"
+            "--relay: a catalogue and the item table of a mechanism with masks are in Kafka, which "
+            "would see the address: leave --trust-catalogue out, and give another --mechanism"
         )
 
 

@@ -36,10 +36,16 @@ def publisher_for(
     Refuses a broker that does not answer, and a topic that would lose a report, since its epsilon
     would be spent for nothing. Workers check retention.
     """
+    from producers.publishing import Publisher
     from stream_app.kafka import clients, topic_checks
+    from stream_app.wire import Topics
 
     if relay is not None:
-        return _relay_publisher(settings, relay, forged=forged)
+        from producers.device.relay_producer import RelayProducer
+        from producers.device.sealed_gateway import SealedGateway
+
+        producer = RelayProducer(SealedGateway.named(relay), forged=forged)
+        return Publisher(producer, Topics(settings.topic_prefix).ratings)
     connection, names = reached(settings)
     topic_checks.check_intake(
         clients.admin(connection),
@@ -49,16 +55,6 @@ def publisher_for(
         device=True,
     )
     return _publisher(settings, names.ratings, per_account=per_account)
-
-
-def _relay_publisher(settings: Settings, relay: str, *, forged: bool) -> Publisher:
-    from producers.device.relay_producer import RelayProducer
-    from producers.publishing import Publisher
-    from stream_app.wire import Topics
-
-    address, _, key = relay.partition("#")
-    producer = RelayProducer(address, bytes.fromhex(key), forged=forged)
-    return Publisher(producer, Topics(settings.topic_prefix).ratings)
 
 
 def check_copies(

@@ -63,8 +63,7 @@ def enrol() -> None:
         ([*ROUNDS, "--rounds-share", "nan"], 2, "--rounds-share nan: give a number above 0"),
         ([*CELL, "--scope", "s", "--rounds-share", "1/2"], 2, "is of later rounds; give --round"),
         (["--mechanism", "cell", "--epsilon", "3", "--scope", "s"], 1, "is not allowed"),
-        ([*CELL, "--trust-catalogue", *RELAY], 2, "--relay: a catalogue, campaigns"),
-        (["--campaign-scope", "s", *RELAY], 2, "--relay: a catalogue, campaigns"),
+        ([*CELL, "--trust-catalogue", *RELAY], 2, "--relay: a catalogue and the item table"),
         ([*RELAY[:1], "http://a"], 2, "give the address of the relay, #, and the gateway's"),
     ],
 )

@@ -79,8 +79,7 @@ class RunOptions(reporting_options.ReportingOptions):
     def check(self, mechanism: Mechanism) -> None:
         """Refuse options that do not go together."""
         self.check_scope(mechanism, _OF_SCOPE, more=self.rounds != 1)
-        kafka = self.trust_catalogue or bool(self.keys) or self.campaign_scope is not None
-        mechanism_options.check_relay(self.relay, mechanism, more=kafka)
+        mechanism_options.check_relay(self.relay, mechanism, more=self.trust_catalogue)
         if self.rounds_share is not None and self.rounds == 1:
             raise UsageError("--rounds-share: is of later rounds; give --rounds N, 2 or more")
 

@@ -50,6 +50,16 @@ def contributing(options: RunOptions, settings: Settings, journal: Journal) -> C
     if journal.campaign_scope != digest:
         journal.pin_scope(digest, campaigns=True)
     topic = Topics(settings.topic_prefix).contributions
+    if options.relay is not None:
+        from producers.campaign.relayed_campaigns import RelayedCampaigns
+        from producers.device.relay_producer import RelayProducer
+        from producers.device.sealed_gateway import SealedGateway
+
+        gateway, forged = SealedGateway.named(options.relay), options.trust_journal
+        connect = partial(RelayProducer, gateway, "/contributions", forged=forged, over=notice)
+        delivery = Delivery(journal, topic, connect, notice, time.monotonic)
+        shown = RelayedCampaigns(gateway)
+        return Contributing(journal, pinned, delivery, topic, shown.rounds, shown.published)
     make = partial(contributions_publisher_for, settings, per_account=options.producer_per_account)
     return Contributing(
         journal,

@@ -37,7 +37,6 @@ from stream_app.settings import Settings
 from stream_app.wire import EPOCH_SECONDS, Topics
 
 if TYPE_CHECKING:
-    from producers.daemon.scheduled_contributions import Contributing
     from stream_app.cli.device.running import RunOptions
 
 
@@ -126,18 +125,8 @@ def _daemon(
         sources=sources,
         clock=clock,
         notice=notice,
-        campaigns=_campaigns(options, settings, journal),
+        campaigns=contributing(options, settings, journal),
     )
-
-
-def _campaigns(options: RunOptions, settings: Settings, journal: Journal) -> Contributing | None:
-    if options.relay is None:
-        return contributing(options, settings, journal)
-    if settings.campaign_keys:
-        notice(
-            "campaigns are in Kafka, which --relay leaves alone: this device contributes to none"
-        )
-    return None
 
 
 def _seal_for(options: RunOptions, identities: Identities, devices: list[bytes]) -> None:
