@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from stream_app.kernels.factorization import factor_lookup as reading
 from stream_app.kernels.factorization.bias_table import SLOT_BYTES
 from stream_app.kernels.factorization.count_sketch_blocked import MAX_DEPTH
+from stream_app.kernels.factorization.entered_rows import read_scalars
 from stream_app.kernels.factorization.erase import forget_scalars, forget_vector
 from stream_app.kernels.factorization.initialization import UNIT, fill
 from stream_app.kernels.factorization.training_loops.blocked_loop import blocked_loop
@@ -28,6 +29,7 @@ from stream_app.models.factorization.learner import (
     Keys,
     LearnerSpec,
     UpdateResult,
+    keys_of,
 )
 from stream_app.models.paged_arrays import FixedArrays, aligned, mark_dirty
 from stream_app.models.seeds import CELLS, derive_seed
@@ -81,6 +83,12 @@ class SketchLearner(FixedArrays, Factorization):
         self, keys: Keys, side: int, vectors: NDArray[np.float32], biases: NDArray[np.float32]
     ) -> None:
         self._read(self._cells, self._tags, self._scalars, self._seeds[side], keys, vectors, biases)
+
+    def scalars_of(self, keys: Keys, side: int) -> NDArray[np.float32]:
+        """Return bias and shares of entities; see `Factorization`."""
+        found = np.empty((len(keys), 3), np.float32)
+        read_scalars(self._tags, self._scalars, self._seeds[side], keys_of(keys), found)
+        return found
 
     def forget(self, user: np.uint64) -> None:
         """Make the user read as unknown (`kernels/factorization/erase.py`); its tag

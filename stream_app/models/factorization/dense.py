@@ -18,7 +18,8 @@ from stream_app.kernels.factorization.erase import forget_row
 from stream_app.kernels.factorization.initialization import UNIT
 from stream_app.kernels.factorization.training_loops.dense_loop import dense_loop
 from stream_app.kernels.instrumentation import timed
-from stream_app.kernels.stream.hash_index import rehash
+from stream_app.kernels.stream.hash_index import add_all, rehash
+from stream_app.kernels.stream.hash_index import rows_of as find_rows
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.learner import (
     USER,
@@ -27,6 +28,7 @@ from stream_app.models.factorization.learner import (
     Keys,
     LearnerSpec,
     UpdateResult,
+    keys_of,
 )
 from stream_app.models.growing_arrays import GrowingArrays
 from stream_app.models.paged_arrays import (
@@ -140,6 +142,47 @@ class DenseLearner(Factorization):
             slots, own, rows.seed, len(rows), keys, self._seeds[side], self._scales[side],
             self.factors, *numbers, vectors, biases,
         )  # fmt: skip
+
+    def scalars_of(self, keys: Keys, side: int) -> NDArray[np.float32]:
+        """Return bias and shares of entities, NaN where unknown; see `Factorization`."""
+        rows = self._rows_of_keys(keys, side)
+        found = np.full((len(keys), 3), np.nan, np.float32)
+        found[rows >= 0] = self._sides[side].room("scalars")[rows[rows >= 0]]
+        return found
+
+    def has_rows(self, keys: Keys, side: int) -> NDArray[np.bool_]:
+        """Return which entities have a row of their own (n,): the known ones."""
+        return self._rows_of_keys(keys, side) >= 0
+
+    def enter(
+        self,
+        keys: Keys,
+        side: int,
+        vectors: NDArray[np.float32] | None,
+        scalars: NDArray[np.float32],
+    ) -> int:
+        """Set vectors (n, factors), None: the first ones, and scalars (n, 3) of distinct entities
+        of one side; return how many were entered: all."""
+        table, count = self._sides[side], len(self._sides[side])
+        table.spare(len(keys) + 1)
+        if vectors is None:
+            vectors = self._entities(keys, side)[0]
+        rows = np.empty(len(keys), np.int64)
+        slots, own, _, _ = table.tables()
+        count = add_all(slots, own, table.seed, count, keys_of(keys), rows)
+        for name in _PARTS:
+            table.extend(name, count)
+        for name, values in (("vectors", vectors), ("scalars", scalars)):
+            pages, row = table.pages(name), table.room(name)[0].nbytes
+            for place in rows.tolist():
+                mark_dirty(pages, row * place, row * (place + 1))
+            table.room(name)[rows] = values
+        return len(keys)
+
+    def _rows_of_keys(self, keys: Keys, side: int) -> NDArray[np.int64]:
+        table, rows = self._sides[side], np.empty(len(keys), np.int64)
+        find_rows(table.slots, table.room("keys"), table.seed, keys_of(keys), rows)
+        return rows
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return all that decides future predictions: the rows in use, vectors one by one."""

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.kernels.factorization.bias_table import SLOT_BYTES
+from stream_app.kernels.factorization.entered_rows import enter_rows, have_rows, read_scalars
 from stream_app.kernels.factorization.erase import forget_scalars
 from stream_app.kernels.factorization.factor_lookup import hybrid_reader
 from stream_app.kernels.factorization.hybrid_rows import forget
@@ -25,6 +26,7 @@ from stream_app.models.factorization.learner import (
     Keys,
     LearnerSpec,
     UpdateResult,
+    keys_of,
 )
 from stream_app.models.paged_arrays import Arrays, FixedArrays, aligned, mark_dirty
 
@@ -87,6 +89,41 @@ class HybridLearner(FixedArrays, Factorization):
             self._scales[side], keys, vectors, biases,
         )  # fmt: skip
 
+    def scalars_of(self, keys: Keys, side: int) -> NDArray[np.float32]:
+        """Return bias and shares of entities; see `Factorization`."""
+        found = np.empty((len(keys), 3), np.float32)
+        read_scalars(self._tags, self._scalars, self._seeds[side], keys_of(keys), found)
+        return found
+
+    def has_rows(self, keys: Keys, side: int) -> NDArray[np.bool_]:
+        """Return which entities have a row of their own (n,)."""
+        found = np.empty(len(keys), np.bool_)
+        have_rows(self._tags, self._owners, self._seeds[side], keys_of(keys), found)
+        return found
+
+    def enter(
+        self,
+        keys: Keys,
+        side: int,
+        vectors: NDArray[np.float32] | None,
+        scalars: NDArray[np.float32],
+    ) -> int:
+        """Set vectors (n, factors), None: the first ones, and scalars (n, 3) of distinct entities
+        of one side, in their order; return how many were entered: those with a slot of their own.
+
+        A vector is entered where there is a row of its own for it, an old or a new one.
+        """
+        if vectors is None:
+            vectors = np.empty((0, self.factors), np.float32)
+        mark_dirty(self._pages[4], 0, self._given.nbytes)
+        return int(
+            enter_rows(
+                self._vectors, self._tags, self._scalars, self._owners, self._given,
+                *self._pages[:4], self.rows, self._seeds[side], self._scales[side], self.factors,
+                keys_of(keys), vectors, scalars,
+            )
+        )  # fmt: skip
+
     def load(self, arrays: Arrays) -> None:
         """Replace the state by what `arrays()` returned; raises ValueError where it does not fit
         or names a row that no entity can own."""
@@ -118,6 +155,11 @@ class HybridLearner(FixedArrays, Factorization):
             self.rows, self.factors,
         )  # fmt: skip
         forget_scalars(self._tags, self._scalars, scalars, user, salt)
+
+    @property
+    def rows_given(self) -> int:
+        """Rows that entities own."""
+        return int(self._given[0])
 
     @property
     def slots(self) -> dict[str, int]:

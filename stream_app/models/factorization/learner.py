@@ -225,6 +225,11 @@ class Factorization(Learner):
             mark_dirty(self.dirty_pages()["overall"], 0, self._overall.nbytes)
             self._overall[:] = mean, variance
 
+    def set_mean(self, overall: NDArray[np.float64]) -> None:
+        """Replace the mean rating and its variance (2,)."""
+        mark_dirty(self.dirty_pages()["overall"], 0, self._overall.nbytes)
+        self._overall[:] = overall
+
     def users(self, keys: Keys) -> Entities:
         """Return the vectors (n, factors) and biases (n,) of users."""
         return self._entities(keys, USER)
@@ -232,6 +237,11 @@ class Factorization(Learner):
     def items(self, keys: Keys) -> Entities:
         """Return the vectors (n, factors) and biases (n,) of items."""
         return self._entities(keys, ITEM)
+
+    @abstractmethod
+    def scalars_of(self, keys: Keys, side: int) -> NDArray[np.float32]:
+        """Return bias, and variances of bias and vector as shares (n, 3), of entities of one side;
+        NaN for an unknown one and one that shares its slot."""
 
     def _entities(self, keys: Keys, side: int) -> Entities:
         keys = keys_of(keys)
