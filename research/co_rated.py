@@ -23,6 +23,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from research.simple_learner import Entity, SimpleLearner
 from stream_app.kernels.factorization.posterior import (
     HIGHEST,
     INSIDE_HIGH,
@@ -32,7 +33,6 @@ from stream_app.kernels.factorization.posterior import (
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.factory import LEARNERS
 from stream_app.models.factorization.learner import LearnerSpec
-from stream_app.models.factorization.simple_learner import Entity, SimpleLearner
 from stream_app.ranking.similarity.slope_one import MIDDLE
 
 MOST_ITEMS = 8_192

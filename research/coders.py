@@ -30,7 +30,6 @@ from stream_app.models.retrieval.frame_codes import (
     Codes,
     Frame,
     FrameCoder,
-    directions,
     draw_frame,
 )
 from stream_app.models.retrieval.qolsh_codes import Encoder
@@ -151,3 +150,31 @@ class AntiSparseCoder(FrameCoder):
             along = np.maximum((units * images).sum(axis=1), 0)
             objectives[part] = np.divide(along, length, out=np.zeros_like(along), where=length > 0)
         return Codes(words, norms, lengths, objectives)
+
+
+def signs_of(coder: FrameCoder, codes: Codes) -> NDArray[np.int8]:
+    """Return the codes as (n, bits) of -1 and +1."""
+    bits = np.unpackbits(
+        codes.words.astype("<u8").view(np.uint8), axis=1, count=coder.bits, bitorder="little"
+    )
+    return (2 * bits.astype(np.int8) - 1).astype(np.int8)
+
+
+def reconstruct(coder: FrameCoder, codes: Codes) -> NDArray[np.float64]:
+    """Return the unit vectors x_hat, (n, factors), of the codes; zero where Wb = 0."""
+    images = signs_of(coder, codes).astype(np.float64) @ coder._W.T.astype(np.float64)
+    lengths = np.linalg.norm(images, axis=1, keepdims=True)
+    units: NDArray[np.float64] = np.divide(
+        images, lengths, out=np.zeros_like(images), where=lengths > 0
+    )
+    return units
+
+
+def directions(
+    vectors: NDArray[np.float32],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return x / |x|, (n, factors), zeros for a zero vector, and |x|, (n,)."""
+    wide = vectors.astype(np.float64)
+    norms = np.sqrt((wide * wide).sum(axis=1))
+    units = np.divide(wide, norms[:, None], out=np.zeros_like(wide), where=norms[:, None] > 0)
+    return units, norms

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from research.coders import CODERS, coder
+from research.coders import CODERS, coder, reconstruct
 from research.papers.figure import NO_CLAIM, Figure, Progress, Published, Series, silent
 from stream_app.models.retrieval.frame_codes import Codes, Frame, FrameCoder
 
@@ -192,7 +192,7 @@ def f5_1(*, pairs: int = 2000, seed: int = 0, progress: Progress = silent) -> Fi
         "qoLSH, M = 50": coder("qolsh", factors, bits, 50, seed + 1, "qr"),
     }
     for step, (name, made) in enumerate(makers.items()):
-        decoded = made.reconstruct(codes := made.encode(x))
+        decoded = reconstruct(made, codes := made.encode(x))
         errors = []
         for cosine in _COSINES:
             y = cosine * x + np.sqrt(1 - cosine * cosine) * z
@@ -274,7 +274,7 @@ def recalls(
         rows = np.flatnonzero(apart <= _reach(apart, shortlist))
         rows = rows[np.argsort(apart[rows], kind="stable")][:shortlist]
         kept = Codes(codes.words[rows], *(column[rows] for column in _columns(codes)))
-        order = np.argsort(-(made.reconstruct(kept) @ task.queries[i]), kind="stable")
+        order = np.argsort(-(reconstruct(made, kept) @ task.queries[i]), kind="stable")
         found = np.flatnonzero(rows[order] == task.nearest[i])
         places[i] = found[0] if len(found) else max(ranks)
     return tuple(float((places < rank).mean()) for rank in ranks)

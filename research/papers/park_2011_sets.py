@@ -27,6 +27,7 @@ from research.similarity.rated_table import from_ratings
 from stream_app.evaluation.scope_errors import most_rated_items
 from stream_app.privacy.k_subset import KSubset
 from stream_app.privacy.randomness import RandomSource, SeededSource
+from stream_app.ranking.similarity.table import slots_of
 
 PAPER = "Park and Acharya 2011"
 K, LEFT, RIGHT = 10, 2, 3
@@ -151,7 +152,7 @@ def completed(ratings: StarRatings, people: int, seed: int) -> list[Floats]:
     rows = []
     for user in chosen:
         own = ratings.users == user
-        slots = table.slots(ratings.items[own])
+        slots = slots_of(table.keys, ratings.items[own])
         found = slope_one.predict(deviations, slots, ratings.stars[own].astype(np.float32))
         rows.append(np.clip(found.astype(np.float64), 1, HIGHEST))
     return rows

@@ -101,14 +101,6 @@ class SnapshotFile:
             "use its settings, or convert it with murmurec state migrate"
         )
 
-    def load(self, replica: Replica) -> None:
-        """Replace the replica's state by the snapshot's, including its origin and its ledger."""
-        self.check(replica.spec)
-        meta = self.meta
-        self._fitting(
-            replica.load, self.model, self.ledger, meta.cut, meta.end_offsets, meta.origin
-        )
-
     def adopt(self, replica: Replica, origin: StateOrigin) -> None:
         """Start from the model of the snapshot at `origin`, which must name it as its snapshot."""
         self.check(replica.spec)
@@ -117,11 +109,8 @@ class SnapshotFile:
                 f"{self.path}: this snapshot has digest {self.digest}, and the state began from "
                 f"{origin.snapshot}: give that snapshot"
             )
-        self._fitting(replica.adopt, self.model, self.ledger, origin)
-
-    def _fitting(self, take: Any, *arguments: Any) -> None:
         try:
-            take(*arguments)
+            replica.adopt(self.model, self.ledger, origin)
         except ValueError as error:
             raise UserError(f"{self.path}: {error}") from None
 

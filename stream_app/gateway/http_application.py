@@ -27,10 +27,10 @@ from stream_app.gateway.readiness import watching
 from stream_app.gateway.reads import campaign_view as campaigns
 from stream_app.gateway.reads import mechanism_view as mechanisms
 from stream_app.gateway.reads import stream, tables
-from stream_app.gateway.reads.cached_document import parameters_refused
 from stream_app.gateway.relayed import sealed_requests
 from stream_app.monitoring.collectors import CONTENT_TYPE
-from stream_app.web.refusals import SECURITY, Access, refused
+from stream_app.web.cached_document import parameters_refused
+from stream_app.web.refusals import SECURITY, Access, places, refused
 from stream_app.wire import MAX_EVENT_BYTES
 
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -99,20 +99,8 @@ async def in_one_form(request: web.Request, handler: _Handler) -> web.StreamResp
         allow = {"Allow": error.headers["Allow"]} if "Allow" in error.headers else {}
         return refused(error.status, reason, OF_HTTP[reason], **allow)
     except Exception as error:  # noqa: BLE001 (a defect: this client is answered, others served)
-        places = _places(error)
-        log.error("gateway.defect", error=type(error).__name__, places=places)
+        log.error("gateway.defect", error=type(error).__name__, places=places(error))
         return refused(500, HttpReason.DEFECT, OF_HTTP[HttpReason.DEFECT])
-
-
-def _places(error: BaseException) -> list[str]:
-    """Return file:line of the frames; the message and the variables may hold what a client sent."""
-    places = []
-    step = error.__traceback__
-    while step is not None:
-        code = step.tb_frame.f_code
-        places.append(f"{code.co_filename.rpartition('/')[2]}:{step.tb_lineno}")
-        step = step.tb_next
-    return places[-5:]
 
 
 def probes(_: web.Application, gateway: Gateway) -> Views:

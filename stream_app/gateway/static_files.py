@@ -12,47 +12,25 @@ from aiohttp import web
 
 from stream_app.gateway.context import Gateway, Views
 from stream_app.gateway.contract.documents import documents
-from stream_app.gateway.reads.cached_document import Document
+from stream_app.web.cached_document import TYPES, Document, page_files
 from stream_app.web.refusals import refused
 
 # In a wheel the files are beside this module; in a checkout they are under deploy.
-_PLACES = (
+PLACES = (
     Path(__file__).parent / "page",
     Path(__file__).parents[2] / "deploy" / "web",
 )
-_TYPES = {
-    ".html": "text/html; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".json": "application/json",
-    ".svg": "image/svg+xml",
-    ".png": "image/png",
-    ".ico": "image/vnd.microsoft.icon",
-    ".txt": "text/plain; charset=utf-8",
-}
-
-
-def page_files(places: tuple[Path, ...] = _PLACES) -> dict[str, Document]:
-    """Return the files of the page by their path below its folder."""
-    folder = next((place for place in places if place.is_dir()), None)
-    if folder is None:
-        return {}
-    return {
-        path.relative_to(folder).as_posix(): Document.made(path.read_bytes(), _TYPES[path.suffix])
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.suffix in _TYPES
-    }
 
 
 def attach(_: web.Application, gateway: Gateway) -> Views:
     """Return the page, its files and the documents, made once for the topics of this gateway."""
     settings = gateway.settings
     made = documents(gateway.topics, settings.partitions, settings.query_partitions)
-    served = {f"/web/{path}": file for path, file in page_files().items()}
+    served = {f"/web/{path}": file for path, file in page_files(PLACES).items()}
     if gateway.pinned is not None:
-        served["/web/pinned.json"] = Document.made(gateway.pinned, _TYPES[".json"])
+        served["/web/pinned.json"] = Document.made(gateway.pinned, TYPES[".json"])
     served |= {
-        f"/{path}": Document.made(body, _TYPES[Path(path).suffix]) for path, body in made.items()
+        f"/{path}": Document.made(body, TYPES[Path(path).suffix]) for path, body in made.items()
     }
     places = {"/": "/web/index.html", "/docs": "/docs.html"}
 

@@ -20,6 +20,7 @@ import hmac
 import ipaddress
 import json
 import re
+import traceback
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -45,6 +46,13 @@ def refused(status: int, reason: str, sentence: str, **headers: str) -> web.Resp
         content_type="application/json",
         headers={name.replace("_", "-"): value for name, value in headers.items()},
     )
+
+
+def places(error: BaseException) -> list[str]:
+    """Return file:line of the last frames of a defect, for a log: its message and its variables may
+    hold what a client sent."""
+    steps = traceback.extract_tb(error.__traceback__)[-5:]
+    return [f"{step.filename.rpartition('/')[2]}:{step.lineno}" for step in steps]
 
 
 OPEN = frozenset({"/livez", "/readyz"})

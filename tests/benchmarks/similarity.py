@@ -28,7 +28,7 @@ from stream_app.privacy.randomness import SeededSource
 from stream_app.ranking.similarity import cosine, nearest
 from stream_app.ranking.similarity import slope_one as served
 from stream_app.ranking.similarity.nearest import because
-from stream_app.ranking.similarity.table import CoRatingTable
+from stream_app.ranking.similarity.table import CoRatingTable, slots_of
 from tests.benchmarks.figure import Figure
 from tests.fixtures import cosine_stars
 from tests.fixtures.rating_files import folder, rating_files
@@ -62,7 +62,7 @@ class Split:
         people, by_user = np.unique(users, return_inverse=True)
         keys = np.unique(items[~held])
         found = table.from_ratings(by_user[~held], items[~held], ratings[~held], keys)
-        slots = found.slots(items)
+        slots = slots_of(found.keys, items)
 
         def by_people(rows: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
             rows = rows[np.argsort(by_user[rows], kind="stable")]

@@ -9,13 +9,13 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from deploy import boards
-from deploy.boards import BOARDS, EDGE, OVERVIEW, QUALITY, Board, Panel
 from producers.edge.http.edge_metrics import EdgeMetrics
 from stream_app.gateway.context import ANSWERS, GatewayMetrics
 from stream_app.monitoring.metrics import Metrics
 from stream_app.privacy import registry
 from stream_app.privacy.exact.report_information import report_information_nats
+from tests.deploy import boards
+from tests.deploy.boards import BOARDS, EDGE, OVERVIEW, QUALITY, Board, Panel
 
 EVERY_PANEL = [(board, panel) for board in BOARDS for panel in board.panels]
 NAMES = [panel.title for _, panel in EVERY_PANEL]
@@ -126,7 +126,7 @@ def test_accuracy_and_leakage_come_first_and_side_by_side() -> None:
 @pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.uid)
 def test_the_committed_json_matches_the_table(board: Board) -> None:
     assert board.path.read_text(encoding="utf-8") == boards.text(board), (
-        "run `python deploy/boards.py`"
+        "run `python -m tests.deploy.boards`"
     )
 
 

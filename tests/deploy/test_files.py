@@ -340,7 +340,7 @@ def test_the_page_for_operators_names_every_file() -> None:
     page = (DEPLOY.parent / "docs" / "operate.md").read_text(encoding="utf-8")
     files = [
         *("compose.yaml", "compose-secrets.sh", "Dockerfile", "requirements.lock", "kubernetes/"),
-        *("systemd/", "prometheus.yml", "boards.py", "manifests.py"),
+        *("systemd/", "prometheus.yml", "grafana/", "manifests.py"),
     ]
     for name in files:
         assert (DEPLOY / name).exists()

@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from deploy.boards import OVERVIEW, Panel
 from stream_app.gateway.context import GatewayMetrics
 from stream_app.monitoring.collectors import CONTENT_TYPE
 from stream_app.monitoring.metrics import Metrics
+from tests.deploy.boards import OVERVIEW, Panel
 from tests.fixtures.metric_calls import CALLS
 from tests.fixtures.programs import program
 

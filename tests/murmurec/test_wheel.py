@@ -145,8 +145,9 @@ def test_a_gateway_install_serves_its_page_and_has_no_learner(wheel: Path, tmp_p
         python,
         "import sys\n"
         "from stream_app.gateway import serving\n"
-        "from stream_app.gateway.static_files import page_files\n"
-        "print(sorted({'index.html', 'device.js', 'page.css'} - set(page_files())))\n"
+        "from stream_app.gateway.static_files import PLACES\n"
+        "from stream_app.web.cached_document import page_files\n"
+        "print(sorted({'index.html', 'device.js', 'page.css'} - set(page_files(PLACES))))\n"
         "print([name for name in ('numba', 'faust') if name in sys.modules])\n",
         tmp_path,
     )
@@ -172,8 +173,9 @@ def test_every_package_but_research_is_imported_without_it(wheel: Path, tmp_path
         "    with redirect_stdout(io.StringIO()) as shown:\n"
         "        assert run([*command.split(), '--help']) == 0, command\n"
         "    assert 'Usage: murmurec' in shown.getvalue(), command\n"
-        "from producers.edge.http.pages import page_files\n"
-        "assert page_files()\n"
+        "from producers.edge.http.pages import PLACES\n"
+        "from stream_app.web.cached_document import page_files\n"
+        "assert page_files(PLACES)\n"
         "with redirect_stderr(sys.stdout):\n"
         "    print(run(['reproduce', '--papers']))\n",
         tmp_path,

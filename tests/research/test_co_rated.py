@@ -11,6 +11,7 @@ from research.similarity import rated_table as table
 from research.similarity import slope_one
 from stream_app.models.factorization.learner import LearnerSpec
 from stream_app.ranking.similarity import cosine
+from stream_app.ranking.similarity.table import slots_of
 from tests.fixtures import cosine_stars
 from tests.stream_app.models.learners import CHANNELS, CLEAN, NOISY, SIZES, batch_of, stream
 
@@ -57,7 +58,9 @@ def test_a_stream_leaves_what_the_table_of_the_whole_file_says(model):
     found = table.from_ratings(users, items, levels + 1.0, keys)
     for user in range(5):
         own = users == user
-        expected = offline(model, found, found.slots(items[own]), levels[own] + 1.0, learner.mean)
+        expected = offline(
+            model, found, slots_of(found.keys, items[own]), levels[own] + 1.0, learner.mean
+        )
         predicted = learner.predict_many(
             np.full(len(keys), user, np.uint64), keys.astype(np.uint64)
         )

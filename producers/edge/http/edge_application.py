@@ -6,7 +6,6 @@ code alone, since its message may hold what a user did. No reply allows a page o
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Awaitable, Callable
 
 import structlog
@@ -17,7 +16,8 @@ from producers.edge.http.contract.edge_endpoints import BY_NAME, ENDPOINTS, REAS
 from producers.edge.http.contract.given import Refused
 from producers.edge.http.site import EDGE, Edge, View
 from stream_app.errors import Unreadable, Unwritable, UserError
-from stream_app.web.refusals import SECURITY, Access, refused
+from stream_app.web.cached_document import page_files
+from stream_app.web.refusals import SECURITY, Access, places, refused
 
 log = structlog.get_logger()
 
@@ -44,9 +44,7 @@ async def in_one_form(request: web.Request, handler: _Handler) -> web.StreamResp
         log.warning("edge.refused", problem=str(error))
         return refused(409, "refused", REASONS["refused"])
     except Exception as error:  # noqa: BLE001 (a defect: this client is answered, others served)
-        steps = traceback.extract_tb(error.__traceback__)[-5:]
-        places = [f"{step.filename.rpartition('/')[2]}:{step.lineno}" for step in steps]
-        log.error("edge.defect", error=type(error).__name__, places=places)
+        log.error("edge.defect", error=type(error).__name__, places=places(error))
         return refused(500, "defect", REASONS["defect"])
 
 
@@ -68,7 +66,7 @@ async def _secured(_: web.Request, response: web.StreamResponse) -> None:
 
 def build(edge: Edge) -> web.Application:
     """Return the application; call it inside a running event loop."""
-    files = pages.page_files()
+    files = page_files(pages.PLACES)
     shown = {each.path for each in ENDPOINTS if each.open} | {f"/web/{name}" for name in files}
     access = Access(edge.names, edge.token, "--name", frozenset(shown), "MURMUREC_EDGE_TOKEN")
     app = web.Application(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from hashlib import blake2b
 from pathlib import Path
 
 import msgspec
@@ -18,39 +17,26 @@ from producers.edge.http.contract.given import Refused, parameters
 from producers.edge.http.edge_metrics import CONTENT_TYPE
 from producers.edge.http.site import EDGE, View
 from producers.edge.http.user_views import reply
+from stream_app.web.cached_document import TYPES, Document
 
 _ROOT = Path(__file__).parents[3]
 # In a wheel the files lie in the gateway's page; in a checkout under deploy.
-_PLACES = (_ROOT / "stream_app" / "gateway" / "page" / "edge", _ROOT / "deploy" / "web" / "edge")
-_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
+PLACES = (_ROOT / "stream_app" / "gateway" / "page" / "edge", _ROOT / "deploy" / "web" / "edge")
 
 
-def page_files(places: tuple[Path, ...] = _PLACES) -> dict[str, tuple[bytes, str]]:
-    """Return the files of the page and their content types, by name."""
-    folder = next((place for place in places if place.is_dir()), None)
-    if folder is None:
-        return {}
-    return {
-        path.name: (path.read_bytes(), _TYPES[path.suffix])
-        for path in sorted(folder.iterdir())
-        if path.suffix in _TYPES
-    }
-
-
-def documents(files: Mapping[str, tuple[bytes, str]]) -> dict[str, View]:
+def documents(files: Mapping[str, Document]) -> dict[str, View]:
     """Return the views of what is the same for everybody."""
-    contract = json.dumps(openapi(), indent=1).encode()
-    index = files.get("index.html", (b"the page is not installed", "text/plain"))
+    absent = Document.made(b"the page is not installed", TYPES[".txt"])
     fixed = {
-        "page": index,
-        "docs": (page(), "text/html"),
-        "openapi": (contract, "application/json"),
+        "page": files.get("index.html", absent),
+        "docs": Document.made(page(), TYPES[".html"]),
+        "openapi": Document.made(json.dumps(openapi(), indent=1).encode(), TYPES[".json"]),
     }
 
     def view(name: str) -> View:
         async def document(request: web.Request) -> web.Response:
             parameters(request, BY_NAME[name])
-            return _sent(request, *fixed[name])
+            return fixed[name].answer(request)
 
         return document
 
@@ -58,18 +44,9 @@ def documents(files: Mapping[str, tuple[bytes, str]]) -> dict[str, View]:
         name = parameters(request, BY_NAME["files"])["name"]
         if name not in files:
             raise Refused(404, "not_found", "there is no such page")
-        return _sent(request, *files[name])
+        return files[name].answer(request)
 
     return {**{name: view(name) for name in fixed}, "files": file}
-
-
-def _sent(request: web.Request, body: bytes, kind: str) -> web.Response:
-    tag = blake2b(body, digest_size=16).hexdigest()
-    headers = {"ETag": f'"{tag}"', "Cache-Control": "no-cache"}
-    if any(each.value in ("*", tag) for each in request.if_none_match or ()):
-        return web.Response(status=304, headers=headers)
-    charset = None if kind == "application/json" else "utf-8"
-    return web.Response(body=body, content_type=kind, charset=charset, headers=headers)
 
 
 async def livez(_: web.Request) -> web.Response:

@@ -1,6 +1,5 @@
 """What a gateway shows to all clients alike: catalogue, mechanisms, item side, and the stream.
 
-documents     a body that is the same for all: plain and gzip, ETag, If-None-Match
 mechanisms    GET /mechanisms: the tables that a device samples from
 following     a compacted topic, read on from where the last look ended
 tables        GET /catalogue and /item-links: both followed in a thread

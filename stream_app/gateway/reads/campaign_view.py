@@ -22,8 +22,8 @@ from stream_app.campaigns.rounds import Phase, Rounds
 from stream_app.campaigns.sealing import box_bytes
 from stream_app.gateway.contract.bodies import CampaignStatus
 from stream_app.gateway.contract.rejection_reasons import OF_HTTP, HttpReason
-from stream_app.gateway.reads.cached_document import Document, nothing_yet
 from stream_app.gateway.reads.tables import FollowedTable, Looking
+from stream_app.web.cached_document import Document, nothing_yet
 from stream_app.web.refusals import refused
 from stream_app.wire.campaigns.plan import encode_plan
 

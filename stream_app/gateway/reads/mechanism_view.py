@@ -15,12 +15,12 @@ import msgspec
 from aiohttp import web
 
 from stream_app.gateway.contract.bodies import AllowedMechanism, Mechanisms
-from stream_app.gateway.reads.cached_document import Document
 from stream_app.privacy.exact.certificates import digest
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.privacy_map import Adjacency
 from stream_app.privacy.ratings.like import Like
 from stream_app.privacy.ratings.randomized_response import RandomizedResponse
+from stream_app.web.cached_document import Document
 
 if TYPE_CHECKING:
     from stream_app.gateway.context import Gateway, Views

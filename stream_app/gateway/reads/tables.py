@@ -28,13 +28,13 @@ from aiohttp import web
 from confluent_kafka import Consumer, TopicPartition
 
 from stream_app.errors import UserError
-from stream_app.gateway.reads.cached_document import Document, nothing_yet
 from stream_app.gateway.reads.catalogue_view import ServedCatalogue
 from stream_app.kafka import clients
 from stream_app.kafka.background_thread import BackgroundThread
 from stream_app.kafka.clients import Connection
 from stream_app.kafka.topic_follower import TopicReader
 from stream_app.ranking.compact_side import MOST_BYTES, CompactSideError, decode_side
+from stream_app.web.cached_document import Document, nothing_yet
 from stream_app.web.refusals import refused
 from stream_app.wire import Topics
 from stream_app.wire.public_tables import TableReader

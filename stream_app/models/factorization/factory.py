@@ -7,7 +7,7 @@
     hashing    the sketch with a single row (feature hashing)
     dense      one row of floats for every entity seen: the baseline with unbounded memory
 
-A new learner is one file (`simple_learner.py` has the base class) and one row here.
+A new learner is one file (`count_sketch.py` is the shortest) and one row here.
 """
 
 from __future__ import annotations

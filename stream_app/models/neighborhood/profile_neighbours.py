@@ -146,14 +146,6 @@ class ProfileNeighbours:
         trust = np.maximum(0.0, 1 - noise / np.maximum(square, _TINY)).astype(np.float32)
         return np.asarray(popular + trust[:, None] * more, np.float32)
 
-    def recommend(
-        self, devices: NDArray[np.uint64], items: NDArray[np.uint64], count: int, k: int = 50
-    ) -> NDArray[np.uint64]:
-        """Return the best `count` of the item keys (n,) for each device, best first: (m, count)."""
-        scores = self.scores(devices, items, k)
-        order = np.lexsort((np.broadcast_to(items, scores.shape), -scores), axis=1)
-        return items[order[:, : max(0, count)]]
-
     # --- inside -----------------------------------------------------------------------------------
 
     def _add(self, rows: NDArray[np.int64], sign: int) -> None:

@@ -77,32 +77,6 @@ class FrameCoder(ABC):
         """Return W'y, (bits,), from which the cosine with any code is a signed sum."""
         return vector @ self._W
 
-    def signs(self, codes: Codes) -> NDArray[np.int8]:
-        """Return the codes as (n, bits) of -1 and +1."""
-        bits = np.unpackbits(
-            codes.words.astype("<u8").view(np.uint8), axis=1, count=self.bits, bitorder="little"
-        )
-        return (2 * bits.astype(np.int8) - 1).astype(np.int8)
-
-    def reconstruct(self, codes: Codes) -> NDArray[np.float64]:
-        """Return the unit vectors x_hat, (n, factors), of the codes; zero where Wb = 0."""
-        images = self.signs(codes).astype(np.float64) @ self._W.T.astype(np.float64)
-        lengths = np.linalg.norm(images, axis=1, keepdims=True)
-        units: NDArray[np.float64] = np.divide(
-            images, lengths, out=np.zeros_like(images), where=lengths > 0
-        )
-        return units
-
     def _checked(self, vectors: NDArray[np.float32]) -> None:
         if vectors.ndim != 2 or vectors.shape[1] != self.factors:
             raise ValueError(f"vectors of shape {vectors.shape}: use (n, {self.factors})")
-
-
-def directions(
-    vectors: NDArray[np.float32],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return x / |x|, (n, factors), zeros for a zero vector, and |x|, (n,)."""
-    wide = vectors.astype(np.float64)
-    norms = np.sqrt((wide * wide).sum(axis=1))
-    units = np.divide(wide, norms[:, None], out=np.zeros_like(wide), where=norms[:, None] > 0)
-    return units, norms

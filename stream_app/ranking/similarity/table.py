@@ -55,10 +55,6 @@ class CoRatingTable:
         """(n,): the raters of each item, the diagonal of `counts`."""
         return self.counts.diagonal()
 
-    def slots(self, items: ArrayLike) -> NDArray[np.int64]:
-        """Return (m,) the slot of each of `items` (m,) keys, -1 for an item without one."""
-        return slots_of(self.keys, items)
-
 
 def slots_of(keys: NDArray[np.uint64], items: ArrayLike) -> NDArray[np.int64]:
     """Return (m,) the place of each of `items` (m,) in `keys` (n,), -1 where it is not there."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from research.coders import CODERS, coder
+from research.coders import CODERS, coder, reconstruct, signs_of
 from research.papers.balu_2016_codes import (
     RANKS,
     f5_1,
@@ -45,7 +45,7 @@ def test_the_entropy_is_that_of_the_histogram():
     codes = made.encode(vectors)
     _, counts = np.unique(codes.words, return_counts=True)
     assert found.entropy == pytest.approx(-(counts / 4000 * np.log2(counts / 4000)).sum())
-    assert found.error == pytest.approx(((vectors - made.reconstruct(codes)) ** 2).sum(1).mean(),
+    assert found.error == pytest.approx(((vectors - reconstruct(made, codes)) ** 2).sum(1).mean(),
                                         abs=1e-5)  # fmt: skip
 
 
@@ -80,12 +80,12 @@ def test_a_search_finds_what_sorting_all_distances_finds(shortlist):
     task = search_task(sphere(600, 8, rng), sphere(20, 8, rng))
     made = coder("qolsh", 8, 16, 5)
     codes, asked = made.encode(task.base), made.encode(task.queries)
-    signs, theirs = made.signs(codes), made.signs(asked)
+    signs, theirs = signs_of(made, codes), signs_of(made, asked)
     places = []
     for i, query in enumerate(task.queries):
         assert task.nearest[i] == (task.base @ query).argmax()
         order = np.argsort((signs != theirs[i]).sum(axis=1), kind="stable")[:shortlist]
-        scores = made.reconstruct(codes)[order] @ query
+        scores = reconstruct(made, codes)[order] @ query
         ranked = order[np.argsort(-scores, kind="stable")].tolist()
         at = task.nearest[i]
         places.append(ranked.index(at) if at in ranked else 10**6)

@@ -129,7 +129,7 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "below").mkdir()
     (tmp_path / "below" / "data.json").write_text("{}")
     (tmp_path / "notes.secret").write_text("secret")
-    monkeypatch.setattr(static_files.page_files, "__defaults__", ((tmp_path / "no", tmp_path),))
+    monkeypatch.setattr(static_files, "PLACES", (tmp_path / "no", tmp_path))
     return tmp_path
 
 

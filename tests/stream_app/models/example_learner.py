@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from research.simple_learner import Entity, SimpleLearner
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.learner import LearnerSpec
-from stream_app.models.factorization.simple_learner import Entity, SimpleLearner
 from stream_app.models.seeds import ITEMS, USERS
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
 from html import escape
 from types import UnionType
 from typing import Any, get_args
@@ -190,7 +189,7 @@ def _article(endpoint: Endpoint) -> str:
     )
 
 
-def call(endpoint: Endpoint, edge: str = "$EDGE") -> str:
+def call(endpoint: Endpoint) -> str:
     """Return the example of an endpoint as a command of curl."""
     path = endpoint.path
     for each in endpoint.parameters:
@@ -198,13 +197,8 @@ def call(endpoint: Endpoint, edge: str = "$EDGE") -> str:
     words = ["curl -sS"]
     if endpoint.method not in ("GET", "POST"):
         words.append(f"-X {endpoint.method}")
-    words.append(f'"{edge}{path}"')
+    words.append(f'"$EDGE{path}"')
     if endpoint.takes:
         body = endpoint.example.rstrip("\n")
         words.append(f"-H 'Content-Type: {endpoint.takes[0]}' --data-binary '{body}'")
     return " ".join(words)
-
-
-def examples(endpoints: Sequence[Endpoint] = ENDPOINTS) -> Mapping[str, str]:
-    """Return the example of every endpoint by its name."""
-    return {each.name: call(each) for each in endpoints}

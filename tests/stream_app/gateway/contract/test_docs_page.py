@@ -16,7 +16,8 @@ from stream_app.gateway.contract.page import STYLE_PATH
 from stream_app.gateway.contract.rejection_reasons import OF_REFUSALS
 from stream_app.gateway.contract.schemas import BODIES, schemas
 from stream_app.gateway.contract.topic_messages import MESSAGES, OF_TOPICS
-from stream_app.gateway.static_files import page_files
+from stream_app.gateway.static_files import PLACES
+from stream_app.web.cached_document import page_files
 from tests.fixtures.gateways import running
 
 PAGE = documents()["docs.html"].decode()
@@ -56,7 +57,7 @@ def test_every_link_leads_to_something_of_this_gateway() -> None:
     found = read()
     assert len(set(found.ids)) == len(found.ids)
     served = {each.path for each in ENDPOINTS} | {f"/schemas/{name}.json" for name in schemas()}
-    served |= {f"/web/{name}" for name in page_files()}
+    served |= {f"/web/{name}" for name in page_files(PLACES)}
     for link in found.links:
         if link.startswith("#"):
             assert link[1:] in found.ids, link

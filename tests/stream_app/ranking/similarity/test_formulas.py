@@ -12,6 +12,7 @@ from stream_app.kernels.machine.scalars import hash64
 from stream_app.ranking.similarity import cosine, nearest
 from stream_app.ranking.similarity import slope_one as served
 from stream_app.ranking.similarity.nearest import because
+from stream_app.ranking.similarity.table import slots_of
 from tests.fixtures import cosine_stars
 from tests.naive import similarity as naive
 from tests.stream_app.ranking.similarity.ratings import drawn, tabled
@@ -305,7 +306,7 @@ def test_a_table_of_another_order_of_items_gives_the_same_answers():
     items, ratings = table.keys[history(stars[0])[0]], history(stars[0])[1]
     lists = []
     for each in (table, mixed):
-        scores = cosine.scores(cosine.similarities(each, 2.0), each.slots(items), 5)
+        scores = cosine.scores(cosine.similarities(each, 2.0), slots_of(each.keys, items), 5)
         lists.append(each.keys[nearest.best_slots(scores, 12, nearest.ties(each.keys))].tolist())
     assert lists[0] == lists[1]
     assert len(ratings)

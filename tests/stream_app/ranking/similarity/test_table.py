@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from research.similarity import rated_table as table
+from stream_app.ranking.similarity.table import slots_of
 from tests.naive import co_ratings_table as naive
 from tests.stream_app.ranking.similarity.ratings import drawn, tabled
 
@@ -51,13 +52,13 @@ def test_of_two_ratings_of_a_user_for_an_item_the_first_counts():
 def test_items_outside_the_table_are_left_out_and_have_no_slot():
     found = table.from_ratings([1, 1, 2], [7, 3, 3], [5, 4, 2], [9, 7])
     assert found.counts.tolist() == [[0, 0], [0, 1]]
-    assert found.slots([7, 3, 9]).tolist() == [1, -1, 0]
-    assert found.slots([2**64 - 1]).tolist() == [-1]
+    assert slots_of(found.keys, [7, 3, 9]).tolist() == [1, -1, 0]
+    assert slots_of(found.keys, [2**64 - 1]).tolist() == [-1]
 
 
 def test_a_table_without_items_or_without_ratings_is_empty():
     assert len(table.from_ratings([1], [2], [3], [])) == 0
-    assert table.from_ratings([1], [2], [3], []).slots([4]).tolist() == [-1]
+    assert slots_of(table.from_ratings([1], [2], [3], []).keys, [4]).tolist() == [-1]
     assert not table.from_ratings([], [], [], [5, 6]).counts.any()
 
 

@@ -4,20 +4,33 @@
     gzip     ETag "DIGEST-gzip"    for a client that accepts it
 
 Two encodings are two representations, so each has a tag of its own (RFC 9110, 8.8.3), and `Vary`
-names the header that chooses. A client that has the document, under either tag, gets 304.
+names the header that chooses. A client that has the document, under either tag, gets 304. The files
+of a page are such documents, read once.
 """
 
 from __future__ import annotations
 
 import gzip
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from pathlib import Path
 
 from aiohttp import web
 
 from stream_app.web.refusals import refused
 
+TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".json": "application/json",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".ico": "image/vnd.microsoft.icon",
+    ".txt": "text/plain; charset=utf-8",
+}
 _GZIP = "-gzip"
 _LEVEL = 6
 _CODING = re.compile(r"\s*([\w*-]+)\s*(?:;\s*q\s*=\s*([0-9.]{1,6})\s*)?", re.ASCII)
@@ -58,6 +71,19 @@ class Document:
             headers["Content-Encoding"] = "gzip"
         body = self.packed if packed else self.plain
         return web.Response(body=body, headers=headers)
+
+
+def page_files(places: Iterable[Path]) -> dict[str, Document]:
+    """Return the files of a page by their path below its folder, the first of `places` that is
+    there."""
+    folder = next((place for place in places if place.is_dir()), None)
+    if folder is None:
+        return {}
+    return {
+        path.relative_to(folder).as_posix(): Document.made(path.read_bytes(), TYPES[path.suffix])
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.suffix in TYPES
+    }
 
 
 def nothing_yet() -> web.Response:

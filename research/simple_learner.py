@@ -2,7 +2,7 @@
 
     user(key), item(key)         vector and bias of an entity, the initial ones where unknown
     learn_one(user, item, e)     move the state by one decoded error
-    forget(user)                 needed by workers only: clear the user's own data
+    forget(user)                 where the state can lose a user: clear the user's own data
 
 The base class implements the rest of the contract: batches, decoding of reports through their
 channels, refusals, the overall mean
@@ -10,8 +10,8 @@ channels, refusals, the overall mean
     mu += e / (n + 10)           over the n ratings learned
 
 and a state in paged arrays of fixed shape, each named once with `keep`. It is a loop in Python,
-some 20 us a rating: enough to evaluate an idea on a million ratings. A learner for a heavy stream
-has kernels, as `count_sketch.py` has.
+some 20 us a rating: enough to evaluate an idea on a million ratings. A learner that is served has
+kernels, as `stream_app/models/factorization/count_sketch.py` has.
 """
 
 from __future__ import annotations

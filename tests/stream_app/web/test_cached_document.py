@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from stream_app.gateway.reads.cached_document import Document, accepts_gzip, parameters_refused
+from stream_app.web.cached_document import Document, accepts_gzip, parameters_refused
 from tests.fixtures.gateways import exchange
 
 PLAIN = b"the same for all " * 100

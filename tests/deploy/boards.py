@@ -1,4 +1,4 @@
-"""The dashboard as a table; run as `python deploy/boards.py` it writes the JSON that Grafana loads.
+"""The dashboard as a table; `python -m tests.deploy.boards` writes the JSON that Grafana loads.
 
     row    a heading; its panels follow in three columns
     panel  title, unit, text, a legend and an expression for each curve, and whether it may be
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).parent / "grafana" / "dashboards"
+FOLDER = Path(__file__).parents[2] / "deploy" / "grafana" / "dashboards"
 COLUMNS, WIDTH, HEIGHT = 3, 8, 8
 DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 
