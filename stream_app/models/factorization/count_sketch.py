@@ -85,7 +85,7 @@ class SketchLearner(FixedArrays, Factorization):
         self._read(self._cells, self._tags, self._scalars, self._seeds[side], keys, vectors, biases)
 
     def scalars_of(self, keys: Keys, side: int) -> NDArray[np.float32]:
-        """Return bias and shares of entities; see `Factorization`."""
+        """Return bias and shares of entities; see `Learner`."""
         found = np.empty((len(keys), 3), np.float32)
         read_scalars(self._tags, self._scalars, self._seeds[side], keys_of(keys), found)
         return found

@@ -144,7 +144,7 @@ class DenseLearner(Factorization):
         )  # fmt: skip
 
     def scalars_of(self, keys: Keys, side: int) -> NDArray[np.float32]:
-        """Return bias and shares of entities, NaN where unknown; see `Factorization`."""
+        """Return bias and shares of entities, NaN where unknown."""
         rows = self._rows_of_keys(keys, side)
         found = np.full((len(keys), 3), np.nan, np.float32)
         found[rows >= 0] = self._sides[side].room("scalars")[rows[rows >= 0]]

@@ -90,7 +90,7 @@ class HybridLearner(FixedArrays, Factorization):
         )  # fmt: skip
 
     def scalars_of(self, keys: Keys, side: int) -> NDArray[np.float32]:
-        """Return bias and shares of entities; see `Factorization`."""
+        """Return bias and shares of entities; see `Learner`."""
         found = np.empty((len(keys), 3), np.float32)
         read_scalars(self._tags, self._scalars, self._seeds[side], keys_of(keys), found)
         return found

@@ -84,8 +84,8 @@ class Meetings:
     """When shards meet: after `first` ratings of all of them together, then whenever their number
     has grown by `part`, and after `most` at the latest.
 
-    ML-1M in one pass, `hybrid`, RMSE of the whole stream and of its last fifth; one worker .8815 and
-    .8542, under rr:5:2 .9359 and .9066:
+    ML-1M in one pass, `hybrid`, RMSE of the whole stream and of its last fifth; of one worker .8815
+    and .8542, under rr:5:2 .9359 and .9066:
 
         16 shards, every 50,000             .8905 .8543    .9425 .9080
         16 shards, 2,000; 1/4; 50,000       .8828 .8514    .9369 .9054

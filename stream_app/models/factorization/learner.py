@@ -160,6 +160,11 @@ class Learner(ABC):
     def items(self, keys: Keys) -> Entities:
         """Return the vectors (n, factors) and biases (n,) of items."""
 
+    def scalars_of(self, keys: Keys, side: int) -> NDArray[np.float32]:  # noqa: ARG002
+        """Return bias, and variances of bias and vector as shares (n, 3), of entities of one side;
+        NaN where none are known of it alone."""
+        return np.full((len(keys), 3), np.nan, np.float32)
+
     @abstractmethod
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return all that decides future predictions, equal in every byte for equal histories."""
@@ -225,6 +230,11 @@ class Factorization(Learner):
             mark_dirty(self.dirty_pages()["overall"], 0, self._overall.nbytes)
             self._overall[:] = mean, variance
 
+    @property
+    def overall(self) -> NDArray[np.float64]:
+        """The mean rating, on 1 .. 5, and its variance (2,), not a copy."""
+        return self._overall
+
     def set_mean(self, overall: NDArray[np.float64]) -> None:
         """Replace the mean rating and its variance (2,)."""
         mark_dirty(self.dirty_pages()["overall"], 0, self._overall.nbytes)
@@ -237,11 +247,6 @@ class Factorization(Learner):
     def items(self, keys: Keys) -> Entities:
         """Return the vectors (n, factors) and biases (n,) of items."""
         return self._entities(keys, ITEM)
-
-    @abstractmethod
-    def scalars_of(self, keys: Keys, side: int) -> NDArray[np.float32]:
-        """Return bias, and variances of bias and vector as shares (n, 3), of entities of one side;
-        NaN for an unknown one and one that shares its slot."""
 
     def _entities(self, keys: Keys, side: int) -> Entities:
         keys = keys_of(keys)

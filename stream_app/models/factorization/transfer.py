@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from stream_app.kernels.factorization.bias_table import BIAS
 from stream_app.models.factorization.dense import DenseLearner
 from stream_app.models.factorization.hybrid import HybridLearner
-from stream_app.models.factorization.learner import ITEM, USER, Factorization, Learner
+from stream_app.models.factorization.learner import ITEM, USER, Learner
 
 Keys = NDArray[np.uint64]
 
@@ -41,7 +41,7 @@ class Moved:
     vectors: int
 
 
-def known_of(learner: Factorization, keys: Keys, side: int) -> Known:
+def known_of(learner: Learner, keys: Keys, side: int) -> Known:
     """Return what a learner knows of the given keys (distinct), without those it does not know."""
     scalars = learner.scalars_of(keys, side)
     known = ~np.isnan(scalars[:, BIAS])
