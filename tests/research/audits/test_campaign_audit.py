@@ -185,6 +185,7 @@ def test_a_planted_fault_is_shown(code, parties, claims):
         assert found.epsilon_curve > 2
 
 
+@pytest.mark.nightly
 def test_one_seed_for_all_stages_of_a_campaign_is_shown():
     found = audited(plan(2, ("together", "stars")), 30, Code(keys=KeyOfAPlan))
     assert FRESH in broken(found)
