@@ -47,6 +47,11 @@ class CampaignLog(Looking):
         self.campaign: Document | None = None
         self.side: Document | None = None
 
+    @property
+    def is_read(self) -> bool:
+        """Whether the log of rounds was read to its end once."""
+        return bool(self._shown)
+
     def look(self, asking: Consumer) -> None:
         """Read what was appended to both topics; raises UserError where one cannot be read."""
         self._log = self._log or RoundTopic(self._connection, self._topics.rounds, newest=True)
