@@ -43,14 +43,10 @@ class CampaignLog(Looking):
         self._log: RoundTopic | None = None
         self._side = FollowedTable(gateway.connection, gateway.topics.item_side)
         self._shown: tuple[object, ...] = ()
+        self.is_read = False  # the log, to its end, once
         self.open_stage: OpenStage | None = None
         self.campaign: Document | None = None
         self.side: Document | None = None
-
-    @property
-    def is_read(self) -> bool:
-        """Whether the log of rounds was read to its end once."""
-        return bool(self._shown)
 
     def look(self, asking: Consumer) -> None:
         """Read what was appended to both topics; raises UserError where one cannot be read."""
@@ -61,6 +57,7 @@ class CampaignLog(Looking):
             self._log.close()
             self._log = None
             raise
+        self.is_read = True
         self._side.look(asking)
         version = self._side.pages.newest() if self._side.changed else None
         self._side.changed = False
