@@ -20,6 +20,8 @@ from stream_app.wire import MAX_EVENT_BYTES, REASONS, Event, encode
 from stream_app.wire.signatures import SigningKey
 from tests.fixtures.gateways import DEVICE, JSON, PACKED, Running, body, exchange, running
 
+pytestmark = pytest.mark.thorough
+
 Body = Callable[[Running], Awaitable[None]]
 
 
