@@ -166,7 +166,8 @@ FAULTS: dict[str, tuple[Code, int, set[str]]] = {
 }  # fmt: skip
 
 
-NIGHTLY = {"no noise of a", "no noise of b", "a stage drawn twice, split"}  # every contribution has a proof
+# Every contribution of these has a proof.
+NIGHTLY = {"no noise of a", "no noise of b", "a stage drawn twice, split"}
 
 
 @pytest.mark.parametrize(
