@@ -1,6 +1,7 @@
 """The accounts' part in campaigns: each contributes once to each stage, at a look of its own.
 
-    looks      once a minute, at a moment that pseudonym and minute give (`schedule`)
+    looks      once a minute, at a moment that the journal's key, pseudonym and minute give: who
+               sees times, as a relay does, cannot match them to pseudonyms, which are public
     at a look  a stage is open, its plan is what is pinned, the account has not contributed
                -> ratings looked up -> journal -> delivery
 
@@ -12,7 +13,8 @@ it contributes zeros. A stage that closes before the account's next look is over
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 
 import numpy as np
 
@@ -35,6 +37,11 @@ _READ_SECONDS = 1.0  # between two readings of the log
 _UNRATED = 256  # above every level of a scale
 
 
+def moment_name(device: bytes, secret: bytes) -> bytes:
+    """Return the name, 16 bytes, by which a device has its looks; `secret` is `Journal.key`."""
+    return blake2b(device, digest_size=16, key=secret, person=b"murmurec moment").digest()
+
+
 @dataclass
 class Contributing:
     """What is pinned, how the log of rounds and the published side are read (UserError where they
@@ -49,17 +56,21 @@ class Contributing:
     look_seconds: float = LOOK_SECONDS
     messages: int = field(default=0, init=False)
     _schedule: Schedule = field(init=False)
+    _devices: dict[bytes, bytes] = field(default_factory=dict, init=False)  # of moment names
     _read: tuple[float, Rounds] | None = field(default=None, init=False)
     _checked: bytes = field(default=b"", init=False)
     _ready: tuple[tuple[bytes, int], PublicSide | None] | None = field(default=None, init=False)
 
     def start(self, accounts: Iterable[Enrolment], now: float) -> None:
         """Give every account its looks from now on."""
-        self._schedule = Schedule(accounts, self.look_seconds, now)
+        self._schedule = Schedule((), self.look_seconds, now)
+        self.join(accounts, now)
 
     def join(self, accounts: Iterable[Enrolment], now: float) -> None:
         """Give further accounts their looks from now on."""
-        self._schedule.add(accounts, now)
+        named = {moment_name(each.device, self.journal.key): each for each in accounts}
+        self._devices |= {name: each.device for name, each in named.items()}
+        self._schedule.add([replace(each, device=name) for name, each in named.items()], now)
 
     @property
     def next(self) -> float | None:
@@ -85,7 +96,8 @@ class Contributing:
         campaign, stage, side = found
         scope, found_requests = ScopeIndex(campaign), []
         # After a pause two looks of one account come at once: it contributes once.
-        able = self._able(asked, list(dict.fromkeys(each.device for each in come)), conditions)
+        devices = list(dict.fromkeys(self._devices[each.device] for each in come))
+        able = self._able(asked, devices, conditions)
         try:
             account_plan.decide(self.journal, able, asked.mechanism)
         except Unwritable as error:

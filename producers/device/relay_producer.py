@@ -105,6 +105,9 @@ class RelayProducer:
                 "--trust-journal passes over it"
             )
         if reply.reason in _OVER and self._over is not None:
-            self._over(f"the gateway takes a contribution no more, which stays paid: {reply.error}")
+            self._over(
+                f"the gateway takes a contribution no more ({reply.reason}): it stays paid, "
+                "counted or not, and the next stage is looked for as ever"
+            )
             return Reply()
         raise UserError(f"the gateway answers {found.status}: {reply.error}")

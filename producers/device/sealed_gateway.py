@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 from dataclasses import dataclass
 from http.client import HTTPException
+from typing import Annotated
 
 import msgspec
 
@@ -28,16 +29,16 @@ class Reply(msgspec.Struct):
 
     partition: int = 0
     offset: int | None = None
-    error: str = "no reason is given"
+    error: Annotated[str, msgspec.Meta(pattern=r"\A[ -~]{0,500}\Z")] = "no reason is given"
     reason: str = ""
 
     @classmethod
     def from_answer(cls, found: Message) -> Reply:
-        """Return what an answer says; UserError where it is not JSON."""
+        """Return what an answer says; UserError where it is no JSON for a terminal."""
         try:
             return msgspec.json.decode(found.content, type=cls)
         except ValueError:
-            raise UserError(f"the gateway answers {found.status} and no JSON") from None
+            raise UserError(f"the gateway answers {found.status} and no readable JSON") from None
 
 
 def is_key(key: bytes) -> bool:
@@ -88,5 +89,5 @@ class SealedGateway:
                     ) from None
                 raise UserError(f"the relay {self.relay} has no answer ({error.code})") from None
         except (OSError, HTTPException, ValueError) as error:
-            reason = getattr(error, "reason", error)
-            raise UserError(f"the relay {self.relay} cannot be reached ({reason})") from None
+            printed = ascii(str(getattr(error, "reason", error))[:200])  # a relay may choose it
+            raise UserError(f"the relay {self.relay} cannot be reached ({printed})") from None

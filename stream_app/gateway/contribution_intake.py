@@ -15,7 +15,7 @@ from aiohttp import web
 from stream_app.gateway.contract.rejection_reasons import HttpReason
 from stream_app.gateway.event_writer import CONTRIBUTIONS, writing
 from stream_app.gateway.reads.campaign_view import CAMPAIGN, OpenStage
-from stream_app.gateway.report_intake import PACKED, Answer, Reports, refusal
+from stream_app.gateway.report_intake import KAFKA_SECONDS, PACKED, Answer, Reports, refusal
 from stream_app.kafka.clients import CONTRIBUTION_BATCHES
 from stream_app.wire import WireError
 from stream_app.wire.campaigns.contribution import Contribution, decode_value
@@ -48,6 +48,8 @@ class Contributions(Reports):
         if found := self._unread(request):
             return found
         request.app[CAMPAIGN].check()
+        if not request.app[CAMPAIGN].is_read:  # a 409 would end what a device has paid for
+            return refusal(503, HttpReason.KAFKA, KAFKA_SECONDS)
         stage = request.app[CAMPAIGN].open_stage
         if stage is None:
             return refusal(409, HttpReason.STAGE)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from stream_app.gateway.event_writer import Key
 
 JSON, PACKED = "application/json", "application/octet-stream"
-_KAFKA_SECONDS = 2
+KAFKA_SECONDS = 2
 _encode = msgspec.json.Encoder().encode
 
 _UNKNOWN = (
@@ -103,15 +103,15 @@ class Reports:
         if wait := self._devices.wait(key[0], time.monotonic()):
             return refusal(429, HttpReason.RATE, ceil(wait))
         if not self._gateway.readiness.ready:
-            return refusal(503, HttpReason.KAFKA, _KAFKA_SECONDS)
+            return refusal(503, HttpReason.KAFKA, KAFKA_SECONDS)
         try:
             found = await request.app[self.writer].write(key, partition, body)
         except SeqReused:
             return refusal(409, self.reused)
         except BrokerUnavailable:
-            return refusal(503, HttpReason.KAFKA, _KAFKA_SECONDS)
+            return refusal(503, HttpReason.KAFKA, KAFKA_SECONDS)
         if found is None:
-            return refusal(503, HttpReason.KAFKA, _KAFKA_SECONDS, _UNKNOWN)
+            return refusal(503, HttpReason.KAFKA, KAFKA_SECONDS, _UNKNOWN)
         place, duplicate = found
         offset = None if place.offset < 0 else place.offset
         reply = Accepted(place.partition, offset, duplicate)

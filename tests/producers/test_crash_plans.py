@@ -189,7 +189,7 @@ def _keys_of_their_lives(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "urandom", lambda count: bytes([_NOW[0]]) * count)
 
 
-@pytest.mark.thorough
+@pytest.mark.nightly
 def test_no_crash_plan_breaks_a_promise(capsys: pytest.CaptureFixture[str]) -> None:
     """Every plan of up to three crashes, at every step of the disk, the sending and the reports."""
     found = explored(3, capsys)

@@ -276,6 +276,7 @@ def test_moments_and_costs_are_those_of_python(page, gateway, campaign) -> None:
     assert left > 5e-7
 
 
+@pytest.mark.thorough
 def test_the_pace_is_that_of_python(page, gateway) -> None:
     """Of epsilon 2 two fit in 30 days, and three quarters of those that the budget holds,
     which are fewer by the odometer."""

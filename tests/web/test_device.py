@@ -380,6 +380,7 @@ def test_nothing_but_the_report_leaves_the_browser(page, gateway) -> None:
     assert seen[0] == seen[1]
 
 
+@pytest.mark.thorough
 @pytest.mark.statistical
 def test_reports_have_the_law_of_the_table(device, gateway) -> None:
     """Draws 20,000 reports of each level with the browser's words and compares with the table.

@@ -242,6 +242,7 @@ def test_it_looks_by_itself_once_the_moment_has_come(page, gateway) -> None:
     until(lambda: gateway.posts, "the device has reported")
 
 
+@pytest.mark.thorough
 def test_room_and_cost_are_those_of_python(page, gateway) -> None:
     page.goto(gateway.address)
     campaign = naming.within(Fraction(2), BUDGET[1])

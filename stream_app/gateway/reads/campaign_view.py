@@ -43,6 +43,7 @@ class CampaignLog(Looking):
         self._log: RoundTopic | None = None
         self._side = FollowedTable(gateway.connection, gateway.topics.item_side)
         self._shown: tuple[object, ...] = ()
+        self.is_read = False  # the log, to its end, once
         self.open_stage: OpenStage | None = None
         self.campaign: Document | None = None
         self.side: Document | None = None
@@ -56,6 +57,7 @@ class CampaignLog(Looking):
             self._log.close()
             self._log = None
             raise
+        self.is_read = True
         self._side.look(asking)
         version = self._side.pages.newest() if self._side.changed else None
         self._side.changed = False

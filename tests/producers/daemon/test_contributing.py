@@ -15,7 +15,7 @@ import pytest
 from producers.campaign.terms import Pinned
 from producers.daemon.delivery import Delivery
 from producers.daemon.schedule import GRACE_SECONDS, moment
-from producers.daemon.scheduled_contributions import LOOK_SECONDS, Contributing
+from producers.daemon.scheduled_contributions import LOOK_SECONDS, Contributing, moment_name
 from producers.journal import Journal, PersonBudget
 from producers.journal.disk import Disk
 from producers.ranking import CleanHistory
@@ -298,9 +298,10 @@ def test_two_looks_that_come_at_once_contribute_once(path):
         found = running(journal, opened(campaign), pinned(campaign))
         clock, daemon = found.device.clock, found.device.daemon
         ann = pseudonym(journal, "ann")
+        name = moment_name(ann, journal.key)
         minute = int(clock.at // LOOK_SECONDS) + 1
         while True:
-            first, second = (moment(ann, minute + i, LOOK_SECONDS).at for i in (0, 1))
+            first, second = (moment(name, minute + i, LOOK_SECONDS).at for i in (0, 1))
             if second - first <= GRACE_SECONDS:
                 break
             minute += 1
@@ -312,3 +313,23 @@ def test_two_looks_that_come_at_once_contribute_once(path):
         clock.at = second
         daemon.step()
         assert [key for _, key, _ in contributions(found)].count(ann.hex().encode()) == 1
+
+
+def test_the_moments_of_looks_follow_from_no_pseudonym(path):
+    """Pseudonyms are public: a relay that computes their moments finds no device by them."""
+    with Journal.open(path) as journal:
+        found = running(journal, Rounds(), pinned(plan(keys_of(2))))
+        campaigns, start = found.device.daemon.campaigns, int(found.device.clock.at // LOOK_SECONDS)
+        came = set[float]()
+        while campaigns.next < (start + 4) * LOOK_SECONDS:
+            came.add(campaigns.next)
+            campaigns.requests(campaigns.next, 0, None, None)
+        devices, minutes = [pseudonym(journal, user) for user in USERS], range(start, start + 4)
+        named = [moment_name(each, journal.key) for each in devices]
+        public, keyed = (
+            {moment(each, minute, LOOK_SECONDS).at for each in names for minute in minutes}
+            for names in (devices, named)
+        )
+        assert len(came) >= 9
+        assert came <= keyed
+        assert not came & public

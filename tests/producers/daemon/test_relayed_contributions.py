@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from socketserver import StreamRequestHandler, TCPServer
 from threading import Thread
 from typing import Any
 
@@ -23,7 +24,7 @@ from producers.device.relay_producer import RelayProducer
 from producers.device.sealed_gateway import SealedGateway
 from producers.journal import Journal
 from stream_app.campaigns.public_side import PublishedSide, encode_published
-from stream_app.errors import OlderJournal
+from stream_app.errors import OlderJournal, UserError
 from stream_app.web import binary_http, oblivious_http
 from stream_app.web.binary_http import Message
 from stream_app.wire.campaigns.contribution import decode_value
@@ -189,6 +190,23 @@ def test_nothing_is_drawn_while_the_relay_is_away(path: Path) -> None:
         assert "cannot be reached" in sentence
 
 
+def test_what_a_relay_says_instead_of_http_is_printed_harmlessly() -> None:
+    class Noise(StreamRequestHandler):
+        def handle(self) -> None:
+            self.rfile.readline()
+            self.wfile.write(b"\x1b[2J" + b"x" * 1000 + b"\r\n")
+
+    with TCPServer(("127.0.0.1", 0), Noise) as server:
+        thread = Thread(target=server.handle_request)
+        thread.start()
+        address = f"http://127.0.0.1:{server.server_address[1]}"
+        with pytest.raises(UserError, match="cannot be reached") as found:
+            SealedGateway(address, PUBLIC).asked("GET", "/campaign")
+        thread.join()
+    assert str(found.value).isprintable()
+    assert len(str(found.value)) < 300
+
+
 def test_a_gateway_that_has_other_bytes_for_the_stage_ends_an_older_copy(
     gateway: Gateway, path: Path
 ) -> None:
@@ -215,7 +233,8 @@ def test_a_contribution_that_is_too_late_is_said_and_does_not_hold_up_the_next_s
         assert len(gateway.taken) == 3
         assert (journal.pending(), debits(journal)) == ([], [1, 1, 1])
         assert set(found.device.notices) == {
-            "the gateway takes a contribution no more, which stays paid: no stage is open"
+            "the gateway takes a contribution no more (stage): it stays paid, counted or not, "
+            "and the next stage is looked for as ever"
         }
         gateway.answer = TAKEN
         gateway.show(campaign, stage=1)
@@ -232,6 +251,8 @@ NO_CAMPAIGN = "shows at /campaign is no campaign that this release can read"
         ({"notice": 89.9}, "was public for 89 s before it opened"),
         ({"notice": None}, "does not say when its plan was appended"),
         ({"status": 409, "error": "devices sign here"}, "answers 409: devices sign here"),
+        ({"status": 409, "error": "\x1b[2J"}, "answers 409 and no readable JSON"),
+        ({"status": 409, "error": "x" * 10**6}, "answers 409 and no readable JSON"),
         ({"stage": 2}, NO_CAMPAIGN),
         ({"stage": -1}, NO_CAMPAIGN),
         ({"stage": "0"}, NO_CAMPAIGN),

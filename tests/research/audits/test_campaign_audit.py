@@ -166,7 +166,8 @@ FAULTS: dict[str, tuple[Code, int, set[str]]] = {
 }  # fmt: skip
 
 
-NIGHTLY = {"no noise of b", "a stage drawn twice, split"}  # every contribution has a proof
+# Every contribution of these has a proof.
+NIGHTLY = {"no noise of a", "no noise of b", "a stage drawn twice, split"}
 
 
 @pytest.mark.parametrize(
@@ -185,6 +186,7 @@ def test_a_planted_fault_is_shown(code, parties, claims):
         assert found.epsilon_curve > 2
 
 
+@pytest.mark.nightly
 def test_one_seed_for_all_stages_of_a_campaign_is_shown():
     found = audited(plan(2, ("together", "stars")), 30, Code(keys=KeyOfAPlan))
     assert FRESH in broken(found)

@@ -12,6 +12,8 @@ import pytest
 from stream_app.gateway import static_files
 from tests.fixtures.gateways import Running, body, exchange, running
 
+pytestmark = pytest.mark.thorough
+
 SHOP = "https://shop.example"
 EVERY = ("/", "/web/nothing", "/nothing", "/livez", "/readyz", "/metrics", "/reports")
 

@@ -26,6 +26,7 @@ def plain_estimates(index: PCAIndex, weights: np.ndarray) -> tuple[np.ndarray, n
     return by_slot[slots], (by_slot + more)[slots]
 
 
+@pytest.mark.thorough
 @settings(deadline=None, max_examples=40)
 @given(
     seed=st.integers(0, 2**32 - 1),

@@ -138,7 +138,7 @@ def read(draw: st.DataObject, log: Log, known: int, start: Start, out: Steps) ->
     return None
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.data(), logs())
 def test_any_interleaving_gives_the_order_without_the_superseded_cuts(
     draw: st.DataObject, log: Log

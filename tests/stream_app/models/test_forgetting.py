@@ -131,6 +131,7 @@ def test_even_in_a_crowded_sketch_the_user_reads_as_an_unknown_one(
     assert after <= (0.35 * before if model == "literal" else 1e-6) + 1e-6
 
 
+@pytest.mark.thorough
 def test_a_shared_slot_stays_and_an_own_slot_is_cleared() -> None:
     """Eight slots for 80 entities: only those with their tag in the table have one of their own."""
     made = small("sketch")

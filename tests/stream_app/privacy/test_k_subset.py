@@ -66,6 +66,7 @@ def test_the_law_is_that_of_all_sets_listed(k: int) -> None:
         )
 
 
+@pytest.mark.thorough
 def test_the_draws_follow_the_law() -> None:
     """Chi-square over the 35 sets of 3 of 7, false alarm 1e-6; a law of e^(1.15 c f) would fail."""
     subset, source, draws = mechanism(), SeededSource(7), 40_000
