@@ -59,14 +59,15 @@ class ShardedLearner:
     ) -> UpdateResult:
         """Predict, decode and learn each rating in its user's shard; see `Learner`."""
         update, first = UpdateResult.empty(len(users)), 0
-        columns = users, items, reports, channels, learn
         while first < len(users):
             last = int(np.searchsorted(np.cumsum(learn[first:]), self._left))
             rows = np.arange(first, min(first + last + 1, len(users)))
             for shard, own in self._divided(users[rows]):
                 part = rows[own]
                 given = None if priors is None else priors[part]
-                found = shard.learn_many(*(column[part] for column in columns), given)
+                found = shard.learn_many(
+                    users[part], items[part], reports[part], channels[part], learn[part], given
+                )
                 for all_of_them, some in zip(update, found, strict=True):
                     all_of_them[part] = some
             self._count(items[rows][learn[rows]])

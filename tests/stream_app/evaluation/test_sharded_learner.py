@@ -1,4 +1,4 @@
-"""Learners that share the ratings: as good as one, for any batches, and refused where they cannot."""
+"""Learners that share the ratings: as good as one, for any batches; refused where they cannot."""
 
 from __future__ import annotations
 
@@ -71,5 +71,5 @@ def test_more_items_than_rows_stay_finite():
 
 
 def test_a_sketch_cannot_be_divided():
-    with pytest.raises(ValueError, match="model sketch: .* choose hybrid or dense"):
+    with pytest.raises(ValueError, match=r"model sketch: .* choose hybrid or dense"):
         ShardedLearner(lambda: build("sketch", CHANNELS, SMALL), 2)
