@@ -27,7 +27,7 @@ from stream_app.wire.messages import MILLION
 from stream_app.wire.signatures.envelope import Verify
 from stream_app.wire.state_records import StateOrigin
 
-_DERIVED = "mechanisms", "model", "list_scope", "items_most"
+_DERIVED = "mechanisms", "model", "list_scope", "items_most", "shard"
 _AS_THEY_ARE = [
     each.name
     for each in fields(StateSpec)
@@ -62,8 +62,9 @@ class Deployment:
     def from_settings(cls, settings: Settings) -> Deployment:
         """Return the deployment; refuses settings without a broker or with an unknown mechanism."""
         connection = Connection(settings.servers, settings.kafka)
-        topics, seal = Topics(settings.topic_prefix), seal_from_settings(settings)
-        return cls(connection, topics, spec_from_settings(settings), seal)
+        spec, seal = spec_from_settings(settings), seal_from_settings(settings)
+        topics = Topics(settings.topic_prefix, spec.shards, spec.shard)
+        return cls(connection, topics, spec, seal)
 
 
 def seal_from_settings(settings: Settings) -> Seal:
@@ -94,6 +95,7 @@ def spec_from_settings(settings: Settings) -> StateSpec:
             list_scope=_list_scope(settings),
             items_most=settings.most_items,
             seed=settings.hash_seed,
+            shard=settings.shard or 0,
             **{name: getattr(settings, name) for name in _AS_THEY_ARE},
         )
     except ValueError as error:

@@ -173,6 +173,9 @@ class TopicSettings(_Group):
     """first part of every topic's name: 1 to 100 of A-Z a-z 0-9 . _ -"""
     partitions: int = Field(4, ge=1, le=1024)
     """partitions of the rating topic, fixed for life"""
+    shards: int = Field(1, ge=1, le=1024)
+    """shares of the rating partitions, each learned by workers of its own, who exchange what they
+    learn of items; a divisor of partitions, grown by state shards"""
     ratings_retention_seconds: float | None = Field(None, ge=60)
     """seconds, at least 60, for which Kafka keeps ratings; unset: without limit"""
 
@@ -327,6 +330,8 @@ class Process(_Group):
     instance: str | None = Field(None, pattern=r"^[A-Za-z0-9._-]{1,100}$")
     """name of this worker in its group, kept over restarts (static membership), 1 to 100 of A-Z a-z
     0-9 . _ -; unset: a new member at every start"""
+    shard: int | None = Field(None, ge=0, le=1023)
+    """the shard that this worker holds, 0 to shards - 1; unset: those that its group gives it"""
     state_secret: Annotated[str | None, Unset] = Field(
         None, repr=False, min_length=32, max_length=4096
     )

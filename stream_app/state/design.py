@@ -46,6 +46,8 @@ _FIXED = {
     "devices": "the state numbers events of signed and unsigned devices in different ways",
     "privacy_mode": "it decides which parties and campaigns there are",
     "accept_tests": "events of tests are in the log",
+    "shards": "each shard has a log of its own; murmurec state shards divides a state",
+    "shard": "each shard has a log of its own",
 }
 
 

@@ -39,12 +39,15 @@ UNNAMED = {
     "withdrawn": "",
     "policies": "",
     "revision": "0",
+    "shards": "1",
+    "shard": "0",
 }
 """Settings with the value that a digest does not name: a state without them is that of before."""
 GIVE_SCOPE = (
     "set list_scope to a file of the public items, one id a line (murmurec items list --ids "
     "prints those of the catalogue), and run murmurec config apply"
 )
+_ALONE = "it is not exchanged between shards; leave it out, or set shards to 1"
 _HEADER, _SEED = "settings", "seed"
 Header = tuple[str, bytes | str | None]
 Headers = dict[str, bytes | str | None] | list[Header] | None
@@ -60,6 +63,8 @@ class StateSpec:
     their number and what was learned from them, and their later reports are rejected. `policies`
     are settings of the deployment that the log decides (`state/design.py`) and no array depends on.
     `revision` counts the changes by entries of the log, so that no specification comes back.
+    Of `shards`, this state is that of `shard`: of the ratings in its partitions, and of what the
+    others exchange with it.
     """
 
     mechanisms: tuple[Mechanism, ...]
@@ -85,6 +90,8 @@ class StateSpec:
     withdrawn: tuple[str, ...] = ()
     policies: tuple[tuple[str, str], ...] = ()
     revision: int = 0
+    shards: int = 1
+    shard: int = 0
 
     def __post_init__(self) -> None:
         check_model(self.model)
@@ -109,6 +116,34 @@ class StateSpec:
             raise ValueError(
                 f"privacy_mode {self.privacy_mode}: must be one of {', '.join(PARTIES)}"
             )
+
+        self._check_shards()
+
+    def _check_shards(self) -> None:
+        if not (self.shards >= 1 and self.partitions % self.shards == 0):
+            raise ValueError(
+                f"shards {self.shards}: it must divide partitions, {self.partitions}, so that each "
+                "shard has as many"
+            )
+        if not 0 <= self.shard < self.shards:
+            raise ValueError(f"shard {self.shard}: of {self.shards} shards it is 0 to shards - 1")
+        if self.shards == 1:
+            return
+        for setting, alone in (
+            (f"privacy_mode = {self.privacy_mode}", self.parties > 0),
+            ("co_ratings = true", self.co_ratings),
+            (f"model = {self.model}", self.model != "hybrid"),
+        ):
+            if alone:
+                raise ValueError(f"{setting} with shards = {self.shards}: {_ALONE}")
+        for each in self.mechanisms:
+            if each.inputs > each.levels and each.family != "like":
+                raise ValueError(f"mechanism {each.id} with shards = {self.shards}: {_ALONE}")
+
+    @property
+    def owned(self) -> tuple[int, ...]:
+        """The rating partitions of this shard."""
+        return tuple(range(self.shard, self.partitions, self.shards))
 
     def _check_scope(self) -> None:
         keys = self.list_scope

@@ -66,10 +66,15 @@ class Topic:
 
 
 class _Name(property):
-    """The full name of a topic, under the prefix of its `Topics`."""
+    """The full name of a topic, under the prefix of its `Topics`; `each`: every shard has one of
+    its own."""
 
-    def __init__(self, topic: str, meaning: str) -> None:
-        super().__init__(lambda topics: f"{topics.prefix}.{topic}.v1", doc=meaning)
+    def __init__(self, topic: str, meaning: str, *, each: bool = False) -> None:
+        def name(topics: Topics) -> str:
+            own = f"shard-{topics.shard}." if each and topics.shards > 1 else ""
+            return f"{topics.prefix}.{own}{topic}.v1"
+
+        super().__init__(name, doc=meaning)
 
     def __get__(  # type: ignore[override] # of an instance, which alone is asked, it is a text
         self, topics: Any, owner: type | None = None
@@ -80,9 +85,12 @@ class _Name(property):
 
 @dataclass(frozen=True)
 class Topics:
-    """The names of all topics under one prefix; `table` holds their configuration."""
+    """The names of all topics under one prefix, those of one shard among them; `table` holds their
+    configuration."""
 
     prefix: str = "murmurec"
+    shards: int = 1
+    shard: int = 0
 
     ratings = _Name("ratings", "Sanitized ratings, from devices.")
     items = _Name("items", "The public catalogue.")
@@ -102,8 +110,14 @@ class Topics:
         "What each public table of similarities cost, written before its noise was drawn.",
     )
     profiles = _Name("profiles", "Sanitized profiles, the newest of each device.")
-    cuts = _Name("cuts", "The cut log, written by workers only.")
-    state = _Name("state", "Checkpoints of the state, written by the owner of the clock only.")
+    cuts = _Name("cuts", "The cut log, written by workers only.", each=True)
+    state = _Name(
+        "state", "Checkpoints of the state, written by the owner of the clock only.", each=True
+    )
+    exchange = _Name(
+        "exchange",
+        "What each shard has learned of items, for the others, in a partition of its own.",
+    )
     queries = _Name("queries", "Queries for recommendations.")
     recommendations = _Name("recommendations", "Replies, keyed by the correlation id of the query.")
     rejected = _Name("rejected", "Places and reasons of rejected records, never their payload.")
@@ -118,6 +132,19 @@ class Topics:
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9._-]{1,100}", self.prefix):
             raise ValueError(f"topic prefix {self.prefix!r}: use 1 to 100 of A-Z a-z 0-9 . _ -")
+
+    @property
+    def each(self) -> tuple[Topics, ...]:
+        """The names of each shard."""
+        return tuple(replace(self, shard=shard) for shard in range(self.shards))
+
+    def _exchange(self, forever: Mapping[str, str]) -> tuple[Topic, ...]:
+        """Return the topic between shards; none where there is one."""
+        if self.shards == 1:
+            return ()
+        config = {name: value for name, value in forever.items() if name not in _AS_IS}
+        config["max.message.bytes"] = "4194304"
+        return (Topic(self.exchange, "none", "change of a shard", self.shards, config, "shards"),)
 
     def read_from_outsiders(self, *, profiles: bool = False) -> tuple[str, ...]:
         """Return the topics that a worker reads and that others than workers write; `profiles`: of
@@ -179,8 +206,12 @@ class Topics:
         pseudonym = "pseudonym, 32 hex"
         return (
             Topic(self.ratings, pseudonym, "event", partitions, kept, "partitions"),
-            Topic(self.cuts, "none", "entry of the cut log", 1, cuts),
-            Topic(self.state, "page, manifest or claim", "checkpoint", 1, pages),
+            *(Topic(each.cuts, "none", "entry of the cut log", 1, cuts) for each in self.each),
+            *(
+                Topic(each.state, "page, manifest or claim", "checkpoint", 1, pages)
+                for each in self.each
+            ),
+            *self._exchange(forever),
             Topic(self.items, "item id", "catalogue entry", 1, newest | PLAIN),
             Topic(self.item_table, "page number", "item table page", 1, newest),
             Topic(self.item_links, slot, "item side", 1, versions),
