@@ -28,7 +28,6 @@ from stream_app.deployment import (
 )
 from stream_app.errors import UserError
 from stream_app.kafka import topic_follower
-from stream_app.log.canonical_order import Start
 from stream_app.operations.growth import converted
 from stream_app.operations.session import ProgressDisplay, no_progress
 from stream_app.replay.cut_history import history
@@ -230,9 +229,8 @@ def _await_cut(deployment: Deployment, behind: int) -> None:
 def _caught_up(deployment: Deployment, state: Replayed) -> Replayed:
     """Return the state at a cut that is nearly the newest one."""
     for _ in range(_PASSES):
-        replica = state.replica
-        start = Start(replica.cut, replica.end_offsets, state.cut_offset, replica.contract)
-        state = Replay(replace(deployment, spec=replica.spec)).go_on(state, start)
+        spec = state.replica.spec
+        state = Replay(replace(deployment, spec=spec)).go_on(state, state.position)
     return state
 
 

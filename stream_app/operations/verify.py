@@ -17,7 +17,6 @@ from typing import Any
 import msgspec
 
 from stream_app.checkpoints.state_image import StateImage
-from stream_app.log.canonical_order import Start
 from stream_app.operations import diff
 from stream_app.operations.session import Session
 from stream_app.operations.watching.workers import ReportedState, ask
@@ -145,8 +144,7 @@ def _reach(replay: Replay, state: Replayed, origin: StateOrigin, cut: int) -> Re
         return replay.from_origin(origin, cut)
     if cut == replica.cut:
         return state
-    start = Start(replica.cut, replica.end_offsets, state.cut_offset, replica.contract)
-    return replay.go_on(state, start, cut)
+    return replay.go_on(state, state.position, cut)
 
 
 def _compare_worker(
