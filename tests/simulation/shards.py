@@ -1,4 +1,4 @@
-"""Shards that exchange changes, with two processes each: crashes, two owners, lost and late records.
+"""Shards of two processes each that exchange changes: crashes, two owners, lost, late records.
 
     ratings of shard s  --round--> T                     T: own counts and merged foreign ones
     publish             D = T - B, the next number       B: what was merged of all shards
