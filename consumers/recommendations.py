@@ -79,6 +79,7 @@ class Recommendations:
     def _listen(self) -> None:
         """Read the topic of answers from its current end, without joining a group."""
         self._consumer.assign(answers.ends(self._consumer, self._topics.recommendations))
+        self._partitions = answers.query_partitions(self._consumer, self._topics.queries)
 
     def best(
         self,
@@ -144,6 +145,7 @@ class Recommendations:
             self._topics.queries,
             key=query.id.encode(),
             value=wire.encode_message(query),
+            partition=answers.place_of(query, self._partitions),
             on_delivery=self._delivered,
         )
         while time.monotonic() < started + seconds:

@@ -35,6 +35,7 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -355,7 +356,8 @@ class Tuning(_Group):
     """[tuning]: what has a sane value: change it for a reason that was measured."""
 
     query_partitions: int | None = Field(None, ge=1, le=1024)
-    """partitions of the topics of queries and answers; unset: as many as of ratings"""
+    """partitions of the topics of queries and answers; unset: as many as of ratings, and 4 a
+    shard where there are several"""
     replication_factor: int | None = Field(None, ge=1, le=100)
     """brokers that store each topic; unset: as many as there are, at most 3"""
     min_insync_replicas: int | None = Field(None, ge=1, le=100)
@@ -420,6 +422,15 @@ class Tuning(_Group):
     """what can be fetched again: Kafka's jars, data sets"""
     log_format: Literal["auto", "json", "console"] = "auto"
     """auto: console on a terminal, json elsewhere"""
+
+    @field_validator("query_partitions")
+    @classmethod
+    def _divided(cls, value: int | None, others: ValidationInfo) -> int | None:
+        """Check that each shard has as many."""
+        shards = others.data.get("shards", 1)
+        if value is not None and value % shards:
+            raise ValueError(f"must be a multiple of shards, {shards}, such as {4 * shards}")
+        return value
 
 
 GROUPS: dict[str, type[_Group]] = {
@@ -495,9 +506,14 @@ class Settings(
         return self.features - {"similarities"} if unread else self.features
 
     @property
+    def of_shard(self) -> str:
+        """The end of what each of several shards has by a name of its own; else empty."""
+        return f"-shard-{self.shard}" if self.shards > 1 and self.shard is not None else ""
+
+    @property
     def worker_group(self) -> str:
-        """The consumer group of the workers."""
-        return self.group or f"{self.topic_prefix}-worker"
+        """The consumer group of the workers; those of each of several shards are one."""
+        return (self.group or f"{self.topic_prefix}-worker") + self.of_shard
 
     @property
     def servers(self) -> str:

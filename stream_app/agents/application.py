@@ -298,7 +298,7 @@ async def run(settings: Settings, connection: Connection, admin_port: int) -> No
     folder.mkdir(parents=True, exist_ok=True)
     # The lock lasts while the file is open: as long as the process lives.
     lock = settings.instance and lock_instance(
-        settings.data_dir, settings.topic_prefix, settings.instance
+        settings.data_dir, settings.topic_prefix + settings.of_shard, settings.instance
     )
     worker = build(settings, connection, admin_port, folder)
     status = worker.runtime.status

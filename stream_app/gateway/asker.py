@@ -65,6 +65,7 @@ class Asker:
             queue_buffering_max_messages=2 * most,
             message_timeout_ms=int(seconds * 1000),
         )
+        self._partitions = 0  # of the queries
         self._listening = asyncio.Event()
         self._thread = BackgroundThread("answers", self._run)
 
@@ -123,6 +124,7 @@ class Asker:
                 self._topics.queries,
                 key=query.id.encode(),
                 value=encode_message(query),
+                partition=answers.place_of(query, self._partitions),
                 on_delivery=delivered,
             )
         except BufferError:
@@ -165,6 +167,7 @@ class Asker:
         """
         try:
             found = answers.ends(consumer, self._topics.recommendations)
+            self._partitions = answers.query_partitions(consumer, self._topics.queries)
         except UserError:
             return places
         if len(found) > len(places):

@@ -11,14 +11,16 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from stream_app.kafka import clients
-from stream_app.wire import Item, Recommendation, WireError, decode_message, key_of
+from stream_app.wire import Item, Query, Recommendation, WireError, decode_message, key_of
 from stream_app.wire.authenticity.sealed_replies import SealedQuery
+from stream_app.wire.ids import partition_of
 
 BUSY = "the worker is busy: ask again in a moment, or run another worker"
 _LIST_SECONDS = 5.0
+_BY_KEY = -1  # librdkafka's for: by the key
 
 
 def ends(consumer: Consumer, topic: str) -> list[TopicPartition]:
@@ -30,6 +32,21 @@ def ends(consumer: Consumer, topic: str) -> list[TopicPartition]:
     for place in places:
         place.offset = clients.offsets(consumer, place, _LIST_SECONDS)[1]
     return places
+
+
+def query_partitions(client: Consumer | Producer, topic: str) -> int:
+    """Return how many partitions the topic of queries has, 0 where it is not seen."""
+    found = clients.listed(client, _LIST_SECONDS).get(topic)
+    return 0 if found is None else len(found.partitions)
+
+
+def place_of(query: Query, partitions: int) -> int:
+    """Return the partition for a query: of so many, that of its user, as of the user's ratings, so
+    that workers of the user's shard read it. One about no user, or of an unknown number, goes by
+    its key."""
+    if query.user is None or not partitions:
+        return _BY_KEY
+    return partition_of(query.user.encode(), partitions)
 
 
 @dataclass(frozen=True)

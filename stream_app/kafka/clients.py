@@ -304,7 +304,9 @@ def unlisted(consumer: Consumer, topic: str, seconds: float) -> UserError:
     return UserError(absent(topic))
 
 
-def listed(client: Consumer | AdminClient, seconds: float = 30.0) -> dict[str, TopicMetadata]:
+def listed(
+    client: Consumer | Producer | AdminClient, seconds: float = 30.0
+) -> dict[str, TopicMetadata]:
     """Return every topic by its name; `Unanswered` where Kafka does not list them in time.
 
     A request for one by its name creates it where auto-creation is on.

@@ -81,7 +81,7 @@ RATING_OUTCOME = Label("outcome", ("learned", "held_out", "clipped", "duplicate"
 PROFILE_OUTCOME = Label(
     "outcome", ("applied", "older", "reused", "duplicate", "no_room", "removed", "rejected")
 )
-QUERY_OUTCOME = Label("outcome", ("answered", "expired", "refused", "busy"))
+QUERY_OUTCOME = Label("outcome", ("answered", "expired", "refused", "busy", "forwarded"))
 LISTED_BY = ("popular", "links", "learned", "factors", *BY_CO_RATINGS)
 RANKING = Label("method", LISTED_BY)
 LIST = Label("list", ("served", "popular"))

@@ -207,6 +207,10 @@ class Metrics(Collectors):
         """Count a query whose deadline had passed before it was read."""
         self._counters["queries_total"].labels("expired").inc()
 
+    def query_forwarded(self) -> None:
+        """Count a query that was written again, to the shard of its user."""
+        self._counters["queries_total"].labels("forwarded").inc()
+
     def query_refused(self) -> None:
         """Count a query that was not well-formed."""
         self._counters["queries_total"].labels("refused").inc()

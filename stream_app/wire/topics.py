@@ -46,6 +46,7 @@ _FEATURE_OF: dict[str, str] = {
     "similarities.v1": "similarities",
     "similarity-releases.v1": "similarities",
 }
+_OF_A_SHARD = 4  # partitions of queries, for several workers of each
 # A broker that lacks the newest records never leads a partition: devices sent them once.
 _CLEAN: dict[str, str] = {"unclean.leader.election.enable": "false"}
 
@@ -146,6 +147,9 @@ class Topics:
         config["max.message.bytes"] = "4194304"
         return (Topic(self.exchange, "none", "change of a shard", self.shards, config, "shards"),)
 
+    def _query_partitions(self, partitions: int) -> int:
+        return partitions if self.shards == 1 else max(partitions, _OF_A_SHARD * self.shards)
+
     def read_from_outsiders(self, *, profiles: bool = False) -> tuple[str, ...]:
         """Return the topics that a worker reads and that others than workers write; `profiles`: of
         a worker that serves neighbours."""
@@ -160,8 +164,8 @@ class Topics:
     ) -> tuple[Topic, ...]:
         """Return every topic with its key, value, partitions and configuration; ratings are kept
         permanently unless a retention is given. Without `query_partitions` queries have as many
-        partitions as ratings. With `features` those topics alone that a deployment with them
-        needs."""
+        partitions as ratings; of several shards each has 4 or more. With `features` those topics
+        alone that a deployment with them needs."""
         rows = self._rows(partitions, ratings_retention_seconds, query_partitions)
         named = (replace(row, feature=_feature(row.name)) for row in rows)
         return tuple(
@@ -174,7 +178,7 @@ class Topics:
         ratings_retention_seconds: float | None,
         query_partitions: int | None,
     ) -> tuple[Topic, ...]:
-        queries = query_partitions or partitions
+        queries = query_partitions or self._query_partitions(partitions)
         of_queries = "query_partitions"
         no_end = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
         forever = _AS_IS | _CLEAN | no_end

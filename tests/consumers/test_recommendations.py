@@ -25,6 +25,7 @@ from stream_app.wire import (
     key_of,
 )
 from stream_app.wire.authenticity.sealed_replies import SealedQuery, reply_record
+from stream_app.wire.ids import partition_of
 from tests.fixtures.clear_answers import answer_in
 
 NAMES: tuple[Item, ...] = (5, 7, "tt01", f"key:{key('tt02'):016x}", 9)
@@ -57,10 +58,14 @@ class Bus:
 
     def __init__(self, *forged: Callable[[Query], bytes]) -> None:
         self.asked: list[Query] = []
+        self.places: list[int] = []
         self.id = ""
         self.forged = iter(forged)
 
-    def produce(self, topic: str, *, key: bytes, value: bytes, on_delivery: Any) -> None:
+    def produce(
+        self, topic: str, *, key: bytes, value: bytes, partition: int, on_delivery: Any
+    ) -> None:
+        self.places.append(partition)
         self.asked.append(decode_message(Query, value))
         self.id = key.decode()
 
@@ -87,8 +92,8 @@ def sealed(query: Query, *items: int) -> bytes:
 
 
 def test_the_longest_list_is_requested_where_items_are_excluded() -> None:
-    bus, ask = Bus(), Recommendations.__new__(Recommendations)
-    ask._topics, ask._producer, ask._consumer = Topics(), bus, bus  # type: ignore[assignment]
+    bus = Bus()
+    ask = asking(bus)
     assert ask.best("0" * 32, 3, 5.0).items == (0, 1, 2)
     assert ask.best("0" * 32, 3, 5.0, excluded={0, 1, 5}).items == (2, 3, 4)
     assert ask.best("0" * 32, 3, 5.0, excluded=set()).items == (0, 1, 2)  # nothing was rated yet
@@ -98,7 +103,22 @@ def test_the_longest_list_is_requested_where_items_are_excluded() -> None:
 def asking(bus: Bus) -> Recommendations:
     ask = Recommendations.__new__(Recommendations)
     ask._topics, ask._producer, ask._consumer = Topics(), bus, bus  # type: ignore[assignment]
+    ask._partitions = 12
     return ask
+
+
+def test_a_query_about_a_user_goes_where_the_ratings_of_the_user_lie() -> None:
+    bus = Bus()
+    ask, users = asking(bus), [f"{number:032x}" for number in range(40)]
+    for user in users:
+        ask.best(user, 3, 5.0)
+    for shards in (1, 2, 3, 4):
+        ratings = [partition_of(user.encode(), 24) % shards for user in users]
+        assert [place % shards for place in bus.places] == ratings
+    ask.similar(1, 3, 5.0)
+    ask._partitions = 0  # not seen
+    ask.best(users[0], 3, 5.0)
+    assert bus.places[40:] == [-1, -1]
 
 
 FORGED: dict[str, Callable[[Query], bytes]] = {
@@ -135,8 +155,8 @@ def test_each_query_has_a_key_of_its_own() -> None:
 
 
 def test_the_next_visit_is_asked_for_in_the_bytes_of_earlier_releases() -> None:
-    bus, ask = Bus(), Recommendations.__new__(Recommendations)
-    ask._topics, ask._producer, ask._consumer = Topics(), bus, bus  # type: ignore[assignment]
+    bus = Bus()
+    ask = asking(bus)
     for visit in ("next", "now"):
         ask.best("0" * 32, 3, 5.0, for_=visit)  # type: ignore[arg-type]
     assert [query.options for query in bus.asked] == [(), ("for",)]
@@ -152,8 +172,8 @@ def test_an_answer_says_the_visit_that_it_is_for_unless_it_is_for_none() -> None
 
 @pytest.mark.parametrize("private", [1, 0.5, "1/2", float("nan"), Fraction(0), Fraction(-1)])
 def test_an_epsilon_that_is_no_fraction_above_0_is_refused_here(private: Any) -> None:
-    bus, ask = Bus(), Recommendations.__new__(Recommendations)
-    ask._topics, ask._producer, ask._consumer = Topics(), bus, bus  # type: ignore[assignment]
+    bus = Bus()
+    ask = asking(bus)
     with pytest.raises(ValueError, match=r"give a Fraction above 0, as Fraction\(1, 2\)"):
         ask.best("0" * 32, 3, 5.0, private=private)
     assert ask.best("0" * 32, 3, 5.0, private=Fraction(1, 2)).items == (0, 1, 2)

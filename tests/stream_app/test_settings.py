@@ -389,6 +389,15 @@ def test_a_number_that_may_be_unset_is_refused_with_its_limits(environment, name
     assert str(refused.value) == f"{name} = {value} ({variable(name)}): {limit}"
 
 
+def test_each_shard_has_as_many_partitions_of_the_queries_and_workers_of_its_own(environment):
+    environment(MURMUREC_SHARDS="4", MURMUREC_SHARD="3", MURMUREC_TUNING_QUERY_PARTITIONS="12")
+    assert load(topic_prefix="p").worker_group == "p-worker-shard-3"
+    assert load(topic_prefix="p", shards=1).worker_group == "p-worker"
+    environment(MURMUREC_TUNING_QUERY_PARTITIONS="10")
+    with pytest.raises(UserError, match=r"query_partitions = 10 .*a multiple of shards, 4, such"):
+        load()
+
+
 @pytest.mark.parametrize("name", Settings.model_fields)
 def test_a_name_at_the_top_of_the_file_is_refused_with_its_table(environment, file, name):
     group, key = place(name)

@@ -2,6 +2,7 @@
 
     consumer --Query--> malformed   a refusal under the record key, if that is a correlation id
                         expired     a refusal: its reader may have another clock
+                        elsewhere   written again, to the shard of its user (`shard_queries`)
                         too many    status busy
                         else        the event loop answers (`answers`)
 
@@ -11,6 +12,8 @@ partitions, or others have all. A partition that the group reads for the first t
 end, and that offset is committed at once: a worker that loses the partition before the next commit
 (a frozen process) would otherwise begin at the end of that moment, and the queries before it would
 have no outcome.
+
+Of several shards, the workers of each are a group, and read of their partitions those of the shard.
 
 A worker joins when it can answer: kernels compiled, a state restored, catalogue, profiles and
 debits read. Until then other workers answer, or queries wait in the topic. What the group has
@@ -34,8 +37,9 @@ import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from stream_app.agents.crash_guard import ThreadService
-from stream_app.agents.queries.accepted import Accepted
+from stream_app.agents.queries.accepted import Accepted, Done
 from stream_app.agents.queries.answers import Answers
+from stream_app.agents.queries.shard_queries import Forwarder, ShardQueries
 from stream_app.agents.runtime import Runtime
 from stream_app.errors import UserError
 from stream_app.kafka import clients
@@ -88,7 +92,15 @@ class QueryReader(ThreadService):
         self._awaited = awaited
         self._accepted = Accepted()
         self._uncommitted: list[tuple[str, int]] = []  # partitions, since their assignment
+        spec = runtime.replica.spec
+        self._shard = ShardQueries(spec.shards, spec.shard)
+        self._forwarder = self._new_forwarder() if spec.shards > 1 else None
         runtime.status.queries = JOINING
+
+    def _new_forwarder(self) -> Forwarder:
+        producer = clients.producer(self._connection, linger_ms=0, message_timeout_ms=10_000)
+        fail = self._runtime.status.fail_from_thread
+        return Forwarder(producer, self._runtime.topics.queries, self._shard, fail)
 
     async def hand_over(self) -> None:
         """Read no more, answer what was read, and leave the group."""
@@ -106,11 +118,17 @@ class QueryReader(ThreadService):
                 self._read(consumer)
                 if self._uncommitted:
                     self._commit_new(consumer)
-                self._answers.serve()
+                self._serve()
                 self._store(consumer)
             self._leave(consumer)
         finally:
             consumer.close()
+
+    def _serve(self, seconds: float = 0.0) -> None:
+        """Process what the broker says of replies, for so long at most, and of queries."""
+        self._answers.serve(seconds)
+        if self._forwarder is not None:
+            self._forwarder.serve()
 
     def _waits_for(self) -> str:
         """Return what this worker needs before it can answer, empty when it has all."""
@@ -145,9 +163,13 @@ class QueryReader(ThreadService):
         return consumer
 
     def _assigned(self, consumer: Consumer, places: list[TopicPartition]) -> None:
-        for place in places:
+        own = [place for place in places if self._shard.reads(place.partition)]
+        if len(own) < len(places):
+            consumer.incremental_assign(places)
+            consumer.pause([place for place in places if place not in own])
+        for place in own:
             self._accepted.begin(place.partition)
-        self._uncommitted += [(place.topic, place.partition) for place in places]
+        self._uncommitted += [(place.topic, place.partition) for place in own]
         self._commit_new(consumer)
 
     def _revoked(self, consumer: Consumer, places: list[TopicPartition]) -> None:
@@ -167,7 +189,7 @@ class QueryReader(ThreadService):
         """Wait, for a second at most, until every query of these partitions has its outcome."""
         deadline = time.monotonic() + _SETTLE_SECONDS
         while self._accepted.waiting(partitions) and time.monotonic() < deadline:
-            self._answers.serve(_PAUSE_SECONDS)
+            self._serve(_PAUSE_SECONDS)
         if left := self._accepted.waiting(partitions):
             log.warning("queries.left", queries=left)  # the next owner reads them again
         self._store(consumer)
@@ -230,7 +252,8 @@ class QueryReader(ThreadService):
             if self.thread.ended:
                 return
             if error is None:
-                self._take(message, arrived, now)
+                if self._shard.reads(message.partition() or 0):
+                    self._take(message, arrived, now)
             else:
                 self._failed(consumer, error, message)
 
@@ -248,10 +271,20 @@ class QueryReader(ThreadService):
             elif answers.wait_for_room(self._is_ended):
                 answers.refuse(key.decode(), f"the query is {error.reason}", done)
             return
-        if query.deadline >= now and answers.offer(query, arrived, done):
+        if query.deadline >= now and self._taken(message, query, arrived, done):
             return
         if answers.wait_for_room(self._is_ended):
             answers.turn_away(query, done)
+
+    def _taken(self, message: Message, query: Query, arrived: float, done: Done) -> bool:
+        """Let a query be answered, here or by the shard of its user; False where too many wait."""
+        forwarder, user = self._forwarder, query.user
+        if forwarder is None or user is None or self._shard.holds(user):
+            return self._answers.offer(query, arrived, done)
+        sent = forwarder.send(message, user, done)
+        if sent:
+            self._runtime.metrics.query_forwarded()
+        return sent
 
     def _is_ended(self) -> bool:
         return self.thread.ended

@@ -312,6 +312,13 @@ def test_an_invalid_event_cannot_be_constructed(changes: dict[str, object]) -> N
         Event(**fields)  # type: ignore[arg-type]
 
 
+def test_each_of_several_shards_has_four_partitions_of_the_queries_or_more() -> None:
+    for partitions, shards, queries in ((6, 1, 6), (6, 2, 8), (6, 3, 12), (24, 3, 24)):
+        topics = wire.Topics("x", shards)
+        counts = {topic.name: topic.partitions for topic in topics.table(partitions)}
+        assert counts[topics.queries] == counts[topics.recommendations] == queries
+
+
 def test_every_topic_is_once_in_the_table_and_carries_a_version() -> None:
     topics = wire.Topics("x")
     names = [topic.name for topic in topics.table(6)]
