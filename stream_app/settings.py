@@ -777,8 +777,9 @@ def item_bytes(settings: Settings) -> int:
     return 80 + 8 * settings.factors
 
 
-def check_memory(settings: Settings, memory: int) -> None:
-    """Refuse sizes with which a worker would pass `MEMORY_SHARE` of the machine's memory.
+def check_memory(settings: Settings, memory: int, shards: int = 1) -> None:
+    """Refuse sizes with which a worker would pass `MEMORY_SHARE` of the machine's memory, or one
+    that holds so many `shards`, with a process and a state for each.
 
     While a checkpoint is written, what changes is held twice; a fast backlog changes everything. A
     recovery takes less: 1.7 times the state (measured at 1 GiB).
@@ -788,16 +789,18 @@ def check_memory(settings: Settings, memory: int) -> None:
     sizes = settings.sketch_bytes, settings.scalars_bytes, settings.seen_bytes
     state = sum((*sizes, settings.presence_bytes, pairs))
     items = settings.most_items * item_bytes(settings)
-    needed = 2 * state + items + PROCESS_BYTES
+    process = 2 * state + items + PROCESS_BYTES
+    needed = shards * process
     if needed > MEMORY_SHARE * memory:
+        one = f"{_shown(process)}, for {shards} shards " if shards > 1 else ""
         raise UserError(
             "sketch_bytes + scalars_bytes + seen_bytes + presence_bytes "
             f"+ {each} x head_items^2 ({each} x {settings.head_items}^2 = "
             f"{_shown(pairs)}) = {_shown(state)}, held twice while a checkpoint is written and "
             f"everything changes, + items_most x {item_bytes(settings)} bytes "
             f"({settings.most_items:,} items, {_shown(items)}) + {_shown(PROCESS_BYTES)} for the "
-            f"process = {_shown(needed)}, more than {MEMORY_SHARE:.0%} of the {_shown(memory)} of "
-            "memory here: lower one of them"
+            f"process = {one}{_shown(needed)}, more than {MEMORY_SHARE:.0%} of the "
+            f"{_shown(memory)} of memory here: lower one of them"
         )
 
 

@@ -196,6 +196,27 @@ def check_deployment(
     _check_exist(admin, others)
 
 
+def check_shards(connection: Connection, topics: Topics, shards: int) -> None:
+    """Refuse another number of shards than the deployment has, which is that of the partitions of
+    the topic between them, and a topic of queries that they cannot divide."""
+    admin = clients.admin(connection)
+    found = partition_counts(admin, [topics.exchange, topics.queries])
+    has, queries = found[topics.exchange], found[topics.queries]
+    if has is None and shards > 1:
+        raise missing(admin, topics.exchange)
+    if has is not None and has != shards:
+        raise UserError(
+            f"topic {topics.exchange} has {partitions_in_words(has)}, one for each shard, and "
+            f"shards is {shards}: set shards to {has} on every worker"
+        )
+    if queries is not None and queries % shards:
+        raise UserError(
+            f"topic {topics.queries} has {partitions_in_words(queries)}, which {shards} shards "
+            "cannot divide: delete it and the topic of answers, which hold queries of an hour, and "
+            "create both with murmurec topics apply and query_partitions unset"
+        )
+
+
 def is_of_log(connection: Connection, topics: Topics, wanted: int) -> bool:
     """Return whether a number of partitions is the one of the first cut, False without a cut;
     refuses another: with it, most of the records that were learned would be rejected."""

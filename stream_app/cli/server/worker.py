@@ -58,9 +58,14 @@ class StartOptions:
                 f"--from {self.position}: discards the records before it; confirm with --accept-gap"
             )
 
+    @property
+    def given(self) -> bool:
+        """Whether the start is another than the newest checkpoint."""
+        return bool(self.snapshot or self.rebuild or self.accept_gap or self.reseal)
+
     def apply(self, settings: Settings) -> None:
         """Write the checkpoint from which every worker will start."""
-        if not (self.snapshot or self.rebuild or self.accept_gap or self.reseal):
+        if not self.given:
             return
         from stream_app.operations import adopt
         from stream_app.operations.session import Session
@@ -91,6 +96,9 @@ def worker(
         None, "Port of /metrics and /state; 0: any (env MURMUREC_ADMIN_PORT).", "PORT"
     ),
     group: GroupOption = None,
+    shard: int | None = option(
+        None, "Hold this shard alone, 0 to shards - 1 (env MURMUREC_SHARD).", "S"
+    ),
     instance: str | None = option(
         None, "Static name in the group, for a fast restart (env MURMUREC_INSTANCE).", "NAME"
     ),
@@ -100,6 +108,8 @@ def worker(
     A worker starts from the newest checkpoint and replays the records after it; /readyz reports the
     progress. Without a checkpoint it replays the whole log. Compiled kernels are valid for one
     processor model and one version: --warmup compiles them before the first start.
+
+    Of several shards it holds those that its group gives it, each in a process of its own.
 
     Example: murmurec worker --bootstrap localhost:9092 --allow rr:5:2
     """
@@ -112,9 +122,16 @@ def worker(
         admin_port=admin_port,
         group=group,
         instance=instance,
+        shard=shard,
     )
+    if settings.shards > 1:
+        from stream_app.deployment import spec_from_settings
+
+        spec_from_settings(settings)  # refuses shards that cannot be
     if warmup:
         _compile(settings)
+    elif settings.shards > 1 and settings.shard is None:
+        _hold_shards(settings, start)
     else:
         _serve(settings, start)
 
@@ -169,7 +186,7 @@ def _serve(settings: Settings, start: StartOptions) -> None:
     from importlib import import_module
 
     from stream_app.broker.local import free_ports
-    from stream_app.kafka import acls, clients
+    from stream_app.kafka import acls, clients, topic_checks
     from stream_app.kafka.background_thread import BackgroundThread
     from stream_app.monitoring.log_setup import configure
     from stream_app.operations.examination import check_topics
@@ -181,6 +198,7 @@ def _serve(settings: Settings, start: StartOptions) -> None:
     importing = BackgroundThread("imports", lambda: import_module("stream_app.agents.application"))
     importing.start()
     clients.describe_cluster(connection)
+    topic_checks.check_shards(connection, names, settings.shards)
     used = acls.of_role("worker", names, settings.features_of("worker"))
     acls.check(connection, used, "worker", settings.worker_group)
     check_topics(connection, settings, used)
@@ -192,3 +210,25 @@ def _serve(settings: Settings, start: StartOptions) -> None:
 
     port = settings.admin_port or free_ports(1)[0]
     asyncio.run(application.run(settings, connection, port))
+
+
+def _hold_shards(settings: Settings, start: StartOptions) -> None:
+    """Hold the shards that the group of the workers gives this one, until it is stopped."""
+    import sys
+
+    from stream_app.agents.shards.shard_worker import ShardWorker
+    from stream_app.kafka import clients, topic_checks
+    from stream_app.monitoring.log_setup import configure
+    from stream_app.wire import Topics
+
+    if start.given:
+        raise UsageError(
+            "--from-snapshot, --rebuild, --accept-gap and --reseal: each shard has a log of its "
+            "own; name one with --shard"
+        )
+    connection, names = connection_from(settings), Topics(settings.topic_prefix)
+    configure(settings.log_level, settings.log_format)
+    clients.describe_cluster(connection)
+    topic_checks.check_shards(connection, names, settings.shards)
+    if code := ShardWorker(settings, connection, sys.argv[1:]).run():
+        sys.exit(code)

@@ -1,0 +1,1 @@
+"""A worker of several shards: a member of a group, with a process for each shard it is given."""
