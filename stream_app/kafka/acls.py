@@ -38,6 +38,8 @@ _SEE = AclOperation.DESCRIBE_CONFIGS
 Operations = tuple[AclOperation, ...]
 Rows = Mapping[str, Operations]
 
+_SHARDS = "shards"  # the feature of a deployment of several
+
 # Role -> feature ("": always) -> topic, as an attribute of `Topics` -> operations.
 _WORKER: Mapping[str, Rows] = {
     "": {
@@ -59,6 +61,7 @@ _WORKER: Mapping[str, Rows] = {
     "profiles": {"profiles": (_READ, _SEE)},
     "private lists": {"list_debits": (_READ, _WRITE, _SEE)},
     "similarities": {"similarities": (_READ, _SEE)},
+    _SHARDS: {"exchange": (_READ, _WRITE, _SEE)},
 }
 ROLES: Mapping[str, Mapping[str, Rows]] = {
     "device": {
@@ -102,6 +105,7 @@ ROLES: Mapping[str, Mapping[str, Rows]] = {
         "campaigns": {"rounds": (_READ, _WRITE)},
         "profiles": {"profiles": (_WRITE,)},
         "similarities": {"similarities": (_READ, _WRITE), "similarity_releases": (_READ, _WRITE)},
+        _SHARDS: {"exchange": (_READ,)},
     },
 }
 # Role -> operations on every topic of the deployment, also on one that does not exist yet. What may
@@ -115,12 +119,14 @@ GROUPS: Mapping[str, AclOperation] = {"worker": _READ, "operator": AclOperation.
 
 
 def of_role(role: str, topics: Topics, features: Collection[str] = ()) -> dict[str, Operations]:
-    """Return the operations that a role needs on each topic, by its name."""
+    """Return the operations that a role needs on each topic, those of every shard, by its name."""
+    on = {"", *features, *([_SHARDS] if topics.shards > 1 else [])}
     return {
-        getattr(topics, topic): operations
+        getattr(each, topic): operations
         for feature, rows in ROLES[role].items()
-        if not feature or feature in features
+        if feature in on
         for topic, operations in rows.items()
+        for each in topics.each
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
@@ -15,6 +16,9 @@ from stream_app.kafka.topic_follower import records
 from stream_app.log.canonical_order import Start
 from stream_app.wire import Cut, Topics, WireError, decode_entry
 from stream_app.wire.limits import MAX_SEQ
+
+if TYPE_CHECKING:
+    from stream_app.deployment import Deployment
 
 WAYS_OUT = (
     "restore the topic, continue without them (murmurec worker --accept-gap, which records it), or "
@@ -32,14 +36,15 @@ class EndIsBefore(UserError):
     """A partition ends before an offset that the reader has read."""
 
 
-def gone_before(connection: Connection, topic: str, ends: Sequence[int]) -> str:
-    """Return a sentence naming the first partition that no longer holds the records from its
-    offset in `ends` on; empty if all do."""
-    consumer = clients.consumer(connection)
+def gone_before(deployment: Deployment, ends: Sequence[int]) -> str:
+    """Return a sentence naming the first rating partition that no longer holds the records from its
+    offset in `ends` on; empty if all do. Those of another shard are not read."""
+    consumer = clients.consumer(deployment.connection)
     try:
-        for partition, end in enumerate(ends):
-            place = TopicPartition(topic, partition)
-            if missing := _missing(place, clients.offsets(consumer, place)[0], end):
+        for partition in deployment.spec.owned:
+            place = TopicPartition(deployment.topics.ratings, partition)
+            low = clients.offsets(consumer, place)[0]
+            if missing := _missing(place, low, ends[partition]):
                 return missing
     finally:
         consumer.close()

@@ -238,8 +238,9 @@ def _feature(topic: str) -> str:
 
 
 def holds_pages(topic: str) -> bool:
-    """Return whether a topic is that of checkpoints, which alone holds compressed batches."""
-    return topic.endswith(".state.v1")
+    """Return whether a topic is that of checkpoints or between shards, which alone hold compressed
+    batches."""
+    return topic.endswith((".state.v1", ".exchange.v1"))
 
 
 def absent(topic: str) -> str:

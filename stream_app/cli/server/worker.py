@@ -70,15 +70,15 @@ class StartOptions:
         from stream_app.operations import adopt
         from stream_app.operations.session import Session
 
-        session = Session.from_settings(settings)
-        if self.snapshot:
-            adopt.from_snapshot(session, self.snapshot)
-        elif self.rebuild:
-            adopt.from_the_log(session, drop=self.accept_gap)
-        elif self.reseal:
-            adopt.reseal(session)
-        else:
-            adopt.over_a_gap(session, self.position)
+        for session in Session.each(settings):
+            if self.snapshot:
+                adopt.from_snapshot(session, self.snapshot)
+            elif self.rebuild:
+                adopt.from_the_log(session, drop=self.accept_gap)
+            elif self.reseal:
+                adopt.reseal(session)
+            else:
+                adopt.over_a_gap(session, self.position)
 
 
 def worker(
