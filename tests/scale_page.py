@@ -58,14 +58,21 @@ def most_devices(items: float, values: dict[str, float]) -> float:
 
 
 def breaks(values: dict[str, float] | None = None) -> str:
-    """Return up to how many devices each number of items has a plan, and what breaks then."""
+    """Return up to how many devices each number of items has a plan, what breaks then, and the next
+    step of the largest."""
     found = []
     for items in sorted({size[1] for size in POPULATIONS}):
         most = most_devices(items, values or {})
         first = fewest(Population(most * 1.05, items, *changed(values or {}))).first
         at_most = f"{most / 1e6:,.0f} million" if most > FEWEST else "none"
         found.append(f"{_power(items)} items: {at_most} ({first})")
-    return f"Devices at most: {'; '.join(found)}.\n"
+    largest = fewest(Population(*max(POPULATIONS), *changed(values or {})))
+    step = next_step(largest)
+    return (
+        f"Devices at most: {'; '.join(found)}.\n\nNext step, {_power(largest.people.devices)}/"
+        f"{_power(largest.people.items)}: {step.exchange:.2f} of a core, {step.read / 1e6:.0f} "
+        f"MB/s, {step.memory / 1e9:.0f} GB, {step.item_shards} item shards.\n"
+    )
 
 
 def beyond(values: dict[str, float]) -> str:

@@ -98,19 +98,17 @@ class Plan(NamedTuple):
 def plan(people: Population, shards: int) -> Plan:
     """Return the deployment of so many shards, one worker each."""
     costs, assumed, rate = people.costs, people.assumed, people.rate
-    interval = max(assumed.meeting / rate, costs.turn_seconds)
     publishing = (costs.publish_us + costs.publish_items_us * people.items / 1e6) * US
+    interval = max(assumed.meeting / rate, costs.turn_seconds + publishing)
     change_seconds, change_bytes = people.change(rate * interval / shards)
-    exchange, read = (
-        (publishing + shards * change_seconds) / interval,
-        shards * change_bytes / interval,
-    )
+    merging, making = shards * change_seconds / interval, publishing / interval
+    read = shards * change_bytes / interval
     if shards == 1:
-        exchange = read = 0.0
+        merging = making = read = 0.0
     queries = people.devices * assumed.queries * assumed.peak / DAY
     query_seconds = (costs.query_us + costs.scan_us * people.items / 1e6) * US
-    learning = rate / shards * costs.rating_us * US + exchange
-    busy = learning + queries / shards * query_seconds
+    learning = rate / shards * costs.rating_us * US + merging  # what a replay repeats
+    busy = learning + making + queries / shards * query_seconds
     own = people.devices / shards * costs.device_bytes
     items = people.items * costs.item_bytes + costs.process_bytes
     memory = own + items
@@ -136,7 +134,7 @@ def plan(people: Population, shards: int) -> Plan:
     dollars = MONTH_HOURS * (shards * worker + brokers * assumed.broker_hour)
     dollars += kept * assumed.copies / 1e9 * assumed.disk_month + moved * assumed.transfer
     limits = {
-        "exchange": _share(exchange, assumed.core - busy + exchange),
+        "exchange": _share(merging + making, assumed.core - busy + merging + making),
         "items": _share(items, assumed.worker_bytes - own),
         "network": read / assumed.network,
         "checkpoints": possible / due,

@@ -21,13 +21,13 @@ class Costs:
     query_us: float = 4_000.0
     scan_us: float = 115.0  # of 1,000,000 items: `search_peers`, pca
     row_us: float = 1.0  # PROVISIONAL: a belief read, joined and entered (`joining.py`)
-    cell_us: float = 0.02  # PROVISIONAL: two additions beyond the caches
+    cell_us: float = 0.1  # PROVISIONAL: two additions beyond the caches
     change_us: float = 300.0  # PROVISIONAL: a record decoded and checked
-    publish_us: float = 20_000.0  # PROVISIONAL: tables of pairs compared with what was agreed on
-    publish_items_us: float = 4_000.0  # PROVISIONAL: and counts of 1,000,000 items
+    publish_us: float = 33_000.0  # PROVISIONAL: tables of pairs compared with what was agreed on
+    publish_items_us: float = 30_000.0  # PROVISIONAL: and counts of 1,000,000 items
     # Its layout: key, place, count and 35 float16, 86; count, moments, row of pairs, 36.
     row_bytes: float = 122.0
-    cell_bytes: float = 3.0
+    cell_bytes: float = 4.0
     cells: float = 55.0  # pairs of a rating: the list of a device on its way to 100, a visit of 5
     head: float = 2_048.0  # items that have pairs
     # `sizing`: 340 with 20 ratings; 80 more in list and filter, 320; a row and its scalars.
