@@ -64,6 +64,7 @@ from stream_app.state.campaigns.part import CampaignPart
 from stream_app.state.campaigns.progress import Ignored
 from stream_app.state.digests import digest
 from stream_app.state.erasures import ErasedDevices, words_of
+from stream_app.state.exchange.shared_items import SharedItems
 from stream_app.state.high_water_marks import STEPS, HighWaterMarks
 from stream_app.state.known_items import KnownItems
 from stream_app.state.outcome import BatchOutcome
@@ -71,6 +72,7 @@ from stream_app.state.pair_feeds import PairFeeds, RatedValues
 from stream_app.state.rating_columns import NO_MISSING, MissingReports, RatingColumns, Records
 from stream_app.state.spec import StateSpec
 from stream_app.wire import REASON_CODE, Batch, CampaignEntry, Reason
+from stream_app.wire.exchange import Change
 from stream_app.wire.state_records import StateOrigin, ledger_root
 
 __all__ = ["BatchOutcome", "Replica", "StateSpec"]
@@ -102,6 +104,7 @@ class Replica:
         self.items = KnownItems(spec.items_most, spec.seed)
         self.pairs = PairFeeds(spec, self.channels)
         self.campaigns = CampaignPart(spec.parties) if spec.parties else None
+        self.shared = SharedItems(spec) if spec.shards > 1 else None
         self.ledger = self._fresh_ledger(self.origin)
         self.forgotten = ErasedDevices(self.origin, self.ledger)
         self.cut, self.end_offsets = self.origin.cut, self.origin.end_offsets
@@ -271,6 +274,24 @@ class Replica:
         """Apply an entry of a campaign; return why it has no effect, if it has none. Without
         campaigns every entry is passed over."""
         return None if self.campaigns is None else self.campaigns.apply(entry)
+
+    @property
+    def unshared(self) -> int:
+        """How many of this shard's ratings were learned since its last change that was merged."""
+        raise NotImplementedError
+
+    def change(self, number: int) -> Change | None:
+        """Return what this shard has counted and learned and not published, as its change `number`;
+        None where there is nothing. The state is untouched."""
+        raise NotImplementedError
+
+    def merge(self, changes: Sequence[Change]) -> NDArray[np.int64]:
+        """Merge changes, between two rounds; return the rows of items with another item side.
+
+        Raises ValueError, with nothing changed, for one that is not the next of its shard, or of a
+        learner of other factors.
+        """
+        raise NotImplementedError
 
     def forget(self, device: bytes) -> bool:
         """Reject a device from now on and clear its own data; return whether it was known.

@@ -98,6 +98,11 @@ class Meetings:
     part: float = 0.1
     most: int = 50_000
 
+    def due(self, unshared: int, ratings: int, shards: int) -> bool:
+        """Return whether a shard with so many `unshared` ratings publishes a change, where the
+        shards together have merged `ratings`."""
+        return unshared > 0 and unshared * shards >= self.after(ratings)
+
     def after(self, ratings: int) -> int:
         """Return how many ratings after the first `ratings` shards meet again."""
         return int(min(max(self.first, self.part * ratings), self.most))
