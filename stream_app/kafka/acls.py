@@ -59,6 +59,8 @@ _WORKER: Mapping[str, Rows] = {
     "profiles": {"profiles": (_READ, _SEE)},
     "private lists": {"list_debits": (_READ, _WRITE, _SEE)},
     "similarities": {"similarities": (_READ, _SEE)},
+    # What an older client asks at another shard is written again.
+    "shards": {"exchange": (_READ, _WRITE, _SEE), "queries": (_READ, _WRITE, _SEE)},
 }
 ROLES: Mapping[str, Mapping[str, Rows]] = {
     "device": {
@@ -115,12 +117,15 @@ GROUPS: Mapping[str, AclOperation] = {"worker": _READ, "operator": AclOperation.
 
 
 def of_role(role: str, topics: Topics, features: Collection[str] = ()) -> dict[str, Operations]:
-    """Return the operations that a role needs on each topic, by its name."""
+    """Return the operations that a role needs on each topic, by its name; on those of each shard
+    where there are several."""
+    on = {"", *features, "shards"} if topics.shards > 1 else {"", *features}
     return {
-        getattr(topics, topic): operations
+        getattr(each, topic): operations
         for feature, rows in ROLES[role].items()
-        if not feature or feature in features
+        if feature in on
         for topic, operations in rows.items()
+        for each in topics.each
     }
 
 

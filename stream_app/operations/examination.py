@@ -61,7 +61,7 @@ def examine(
 ) -> Iterator[Finding]:
     """Yield a finding for each part of a deployment, for each worker at `urls`, and for each of the
     gateways; `cached`: compiled code is on this machine."""
-    names = Topics(settings.topic_prefix)
+    names = Topics(settings.topic_prefix, settings.shards, settings.shard or 0)
 
     def broker() -> str:
         return f"{len(clients.describe_cluster(connection).brokers)} in the cluster"
@@ -107,7 +107,8 @@ def examine(
 def check_topics(connection: Connection, settings: Settings, used: Iterable[str]) -> None:
     """Refuse a deployment with a topic that is absent, would lose records, or takes what costs a
     reader more than it is worth: those that are `used`."""
-    names, partitions = Topics(settings.topic_prefix), settings.partitions
+    names = Topics(settings.topic_prefix, settings.shards, settings.shard or 0)
+    partitions = settings.partitions
     stated = topic_checks.is_of_log(connection, names, partitions) or settings.partitions_stated
     if settings.privacy_mode != "local":
         topic_checks.check_campaigns(connection, names, partitions, stated=stated)

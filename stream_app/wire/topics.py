@@ -238,8 +238,8 @@ def _feature(topic: str) -> str:
 
 
 def holds_pages(topic: str) -> bool:
-    """Return whether a topic is that of checkpoints, which alone holds compressed batches."""
-    return topic.endswith(".state.v1")
+    """Return whether a topic holds compressed batches: checkpoints, or what shards exchange."""
+    return topic.endswith((".state.v1", ".exchange.v1"))
 
 
 def absent(topic: str) -> str:

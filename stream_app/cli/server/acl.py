@@ -68,7 +68,7 @@ def acl(
     from stream_app.wire.topics import FEATURES
 
     settings = cluster.settings()
-    topics = Topics(settings.topic_prefix)
+    topics = Topics(settings.topic_prefix, settings.shards)
     if step is not Step.print:
         clients.describe_cluster(connection_from(settings))
     on = settings.features_of(role)

@@ -192,13 +192,14 @@ def _serve(settings: Settings, start: StartOptions) -> None:
     from stream_app.operations.examination import check_topics
     from stream_app.wire import Topics
 
-    connection, names = connection_from(settings), Topics(settings.topic_prefix)
+    connection = connection_from(settings)
+    names = Topics(settings.topic_prefix, settings.shards, settings.shard or 0)
     configure(settings.log_level, settings.log_format)
     # The imports take a second, in which the broker is checked.
     importing = BackgroundThread("imports", lambda: import_module("stream_app.agents.application"))
     importing.start()
     clients.describe_cluster(connection)
-    topic_checks.check_shards(connection, names, settings.shards)
+    topic_checks.check_shards(connection, names)
     used = acls.of_role("worker", names, settings.features_of("worker"))
     acls.check(connection, used, "worker", settings.worker_group)
     check_topics(connection, settings, used)
@@ -226,9 +227,9 @@ def _hold_shards(settings: Settings, start: StartOptions) -> None:
             "--from-snapshot, --rebuild, --accept-gap and --reseal: each shard has a log of its "
             "own; name one with --shard"
         )
-    connection, names = connection_from(settings), Topics(settings.topic_prefix)
+    connection, names = connection_from(settings), Topics(settings.topic_prefix, settings.shards)
     configure(settings.log_level, settings.log_format)
     clients.describe_cluster(connection)
-    topic_checks.check_shards(connection, names, settings.shards)
+    topic_checks.check_shards(connection, names)
     if code := ShardWorker(settings, connection, sys.argv[1:]).run():
         sys.exit(code)
