@@ -32,6 +32,7 @@ from stream_app.agents.checkpointing import assembly
 from stream_app.agents.checkpointing.checkpoint_service import CheckpointService
 from stream_app.agents.checkpointing.state_topic_scan import StateTopicScan
 from stream_app.agents.crash_guard import crash_guard
+from stream_app.agents.exchange_writer import ExchangeWriter
 from stream_app.agents.faust_ext import group_membership
 from stream_app.agents.faust_ext.faust_app import SESSION_SECONDS, new_app
 from stream_app.agents.faust_ext.group_membership import Membership, lock_instance
@@ -118,11 +119,15 @@ def build(
     checkpoints = assembly.attach(app, runtime, connection, membership, rejections, scan)
     runtime.checkpoints = checkpoints
     runtime.ranking = RankingService(runtime.recommender, runtime.metrics, runtime.status)
+    if spec.shards > 1:
+        changes = patient(compression_type="zstd", **clients.LARGE_BATCHES)
+        runtime.exchange = ExchangeWriter(runtime, changes)
     clock_owner.attach(app, runtime, clock)
     campaigns.attach(app, runtime, connection)
     http_views.attach(app, runtime)
-    item_table.attach(app, runtime, patient())
-    item_links.attach(app, runtime, connection, patient(), lambda: runtime.recommender.side)
+    if spec.shard == 0:  # of public tables there is one writer
+        item_table.attach(app, runtime, patient())
+        item_links.attach(app, runtime, connection, patient(), lambda: runtime.recommender.side)
     similarities.attach(app, runtime, connection)
     _attach_timers(app, runtime, checkpoints, rejections)
 

@@ -30,6 +30,7 @@ from stream_app.wire import (
     Contract,
     DigestReport,
     Forget,
+    Merge,
     Released,
 )
 
@@ -85,6 +86,8 @@ def attach(app: faust.App, runtime: Runtime) -> Any:
                         runtime.follow(entry)
                     case Forget() as entry:
                         runtime.forget(entry)
+                    case Merge(ends=ends):
+                        runtime.merge(piece.changes, ends)
                     case DigestReport() as entry:
                         runtime.compare(entry)
                 await _serve(runtime)

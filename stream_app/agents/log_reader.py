@@ -42,10 +42,11 @@ from stream_app.kafka.background_thread import BackgroundThread
 from stream_app.kafka.passing import passes, unwritten
 from stream_app.log.canonical_order import Start
 from stream_app.log.cut_clock import Clock
+from stream_app.log.merge_clock import MergeClock
 from stream_app.replay.follower import LARGE, SMALL, Decoded, Follower
 from stream_app.replay.log_bounds import placed_by
 from stream_app.state.spec import StateSpec
-from stream_app.wire import EPOCH_SECONDS, Cut, encode_message
+from stream_app.wire import EPOCH_SECONDS, Cut, Merge, encode_message
 from stream_app.wire.state_records import StateOrigin
 
 Progress = Callable[[int, int], None]
@@ -81,6 +82,7 @@ class LogReader(ThreadService):
         self._clock = clock
         self._producer = producer
         self._channel = channel
+        self._merges = MergeClock()
         self._told_unread = 0
         self._check_log = still_the_log
         self._unsealed_seen = False
@@ -136,6 +138,7 @@ class LogReader(ThreadService):
         if found is not None:
             origin = found.manifest.origin
             start, spec = Start.after(found.manifest), found.replica.spec
+            start = replace(start, merged=found.replica.merged)
             runtime.metrics.recovered(time.monotonic() - began)
         else:
             origin = origin or self._first_origin()
@@ -245,6 +248,7 @@ class LogReader(ThreadService):
             entry = structs.replace(entry, tails=rounds.tails_below(entry.end_offsets))
         if entry is not None:
             self.append(encode_message(entry), isinstance(entry, Cut) and entry.checkpoint)
+        self._merge(follower)
         self._producer.poll(0)
         self._probe_broker(follower)
         self._compare_designs(follower)
@@ -258,6 +262,15 @@ class LogReader(ThreadService):
         )
         lag = follower.lag()
         self.loop.call_soon_threadsafe(self._runtime.gauges.lag, lag)
+
+    def _merge(self, follower: Follower) -> None:
+        """Append a merge of the changes that have come, where this worker owns the clock."""
+        exchange, rounds = follower.rounds.exchange, follower.rounds
+        if exchange is None or not (self._clock.writes and rounds.found_start):
+            return
+        ends = self._merges.due(time.monotonic(), exchange.ends, rounds.newest_merge)
+        if ends is not None:
+            self.append(encode_message(Merge(ends).sealed(self._runtime.seal)))
 
     def _probe_broker(self, follower: Follower) -> None:
         now = time.monotonic()

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -58,9 +58,11 @@ from stream_app.wire import (
     encode_message,
 )
 from stream_app.wire.authenticity.seal import OPEN, Seal
+from stream_app.wire.exchange import Change
 
 if TYPE_CHECKING:
     from stream_app.agents.checkpointing.checkpoint_service import CheckpointService
+    from stream_app.agents.exchange_writer import ExchangeWriter
     from stream_app.agents.private_lists.private_list_service import PrivateLists
     from stream_app.agents.profiles.profile_reading import ProfileIntake
     from stream_app.agents.profiles.profile_service import NeighbourAnswers
@@ -90,6 +92,7 @@ class Runtime:
     mid_round: bool = False
     checkpoints: CheckpointService | None = None
     ranking: RankingService | None = None
+    exchange: ExchangeWriter | None = None
     private_lists: PrivateLists | None = None
     neighbours: NeighbourAnswers | None = None
     profiles: ProfileIntake | None = None
@@ -155,6 +158,8 @@ class Runtime:
             self.checkpoints.at_cut(cut, cut_offset, self._round_seconds)
         if self.ranking is not None:
             self.ranking.at_cut()
+        if self.exchange is not None:
+            self.exchange.at_cut()
         self.recommender.refresh()
         self.metrics.round_applied(cut.number, self._round_seconds, time.time())
         self._round_seconds = 0.0
@@ -190,6 +195,14 @@ class Runtime:
             log.warning("campaign.ignored", entry=kind, reason=str(ignored), cut=self.replica.cut)
         elif self.replica.campaigns is not None:
             log.info("campaign.followed", entry=kind, cut=self.replica.cut)
+
+    def merge(self, changes: Sequence[Change], ends: tuple[int, ...]) -> None:
+        """Merge changes of the shards from this cut on."""
+        started = time.perf_counter()
+        rows = self.replica.merge(changes, ends)
+        self.recommender.mark_stale(rows)
+        self.mid_round = True  # the entry belongs to the round that begins with it
+        self.metrics.changes_merged(len(changes), time.perf_counter() - started)
 
     async def redesign(self, spec: StateSpec, *, takes_over: bool) -> None:
         """Take up another design from this cut on; one that takes over has a state of its own,
@@ -364,7 +377,7 @@ def new_runtime(settings: Settings, spec: StateSpec) -> Runtime:
     gauges = Gauges(metrics, replica, recommender)
     runtime = Runtime(
         settings,
-        Topics(settings.topic_prefix),
+        Topics(settings.topic_prefix, spec.shards, spec.shard),
         replica,
         catalogue,
         recommender,

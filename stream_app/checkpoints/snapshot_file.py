@@ -19,6 +19,7 @@ import stat
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
 from math import prod
 from pathlib import Path
@@ -32,6 +33,7 @@ from stream_app import __version__
 from stream_app.errors import UserError
 from stream_app.kafka import durable_file
 from stream_app.state.digests import digest
+from stream_app.state.division import adopt_share, undivided
 from stream_app.state.replica import Replica
 from stream_app.state.spec import StateSpec, differing, settings_digest
 from stream_app.wire.state_records import SmallArray, StateOrigin, ledger_root
@@ -88,8 +90,15 @@ class SnapshotFile:
         """The digest that identifies this file as the `snapshot` of a state's origin."""
         return self.meta.digest
 
+    def is_divided_for(self, design: StateSpec) -> bool:
+        """Return whether a shard begins with its share of this snapshot, of all devices."""
+        return design.shards > 1 and "shards" not in self.meta.settings
+
     def check(self, design: StateSpec) -> None:
-        """Refuse a design other than the snapshot's; the error names the settings that differ."""
+        """Refuse a design other than the snapshot's; the error names the settings that differ. For
+        a shard that of an undivided state will do."""
+        if self.is_divided_for(design):
+            design = undivided(design)
         if design.digest == self.meta.design:
             return
         apart = dict.fromkeys(("policies", "revision"), "")  # no array depends on them
@@ -109,8 +118,11 @@ class SnapshotFile:
                 f"{self.path}: this snapshot has digest {self.digest}, and the state began from "
                 f"{origin.snapshot}: give that snapshot"
             )
+        adopt = replica.adopt
+        if self.is_divided_for(replica.spec):
+            adopt = partial(adopt_share, replica)
         try:
-            replica.adopt(self.model, self.ledger, origin)
+            adopt(self.model, self.ledger, origin)
         except ValueError as error:
             raise UserError(f"{self.path}: {error}") from None
 

@@ -102,6 +102,12 @@ class Cluster:
 
         return Session.from_settings(self.settings(**flags), snapshot, progress)
 
+    def sessions(self, snapshot: Path | None = None, **flags: Any) -> tuple[Session, ...]:
+        """Return such a session for each shard: for that of the setting `shard`, or for all."""
+        from stream_app.operations.session import Session
+
+        return Session.each(self.settings(**flags), snapshot, progress)
+
 
 @dataclass(frozen=True)
 class WorkerSettings(Cluster):

@@ -38,6 +38,8 @@ _SEE = AclOperation.DESCRIBE_CONFIGS
 Operations = tuple[AclOperation, ...]
 Rows = Mapping[str, Operations]
 
+_SHARDS = "shards"  # the feature of a deployment of several
+
 # Role -> feature ("": always) -> topic, as an attribute of `Topics` -> operations.
 _WORKER: Mapping[str, Rows] = {
     "": {
@@ -59,8 +61,8 @@ _WORKER: Mapping[str, Rows] = {
     "profiles": {"profiles": (_READ, _SEE)},
     "private lists": {"list_debits": (_READ, _WRITE, _SEE)},
     "similarities": {"similarities": (_READ, _SEE)},
-    # What an older client asks at another shard is written again.
-    "shards": {"exchange": (_READ, _WRITE, _SEE), "queries": (_READ, _WRITE, _SEE)},
+    # Queries: what an older client asks at another shard is written again.
+    _SHARDS: {"exchange": (_READ, _WRITE, _SEE), "queries": (_READ, _WRITE, _SEE)},
 }
 ROLES: Mapping[str, Mapping[str, Rows]] = {
     "device": {
@@ -104,6 +106,7 @@ ROLES: Mapping[str, Mapping[str, Rows]] = {
         "campaigns": {"rounds": (_READ, _WRITE)},
         "profiles": {"profiles": (_WRITE,)},
         "similarities": {"similarities": (_READ, _WRITE), "similarity_releases": (_READ, _WRITE)},
+        _SHARDS: {"exchange": (_READ,)},
     },
 }
 # Role -> operations on every topic of the deployment, also on one that does not exist yet. What may
@@ -117,9 +120,8 @@ GROUPS: Mapping[str, AclOperation] = {"worker": _READ, "operator": AclOperation.
 
 
 def of_role(role: str, topics: Topics, features: Collection[str] = ()) -> dict[str, Operations]:
-    """Return the operations that a role needs on each topic, by its name; on those of each shard
-    where there are several."""
-    on = {"", *features, "shards"} if topics.shards > 1 else {"", *features}
+    """Return the operations that a role needs on each topic, those of every shard, by its name."""
+    on = {"", *features, *([_SHARDS] if topics.shards > 1 else [])}
     return {
         getattr(each, topic): operations
         for feature, rows in ROLES[role].items()

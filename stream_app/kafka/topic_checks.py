@@ -128,6 +128,23 @@ def check_state_topic(admin: AdminClient, topic: str) -> None:
         )
 
 
+def check_exchange(admin: AdminClient, topics: Topics) -> None:
+    """Refuse a topic between shards that is absent, has not a partition for each shard, or loses
+    changes: every shard counts them from the first on."""
+    name, wanted = topics.exchange, topics.shards
+    found = partition_counts(admin, [name])[name]
+    if found is None:
+        raise missing(admin, name)
+    if found != wanted:
+        raise UserError(
+            f"topic {name} has {partitions_in_words(found)}, and shards is {wanted}: each shard "
+            f"has one; set shards to {found}, the number by which the state was divided"
+        )
+    configs = configurations(admin, [name])[name]
+    _check_policy(name, configs, "delete", "compaction drops changes")
+    _check_kept(name, configs, "changes that a shard has yet to merge would be deleted")
+
+
 def _refused(device: bool) -> tuple[int, ...]:
     """Return the answers to a question about configurations that are no error."""
     return (KafkaError.TOPIC_AUTHORIZATION_FAILED,) if device else ()
@@ -192,6 +209,8 @@ def check_deployment(
     check_ratings(admin, topics.ratings, partitions, retention_seconds, stated=stated)
     check_cut_log(admin, topics.cuts, dated=retention_seconds is not None)
     check_state_topic(admin, topics.state)
+    if topics.shards > 1:
+        check_exchange(admin, topics)
     others = [topics.items, topics.queries, topics.recommendations, topics.rejected]
     _check_exist(admin, others)
 

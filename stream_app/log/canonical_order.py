@@ -25,8 +25,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stream_app.log.cut_chain import Chain, Truncations
+from stream_app.log.exchange_order import Exchange, Merged
 from stream_app.log.partition_buffer import PartitionBuffer
-from stream_app.wire import Contract, Cut, DigestReport, Entry, Forget, RecordRun, Tail, Truncate
+from stream_app.wire import (
+    Contract,
+    Cut,
+    DigestReport,
+    Entry,
+    Forget,
+    Merge,
+    RecordRun,
+    Tail,
+    Truncate,
+)
+from stream_app.wire.exchange import Change
 from stream_app.wire.state_records import Manifest
 
 
@@ -54,6 +66,8 @@ class Start:
     cut_offset: int = 0
     contract: int = 1
     tails: tuple[Tail | None, ...] = ()
+    merged: Merged | None = None
+    """What the state has merged; None: nothing, or there is one shard."""
 
     def __post_init__(self) -> None:
         if self.cut < 0 or self.cut_offset < 0 or any(end < 0 for end in self.end_offsets):
@@ -69,7 +83,8 @@ class Start:
 @dataclass(frozen=True, eq=False)
 class LogStep:
     """The next piece of the canonical order: a run of records, the cut that ends their round, or
-    another entry, which takes effect before the next run; `cut_offset` is the offset after it.
+    another entry, which takes effect before the next run, with the changes of a merge; `cut_offset`
+    is the offset after it.
     `tails` of a cut: the last record of each partition, then that of the cut itself
     (`wire.authenticity.tails`)."""
 
@@ -78,6 +93,7 @@ class LogStep:
     cut_offset: int = 0
     tails: tuple[Tail | None, ...] = ()
     entry: Entry | None = None
+    changes: tuple[Change, ...] = ()
 
 
 class Rounds:
@@ -88,6 +104,7 @@ class Rounds:
         partitions: int,
         start: Start | None = None,
         truncations: Truncations = Truncations(),  # noqa: B008 - a frozen value
+        shards: int = 1,
     ) -> None:
         nothing = (0,) * partitions
         self.start = start or Start(0, nothing)
@@ -102,6 +119,11 @@ class Rounds:
         if self.start.cut_offset:
             self._chain = Chain(self.number, self.end_offsets, truncations)
         self._next_offset = self.start.cut_offset
+        self.exchange: Exchange | None = None
+        if shards > 1:
+            self.exchange = Exchange(self.start.merged or Merged.nothing(shards))
+        self.newest_merge = self.exchange.merged.ends if self.exchange else ()
+        self.waits_for_exchange = False
         self._entries: deque[tuple[int, Entry]] = deque()
         self._cut_tails: deque[Tail | None] = deque()
         self._cuts = 0
@@ -211,6 +233,10 @@ class Rounds:
                     f"at {self.start.end_offsets}"
                 )
         elif counts:
+            if isinstance(entry, Merge):
+                if not Merged((), self.newest_merge).precedes(entry.ends):
+                    return False
+                self.newest_merge = entry.ends
             self._entries.append((place, entry))
             if isinstance(entry, Cut):
                 self._cuts += 1
@@ -257,12 +283,19 @@ class Rounds:
                 return self._end_round(entry, offset)
             elif not isinstance(entry, DigestReport) and not self._cuts:
                 return None
+            changes: tuple[Change, ...] = ()
+            if isinstance(entry, Merge):
+                assert self.exchange is not None, "without shards no merge is taken"
+                if not self.exchange.covers(entry.ends):
+                    self.waits_for_exchange = True
+                    return None
+                changes, self.waits_for_exchange = self.exchange.take(entry.ends), False
             self._entries.popleft()
             if isinstance(entry, Contract):
                 if entry.version <= self.contract:
                     continue
                 self.contract = entry.version
-            return LogStep(cut_offset=offset + 1, entry=entry)
+            return LogStep(cut_offset=offset + 1, entry=entry, changes=changes)
         return None
 
     def _end_round(self, cut: Cut, offset: int) -> LogStep:

@@ -30,6 +30,7 @@ from stream_app.wire import (
     DigestReport,
     Entry,
     Forget,
+    Merge,
     Released,
     Truncate,
 )
@@ -90,7 +91,7 @@ class Chain:
 
     A cut counts if its number is the next one that is not superseded, if it names every partition
     and moves none back, and if it advances at least one partition or an entry waits for it: a
-    forget, a design, or one of a campaign.
+    forget, a design, a merge, or one of a campaign.
     """
 
     def __init__(
@@ -114,7 +115,7 @@ class Chain:
         """Take the next entry and return whether it counts."""
         self.designed |= isinstance(entry, DesignEntry)
         match entry:
-            case Forget() | DesignEntry() | CampaignPlan() | Released() | Aborted():
+            case Forget() | DesignEntry() | Merge() | CampaignPlan() | Released() | Aborted():
                 self.entry_waits = True
                 return True
             case DigestReport():

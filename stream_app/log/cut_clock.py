@@ -95,6 +95,11 @@ class Clock:
         self._read_to_end = True
 
     @property
+    def writes(self) -> bool:
+        """Whether this clock writes entries now."""
+        return self.owned and self._read_to_end and not self._resting
+
+    @property
     def waits(self) -> bool:
         """Whether an own cut has not been read back yet."""
         return self.owned and bool(self._on_the_way)

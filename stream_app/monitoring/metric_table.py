@@ -89,7 +89,8 @@ DETECTOR = Label("detector", ("error", "lists"))
 PARTY = Label("party", ("a", "b", "central"))
 MECHANISM, ADJACENCY = Label("mechanism"), Label("adjacency")
 LEARNING = Label(
-    "activity", ("waiting", "kernels", "applying", "measuring", "ending_rounds", "serving")
+    "activity",
+    ("waiting", "kernels", "applying", "measuring", "ending_rounds", "exchanging", "serving"),
 )
 METHOD, TABLE, PART = Label("method"), Label("table"), Label("part")
 FOLDER = Label("folder", ("data", "broker"))
@@ -227,8 +228,12 @@ METRICS: tuple[Metric, ...] = (
            "Time to apply one round.", ROUND_BUCKETS),
     Metric("learning_thread_seconds_total", "counter", PROCESS, (LEARNING,),
            "Time of the thread that learns: waiting for ratings, inside compiled kernels, else "
-           "applying ratings to the state, measuring errors and lists, ending rounds, serving "
-           "queries and pages."),
+           "applying ratings to the state, measuring errors and lists, ending rounds, exchanging "
+           "changes with other shards, serving queries and pages."),
+    Metric("exchange_bytes_total", "counter", PROCESS, (),
+           "Bytes of the changes that this shard has published for others, not compressed."),
+    Metric("exchange_merged_total", "counter", PROCESS, (),
+           "Changes of all shards that were merged."),
     Metric("state_cut_timestamp_seconds", "gauge", PROCESS, (),
            "When the newest cut was applied, seconds since 1970."),
     Metric("consumer_lag_records", "gauge", PROCESS, (),

@@ -243,6 +243,16 @@ class Metrics(Collectors):
         """Add to the time that the learning thread has spent on an activity (`LEARNING`)."""
         self._counters["learning_thread_seconds_total"].labels(activity).inc(seconds)
 
+    def change_published(self, size: int, seconds: float) -> None:
+        """Count a change of `size` bytes that took `seconds` to read from the state."""
+        self._counters["exchange_bytes_total"].inc(size)
+        self.learning_thread("exchanging", seconds)
+
+    def changes_merged(self, count: int, seconds: float) -> None:
+        """Count merged changes, which took `seconds`."""
+        self._counters["exchange_merged_total"].inc(count)
+        self.learning_thread("exchanging", seconds)
+
     def round_applied(self, cut: int, seconds: float, now: float) -> None:
         """Count a round that took `seconds` to apply; `now` is the time of day since 1970."""
         self._counters["rounds_total"].inc()

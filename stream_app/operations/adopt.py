@@ -196,9 +196,7 @@ def _can_start(session: Session, found: Checkpoint | None, logged: CutHistory) -
         return False
     origin = found.manifest.origin if found else StateOrigin(0, (0,) * partitions)
     later = set(logged.forgotten(logged.next_number, rebuild_only=True)) - set(origin.excluded)
-    return not later or not gone_before(
-        session.connection, session.names.ratings, origin.end_offsets
-    )
+    return not later or not gone_before(session.deployment, origin.end_offsets)
 
 
 def _log_continues(session: Session, found: Checkpoint | None) -> bool:

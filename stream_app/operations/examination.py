@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from ipaddress import ip_address
 from itertools import pairwise
 from urllib.parse import urlsplit
@@ -30,6 +31,7 @@ from stream_app.kafka import acls, clients, topic_checks
 from stream_app.kafka.broker_answers import ends
 from stream_app.kafka.clients import Connection
 from stream_app.kafka.topic_admin import configurations
+from stream_app.operations.session import each_shard
 from stream_app.operations.watching.members import (
     Finding,
     examine_gateways,
@@ -61,41 +63,44 @@ def examine(
 ) -> Iterator[Finding]:
     """Yield a finding for each part of a deployment, for each worker at `urls`, and for each of the
     gateways; `cached`: compiled code is on this machine."""
-    names = Topics(settings.topic_prefix, settings.shards, settings.shard or 0)
+    names = Topics(settings.topic_prefix, settings.shards)
+    every = each_shard(settings)
 
     def broker() -> str:
         return f"{len(clients.describe_cluster(connection).brokers)} in the cluster"
 
     def rights() -> str:
         wanted = acls.of_role("operator", names, settings.features)
-        acls.check(connection, wanted, "operator", settings.worker_group)
+        for each in every:
+            acls.check(connection, wanted, "operator", each.worker_group)
         return f"those of an operator on {len(wanted)} topics"
 
     def topics() -> str:
         check_release(configurations(clients.admin(connection), [names.ratings])[names.ratings])
-        every = (row.name for row in names.table(features=settings.features))
-        check_topics(connection, settings, every)
+        used = (row.name for row in names.table(features=settings.features))
+        check_topics(connection, settings, used)
         return "as this deployment needs them"
 
-    def cut_log() -> str:
-        return _cut_log(connection, names, now)
-
-    def settings_here() -> str:
+    def settings_here(settings: Settings) -> str:
         deployment = Deployment.from_settings(settings)
         wanted = replace(deployment.spec, policies=policies_of(settings))
         if differ := differences(in_force(deployment).newest, wanted):
             raise UserError(f"{differ}: set them back here, or put them into force with {_PLAN}")
         return "as in force"
 
-    for part, look in (
+    looks: tuple[tuple[str, Callable[[], str]], ...] = (
         ("broker", broker),
         ("rights", rights),
         ("topics", topics),
-        ("cut log", cut_log),
-        ("settings", settings_here),
+        *(
+            (f"cut log{_of_shard(each)}", partial(_cut_log, connection, each, now))
+            for each in every
+        ),
+        *((f"settings{_of_shard(each)}", partial(settings_here, each)) for each in every),
         ("kernels", lambda: kernels(cached, urls)),
         ("devices", lambda: check_devices(connection, names, now())),
-    ):
+    )
+    for part, look in looks:
         found = finding(part, look)
         yield found
         if part == "broker" and not found.well:
@@ -107,14 +112,15 @@ def examine(
 def check_topics(connection: Connection, settings: Settings, used: Iterable[str]) -> None:
     """Refuse a deployment with a topic that is absent, would lose records, or takes what costs a
     reader more than it is worth: those that are `used`."""
-    names = Topics(settings.topic_prefix, settings.shards, settings.shard or 0)
-    partitions = settings.partitions
+    each = [topics_of(shard) for shard in each_shard(settings)]
+    names, partitions = each[0], settings.partitions
     stated = topic_checks.is_of_log(connection, names, partitions) or settings.partitions_stated
     if settings.privacy_mode != "local":
         topic_checks.check_campaigns(connection, names, partitions, stated=stated)
-    topic_checks.check_deployment(
-        connection, names, partitions, settings.ratings_retention_seconds, stated=stated
-    )
+    for topics in each:
+        topic_checks.check_deployment(
+            connection, topics, partitions, settings.ratings_retention_seconds, stated=stated
+        )
     if settings.list_budget > 0:
         topic_checks.check_debits(clients.admin(connection), names.list_debits)
     plain = [name for name in used if not holds_pages(name)]
@@ -162,7 +168,17 @@ def _is_here(url: str) -> bool:
         return host == "localhost"
 
 
-def _cut_log(connection: Connection, names: Topics, now: Callable[[], float]) -> str:
+def topics_of(settings: Settings) -> Topics:
+    """Return the names of the topics, those of the shard that the settings name."""
+    return Topics(settings.topic_prefix, settings.shards, settings.shard or 0)
+
+
+def _of_shard(settings: Settings) -> str:
+    return f" of shard {settings.shard}" if settings.shards > 1 else ""
+
+
+def _cut_log(connection: Connection, settings: Settings, now: Callable[[], float]) -> str:
+    names = topics_of(settings)
     found = list(cuts(connection, names.cuts, newest=_NEWEST))
     check_turns([cut.design for cut, _ in found])
     newest, written = found[-1] if found else (None, 0.0)
@@ -176,8 +192,9 @@ def _cut_log(connection: Connection, names: Topics, now: Callable[[], float]) ->
             f"records are in those that were added; {placed_by(used)}"
         )
     last = last[:used]
+    own = range(settings.shard or 0, used, settings.shards)
     reached = newest.end_offsets if newest else [0] * used
-    waiting = sum(max(end - cut, 0) for end, cut in zip(last, reached, strict=True))
+    waiting = sum(max(last[p] - reached[p], 0) for p in own)
     if waiting and now() - written > STALL_SECONDS:
         age = f"the newest is {now() - written:,.0f} s old" if newest else "there is none"
         raise UserError(

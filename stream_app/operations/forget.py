@@ -24,13 +24,19 @@ def parse_pseudonym(text: str) -> str:
 
 def rebuildable_origin(session: Session) -> StateOrigin:
     """Return the origin of the state; refuses an origin from which the log cannot be replayed."""
+    if session.spec.shards > 1:
+        raise UserError(
+            f"--rebuild with shards = {session.spec.shards}: what the reports of this device "
+            "taught has gone to the other shards, whose states would keep it: forget the device "
+            "without --rebuild"
+        )
     origin = session.origin()
     if origin.snapshot:
         raise UserError(
             f"--rebuild: the state began from the snapshot {origin.snapshot}, which may contain "
             "reports of this device and cannot be replayed: forget the device without --rebuild"
         )
-    if missing := gone_before(session.connection, session.names.ratings, origin.end_offsets):
+    if missing := gone_before(session.deployment, origin.end_offsets):
         raise UserError(
             f"--rebuild: {missing}, so the log cannot be replayed: restore the topic, or forget "
             "the device without --rebuild"

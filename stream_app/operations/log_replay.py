@@ -53,20 +53,29 @@ def export(session: Session, file: Path, at_cut: int | None = None) -> Exported:
     """Write the state at a cut to a file: recomputed, or without `at_cut` the newest checkpoint
     advanced to the newest cut."""
     began = time.monotonic()
-    found = session.checkpoint() if at_cut is None else None
-    manifest = session.manifest() if at_cut is not None else found and found.manifest
-    origin = manifest.origin if manifest else session.origin()
-    with session.replay() as replay:
-        if found is None:
+    if at_cut is None:
+        replica = newest(session).replica
+    else:
+        manifest = session.manifest()
+        origin = manifest.origin if manifest else session.origin()
+        with session.replay() as replay:
             replica = replay.from_origin(origin, at_cut).replica
-        else:
-            manifest = found.manifest
-            start = Start.after(manifest)
-            begun = Replayed(found.replica, manifest.cut_offset)
-            replica = replay.go_on(begun, start).replica
     meta = snapshot_file.write(file, replica)
     seconds = time.monotonic() - began
     return Exported(replica, file, file.stat().st_size, meta.digest, seconds)
+
+
+def newest(session: Session) -> Replayed:
+    """Return the newest checkpoint advanced to the newest cut; without one, the state of the
+    log."""
+    found = session.checkpoint()
+    origin = session.origin() if found is None else None
+    with session.replay() as replay:
+        if found is None:
+            return replay.from_origin(origin)
+        manifest = found.manifest
+        begun = Replayed(found.replica, manifest.cut_offset, manifest.tails)
+        return replay.go_on(begun, Start.after(manifest))
 
 
 def summary(replica: Replica) -> dict[str, Any]:

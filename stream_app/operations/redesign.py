@@ -13,6 +13,7 @@ process ends in between: a checkpoint without its entry counts for nothing.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -28,9 +29,8 @@ from stream_app.deployment import (
 )
 from stream_app.errors import UserError
 from stream_app.kafka import topic_follower
-from stream_app.log.canonical_order import Start
 from stream_app.operations.growth import converted
-from stream_app.operations.session import ProgressDisplay, no_progress
+from stream_app.operations.session import ProgressDisplay, each_shard, no_progress
 from stream_app.replay.cut_history import history
 from stream_app.replay.log_bounds import cuts, gone_before
 from stream_app.replay.recompute import Replay, Replayed, begin
@@ -65,6 +65,11 @@ class Plan:
     data_dir: Path
 
     @property
+    def label(self) -> dict[str, int]:
+        """Which of several shards it is of."""
+        return {"shard": self.before.shard} if self.before.shards > 1 else {}
+
+    @property
     def beside(self) -> bool:
         """Whether a second state is needed."""
         return any(change.way is Way.BESIDE for change in self.changes)
@@ -73,6 +78,24 @@ class Plan:
     def fixed(self) -> tuple[Change, ...]:
         """The changes that are impossible."""
         return tuple(change for change in self.changes if change.way is Way.FIXED)
+
+
+def plans(settings: Settings) -> tuple[Plan, ...]:
+    """Return the plan of each shard, whichever `shard` names: all follow one design."""
+    every = each_shard(settings.model_copy(update={"shard": None}))
+    return tuple(plan(each) for each in every)
+
+
+def apply_all(
+    planned: Sequence[Plan], rebuild: str = "", display: ProgressDisplay = no_progress
+) -> None:
+    """Put the target of each plan that changes something into force; refuses all where one would be
+    refused. What an end in between leaves is done by the next call."""
+    waiting = [each for each in planned if each.changes]
+    for each in waiting:
+        _refuse(each, rebuild)
+    for each in waiting:
+        apply(each, rebuild, display)
 
 
 def plan(settings: Settings) -> Plan:
@@ -142,6 +165,11 @@ def _refuse(planned: Plan, rebuild: str) -> None:
         raise UserError(
             f"these settings are fixed for the life of a deployment ({clauses}): set them back, or "
             "start a new deployment (--prefix)"
+        )
+    if planned.before.shards > 1 and rebuild == "checkpoint":
+        raise UserError(
+            f"--rebuild checkpoint with shards = {planned.before.shards}: what is exchanged fits "
+            "one layout; use --rebuild beside, or start a new deployment (--prefix)"
         )
     if planned.beside and not rebuild:
         named = ", ".join(c.setting for c in planned.changes if c.way is Way.BESIDE)
@@ -230,16 +258,15 @@ def _await_cut(deployment: Deployment, behind: int) -> None:
 def _caught_up(deployment: Deployment, state: Replayed) -> Replayed:
     """Return the state at a cut that is nearly the newest one."""
     for _ in range(_PASSES):
-        replica = state.replica
-        start = Start(replica.cut, replica.end_offsets, state.cut_offset, replica.contract)
-        state = Replay(replace(deployment, spec=replica.spec)).go_on(state, start)
+        spec = state.replica.spec
+        state = Replay(replace(deployment, spec=spec)).go_on(state, state.position)
     return state
 
 
 def _refuse_short_log(deployment: Deployment, origin: StateOrigin) -> None:
     """Refuse a state that the log alone does not give: it began from a file, or records before the
     first checkpoint were deleted."""
-    gone = gone_before(deployment.connection, deployment.topics.ratings, origin.end_offsets)
+    gone = gone_before(deployment, origin.end_offsets)
     reason = f"it began from the snapshot {origin.snapshot}" if origin.snapshot else gone
     if reason:
         raise UserError(

@@ -14,6 +14,7 @@ from stream_app.checkpoints.cut_log_scan import CutLogScan
 from stream_app.checkpoints.design_in_force import with_design
 from stream_app.checkpoints.snapshot_file import SnapshotFile
 from stream_app.deployment import Deployment, settings_in_force
+from stream_app.errors import UserError
 from stream_app.kafka import clients, topic_checks, topic_follower
 from stream_app.kafka.clients import Connection
 from stream_app.replay.cut_history import check_origin
@@ -22,6 +23,7 @@ from stream_app.replay.recompute import Replay
 from stream_app.settings import Settings
 from stream_app.state.spec import StateSpec
 from stream_app.wire import Topics
+from stream_app.wire.ids import partition_of
 from stream_app.wire.state_records import Manifest, StateOrigin
 
 if TYPE_CHECKING:
@@ -35,6 +37,23 @@ ProgressDisplay = Callable[[str], AbstractContextManager[Progress]]
 def no_progress(_: str) -> Iterator[Progress]:
     """Show nothing."""
     yield lambda _done, _total: None
+
+
+def each_shard(settings: Settings) -> tuple[Settings, ...]:
+    """Return the settings of each shard on which a command acts: of the one that `shard` names,
+    else of all."""
+    if settings.shards == 1 or settings.shard is not None:
+        return (settings,)
+    each = range(settings.shards)
+    return tuple(settings.model_copy(update={"shard": shard}) for shard in each)
+
+
+def of_device(settings: Settings, pseudonym: str) -> Settings:
+    """Return the settings of the shard that holds a device, whichever `shard` names."""
+    if settings.shards == 1:
+        return settings
+    shard = partition_of(pseudonym.encode(), settings.partitions) % settings.shards
+    return settings.model_copy(update={"shard": shard})
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,10 +73,32 @@ class Session:
         snapshot: Path | None = None,
         display: ProgressDisplay = no_progress,
     ) -> Session:
-        """Return the deployment with the design in force; refuses an absent broker, and topics that
-        differ from the table."""
-        own = Deployment.from_settings(settings)
+        """Return the deployment with the design in force; refuses an absent broker, topics that
+        differ from the table, and several shards of which `shard` names none."""
+        if settings.shards > 1 and settings.shard is None:
+            raise UserError(
+                f"shards = {settings.shards}: each shard has a log and a state of its own; name "
+                "one (env MURMUREC_SHARD)"
+            )
         loaded = snapshot_file.read(snapshot) if snapshot else None
+        return cls._begun(settings, loaded, display)
+
+    @classmethod
+    def each(
+        cls,
+        settings: Settings,
+        snapshot: Path | None = None,
+        display: ProgressDisplay = no_progress,
+    ) -> tuple[Session, ...]:
+        """Return a session for each shard on which a command acts (`each_shard`)."""
+        loaded = snapshot_file.read(snapshot) if snapshot else None
+        return tuple(cls._begun(each, loaded, display) for each in each_shard(settings))
+
+    @classmethod
+    def _begun(
+        cls, settings: Settings, loaded: SnapshotFile | None, display: ProgressDisplay
+    ) -> Session:
+        own = Deployment.from_settings(settings)
         clients.describe_cluster(own.connection)
         topic_checks.check_deployment(
             own.connection,
@@ -84,6 +125,11 @@ class Session:
     def spec(self) -> StateSpec:
         """The spec that, with the log, determines the state."""
         return self.deployment.spec
+
+    @property
+    def label(self) -> dict[str, int]:
+        """Which of several shards it is, for what a command prints."""
+        return {"shard": self.spec.shard} if self.spec.shards > 1 else {}
 
     @property
     def group(self) -> str:

@@ -17,7 +17,6 @@ from typing import Any
 import msgspec
 
 from stream_app.checkpoints.state_image import StateImage
-from stream_app.log.canonical_order import Start
 from stream_app.operations import diff
 from stream_app.operations.session import Session
 from stream_app.operations.watching.workers import ReportedState, ask
@@ -60,6 +59,11 @@ def verify(session: Session, workers: tuple[str, ...] = (), token: str | None = 
         _record(findings, manifest.cut, origin, manifest.model, manifest.ledger)
         pages = sum(len(array.slots) for array in manifest.arrays)
         findings.compared.append(f"checkpoint at cut {manifest.cut} with itself: {pages} pages")
+    if session.snapshot is not None and session.snapshot.is_divided_for(session.spec):
+        findings.compared.append(
+            f"origin: the share of shard {session.spec.shard} of the snapshot "
+            f"{session.snapshot.digest}, a state of cut {session.snapshot.meta.cut}"
+        )
     obstacle = _obstacle(session, origin)
     if obstacle:
         findings.missing += [obstacle, *(f"worker {url}: nothing to compare with" for url in shown)]
@@ -77,8 +81,7 @@ def _obstacle(session: Session, origin: StateOrigin) -> str:
     """Return why the state cannot be recomputed, empty if it can."""
     if origin.snapshot and session.snapshot is None:
         return f"the state began from the snapshot {origin.snapshot}: give it with --snapshot FILE"
-    ratings = session.names.ratings
-    missing = gone_before(session.connection, ratings, origin.end_offsets)
+    missing = gone_before(session.deployment, origin.end_offsets)
     return f"{missing}: the log does not hold the records from the origin on" if missing else ""
 
 
@@ -145,8 +148,7 @@ def _reach(replay: Replay, state: Replayed, origin: StateOrigin, cut: int) -> Re
         return replay.from_origin(origin, cut)
     if cut == replica.cut:
         return state
-    start = Start(replica.cut, replica.end_offsets, state.cut_offset, replica.contract)
-    return replay.go_on(state, start, cut)
+    return replay.go_on(state, state.position, cut)
 
 
 def _compare_worker(

@@ -37,7 +37,8 @@ from stream_app.kafka.failures.unreadable import MOST_RECORDS, is_unreadable, re
 from stream_app.kafka.passing import passes, refusal
 from stream_app.kernels.stream.event_text import scan_events
 from stream_app.log.canonical_order import LogStep, OrderError, Rounds, Start, TailDiffers
-from stream_app.replay.log_bounds import RESTORE, WAYS_OUT, EndIsBefore, LogBounds
+from stream_app.log.exchange_order import Exchange
+from stream_app.replay.log_bounds import KEEP_CHANGES, RESTORE, WAYS_OUT, EndIsBefore, LogBounds
 from stream_app.replay.lost_tail import LeaderCheck, epoch_of, lost, tail_of, way_out
 from stream_app.replay.signature_check import SignatureCheck
 from stream_app.serving.catalogue import Catalogue
@@ -53,6 +54,7 @@ from stream_app.wire import (
     DesignEntry,
     DigestReport,
     Entry,
+    Merge,
     Released,
     Tail,
     WireError,
@@ -60,6 +62,7 @@ from stream_app.wire import (
     decode_many,
     held,
 )
+from stream_app.wire.exchange import Change, decode_change
 from stream_app.wire.limits import CONTRACT, MAX_SEQ
 
 _BATCH = 256
@@ -67,6 +70,7 @@ _ROUNDS_AHEAD = 6
 # Of all partitions together, and of one of very many.
 _BUFFER_BYTES = 128 << 20
 _LEAST_BYTES = 1 << 20
+_EXCHANGE_BYTES = 64 << 20  # of changes that wait for their merge
 _TRUNCATED = "truncation detected"
 _TRUNCATED_SECONDS = 10.0
 _ENDS_SECONDS = 1.0
@@ -88,7 +92,8 @@ LARGE, SMALL = Piece(4096, 1 << 19), Piece(1024, 1 << 17)
 @dataclass(frozen=True, eq=False)
 class Decoded:
     """The next piece of the log: a decoded run, the cut that ends its round, or another entry of
-    the cut log, which takes effect before the next run; `cut_offset` is the offset after it.
+    the cut log, which takes effect before the next run, with the changes of a merge; `cut_offset`
+    is the offset after it.
     `design` is that of a `DesignEntry`; the state of one with `takes_over` was built beside."""
 
     batch: Batch | None
@@ -98,6 +103,7 @@ class Decoded:
     entry: Entry | None = None
     design: StateSpec | None = None
     takes_over: bool = False
+    changes: tuple[Change, ...] = ()
 
 
 class Follower:
@@ -123,8 +129,11 @@ class Follower:
         self.intake = deployment.intake_with(self._check)
         self._newest_contract = newest_contract
         self._set_contract(start.contract if start else 1)
-        self.rounds = Rounds(deployment.partitions, start)
-        self.cuts_ignored = self.unsealed = self.designs_ignored = 0
+        spec = deployment.spec
+        self.rounds = Rounds(deployment.partitions, start, shards=spec.shards)
+        self._exchange: Exchange | None = self.rounds.exchange
+        self._exchange_paused = False
+        self.cuts_ignored = self.unsealed = self.designs_ignored = self.changes_ignored = 0
         self._seal = deployment.seal
         self.cuts_at_end = False
         self.design = deployment.spec.digest
@@ -147,7 +156,7 @@ class Follower:
             # would be lost at every start.
             fetch_wait_max_ms=100,
         )
-        self.bounds = LogBounds(self._consumer, topics, deployment.partitions)
+        self.bounds = LogBounds(self._consumer, topics, deployment.partitions, spec.owned)
         self._unproven: dict[tuple[str, int], Tail] = {}
         self._deleted: dict[tuple[str, int], int] = {}  # the offsets of such records
         self._places: list[TopicPartition] = []
@@ -207,7 +216,9 @@ class Follower:
         ends = []
         for p, received in enumerate(self.rounds.received):
             place = TopicPartition(self.topics.ratings, p)
-            _, high = self._consumer.get_watermark_offsets(place, cached=True)
+            high = received
+            if p in self._deployment.spec.owned:
+                _, high = self._consumer.get_watermark_offsets(place, cached=True)
             ends.append(max(high, received))
         return tuple(ends)
 
@@ -231,7 +242,7 @@ class Follower:
                 self._set_contract(step.entry.version)
             batch = decode_many(step.run, self.intake, scan_events) if step.run else None
             place = step.cut, step.cut_offset, step.tails, step.entry
-            yield Decoded(batch, *place, *self._redesign(step))
+            yield Decoded(batch, *place, *self._redesign(step), step.changes)
         self._pause_and_resume()
 
     def _set_contract(self, version: int) -> None:
@@ -300,10 +311,17 @@ class Follower:
         # Explicit offsets, never OFFSET_BEGINNING, which would skip deleted records unnoticed.
         offsets = {(topics.ratings, p): end for p, end in enumerate(start.end_offsets)}
         offsets[topics.cuts, 0] = start.cut_offset
-        for place, tail in zip(offsets, start.tails, strict=False):
+        tails = dict(zip(offsets, start.tails, strict=False))
+        for p in set(range(len(start.end_offsets))) - set(self._deployment.spec.owned):
+            del offsets[topics.ratings, p]
+        for place, tail in ((place, tails.get(place)) for place in offsets):
             if tail is not None and self.bounds.lows.get(place, tail.offset + 1) <= tail.offset:
                 self._unproven[place] = tail
                 offsets[place] = tail.offset
+        if self._exchange is not None:
+            merged = self._exchange.merged.ends
+            self.bounds.check_exchange(merged)
+            offsets |= {(topics.exchange, shard): end for shard, end in enumerate(merged)}
         places = [TopicPartition(*place, offset) for place, offset in offsets.items()]
         if self._catalogue is not None:
             places.append(TopicPartition(topics.items, 0, OFFSET_BEGINNING))
@@ -332,6 +350,8 @@ class Follower:
             self.rounds.deliver(partition, offset, key, value, epoch_of(message))  # type: ignore[arg-type]
         elif topic == self.topics.cuts:
             self._entry(message)
+        elif topic == self.topics.exchange:
+            self._change(message)
         elif self._catalogue is not None:
             self._catalogue.learn(message.key(), message.value())
 
@@ -403,10 +423,20 @@ class Follower:
                     self._expected.append(after.digest)
             case CampaignPlan() | Released() | Aborted():
                 self.unsealed += not entry.is_genuine(self._seal)
-            case DigestReport() if not entry.is_genuine(self._seal):
+            case DigestReport() | Merge() if not entry.is_genuine(self._seal):
                 self.unsealed += 1
                 return
         self.rounds.take(entry, message.offset())
+
+    def _change(self, message: Message) -> None:
+        """Take a record of the exchange; what is no change of its shard does not count."""
+        assert self._exchange is not None, "assigned with shards alone"
+        shard, value, change = message.partition() or 0, message.value() or b"", None
+        with suppress(WireError):
+            found = decode_change(value, self._seal)
+            change = found if found.shard == shard else None
+        counts = self._exchange.deliver(shard, message.offset() or 0, change, len(value))
+        self.changes_ignored += not counts
 
     def _cut(self, cut: Cut, message: Message) -> None:
         tail = tail_of(message)
@@ -431,6 +461,8 @@ class Follower:
                 self._at_end_of_cuts()
             elif topic == self.topics.ratings:
                 self.rounds.reached(partition, offset)
+            elif topic == self.topics.exchange and self._exchange is not None:
+                self._exchange.reached(partition, offset)
             elif self._catalogue is not None:
                 self._catalogue.read = True
         elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
@@ -438,6 +470,11 @@ class Follower:
                 return
             if self._passes_deleted((topic or "", partition), offset):
                 return
+            if topic == self.topics.exchange:
+                raise UserError(
+                    f"{topic} partition {partition}: changes that were not read yet were deleted "
+                    f"({error.str()}); {KEEP_CHANGES}"
+                )
             position = (
                 self.rounds.received[partition]
                 if topic == self.topics.ratings
@@ -546,6 +583,17 @@ class Follower:
                 place = [TopicPartition(self.topics.ratings, p)]
                 (self._consumer.pause if full else self._consumer.resume)(place)
                 (self._paused.add if full else self._paused.remove)(p)
+        if self._exchange is not None:
+            self._pause_exchange(self._exchange)
+
+    def _pause_exchange(self, exchange: Exchange) -> None:
+        """Read no more changes while many wait, unless a merge waits for them."""
+        full = exchange.size > _EXCHANGE_BYTES and not self.rounds.waits_for_exchange
+        if full != self._exchange_paused:
+            shards = range(len(exchange.merged.ends))
+            places = [TopicPartition(self.topics.exchange, shard) for shard in shards]
+            (self._consumer.pause if full else self._consumer.resume)(places)
+            self._exchange_paused = full
 
     def commit(self, ends: tuple[int, ...]) -> None:
         """Commit the offsets up to which the state is durable: for tools that show lag; the

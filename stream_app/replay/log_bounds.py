@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
@@ -14,12 +15,20 @@ from stream_app.kafka.clients import Connection
 from stream_app.kafka.topic_follower import records
 from stream_app.log.canonical_order import Start
 from stream_app.wire import Cut, Topics, WireError, decode_entry
+from stream_app.wire.limits import MAX_SEQ
+
+if TYPE_CHECKING:
+    from stream_app.deployment import Deployment
 
 WAYS_OUT = (
     "restore the topic, continue without them (murmurec worker --accept-gap, which records it), or "
     "start a new deployment (--prefix)"
 )
 RESTORE = "restore the topic or start a new deployment (--prefix)"
+KEEP_CHANGES = (
+    "let it keep changes longer than a shard may be away (retention.ms of the topic), and divide a "
+    "snapshot of one worker again (murmurec state shards)"
+)
 _ABSENT_CHECKS = 3
 
 
@@ -27,14 +36,15 @@ class EndIsBefore(UserError):
     """A partition ends before an offset that the reader has read."""
 
 
-def gone_before(connection: Connection, topic: str, ends: Sequence[int]) -> str:
-    """Return a sentence naming the first partition that no longer holds the records from its
-    offset in `ends` on; empty if all do."""
-    consumer = clients.consumer(connection)
+def gone_before(deployment: Deployment, ends: Sequence[int]) -> str:
+    """Return a sentence naming the first rating partition that no longer holds the records from its
+    offset in `ends` on; empty if all do. Those of another shard are not read."""
+    consumer = clients.consumer(deployment.connection)
     try:
-        for partition, end in enumerate(ends):
-            place = TopicPartition(topic, partition)
-            if missing := _missing(place, clients.offsets(consumer, place)[0], end):
+        for partition in deployment.spec.owned:
+            place = TopicPartition(deployment.topics.ratings, partition)
+            low = clients.offsets(consumer, place)[0]
+            if missing := _missing(place, low, ends[partition]):
                 return missing
     finally:
         consumer.close()
@@ -82,8 +92,11 @@ def cuts(
 class LogBounds:
     """Asks the broker for the bounds of one log, with the consumer of a reader."""
 
-    def __init__(self, consumer: Consumer, topics: Topics, partitions: int) -> None:
+    def __init__(
+        self, consumer: Consumer, topics: Topics, partitions: int, owned: Sequence[int]
+    ) -> None:
         self._consumer, self._topics, self._partitions = consumer, topics, partitions
+        self._owned = owned
         self._absent = 0
         self.lows: dict[tuple[str, int], int] = {}
         """First offsets at the time of the last `check`, by topic and partition."""
@@ -91,19 +104,32 @@ class LogBounds:
         """How many records are in added partitions, which are never read; None without any."""
 
     def ends(self, seconds: float = 10.0) -> tuple[int, ...]:
-        """Return the end offset of every rating partition."""
-        places = (TopicPartition(self._topics.ratings, p) for p in range(self._partitions))
-        return tuple(clients.offsets(self._consumer, place, seconds)[1] for place in places)
+        """Return the end offset of every rating partition; of another shard's, which no cut of this
+        one moves, the greatest."""
+        found = [MAX_SEQ] * self._partitions
+        for p in self._owned:
+            place = TopicPartition(self._topics.ratings, p)
+            found[p] = clients.offsets(self._consumer, place, seconds)[1]
+        return tuple(found)
+
+    def check_exchange(self, ends: Sequence[int], seconds: float = 10.0) -> None:
+        """Refuse an exchange that does not hold the changes from these offsets on."""
+        for shard, end in enumerate(ends):
+            place = TopicPartition(self._topics.exchange, shard)
+            if missing := _missing(place, clients.offsets(self._consumer, place, seconds)[0], end):
+                raise UserError(f"{missing}; {KEEP_CHANGES}")
 
     def check(self, start: Start, seconds: float = 10.0) -> tuple[tuple[int, ...], int]:
         """Return the end offset of each rating partition and of the cut log; refuses a log that
         does not hold the records from the start on, with EndIsBefore where it ends too early."""
         self.check_partitions(seconds)
-        ratings = tuple(
-            self._end(TopicPartition(self._topics.ratings, p), start.end_offsets[p], seconds)
-            for p in range(self._partitions)
+        ratings = list(start.end_offsets)
+        for p in self._owned:
+            place = TopicPartition(self._topics.ratings, p)
+            ratings[p] = self._end(place, start.end_offsets[p], seconds)
+        return tuple(ratings), self._end(
+            TopicPartition(self._topics.cuts, 0), start.cut_offset, seconds
         )
-        return ratings, self._end(TopicPartition(self._topics.cuts, 0), start.cut_offset, seconds)
 
     def _end(self, place: TopicPartition, first: int, seconds: float) -> int:
         low, high = clients.offsets(self._consumer, place, seconds)

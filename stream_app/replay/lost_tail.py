@@ -80,7 +80,9 @@ def newest_whole_cut(deployment: Deployment, logged: CutHistory | None = None) -
     """Return the newest cut whose every record the log holds."""
     cuts = [cut for cut, _ in (logged or history(deployment)).cuts]
     with _tail_follower(deployment, _SECONDS) as follower:
-        bounds = LogBounds(follower.consumer, deployment.topics, deployment.partitions)
+        bounds = LogBounds(
+            follower.consumer, deployment.topics, deployment.partitions, deployment.spec.owned
+        )
         ends = bounds.ends()
         count = bisect_right(cuts, False, key=lambda cut: _ends_beyond(cut, ends))
         cuts = cuts[:count]

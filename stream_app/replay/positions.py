@@ -118,7 +118,12 @@ def resolve_origin(
         low = resolve(consumer, topics.ratings, partitions, StartPosition("earliest"))
     finally:
         consumer.close()
-    if not any(wanted):
+    owned = deployment.spec.owned
+    # No cut of this shard moves the partitions of the others: any offset there is reached.
+    wanted, low = (
+        tuple(at if p in owned else 0 for p, at in enumerate(each)) for each in (wanted, low)
+    )
+    if not any(wanted) and not _is_divided(deployment):
         zero = (0,) * partitions
         return StateOrigin(0, zero), Start(0, zero, 0)
     logged = history(deployment)
@@ -143,6 +148,16 @@ def resolve_origin(
         contract=contract,
     )
     return origin, Start(cut.number, cut.end_offsets, cut_offset, contract)
+
+
+def _is_divided(deployment: Deployment) -> bool:
+    """Return whether the log of a shard begins with the division of another state, whose records it
+    does not read."""
+    owned = deployment.spec.owned
+    if len(owned) == deployment.partitions:
+        return False
+    first = (cut.end_offsets for cut, _ in history(deployment).cuts[:1])
+    return any(end for ends in first for p, end in enumerate(ends) if p not in owned)
 
 
 def _first(cuts: Sequence[tuple[Cut, int]], wanted: tuple[int, ...]) -> tuple[Cut, int] | None:

@@ -24,7 +24,7 @@ from stream_app.log.canonical_order import Start
 from stream_app.replay.follower import Decoded, Follower
 from stream_app.replay.lost_tail import LogLostItsEnd
 from stream_app.state.replica import BatchOutcome, Replica, StateSpec
-from stream_app.wire import Aborted, Batch, CampaignPlan, Contract, Forget, Released, Tail
+from stream_app.wire import Aborted, Batch, CampaignPlan, Contract, Forget, Merge, Released, Tail
 from stream_app.wire.state_records import StateOrigin
 
 if TYPE_CHECKING:
@@ -43,6 +43,12 @@ class Replayed:
     replica: Replica
     cut_offset: int
     tails: tuple[Tail | None, ...] = ()
+
+    @property
+    def position(self) -> Start:
+        """The position in the log after the cut."""
+        r = self.replica
+        return Start(r.cut, r.end_offsets, self.cut_offset, r.contract, merged=r.merged)
 
 
 @dataclass(eq=False)
@@ -170,6 +176,8 @@ def take(replica: Replica, piece: Decoded) -> BatchOutcome | None:
             replica.set_contract(version)
         case CampaignPlan() | Released() | Aborted() as entry:
             replica.follow(entry)
+        case Merge(ends=ends):
+            replica.merge(piece.changes, ends)
         # With a rebuild, the origin excludes the device, as if it had never reported.
         case Forget(device=device, rebuild=False):
             replica.forget(bytes.fromhex(device))

@@ -33,6 +33,7 @@ from stream_app.wire.cut_log import (
     DigestReport,
     Entry,
     Forget,
+    Merge,
     Truncate,
     decode_entry,
 )

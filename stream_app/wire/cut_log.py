@@ -5,6 +5,7 @@
     contract  later rounds are decoded by this version of the event format
     report    the digests of a durable checkpoint at an earlier cut, for other replicas to compare
     design    the settings of the deployment from here on (`state/design.py`)
+    merge     the changes of the other shards, and its own, up to these offsets are merged
     truncate  the cuts after an earlier one are superseded, because the log lost their records
     campaign, released, aborted
               the plan of a campaign, the noisy sum of a stage, the end of one without a sum
@@ -127,6 +128,15 @@ class DesignEntry(SealedEntry, frozen=True, tag="design"):
         return msgspec.json.encode(self, order="sorted")
 
 
+class Merge(SealedEntry, frozen=True, tag="merge"):
+    """Before the round that the next cut ends, the changes of the exchange that count are merged:
+    for each shard those below its end offset. One that moves no end on, or one back, has no effect;
+    `seal` as in a digest report."""
+
+    ends: Annotated[tuple[_Number, ...], msgspec.Meta(min_length=2)]
+    sealed_as: ClassVar[bytes] = b"merge"
+
+
 class Truncate(LogEntry, frozen=True, tag="truncate"):
     """The cuts `to_cut` + 1 to `newest` are superseded; the next cut has the number `newest` + 1.
 
@@ -139,7 +149,7 @@ class Truncate(LogEntry, frozen=True, tag="truncate"):
     newest: Annotated[int, msgspec.Meta(ge=0, le=MAX_TRUNCATED)]
 
 
-Change = Forget | Contract | DesignEntry | Truncate
+Change = Forget | Contract | DesignEntry | Truncate | Merge
 Entry = Cut | DigestReport | Change | CampaignPlan | Released | Aborted
 
 _decoder = msgspec.json.Decoder(Entry, dec_hook=decode_rational)

@@ -238,7 +238,8 @@ def _feature(topic: str) -> str:
 
 
 def holds_pages(topic: str) -> bool:
-    """Return whether a topic holds compressed batches: checkpoints, or what shards exchange."""
+    """Return whether a topic is that of checkpoints or between shards, which alone hold compressed
+    batches."""
     return topic.endswith((".state.v1", ".exchange.v1"))
 
 

@@ -312,7 +312,6 @@ PLAIN: dict[str, tuple[str, ...]] = {
         r"give only one of them",
         r"a state starts from one of them",
         r"reads the log from its beginning",
-        r"each shard has a log of its own; name one",
     ),
     "queries of an hour, which are asked again": (r"which … shards cannot divide",),
     "words of the command line": (

@@ -1,6 +1,7 @@
 """Kill workers by the hundred (`make chaos`) and print what was found.
 
     python -m tests.chaos [--kills 200] [--workers 1|2] [--seed S]
+    python -m tests.chaos --shards 2 [--kills 60]
 
 Exits 1 where a state was wrong or a worker did not come back.
 """
@@ -22,6 +23,7 @@ from stream_app.kafka.clients import Connection
 from tests.chaos.deployment import Setup
 from tests.chaos.driver import run
 from tests.chaos.figures import Figures
+from tests.chaos.shards import run as run_shards
 from tests.conftest import cache_dir
 
 # Of a hundred kills so many in each deployment: without a name in the group a restart waits for the
@@ -39,6 +41,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=200, help="how many workers are killed")
     parser.add_argument("--workers", type=int, choices=(1, 2), help="default: both deployments")
+    parser.add_argument("--shards", type=int, default=1, help="a worker for each of so many")
     parser.add_argument("--seed", type=int, help="repeats the plan of an earlier run")
     arguments = parser.parse_args()
     seed = secrets.randbits(32) if arguments.seed is None else arguments.seed
@@ -46,14 +49,15 @@ def main() -> int:
     console.print(f"seed {seed}")
     figures = Figures()
     try:
-        _kill(arguments.kills, arguments.workers, seed, console, figures)
+        _kill(arguments, seed, console, figures)
     finally:
         print("\n".join([f"seed {seed}", *figures.lines()]))
     return 1 if figures.wrong else 0
 
 
-def _kill(kills: int, workers: int | None, seed: int, console: Console, total: Figures) -> None:
+def _kill(arguments: argparse.Namespace, seed: int, console: Console, total: Figures) -> None:
     """Carry out the plan, deployment by deployment, and add to `total` what each has found."""
+    kills, shards, workers = arguments.kills, arguments.shards, arguments.workers
     shares = [(s, n) for s, n in _SHARES if workers in (None, s.workers)]
     columns = TextColumn("{task.description:60}"), BarColumn(), MofNCompleteColumn()
     folder = Path(tempfile.mkdtemp(prefix="murmurec-chaos-"))
@@ -65,6 +69,13 @@ def _kill(kills: int, workers: int | None, seed: int, console: Console, total: F
         Progress(*columns, TimeElapsedColumn(), console=console) as bar,
     ):
         task = bar.add_task("starting", total=kills)
+        if shards > 1:
+
+            def struck(text: str, done: int) -> None:
+                bar.update(task, description=text, completed=done)
+
+            total.add(run_shards(shards, seed, kills, broker.bootstrap, folder, struck))
+            return
         for number, (setup, share) in enumerate(shares):
             wanted = -(-kills * share // sum(n for _, n in shares))
             place = folder / str(number)

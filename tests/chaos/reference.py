@@ -9,8 +9,9 @@ from collections import OrderedDict
 from stream_app.deployment import Deployment, new_replica
 from stream_app.kafka.clients import Connection
 from stream_app.replay.follower import Follower
+from stream_app.replay.recompute import take
 from stream_app.state.replica import StateSpec
-from stream_app.wire import CampaignEntry, Contract, DigestReport, Forget, Topics
+from stream_app.wire import DigestReport, Forget, Topics
 from tests.fixtures.waiting import PATIENCE_SECONDS
 
 Digests = tuple[str, str]
@@ -46,17 +47,9 @@ class Reference:
     def follow(self, seconds: float = 0.0) -> None:
         """Apply the rest of the log."""
         for piece in self._follower.poll(seconds):
-            if piece.batch is not None:
-                self.replica.apply(piece.batch)
             assert not isinstance(piece.entry, Forget), "no device is forgotten in this test"
-            if isinstance(piece.entry, Contract):
-                self.replica.set_contract(piece.entry.version)
-            if isinstance(piece.entry, CampaignEntry):
-                self.replica.follow(piece.entry)
+            take(self.replica, piece)
             if piece.cut is not None:
-                self.replica.end_round(
-                    piece.cut.number, piece.cut.end_offsets, piece.cut.accepted_days
-                )
                 self._digests[piece.cut.number] = self._now()
                 if len(self._digests) > _KEPT:
                     self._digests.popitem(last=False)

@@ -46,7 +46,7 @@ def top(
         check_address(url)
     connection = connection_from(settings) if settings.bootstrap_servers else None
     shown = console()
-    names = Topics(settings.topic_prefix)
+    names = Topics(settings.topic_prefix, settings.shards)
     with closing(Sources(urls, settings.admin_token, connection, names)) as sources:
         if once or as_json or not shown.is_terminal:
             _print(_first(sources, 2), as_json=as_json)

@@ -108,11 +108,16 @@ def look_at_broker(connection: Connection | None, names: Topics) -> BrokerLook:
     """Return how long the log is and how much of it no cut covers, or why that is not known."""
     if connection is None:
         return BrokerLook(time.time(), None, "no Kafka is configured")
-    reached: tuple[int, ...] = ()
+    reached: list[int] = []
     try:
         clients.describe_cluster(connection, _PAGE_SECONDS)
-        for cut, _ in cuts(connection, names.cuts, newest=_NEWEST):
-            reached = cut.end_offsets
+        for shard in names.each:
+            newest: tuple[int, ...] = ()
+            for cut, _ in cuts(connection, shard.cuts, newest=_NEWEST):
+                newest = cut.end_offsets
+            reached += [0] * (len(newest) - len(reached))
+            own = slice(shard.shard, len(newest), shard.shards)
+            reached[own] = newest[own]
         with closing(clients.consumer(connection)) as consumer:
             last = [place.offset for place in ends(consumer, names.ratings)]
     except UserError as fault:

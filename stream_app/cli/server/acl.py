@@ -67,7 +67,7 @@ def acl(
     from stream_app.wire import Topics
     from stream_app.wire.topics import FEATURES
 
-    settings = cluster.settings()
+    settings = cluster.settings().model_copy(update={"shard": None})  # of all of them
     topics = Topics(settings.topic_prefix, settings.shards)
     if step is not Step.print:
         clients.describe_cluster(connection_from(settings))

@@ -55,16 +55,17 @@ def plan(cluster: Cluster, as_json: JsonOption = False) -> None:
     """
     from stream_app.operations import redesign
 
-    planned = redesign.plan(cluster.settings())
-    if as_json:
+    for planned in redesign.plans(cluster.settings()):
+        if not as_json:
+            _show(planned)
+            continue
         rows = [
             {"setting": c.setting, "in_force": c.before, "planned": c.after, "way": str(c.way)}
             for c in planned.changes
         ]
         memory = {"memory_bytes": planned.memory, "memory_bytes_after": planned.memory_after}
-        print_json({"changes": rows, "next_cut": planned.next_cut, **memory}, indent=2)
-        return
-    _show(planned)
+        shown = planned.label | {"changes": rows, "next_cut": planned.next_cut, **memory}
+        print_json(shown, indent=2)
 
 
 @app.command()
@@ -85,15 +86,18 @@ def apply(
 
     if rebuild and rebuild not in redesign.REBUILDS:
         raise UsageError(f"--rebuild {rebuild}: use {' or '.join(redesign.REBUILDS)}")
-    planned = redesign.plan(cluster.settings())
-    _show(planned)
-    if not planned.changes:
+    planned = redesign.plans(cluster.settings())
+    for each in planned:
+        _show(each)
+    if not any(each.changes for each in planned):
         return
-    redesign.apply(planned, rebuild, progress)
+    redesign.apply_all(planned, rebuild, progress)
     say("in force from the next cut on; give devices and gateways the same mechanisms")
 
 
 def _show(planned: Plan) -> None:
+    for shard in planned.label.values():
+        say(f"shard {shard}:")
     if not planned.changes:
         say("nothing differs from the design in force")
         return

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from stream_app.cli.commands import option
 from stream_app.cli.options import JsonOption, WorkerSettings, YesOption, confirm
-from stream_app.cli.output import print_json, say
+from stream_app.cli.output import print_json, progress, say
 
 if TYPE_CHECKING:
     from stream_app.operations.session import Session
@@ -62,9 +62,10 @@ def forget(
     Example: murmurec forget --device c61c15392dcb4c0181d456afb280a046
     """
     from stream_app.operations import forget as forgetting
+    from stream_app.operations.session import Session, of_device
 
     pseudonym = forgetting.parse_pseudonym(device)
-    session = workers.session()
+    session = Session.from_settings(of_device(workers.settings(), pseudonym), display=progress)
     settings = session.settings
     origin = forgetting.rebuildable_origin(session) if rebuild else None
     if not as_json:

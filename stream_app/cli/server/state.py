@@ -4,6 +4,7 @@
     show     contents of the state topic             export    write the state to a file
     contract version of the event format             rebuild   write a checkpoint from the log
     truncate give up cuts that the log lost          migrate   convert a snapshot to this spec
+    shards   divide the state by device
 
 The settings must be the workers' own: their allow-list, model and sizes decide the state.
 """
@@ -19,7 +20,7 @@ import typer
 from stream_app.cli import options
 from stream_app.cli.commands import Commands, option
 from stream_app.cli.output import print_json, say, table
-from stream_app.cli.server import state_truncate
+from stream_app.cli.server import state_shards, state_truncate
 from stream_app.errors import UsageError, UserError
 
 if TYPE_CHECKING:
@@ -61,12 +62,13 @@ def digest(
     from stream_app.cli.server.state_output import show_values
     from stream_app.operations.log_replay import recompute_from, recompute_state, summary
 
-    session = workers.session(snapshot)
-    if begin is None:
-        replica = recompute_state(session, at_cut)
-    else:
-        replica = recompute_from(session, begin, at_cut)
-    show_values(summary(replica), as_json)
+    sessions = workers.sessions(snapshot) if at_cut is None else (workers.session(snapshot),)
+    for session in sessions:
+        if begin is None:
+            replica = recompute_state(session, at_cut)
+        else:
+            replica = recompute_from(session, begin, at_cut)
+        show_values(session.label | summary(replica), as_json)
 
 
 @app.command()
@@ -87,10 +89,12 @@ def verify(
     from stream_app.cli.server.state_output import show_findings
     from stream_app.operations.verify import verify as compare
 
-    session = workers.session(snapshot)
-    findings = compare(session, tuple(worker or ()), session.settings.admin_token)
-    show_findings(findings, as_json)
-    if not findings.equal(strict):
+    equal = True
+    for session in (workers.session(snapshot),) if worker else workers.sessions(snapshot):
+        findings = compare(session, tuple(worker or ()), session.settings.admin_token)
+        show_findings(findings, as_json, session.label)
+        equal &= findings.equal(strict)
+    if not equal:
         raise typer.Exit(1)
 
 
@@ -144,19 +148,20 @@ def rebuild(
     from stream_app.operations import rebuild as rebuilding
     from stream_app.operations.log_replay import summary
 
-    session = workers.session(snapshot, group=group)
-    if session.snapshot is not None and at_newest_cut:
-        from stream_app.operations.adopt import adopt
+    for session in workers.sessions(snapshot, group=group):
+        if session.snapshot is not None and at_newest_cut:
+            from stream_app.operations.adopt import adopt
 
-        show_values({"generation": adopt(session, session.snapshot).generation}, as_json)
-        return
-    rebuilt = rebuilding.rebuild(session)
-    values = summary(rebuilt.replica) | {
-        "generation": rebuilt.manifest.generation,
-        "replay_seconds": rebuilt.replay_seconds,
-        "write_seconds": rebuilt.write_seconds,
-    }
-    show_values(values, as_json)
+            written = {"generation": adopt(session, session.snapshot).generation}
+            show_values(session.label | written, as_json)
+            continue
+        rebuilt = rebuilding.rebuild(session)
+        values = summary(rebuilt.replica) | {
+            "generation": rebuilt.manifest.generation,
+            "replay_seconds": rebuilt.replay_seconds,
+            "write_seconds": rebuilt.write_seconds,
+        }
+        show_values(session.label | values, as_json)
 
 
 @app.command()
@@ -168,8 +173,8 @@ def show(cluster: options.Cluster, as_json: options.JsonOption = False) -> None:
     from stream_app.cli.server.state_output import show_inventory
     from stream_app.operations.inventory import read_inventory
 
-    session = cluster.session()
-    show_inventory(read_inventory(session), as_json)
+    for session in cluster.sessions():
+        show_inventory(read_inventory(session), as_json, session.label)
 
 
 @app.command()
@@ -190,9 +195,9 @@ def contract(
     from stream_app.cli.server.state_output import show_values
     from stream_app.operations.growth import contract_status, set_contract
 
-    session = cluster.session()
-    status = set_contract(session, version) if version else contract_status(session)
-    show_values(asdict(status), as_json)
+    for session in cluster.sessions():
+        status = set_contract(session, version) if version else contract_status(session)
+        show_values(session.label | asdict(status), as_json)
 
 
 @app.command()
@@ -217,6 +222,8 @@ def migrate(
     from stream_app.operations.growth import migrate as convert
 
     settings = options.settings_from(config, prefix=prefix, allow=allow, model=model)
+    # A shard begins with its share of an undivided state, on which each shard agrees.
+    settings = settings.model_copy(update={"shards": 1, "shard": None})
     if target.exists() and not target.is_dir():
         raise UserError(f"{target}: exists; remove it or give another name")
     _show_migration(
@@ -236,3 +243,4 @@ def _show_migration(migrated: Migrated, as_json: bool) -> None:
 
 
 app.command()(state_truncate.truncate)
+app.command()(state_shards.shards)

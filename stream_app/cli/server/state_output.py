@@ -19,22 +19,28 @@ def show_values(values: dict[str, Any], as_json: bool) -> None:
     table(("", ""), rows)
 
 
-def show_findings(findings: Findings, as_json: bool) -> None:
-    """Print the findings of `verify`."""
+def _say_shard(label: dict[str, int]) -> None:
+    for shard in label.values():
+        say(f"shard {shard}:")
+
+
+def show_findings(findings: Findings, as_json: bool, label: dict[str, int]) -> None:
+    """Print the findings of `verify`, of the shard of a `label` (`Session.label`)."""
     if as_json:
         values = asdict(findings)
-        print_json({"cut": values.pop("cut"), "base": values.pop("origin"), **values})
+        print_json({**label, "cut": values.pop("cut"), "base": values.pop("origin"), **values})
         return
+    _say_shard(label)
     say(f"cut            {findings.cut}")
     say(f"model_digest   {findings.model_digest}")
     say(f"ledger_digest  {findings.ledger_digest}")
-    for label, rows in (
+    for heading, rows in (
         ("compared", findings.compared),
         ("not compared", findings.missing),
         ("DIFFERS", findings.differences),
     ):
         for row in rows:
-            say(f"{label}: {row}")
+            say(f"{heading}: {row}")
     if findings.differences:
         say("differs from the log")
     elif any("with the log" in row for row in findings.compared):
@@ -43,11 +49,12 @@ def show_findings(findings: Findings, as_json: bool) -> None:
         say("nothing differs in what was compared; THE LOG WAS NOT COMPARED")
 
 
-def show_inventory(found: Inventory, as_json: bool) -> None:
-    """Print the generations of the state topic."""
+def show_inventory(found: Inventory, as_json: bool, label: dict[str, int]) -> None:
+    """Print the generations of a state topic."""
     if as_json:
-        print_json(asdict(found))
+        print_json(label | asdict(found))
         return
+    _say_shard(label)
     say(
         f"{plural(found.records, 'record')} ({found.record_bytes / 2**20:.1f} MiB), "
         f"newest of each key: {found.live:,} ({found.live_bytes / 2**20:.1f} MiB); "

@@ -50,7 +50,8 @@ def _planned(settings: Settings) -> tuple[AdminClient, Sequence[TopicPlanStep]]:
     from stream_app.kafka import topic_admin as topics
     from stream_app.wire import Topics
 
-    connection, names = connection_from(settings), Topics(settings.topic_prefix, settings.shards)
+    connection = connection_from(settings)
+    names = Topics(settings.topic_prefix, settings.shards)
     brokers = len(clients.describe_cluster(connection).brokers)
     admin = clients.admin(connection)
     stated = topic_checks.is_of_log(connection, names, settings.partitions)

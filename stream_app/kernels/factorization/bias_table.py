@@ -22,6 +22,7 @@ from stream_app.kernels.machine.scalars import bounded
 
 BIAS, BIAS_SHARE, SHARE = 0, 1, 2
 SLOT_BYTES = 16
+BUCKET = 4  # slots
 
 
 @njit(cache=True, nogil=True, inline="always")

@@ -36,6 +36,15 @@ def have_rows(tags, owners, salt, keys, out):
 
 
 @njit(cache=True, nogil=True)
+def find_slots(tags, salt, keys, out):
+    """Write into out (n,) the slot of each key, -1 for an entity that is not known."""
+    for n in range(keys.size):
+        h = hash64(keys[n] + salt)
+        s = slot_of(tags, h)
+        out[n] = np.int64(s) if tags[s] == tag_of(h) else -1
+
+
+@njit(cache=True, nogil=True)
 def enter_rows(
     C, tags, scalars, owners, given, C_pages, tags_pages, scalars_pages, owners_pages,
     rows, salt, scale, D, keys, vectors, values,

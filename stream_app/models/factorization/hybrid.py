@@ -10,8 +10,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.kernels.factorization.bias_table import SLOT_BYTES
-from stream_app.kernels.factorization.entered_rows import enter_rows, have_rows, read_scalars
+from stream_app.kernels.factorization.bias_table import BUCKET, SLOT_BYTES
+from stream_app.kernels.factorization.entered_rows import (
+    enter_rows,
+    find_slots,
+    have_rows,
+    read_scalars,
+)
 from stream_app.kernels.factorization.erase import forget_scalars
 from stream_app.kernels.factorization.factor_lookup import hybrid_reader
 from stream_app.kernels.factorization.hybrid_rows import forget
@@ -34,6 +39,7 @@ from stream_app.models.paged_arrays import Arrays, FixedArrays, aligned, mark_di
 # one pass: .873, .891, .917 with 4; .873, .892, .917 with 8; .872, .893, .918 with 16.
 SHARED_PART = 8
 _OWNER_BYTES = 4
+_FIRST_SCALARS = np.array([0, 1, 1], np.float32)
 
 
 class HybridLearner(FixedArrays, Factorization):
@@ -62,8 +68,7 @@ class HybridLearner(FixedArrays, Factorization):
         self._room = aligned((rows + SCRATCH) * factors)
         self._vectors = self.keep("vectors", self._room[: rows * factors])
         self._tags = self.keep("tags", np.zeros(slots, np.uint32))
-        first_scalars = np.tile(np.array([0, 1, 1], np.float32), (slots, 1))
-        self._scalars = self.keep("scalars", first_scalars)
+        self._scalars = self.keep("scalars", np.tile(_FIRST_SCALARS, (slots, 1)))
         self._owners = self.keep("owners", np.zeros(slots, np.int32))
         self._given = self.keep("given", np.zeros(1, np.int64))
         self.keep("overall", self._overall)
@@ -155,6 +160,33 @@ class HybridLearner(FixedArrays, Factorization):
             self.rows, self.factors,
         )  # fmt: skip
         forget_scalars(self._tags, self._scalars, scalars, user, salt)
+
+    def drop(self, users: Keys) -> None:
+        """Remove users (n,), distinct: their slots and rows are free, and the rows of all others
+        move together. What they share with others stays, and so does a slot of a full bucket, which
+        entities may share: all others read as before."""
+        slots = np.empty(len(users), np.int64)
+        find_slots(self._tags, self._seeds[USER], keys_of(users), slots)
+        self.mark_all_dirty()
+        gone = slots[slots >= 0]
+        self._owners[gone] = 0
+        gone = gone[(self._tags.reshape(-1, BUCKET) == 0).any(axis=1)[gone // BUCKET]]
+        self._tags[gone], self._scalars[gone] = 0, _FIRST_SCALARS
+        # The first slot of a bucket that fits is an entity's: no free one may come before it.
+        buckets = np.unique(gone // BUCKET)
+        order = np.argsort(self._tags.reshape(-1, BUCKET)[buckets] == 0, axis=1, kind="stable")
+        for array in (self._tags, self._owners, self._scalars):
+            rows = array.reshape(-1, BUCKET, *array.shape[1:])
+            rows[buckets] = rows[buckets[:, None], order]
+        given = int(self._given[0])
+        kept = np.flatnonzero(np.bincount(self._owners, minlength=given + 1)[1:])
+        places = np.zeros(given + 1, np.int32)
+        places[kept + 1] = np.arange(1, len(kept) + 1)
+        self._owners[:] = places[self._owners]
+        vectors = self._vectors.reshape(-1, self.factors)
+        vectors[: len(kept)] = vectors[kept]
+        vectors[len(kept) : given] = 0
+        self._given[0] = len(kept)
 
     @property
     def rows_given(self) -> int:

@@ -94,10 +94,24 @@ def examine_workers(
 
         yield finding(f"worker {url}", look)
     if len(members) == len(urls):
-        for look_at in (clock, design, releases, machines):
+        for label, own in _by_shard(members):
+            yield finding(f"clock{label}", partial(clock, own))
+            yield finding(f"design{label}", partial(design, own))
+            found = partial(checkpoint, own, settings.replay_seconds)
+            yield finding(f"checkpoint{label}", found)
+        for look_at in (releases, machines):
             yield finding(look_at.__name__, partial(look_at, members))
-        yield finding("checkpoint", partial(checkpoint, members, settings.replay_seconds))
     return members
+
+
+def _by_shard(members: Sequence[Member]) -> list[tuple[str, list[Member]]]:
+    """Return the workers of each shard: they have a clock and a state of their own."""
+    found: dict[str, list[Member]] = {}
+    for member in members:
+        own = member.state.settings
+        label = f" of shard {own.get('shard', '0')}" if "shards" in own else ""
+        found.setdefault(label, []).append(member)
+    return sorted(found.items())
 
 
 def _member(url: str, token: str | None, now: Callable[[], float]) -> Member:

@@ -164,9 +164,10 @@ def _campaigns(flags: EdgeFlags, settings: Settings) -> CampaignOptions | None:
 def _forget(settings: Settings, device: bytes) -> None:
     """Ask every worker of one's own recommender to forget a device."""
     from stream_app.operations.forget import forget
-    from stream_app.operations.session import Session
+    from stream_app.operations.session import Session, of_device
 
-    forget(Session.from_settings(settings), device.hex(), rebuild=False)
+    pseudonym = device.hex()
+    forget(Session.from_settings(of_device(settings, pseudonym)), pseudonym, rebuild=False)
 
 
 def _asking(connection: Connection, prefix: str) -> AskWorkers:

@@ -1,0 +1,99 @@
+"""Divides a state by device: each shard begins with what its own devices have sent.
+
+    marks, recent items and visits    of the shard's devices alone, in their order
+    users of the learner              without those of the other shards, whose rows are free
+    seen filter                       whole: bits of a Bloom filter cannot be told apart
+    all else                          whole: what was learned of items, counts, erased devices
+
+A device is in the shard of its partition. A user that the state cannot list, since its device was
+evicted, stays in every shard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.kernels.cooccurrence.device_lists import LAST, RING
+from stream_app.kernels.stream.deduplication import FIRST, FREE, HAND, LEFT
+from stream_app.models.factorization.hybrid import HybridLearner
+from stream_app.state.replica import Replica
+from stream_app.state.spec import StateSpec
+from stream_app.wire.ids import partitions_of
+from stream_app.wire.state_records import StateOrigin
+
+Arrays = Mapping[str, NDArray[Any]]
+_BY_DEVICE = "devices", "marks", "days", "digests"
+_LISTS = "rated_lists", "reported_lists"
+
+
+def undivided(spec: StateSpec) -> StateSpec:
+    """Return the specification of the state of which that of a shard is a part."""
+    return replace(spec, shards=1, shard=0)
+
+
+def shards_of(devices: NDArray[np.uint64], spec: StateSpec) -> NDArray[np.int64]:
+    """Return the shard of each of (n, 2) devices."""
+    text = np.ascontiguousarray(devices, "<u8").tobytes().hex().encode()
+    keys = np.frombuffer(text, np.uint8).reshape(-1, 32)
+    return partitions_of(keys, spec.partitions) % spec.shards
+
+
+def adopt_share(replica: Replica, model: Arrays, ledger: Arrays, origin: StateOrigin) -> None:
+    """Start a replica of a shard at `origin` from its share of the arrays of an undivided state.
+
+    Nothing of it counts as not exchanged: every shard begins with the same items. Raises ValueError
+    as `Replica.adopt`.
+    """
+    devices, spec = model["marks.devices"], replica.spec
+    known = model["marks.days"] > 0
+    own = shards_of(devices, spec) == spec.shard
+    rows = np.flatnonzero(known & own)
+    share = dict(replica.model_arrays()) | dict(model)
+    share |= _marks_of(model, rows)
+    for name in _LISTS:
+        if f"{name}.ends" in model:
+            share |= _lists_of(model, name, rows)
+    replica.adopt(share, ledger, origin)
+    assert isinstance(replica.learner, HybridLearner)
+    # One whose key is also that of an own device is not another's alone.
+    replica.learner.drop(np.setdiff1d(devices[known & ~own, 0], devices[rows, 0]))
+    if getattr(replica, "shared", None) is not None:
+        replica.shared.begin_with_live()
+
+
+def _marks_of(model: Arrays, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+    """Return the high-water marks of devices (rows), none of them free."""
+    found = {f"marks.{name}": model[f"marks.{name}"][rows] for name in _BY_DEVICE}
+    numbers = model["marks.numbers"].copy()
+    numbers[[HAND, FIRST, FREE]] = 0
+    # The hand passes every row again where it had some left: who is stale does not change.
+    numbers[LEFT] = len(rows) if numbers[LEFT] else 0
+    return found | {"marks.numbers": numbers}
+
+
+def _lists_of(model: Arrays, name: str, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+    """Return the lists of devices (rows), their blocks in the order of the devices and of each
+    ring."""
+    links, blocks = model[f"{name}.links"], model[f"{name}.blocks"]
+    ends = model[f"{name}.ends"][rows]
+    sizes, place = ends[:, RING].astype(np.int64), ends[:, LAST].astype(np.int64)
+    first = np.cumsum(sizes) - sizes
+    total = int(sizes.sum())
+    order, following = np.empty(total, np.int64), np.empty(total, np.int32)
+    for n in range(int(sizes.max(initial=0))):
+        longer = np.flatnonzero(sizes > n)
+        place[longer] = links[place[longer]]
+        order[first[longer] + n] = place[longer]
+        following[first[longer] + n] = first[longer] + (n + 1) % sizes[longer]
+    ends[:, LAST] = np.where(sizes > 0, first + sizes - 1, 0)
+    found = {"ends": ends, "blocks": blocks[order], "links": following}
+    found |= {key: model[f"{name}.{key}"][rows] for key in ("visits", "likes")
+              if f"{name}.{key}" in model}  # fmt: skip
+    return {f"{name}.{key}": a for key, a in found.items()} | {
+        f"{name}.free": np.zeros(2, np.int32)
+    }
