@@ -1,4 +1,4 @@
-"""A table of pairs as lists of its cells, and adding such lists to another one.
+"""A table of pairs as lists of its cells, and adding such lists, and counts, to another one.
 
     list    of a row: gap, value | gap, value | ..      the columns passed over before each cell
 
@@ -13,7 +13,8 @@ import numpy as np
 from numba import njit
 
 from stream_app.kernels.cooccurrence.pair_tables import HALF
-from stream_app.kernels.machine.dirty_pages import touch_bytes
+from stream_app.kernels.cooccurrence.pair_updates import RECENT_ONE, REPORTS, TOTAL
+from stream_app.kernels.machine.dirty_pages import touch_bytes, touch_word
 
 LARGE = HALF - 1
 MOST_GAP = 255
@@ -67,6 +68,49 @@ def list_cells(low, high, first, used, sizes, gaps, values, large, columns):
             at = j + 1
         sizes[row] = cells - begin
     return used, cells, many
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _add_moments(moments, slot, changes, n):
+    for c in range(changes.shape[1]):
+        moments[slot, c] += changes[n, c]
+
+
+@njit(cache=True, nogil=True)
+def add_counts(
+    head_rows, slots, counts, recent, totals, used, base_counts,
+    counts_pages, recent_pages, base_pages, moments, base_moments, rows, more, changes, foreign,
+):  # fmt: skip
+    """Add counts `more` (n,) and moments `changes` (n, 3) of items with these rows, -1 for one
+    without, to the base and, where they are `foreign`, to the feed, where an item takes a free slot
+    as with a report; return the new number of used slots."""
+    for n in range(rows.size):
+        row, count = rows[n], np.int64(more[n])
+        if foreign:
+            totals[TOTAL] += count
+        if row < 0:
+            continue
+        touch_word(base_pages, row)
+        if foreign:
+            touch_word(counts_pages, row)
+            touch_word(recent_pages, row)
+            counts[row] += count
+            recent[row] += RECENT_ONE * count
+            if slots[row] < 0 and count and used < head_rows.size:
+                slots[row] = used
+                head_rows[used] = row
+                used += 1
+        base_counts[row] = min(base_counts[row] + count, counts[row])
+        slot = np.int64(slots[row])
+        if slot < 0:
+            continue
+        if foreign:
+            _add_moments(moments, slot, changes, n)
+        _add_moments(base_moments, slot, changes, n)
+        # A slot that was cleared after its change was made has nothing that is not merged.
+        if base_moments[slot, REPORTS] > moments[slot, REPORTS]:
+            base_moments[slot] = moments[slot]
+    return used
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -126,6 +170,11 @@ def take_cells(low, high, pages, high_pages, rows, sizes, gaps, values, large, o
             if is_large:
                 value = np.uint64(large[many])
             j = np.uint64(max(signed, 0))
+            if i >= 0 and signed >= 0 and not is_large and row[j] >= value:
+                row[j] -= np.uint16(value)
+                at += _ONE
+                cell += _ONE
+                continue
             held = np.uint64(high_row[j]) << _BITS | np.uint64(row[j])
             taken = min(value, held) if i >= 0 and signed >= 0 else np.uint64(0)
             if taken:

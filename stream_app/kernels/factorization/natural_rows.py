@@ -14,15 +14,37 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from stream_app.kernels.factorization.bias_table import BIAS, BIAS_SHARE, SHARE, slot_of, tag_of
+from stream_app.kernels.factorization.bias_table import (
+    BIAS,
+    BIAS_SHARE,
+    SHARE,
+    fetch_bucket,
+    slot_of,
+    tag_of,
+)
 from stream_app.kernels.factorization.hybrid_rows import claim
 from stream_app.kernels.factorization.initialization import component
 from stream_app.kernels.factorization.kalman_update import BIAS_LIMIT, LEAST_SHARE, within
 from stream_app.kernels.machine.dirty_pages import FLOATS, touch_bytes, touch_floats, touch_triple
+from stream_app.kernels.machine.memory import prefetch
 from stream_app.kernels.machine.scalars import hash64
 
 ONE = 1 << 24  # units of a base: the smallest positive float16 is one of them
+TOGETHER = 16  # keys whose rows are on their way
 BIAS_PRECISION, PRECISION, BIAS_MOMENT, MOMENTS = range(4)
+
+
+@njit(cache=True, nogil=True)
+def _fetch(C, tags, scalars, owners, base, salt, D, keys, vectors):
+    """Prefetch the rows of keys, which are read next; changes nothing."""
+    for n in range(keys.size):
+        fetch_bucket(tags, scalars, hash64(keys[n] + salt))
+    for n in range(keys.size):
+        row = max(np.int64(owners[slot_of(tags, hash64(keys[n] + salt))]) - 1, 0)
+        for line in range(0, MOMENTS + D, 8):
+            prefetch(base, row * (MOMENTS + D) + line)
+        for line in range(0, D if vectors else 0, 16):
+            prefetch(C, row * D + line)
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -42,8 +64,10 @@ def _write_first(base, row, h, scale, D):
 def subtract_base(C, tags, scalars, owners, base, salt, scale, D, keys, changes, own):
     """Write what is known of each key beyond the base into changes, and into own (n,) whether it
     has a row of its own."""
-    first = np.zeros((1, base.shape[1]), np.int64)
+    first, flat = np.zeros((1, base.shape[1]), np.int64), base.reshape(-1)
     for n in range(keys.size):
+        if n % TOGETHER == 0:
+            _fetch(C, tags, scalars, owners, flat, salt, D, keys[n : n + TOGETHER], True)
         h = hash64(keys[n] + salt)
         s = slot_of(tags, h)
         row = np.int64(owners[s]) - 1
@@ -91,8 +115,10 @@ def add_to_base(
 ):  # fmt: skip
     """Add sums (n, 3 + D) to the base of each key and, where they are `foreign`, to its row, which
     it takes where one is left."""
-    size = 8 * base.shape[1]
+    size, flat = 8 * base.shape[1], base.reshape(-1)
     for n in range(keys.size):
+        if n % TOGETHER == 0:
+            _fetch(C, tags, scalars, owners, flat, salt, D, keys[n : n + TOGETHER], foreign)
         h = hash64(keys[n] + salt)
         s = slot_of(tags, h)
         if foreign:
@@ -103,7 +129,7 @@ def add_to_base(
         touch_bytes(base_pages, row * size, size)
         if _is_blank(base, row):
             _write_first(base, row, h, scale, D)
-        for c in range(MOMENTS + D):
+        for c in range(base.shape[1]):
             base[row, c] += sums[n, c]
         if not foreign:
             continue
@@ -119,6 +145,7 @@ def add_to_base(
         share = within(1.0 / precision, LEAST_SHARE, 1.0)
         scalars[s, SHARE] = np.float32(share)
         touch_floats(C_pages, row * D, D)
+        kept, added = share / second, share / ONE
         for c in range(D):
-            moment = np.float64(C[row * D + c]) / second + sums[n, MOMENTS + c] / ONE
-            C[row * D + c] = np.float32(moment * share)
+            estimate = np.float64(C[row * D + c]) * kept + np.float64(sums[n, MOMENTS + c]) * added
+            C[row * D + c] = np.float32(estimate)

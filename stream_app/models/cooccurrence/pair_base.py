@@ -15,8 +15,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.kernels.cooccurrence.pair_changes import add_cells, list_cells, take_cells
-from stream_app.kernels.cooccurrence.pair_updates import REPORTS, TOTAL
+from stream_app.kernels.cooccurrence.pair_changes import (
+    add_cells,
+    add_counts,
+    list_cells,
+    take_cells,
+)
 from stream_app.kernels.instrumentation import timed
 from stream_app.kernels.machine.dirty_pages import touch_words
 from stream_app.models.cooccurrence.item_head import ItemHead
@@ -158,48 +162,34 @@ class PairBase(GrowingArrays):
         """Add a change to the base and, where it is of another shard, to the feed; places: the rows
         of its keys and of its head, -1 for an item without one."""
         rows, of_head = places
-        counts, moments = change.counts.astype(np.int64), change.moments.astype(np.int64)
+        names = ("counts", "recent")
+        head.mark_slots()
+        for part in (own, self.sums):
+            pages = part.own_maps()
+            mark_dirty(pages["moments"], 0, part.moments.nbytes)
+            mark_dirty(pages["numbers"], 0, part.numbers.nbytes)
+        head.used = timed(
+            add_counts, head.rows, head.slots, *map(head.room, names), head.totals, head.used,
+            self.room("counts"), *map(head.pages, names), self.pages("counts"), own.moments,
+            self.sums.moments, rows, *_writable(change.counts, change.moments), foreign,
+        )  # fmt: skip
+        self.sums.numbers += change.numbers.sum(axis=0)
         if foreign:
-            head.mark_slots()
-            head.totals[TOTAL] += counts.sum()
-        known = rows >= 0
-        rows, counts, moments = rows[known], counts[known], moments[known]
-        if foreign:
-            head.add(rows, counts)
-        before = self.room("counts")[rows] + counts
-        touch_words(self.pages("counts"), rows)
-        self.room("counts")[rows] = np.minimum(before, head.room("counts")[rows])
-        self._add_moments(own, head.slots[rows], moments, change.numbers, foreign=foreign)
+            own.numbers += change.numbers.sum(axis=0)
         slots = np.where(of_head >= 0, head.slots[of_head], -1).astype(np.int64)
         for name, lists in change.tables.items():
             if not len(lists.rows) or name not in own.own_maps():
                 continue
-            columns = tuple(np.require(column, None, ["C", "W"]) for column in lists)
+            columns = _writable(*lists)
             if not foreign:
                 columns = tuple(column.copy() for column in columns)
                 timed(take_cells, *_table(own, name), *columns, slots)
             timed(add_cells, *_table(self.sums, name), *columns, slots)
 
-    def _add_moments(
-        self,
-        own: Moments,
-        slots: NDArray[np.int16],
-        moments: NDArray[np.int64],
-        numbers: NDArray[np.int64],
-        *,
-        foreign: bool,
-    ) -> None:
-        with_slot = slots >= 0
-        at, moments = slots[with_slot], moments[with_slot]
-        for part in (own, self.sums) if foreign else (self.sums,):
-            pages = part.own_maps()
-            mark_dirty(pages["moments"], 0, part.moments.nbytes)
-            mark_dirty(pages["numbers"], 0, part.numbers.nbytes)
-            part.moments[at] += moments
-            part.numbers += numbers.sum(axis=0)
-        # A slot that was cleared after its change was made has nothing that is not published.
-        gone = at[self.sums.moments[at, REPORTS] > own.moments[at, REPORTS]]
-        self.sums.moments[gone] = own.moments[gone]
+
+def _writable(*columns: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+    """Return columns as kernels take them."""
+    return tuple(np.require(column, None, ["C", "W"]) for column in columns)
 
 
 def _table(sums: Moments, name: str) -> tuple[NDArray[Any], ...]:
