@@ -66,7 +66,6 @@ def test_a_state_is_divided_and_its_shards_go_on(
     code, (found,) = murmurec(1, "state", "shards", "--to", "4")
     assert code == 0, found
     assert (found["cut"], found["former"]) == (4, [log.names.cuts, log.names.state])
-    whole = log.replayed().replica
     of_shards = log.settings.model_copy(update={"shards": 4})
     with pytest.raises(Exception, match="name one"):
         Session.from_settings(of_shards)
