@@ -112,6 +112,14 @@ class KnownItems(GrowingArrays):
             self.extend(name, count)
         return rows
 
+    def note(self, keys: NDArray[np.uint64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Note reports of other shards, counts (m,) of items (m,), as far as they count for a row;
+        return their rows. None waits for a row: one of its own reports lets it."""
+        times = np.clip(counts, 1, self._admission.threshold)
+        self.enter(np.repeat(keys, times))
+        self._forget_waiting()
+        return self.rows(keys)
+
     def count(self, rows: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
         """Add counts (m,) to the reports of distinct rows (m,)."""
         timed(kernels.add_reports, self.room("reports"), self.pages("reports"), rows, counts)

@@ -78,8 +78,9 @@ class PairFeeds:
         if size and self._public.any():
             weights = like_weights(channels)
             self.rated = ItemPairs(
-                channels, weights, size, spec.recent_items, one=WEIGHT_ONE, in_order=True
-            )
+                channels, weights, size, spec.recent_items, one=WEIGHT_ONE, in_order=True,
+                shared=spec.shards > 1,
+            )  # fmt: skip
             if spec.co_ratings:
                 keys = np.array(spec.list_scope, np.uint64)
                 self.co_ratings = CoRatings(channels, len(keys) or size, spec.recent_items)
@@ -88,7 +89,9 @@ class PairFeeds:
                     self._public_items.rows(keys, add=True)
         if size and protects.any():
             weights = report_weights(channels)
-            self.reported = ItemPairs(channels, weights, size, size, one=1, in_order=False)
+            self.reported = ItemPairs(
+                channels, weights, size, size, one=1, in_order=False, shared=spec.shards > 1
+            )
             self.scope = KnownItems(spec.items_most, spec.seed)
 
     def following(self, spec: StateSpec, channels: Channels) -> PairFeeds:
@@ -204,6 +207,16 @@ class PairFeeds:
         if self.reported is not None and self.scope is not None:
             self.reported.extend(len(self.scope), len(marks))
 
+    def exchanged(self, items: KnownItems) -> dict[str, tuple[ItemPairs, KnownItems]]:
+        """Return the feeds that shards exchange by name, each with the directory of its items."""
+        feeds = ("rated", self.rated, items), ("reported", self.reported, self.scope)
+        return {name: (feed, of) for name, feed, of in feeds if feed is not None and of is not None}
+
+    def extend_items(self, items: KnownItems) -> None:
+        """Make room for the counts of items that other shards have reported."""
+        for feed, of in self.exchanged(items).values():
+            feed.extend(len(of), 0)
+
     def end_round(self, items: KnownItems, days: tuple[int, int] | None) -> Rows:
         """Elect the heads where that is due, and give rows to items that wait for one; return the
         rows of `items` that have another item now. days: those that the cut accepts."""
@@ -314,5 +327,5 @@ def _end_round(
     if co_ratings is not None and len(slots):
         co_ratings.clear_slots(slots)
     replaced = items.end_round(feed.head.slots)
-    feed.head.forget_counts(replaced)
+    feed.forget_counts(replaced)
     return replaced

@@ -7,6 +7,9 @@
                                                +--> pairs of items on one device; co-ratings,
                                                     where the spec has them
 
+    changes of other shards ---------------> learner's items, counts, pairs (`exchange/`), where
+                                             there are several shards
+
     entries of campaigns ------------------> plan, public item side (`campaigns/`), where the
                                              privacy mode has campaigns
 
@@ -47,6 +50,7 @@ from stream_app.models.cooccurrence.snapshots import CoRatingSnapshot, PairSnaps
 from stream_app.models.cooccurrence.visit_lists import DeviceItems
 from stream_app.models.factorization.channels import NO_CHANNEL, Channels
 from stream_app.models.factorization.factory import build_durable
+from stream_app.models.factorization.hybrid import HybridLearner
 from stream_app.models.factorization.hyperparameters import Parameters
 from stream_app.models.factorization.learner import Learner, LearnerSpec, UpdateResult
 from stream_app.models.factorization.presence_rates import (
@@ -64,6 +68,9 @@ from stream_app.state.campaigns.part import CampaignPart
 from stream_app.state.campaigns.progress import Ignored
 from stream_app.state.digests import digest
 from stream_app.state.erasures import ErasedDevices, words_of
+from stream_app.state.exchange.merging import check_next, merge
+from stream_app.state.exchange.publishing import change_of
+from stream_app.state.exchange.shared_items import Live, SharedItems
 from stream_app.state.high_water_marks import STEPS, HighWaterMarks
 from stream_app.state.known_items import KnownItems
 from stream_app.state.outcome import BatchOutcome
@@ -71,6 +78,7 @@ from stream_app.state.pair_feeds import PairFeeds, RatedValues
 from stream_app.state.rating_columns import NO_MISSING, MissingReports, RatingColumns, Records
 from stream_app.state.spec import StateSpec
 from stream_app.wire import REASON_CODE, Batch, CampaignEntry, Reason
+from stream_app.wire.exchange import Change
 from stream_app.wire.state_records import StateOrigin, ledger_root
 
 __all__ = ["BatchOutcome", "Replica", "StateSpec"]
@@ -102,6 +110,9 @@ class Replica:
         self.items = KnownItems(spec.items_most, spec.seed)
         self.pairs = PairFeeds(spec, self.channels)
         self.campaigns = CampaignPart(spec.parties) if spec.parties else None
+        self.shared: SharedItems | None = None
+        if spec.shards > 1 and isinstance(self.learner, HybridLearner):
+            self.shared = SharedItems(spec, self.learner)
         self.ledger = self._fresh_ledger(self.origin)
         self.forgotten = ErasedDevices(self.origin, self.ledger)
         self.cut, self.end_offsets = self.origin.cut, self.origin.end_offsets
@@ -136,6 +147,8 @@ class Replica:
             rows = self._count(cells.items)
             self.pairs.count_rated(records, cells, update, rows, self.marks)
         self.pairs.extend(self.items, self.marks)
+        if self.shared is not None:
+            self.shared.learned(rows, len(cells.users), len(self.items))
         offset_sum, chain = timed(
             extend_chain, batch.offsets, outcomes, batch.partition, self.ledger.chain[0]
         )
@@ -239,6 +252,8 @@ class Replica:
         self.marks.accept(days)
         self.pairs.release(self.marks.evict())
         replaced = self.pairs.end_round(self.items, days)
+        if self.shared is not None:
+            self.shared.forget(replaced)
         self.cut, self.end_offsets = number, tuple(end_offsets)
         self.ledger.end_round(self.end_offsets)
         return replaced
@@ -271,6 +286,35 @@ class Replica:
         """Apply an entry of a campaign; return why it has no effect, if it has none. Without
         campaigns every entry is passed over."""
         return None if self.campaigns is None else self.campaigns.apply(entry)
+
+    @property
+    def unshared(self) -> int:
+        """How many of this shard's ratings were learned since its last change that was merged."""
+        return 0 if self.shared is None else self.shared.unshared
+
+    def change(self, number: int, *, pairs: bool | None = None) -> Change | None:
+        """Return what this shard has counted and learned and not published, as its change `number`;
+        None where there is nothing. The state is untouched. pairs: with tables of pairs, None:
+        where they are due."""
+        if self.shared is None:
+            return None
+        return change_of(self.shared, self._live, number, self.cut, pairs=pairs)
+
+    def merge(self, changes: Sequence[Change]) -> NDArray[np.int64]:
+        """Merge changes, between two rounds; return the rows of items with another item side.
+
+        Raises ValueError, with nothing changed, for one that is not the next of its shard, or of a
+        learner of other factors.
+        """
+        if self.shared is None:
+            raise ValueError(f"{len(changes)} changes of shards: there is one shard; merge none")
+        check_next(self.shared, self.learner.factors, changes)
+        return merge(self.shared, self._live, changes)
+
+    @property
+    def _live(self) -> Live:
+        assert isinstance(self.learner, HybridLearner), "the spec lets no other learner be shared"
+        return Live(self.learner, self.items, self.frequencies, self.second_moment, self.pairs)
 
     def forget(self, device: bytes) -> bool:
         """Reject a device from now on and clear its own data; return whether it was known.
@@ -347,6 +391,7 @@ class Replica:
             **presence,
             **campaigns,
             **self.pairs.parts(),
+            **(self.shared.parts() if self.shared else {}),
             "learner": self.learner,
             "seen": self.seen,
             "frequencies": self.frequencies,
@@ -459,7 +504,7 @@ class Replica:
         self.learner, self.presence, self.seen = other.learner, other.presence, other.seen
         self.frequencies, self.second_moment = other.frequencies, other.second_moment
         self.marks, self.items, self.pairs = other.marks, other.items, other.pairs
-        self.campaigns = other.campaigns
+        self.campaigns, self.shared = other.campaigns, other.shared
         self.ledger, self.forgotten = other.ledger, other.forgotten
         self.origin, self.cut, self.end_offsets = other.origin, other.cut, other.end_offsets
 
@@ -516,6 +561,7 @@ class Replica:
             "pairs": self.pairs.memory_bytes,
             "co_ratings": self.pairs.co_ratings.memory_bytes if self.pairs.co_ratings else 0,
             "campaigns": self.campaigns.memory_bytes if self.campaigns else 0,
+            **({"shared": self.shared.memory_bytes} if self.shared else {}),
         }
 
 

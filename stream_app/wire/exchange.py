@@ -6,7 +6,7 @@ A change is a list of sums that its shard has not published before, so it is com
 changes add in any order. Columns are named, little-endian, without padding; one that is left out is
 empty. Items are named by key: rows and slots differ between shards.
 
-    keys (m,) u64, reports (m,) u32       items, and how often each was counted
+    keys (m,) u64, reports (m,) u32       items, rising, and how often each was counted
     learned (r,) u32, beliefs (r, 3 + factors) f16
                                           places in `keys`; changes of precisions and moments
     overall (1, 2) f64                    change of the precision and the moment of the mean rating
@@ -44,7 +44,7 @@ MAX_CHANGE_BYTES = 4 << 20
 FREQUENCY_SHAPE, MOMENT_SHAPE = (4, 1 << 16), (5, 256)  # of the sketches of a state
 FEEDS, TABLES = ("rated", "reported"), ("pairs", "between", "within")
 MOST_HEAD, LARGE = 4096, (1 << 16) - 1
-MOST_BELIEF = 2.0**40  # of the mean rating: far beyond any stream, and far from an overflow
+MOST_NUMBER = 2.0**36  # of sums over a stream: far from an overflow
 _MOST_FACTORS = 256
 _SEALED_AS = b"change"
 
@@ -171,14 +171,23 @@ def _is_whole(columns: Mapping[str, NDArray[Any]]) -> bool:
         if len(columns[name]) != len(columns[like]) if like else len(columns[name]) > 1:
             return False
     beliefs, overall = columns["beliefs"], columns["overall"]
+    distinct = ["keys", "learned", *(f"{feed}_keys" for feed in FEEDS)]
+    distinct += [f"{feed}_{table}_rows" for feed in FEEDS for table in TABLES]
+    numbers = (columns[name] for name in ("frequency_total", *(f"{f}_numbers" for f in FEEDS)))
     return (
-        _below(columns["learned"], len(columns["keys"]))
+        all(_rise(columns[name]) for name in distinct)
+        and all(bool((np.abs(each.astype(np.float64)) <= MOST_NUMBER).all()) for each in numbers)
+        and _below(columns["learned"], len(columns["keys"]))
         and _below(columns["frequency_cells"], FREQUENCY_SHAPE[0] * FREQUENCY_SHAPE[1])
         and _below(columns["moment_cells"], MOMENT_SHAPE[0] * MOMENT_SHAPE[1])
         and bool(np.isfinite(beliefs).all())
-        and bool((np.abs(overall) <= MOST_BELIEF).all())  # false for NaN
+        and bool((np.abs(overall) <= MOST_NUMBER).all())  # false for NaN
         and all(_are_tables(columns, feed) for feed in FEEDS)
     )
+
+
+def _rise(column: NDArray[Any]) -> bool:
+    return bool((column[1:] > column[:-1]).all())
 
 
 def _below(places: NDArray[Any], stop: int) -> bool:
@@ -188,7 +197,7 @@ def _below(places: NDArray[Any], stop: int) -> bool:
 def _are_tables(columns: Mapping[str, NDArray[Any]], feed: str) -> bool:
     """Return whether the cells of a feed's tables lie in its head."""
     head = len(columns[f"{feed}_head"])
-    if head > MOST_HEAD:
+    if head > MOST_HEAD or not _rise(np.sort(columns[f"{feed}_head"])):
         return False
     for table in TABLES:
         rows, sizes, gaps, values, large = (

@@ -29,6 +29,7 @@ from stream_app.kernels.instrumentation import timed
 from stream_app.models.cooccurrence.item_head import MOST_ITEMS, ItemHead
 from stream_app.models.cooccurrence.like_weights import like_bits, like_rates
 from stream_app.models.cooccurrence.moments import TABLES, Half, Moments
+from stream_app.models.cooccurrence.pair_base import CellRows, FeedChange, PairBase
 from stream_app.models.cooccurrence.recent_items import RecentItems
 from stream_app.models.cooccurrence.snapshots import PairSnapshot
 from stream_app.models.cooccurrence.visit_lists import DeviceItems, VisitLists
@@ -71,7 +72,8 @@ class ItemPairs:
     """The pairs of a head of `size` items in lists of at most `recent` items.
 
     weights (R, bins) uint8: of each report (`like_weights.py`), `one` the largest possible.
-    in_order: keep the visits of devices, and count pairs from earlier to later, too.
+    in_order: keep the visits of devices, and count pairs from earlier to later, too. shared: keep
+    what is merged of all shards.
     """
 
     def __init__(
@@ -83,8 +85,10 @@ class ItemPairs:
         *,
         one: int,
         in_order: bool,
+        shared: bool = False,
     ) -> None:
         self.head = ItemHead(size)
+        self.base = PairBase(size, in_order=in_order) if shared else None
         most, self.visits = -(-recent // BLOCK), None
         self.lists = RecentItems(most)
         if in_order:
@@ -116,19 +120,26 @@ class ItemPairs:
             self.visits = old.visits
         self.lists = old.lists
         if len(self.head.rows) == len(old.head.rows):
-            self.head, self._moments = old.head, old._moments
+            self.head, self._moments, self.base = old.head, old._moments, old.base
             self._moments.complete = self._add_waiting
         else:
             self.head.take(old.head)
             self._moments.take(old._moments)
+            if self.base is not None and old.base is not None:
+                self.base.take(old.base)
 
     def parts(self) -> dict[str, StatePart]:
         """Return the parts of the state by name."""
-        return {"head": self.head, "lists": self.lists, "moments": self._moments}
+        own: dict[str, StatePart] = {"lists": self.lists, "moments": self._moments}
+        if self.base is not None:
+            own |= {"base": self.base, "base_sums": self.base.sums}
+        return own | {"head": self.head}
 
     def extend(self, items: int, devices: int) -> None:
         """Make the state that of so many known items and devices."""
         self.head.extend_to(items)
+        if self.base is not None:
+            self.base.extend("counts", items)
         self.lists.extend_to(devices)
 
     def count(self, columns: RecordColumns) -> None:
@@ -184,7 +195,47 @@ class ItemPairs:
         if len(slots):
             self._moments.clear(slots)
             self.lists.remove(slots)
+            if self.base is not None:
+                self.base.sums.clear(slots)
         return slots
+
+    def forget_counts(self, rows: NDArray[np.int64]) -> None:
+        """Set the counts of rows without a slot (m,) to 0: they have another item now."""
+        self.head.forget_counts(rows)
+        if self.base is not None:
+            self.base.forget_counts(rows)
+
+    def difference(self, keys: NDArray[np.uint64], most: int) -> FeedChange:
+        """Return the counts that are not merged of at most so many items, of those with these keys
+        (items,); without tables."""
+        assert self.base is not None, "a feed of one shard"
+        return self.base.difference(self.head, self._moments, keys, most)
+
+    def cells(self, room_bytes: int) -> dict[str, CellRows]:
+        """Return rows of tables that are not merged, in about so many bytes, after those of the
+        last call."""
+        assert self.base is not None, "a feed of one shard"
+        self._add_waiting()
+        return self.base.cells(self.head.used, self._moments, room_bytes)
+
+    @property
+    def waits(self) -> bool:
+        """Whether rows of tables did not fit in the last change."""
+        return self.base is not None and self.base.waits
+
+    def merge(
+        self,
+        change: FeedChange,
+        rows: NDArray[np.int64],
+        head: NDArray[np.int64],
+        *,
+        foreign: bool,
+    ) -> None:
+        """Merge a change, of another shard if `foreign`: the rows of its keys and of its head, -1
+        for an item without one."""
+        assert self.base is not None, "a feed of one shard"
+        self._add_waiting()
+        self.base.add(self.head, self._moments, change, (rows, head), foreign=foreign)
 
     def clear(self, device: int) -> None:
         """Empty the list of a device."""
@@ -253,7 +304,8 @@ class ItemPairs:
     @property
     def memory_bytes(self) -> int:
         """Size of the state."""
-        return self.head.memory_bytes + self.lists.memory_bytes + self._moments.memory_bytes
+        own = self.head.memory_bytes + self.lists.memory_bytes + self._moments.memory_bytes
+        return own + (self.base.memory_bytes + self.base.sums.memory_bytes if self.base else 0)
 
 
 _NO_VISITS = (

@@ -21,6 +21,7 @@ from stream_app.kernels.factorization.erase import forget_scalars
 from stream_app.kernels.factorization.factor_lookup import hybrid_reader
 from stream_app.kernels.factorization.hybrid_rows import forget
 from stream_app.kernels.factorization.initialization import UNIT
+from stream_app.kernels.factorization.natural_rows import add_to_base, subtract_base
 from stream_app.kernels.factorization.training_loops.hybrid_loop import SCRATCH, hybrid_loop
 from stream_app.kernels.instrumentation import timed
 from stream_app.models.factorization.channels import Channels
@@ -33,7 +34,7 @@ from stream_app.models.factorization.learner import (
     UpdateResult,
     keys_of,
 )
-from stream_app.models.paged_arrays import Arrays, FixedArrays, aligned, mark_dirty
+from stream_app.models.paged_arrays import Arrays, DirtyMap, FixedArrays, aligned, mark_dirty
 
 # One row in so many is shared. ML-1M in memory for all, a half, a quarter of its entities, RMSE of
 # one pass: .873, .891, .917 with 4; .873, .892, .917 with 8; .872, .893, .918 with 16.
@@ -127,6 +128,38 @@ class HybridLearner(FixedArrays, Factorization):
                 *self._pages[:4], self.rows, self._seeds[side], self._scales[side], self.factors,
                 keys_of(keys), vectors, scalars,
             )
+        )  # fmt: skip
+
+    def beyond(
+        self, keys: Keys, side: int, base: NDArray[np.int64]
+    ) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
+        """Return which entities have a row of their own (n,), and what is known of each beyond a
+        base (rows, 3 + factors), (n, 3 + factors); see `natural_rows.py` of the kernels."""
+        own = np.empty(len(keys), np.bool_)
+        found = np.zeros((len(keys), 3 + self.factors), np.float32)
+        timed(
+            subtract_base, self._vectors, self._tags, self._scalars, self._owners, base,
+            self._seeds[side], self._scales[side], self.factors, keys_of(keys), found, own,
+        )  # fmt: skip
+        return own, found
+
+    def merge(
+        self,
+        keys: Keys,
+        side: int,
+        sums: NDArray[np.int64],
+        base: tuple[NDArray[np.int64], DirtyMap],
+        *,
+        foreign: bool,
+    ) -> None:
+        """Add changes (n, 3 + factors) of distinct entities to a base, with its pages, and where
+        they are `foreign` to their rows, which they take where one is left."""
+        if foreign:
+            mark_dirty(self._pages[4], 0, self._given.nbytes)
+        timed(
+            add_to_base, self._vectors, self._tags, self._scalars, self._owners, self._given,
+            *self._pages[:4], *base, self.rows, self._seeds[side], self._scales[side],
+            self.factors, keys_of(keys), sums, foreign,
         )  # fmt: skip
 
     def load(self, arrays: Arrays) -> None:

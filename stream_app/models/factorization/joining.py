@@ -1,10 +1,10 @@
-"""Joins what several shards have learned of the same items since they last agreed.
+"""Merges what several shards have learned of the same items.
 
 A row of the online learner is a Gaussian belief: an estimate, and a variance as a share of its
-first one. Shards that start from one belief and see different ratings change it by factors that
-multiply, so in natural parameters their changes add:
+first one. Shards that see different ratings change it by factors that multiply, so in natural
+parameters their changes add:
 
-    L = 1 / share,   L' = L0 + sum_s (L_s - L0),   q' = (L0 q0 + sum_s (L_s q_s - L0 q0)) / L'
+    L = 1 / share,   L' = L + sum_s dL_s,   q' = (L q + sum_s d(L q)_s) / L'
 
 for vectors and for biases, each with its own share, and for the overall mean with its variance. For
 a fixed other side this is exact (a Bayesian committee machine; Tresp 2000); with one pass of
@@ -17,66 +17,81 @@ meet often at first (`Meetings`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.kernels.factorization.bias_table import BIAS, BIAS_SHARE, SHARE
-from stream_app.kernels.factorization.kalman_update import LEAST_SHARE, MEAN, MEAN_VARIANCE
-from stream_app.models.factorization.transfer import Known
+from stream_app.kernels.factorization.kalman_update import MEAN, MEAN_VARIANCE
+from stream_app.kernels.factorization.natural_rows import ONE
+from stream_app.kernels.factorization.posterior import HIGHEST, LOWEST
+from stream_app.models.factorization.hybrid import HybridLearner
+from stream_app.models.factorization.learner import ITEM, Keys
+from stream_app.models.paged_arrays import FixedArrays, mark_dirty
 
-_LEAST_VARIANCE = 1e-12
+Places = NDArray[np.int64]
+Beliefs = NDArray[np.float16]
+_LEAST_VARIANCE = 1e-10
+_MOST = float(np.finfo(np.float16).max)
 
 
-class Natural(NamedTuple):
-    """Beliefs about n rows as natural parameters; those of changes add.
+class SharedRows(FixedArrays):
+    """What is merged of all shards about the items of a learner, in units of 2^-24.
 
-    precision: (n, 2), of bias and vector, 1 for a row that nobody has rated. moment: (n, 1 + d),
-    precision times estimate.
+    base (rows, 3 + factors) int64: precisions of bias and vector, and moments, beyond those of a
+    row that nobody has rated, by the learner's row of its own. overall (2,) int64: precision and
+    moment of the mean rating. `learner` is untrained.
     """
 
-    precision: NDArray[np.float64]
-    moment: NDArray[np.float64]
+    def __init__(self, learner: HybridLearner) -> None:
+        super().__init__()
+        shape = learner.rows, 3 + learner.factors
+        self._base = self.keep("base", np.zeros(shape, np.int64))
+        self._overall = self.keep("overall", np.zeros(2, np.int64))
+        self._pages, self._overall_pages = self.maps()
+        self._first = _natural_mean(learner.overall)
 
-    @classmethod
-    def of(cls, known: Known) -> Natural:
-        """Return the beliefs of rows."""
-        scalars = known.scalars.astype(np.float64)
-        precision = 1.0 / scalars[:, [BIAS_SHARE, SHARE]]
-        bias = precision[:, :1] * scalars[:, [BIAS]]
-        return cls(precision, np.hstack([bias, precision[:, 1:] * known.vectors]))
+    def difference(self, learner: HybridLearner, keys: Keys) -> tuple[Places, Beliefs]:
+        """Return what a learner knows of items beyond the base: places in keys (n,), those with a
+        row of their own, and changes (r, 3 + factors) float16. What rounding leaves, or a float16
+        cannot hold, is beyond the base again next time."""
+        own, found = learner.beyond(keys, ITEM, self._base)
+        changes = np.clip(found, -_MOST, _MOST).astype(np.float16)
+        places = np.flatnonzero(own & changes.any(axis=1))
+        return places, changes[places]
 
-    def rows(self, keys: NDArray[np.uint64]) -> Known:
-        """Return the rows, with shares that a row can have."""
-        share = np.clip(1.0 / np.maximum(self.precision, 1.0), LEAST_SHARE, 1.0)
-        # By the precision that is kept, or an estimate that was held would be stretched.
-        bias, vectors = self.moment[:, :1] * share[:, :1], self.moment[:, 1:] * share[:, 1:]
-        return Known(keys, vectors.astype(np.float32), np.hstack([bias, share]).astype(np.float32))
+    def mean_difference(self, learner: HybridLearner) -> NDArray[np.float64]:
+        """Return what a learner knows of the mean rating beyond the base, (1, 2)."""
+        units = (_natural_mean(learner.overall) - self._first) * ONE - self._overall
+        beyond: NDArray[np.float64] = units[None] / ONE
+        return beyond
+
+    def merge(
+        self,
+        learner: HybridLearner,
+        keys: Keys,
+        sums: NDArray[np.int64],
+        overall: NDArray[np.float64],
+        *,
+        foreign: bool,
+    ) -> None:
+        """Merge changes of distinct items, `sums` in units, and of the mean rating (n, 2); of other
+        shards if `foreign`, which the learner then learns."""
+        learner.merge(keys, ITEM, sums, (self._base, self._pages), foreign=foreign)
+        units = np.rint(overall * ONE).astype(np.int64).sum(axis=0)
+        mark_dirty(self._overall_pages, 0, self._overall.nbytes)
+        self._overall += units
+        if foreign and units.any():
+            precision, moment = _natural_mean(learner.overall) + units / ONE
+            precision = max(precision, self._first[0])
+            mean = min(max(moment / precision, LOWEST), HIGHEST)
+            learner.set_mean(np.array([mean, 1.0 / precision]))
 
 
-def joined(before: Known, after: Sequence[Known]) -> Known:
-    """Return what all shards know together of the rows of which each knew `before`; the rows of
-    each of `after` are those of `before`."""
-    start = Natural.of(before)
-    ends = [Natural.of(known) for known in after]
-    return Natural(
-        start.precision + sum(end.precision - start.precision for end in ends),
-        start.moment + sum(end.moment - start.moment for end in ends),
-    ).rows(before.keys)
-
-
-def joined_mean(
-    before: NDArray[np.float64], after: Sequence[NDArray[np.float64]]
-) -> NDArray[np.float64]:
-    """Return the overall mean and its variance (2,) that all shards know together."""
-    ends = np.array([before, *after])
-    precision = 1.0 / np.maximum(ends[:, MEAN_VARIANCE], _LEAST_VARIANCE)
-    moment = precision * ends[:, MEAN]
-    total = precision[0] + (precision[1:] - precision[0]).sum()
-    return np.array([(moment[0] + (moment[1:] - moment[0]).sum()) / total, 1.0 / total])
+def _natural_mean(overall: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return precision and moment of a mean rating and its variance."""
+    precision = 1.0 / max(float(overall[MEAN_VARIANCE]), _LEAST_VARIANCE)
+    return np.array([precision, precision * overall[MEAN]])
 
 
 @dataclass(frozen=True)
@@ -97,6 +112,11 @@ class Meetings:
     first: int = 2_000
     part: float = 0.1
     most: int = 50_000
+
+    def due(self, unshared: int, ratings: int, shards: int) -> bool:
+        """Return whether a shard with so many `unshared` ratings publishes a change, where the
+        shards together have merged `ratings`."""
+        return unshared > 0 and unshared * shards >= self.after(ratings)
 
     def after(self, ratings: int) -> int:
         """Return how many ratings after the first `ratings` shards meet again."""

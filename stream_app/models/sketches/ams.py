@@ -42,6 +42,7 @@ class AmsSketch(FixedArrays):
         if not 1 <= width <= 2**31:
             raise ValueError(f"width {width}: use 1 to 2^31 cells a row")
         super().__init__()
+        self._seed = seed
         self._cells = self.keep("cells", np.zeros((depth, width), np.int64))
         self._moments = self.keep("moments", np.zeros(depth, np.int64))
         self._coefficients = _coefficients(depth, seed)
@@ -51,6 +52,21 @@ class AmsSketch(FixedArrays):
         counts = np.ones(len(keys), np.int64) if counts is None else counts
         self.mark_all_dirty()  # a few pages, and a batch of keys writes to most of them
         timed(second_moment.add, self._cells, self._moments, self._coefficients, keys, counts)
+
+    def add_cells(self, cells: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
+        """Add counts (n,) to cells (n,) of the flat table."""
+        self.mark_all_dirty()
+        np.add.at(self._cells.reshape(-1), cells, counts)
+        self._moments[:] = (self._cells * self._cells).sum(axis=1)
+
+    def beyond(
+        self, base: AmsSketch, keys: NDArray[np.uint64], counts: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Return what was counted beyond a base of the same seed and these keys: the cells of the
+        flat table."""
+        rest = AmsSketch(*self._cells.shape, self._seed)
+        rest.add_many(keys, counts)
+        return (self._cells - base._cells - rest._cells).reshape(-1)
 
     def estimate(self) -> float:
         """Return the median of the rows' second moments."""

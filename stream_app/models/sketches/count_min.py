@@ -48,6 +48,22 @@ class CountMinSketch(FixedArrays):
         tables = self._cells, self._pages, self._total, self._total_pages
         timed(count_min_cells.add, *tables, self._seeds, keys, counts)
 
+    def add_cells(self, cells: NDArray[np.int64], counts: NDArray[np.int64], total: int) -> None:
+        """Add counts (n,) to cells (n,) of the flat table, and to the number of keys counted."""
+        self.mark_all_dirty()
+        np.add.at(self._cells.reshape(-1), cells, counts)
+        self._total += total
+
+    def beyond(
+        self, base: CountMinSketch, keys: NDArray[np.uint64], counts: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], int]:
+        """Return what was counted beyond a base of the same seed and these keys: the cells of the
+        flat table, and the number of keys."""
+        rest = CountMinSketch(*self._cells.shape, self._seed)
+        rest.add_many(keys, counts)
+        cells = (self._cells - base._cells - rest._cells).reshape(-1)
+        return cells, self.total - base.total - rest.total
+
     def estimate_many(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return an upper bound of how often each key was counted, close to it by `error_bound`."""
         counts = np.empty(len(keys), np.int64)

@@ -1,0 +1,202 @@
+"""What is merged of all shards in a feed of pairs, and what one shard has beyond it.
+
+    change = feed - base          counts and moments by item, tables by pair of head items
+
+The base has the layout of the feed's own sums, by the same slots: a slot that changes hands is
+cleared in both. `ItemPairs` holds it where there are several shards.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_app.kernels.cooccurrence.pair_changes import add_cells, list_cells
+from stream_app.kernels.cooccurrence.pair_updates import REPORTS, TOTAL
+from stream_app.kernels.instrumentation import timed
+from stream_app.kernels.machine.dirty_pages import touch_words
+from stream_app.models.cooccurrence.item_head import ItemHead
+from stream_app.models.cooccurrence.moments import TABLES, Moments
+from stream_app.models.growing_arrays import GrowingArrays
+from stream_app.models.paged_arrays import mark_dirty
+
+NAMES = TABLES[::2]  # of the lower halves
+_CELL_BYTES, _ROW_BYTES = 3, 4
+_MOST_COUNT, _MOST_MOMENT = 2**32 - 1, 2**31 - 1
+
+
+class Window:
+    """A place in a list of rows, so that those which did not fit come first the next time."""
+
+    def __init__(self) -> None:
+        self._first = 0
+
+    def of(self, rows: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+        """Return at most so many of rising rows, from the place on and around."""
+        if len(rows) <= most:
+            return rows
+        start = int(np.searchsorted(rows, self._first))
+        found = np.roll(rows, -start)[:most]
+        self._first = int(found[-1]) + 1
+        return found
+
+
+class CellRows(NamedTuple):
+    """Rows (n,) uint16 of a table as lists of cells; `kernels/cooccurrence/pair_changes.py`."""
+
+    rows: NDArray[np.uint16]
+    sizes: NDArray[np.uint16]
+    gaps: NDArray[np.uint8]
+    values: NDArray[np.uint16]
+    large: NDArray[np.uint32]
+
+
+class FeedChange(NamedTuple):
+    """What a feed has beyond its base: keys (k,) uint64 with counts (k,) uint32 and moments (k, 3)
+    int32, numbers (1, 3) int64, and tables by name, whose rows and columns are of head (h,)."""
+
+    keys: NDArray[np.uint64]
+    counts: NDArray[np.uint32]
+    moments: NDArray[np.int32]
+    numbers: NDArray[np.int64]
+    head: NDArray[np.uint64]
+    tables: dict[str, CellRows]
+
+
+class PairBase(GrowingArrays):
+    """The base of a feed with `size` slots: counts (items,) int64, and `sums` by slot."""
+
+    growing: ClassVar[frozenset[str]] = frozenset({"counts"})
+
+    def __init__(self, size: int, *, in_order: bool) -> None:
+        super().__init__()
+        self.keep_growing("counts", np.int64)
+        self.sums = Moments(size, in_order=in_order)
+        self._window = Window()
+        self._next: tuple[int, int] | None = None  # table and row where the next list begins
+
+    def take(self, smaller: PairBase) -> None:
+        """Continue the base of a head of fewer slots, which are the first ones."""
+        self.load(smaller.arrays())
+        self.sums.take(smaller.sums)
+
+    def forget_counts(self, rows: NDArray[np.int64]) -> None:
+        """Set the counts of rows (m,) to 0: they have another item now."""
+        touch_words(self.pages("counts"), rows)
+        self.room("counts")[rows] = 0
+
+    @property
+    def waits(self) -> bool:
+        """Whether rows of tables did not fit in the last change."""
+        return self._next is not None
+
+    def difference(
+        self, head: ItemHead, own: Moments, keys: NDArray[np.uint64], most: int
+    ) -> FeedChange:
+        """Return the counts and moments beyond the base of at most so many items, of those with
+        these keys (items,); its tables are empty."""
+        counts = head.room("counts")[: len(keys)] - self.room("counts")[: len(keys)]
+        used = head.used
+        by_slot = own.moments[:used] - self.sums.moments[:used]
+        moments = np.zeros((len(keys), 3), np.int64)
+        moments[head.rows[:used]] = by_slot
+        rows = self._window.of(np.flatnonzero((counts > 0) | moments.any(axis=1)), most)
+        rows = rows[np.argsort(keys[rows])]
+        limit, numbers = _MOST_MOMENT, own.numbers - self.sums.numbers
+        return FeedChange(
+            keys[rows],
+            np.clip(counts[rows], 0, _MOST_COUNT).astype(np.uint32),
+            np.clip(moments[rows], -limit, limit).astype(np.int32),
+            numbers[None] if numbers.any() else numbers[:0].reshape(0, 3),
+            np.empty(0, np.uint64),
+            {},
+        )
+
+    def cells(self, used: int, own: Moments, room_bytes: int) -> dict[str, CellRows]:
+        """Return rows of tables beyond the base in about so many bytes, after those of the last
+        call; `waits` while some are left. The tables must be complete."""
+        first, found = self._next or (0, 0), {}
+        names = [name for name in NAMES if name in own.own_maps()]
+        self._next = None
+        for number in range(first[0], len(names)):
+            name, row = names[number], first[1] if number == first[0] else 0
+            stop, found[name] = self._rows(name, row, used, own, max(room_bytes, 0))
+            room_bytes -= sum(column.nbytes for column in found[name])
+            if stop < used:
+                self._next = number, stop
+                break
+        return found
+
+    def _rows(
+        self, name: str, first: int, used: int, own: Moments, room_bytes: int
+    ) -> tuple[int, CellRows]:
+        """Return the row after the last that fits, and the rows of a table from the first on."""
+        cells = room_bytes // _CELL_BYTES
+        sizes, columns = np.zeros(used, np.uint16), np.empty(used + 1, np.int64)
+        gaps, values = np.empty(cells, np.uint8), np.empty(cells, np.uint16)
+        large = np.empty(cells // 4, np.uint32)
+        halves = *getattr(own, name), *getattr(self.sums, name)
+        given = first, used, sizes, gaps, values, large, columns
+        stop, many, most = timed(list_cells, *halves, *given)
+        rows = np.flatnonzero(sizes)
+        return stop, CellRows(
+            rows.astype(np.uint16), sizes[rows], gaps[:many], values[:many], large[:most]
+        )
+
+    def add(
+        self,
+        head: ItemHead,
+        own: Moments,
+        change: FeedChange,
+        places: tuple[NDArray[np.int64], NDArray[np.int64]],
+        *,
+        foreign: bool,
+    ) -> None:
+        """Add a change to the base and, where it is of another shard, to the feed; places: the rows
+        of its keys and of its head, -1 for an item without one."""
+        rows, of_head = places
+        counts, moments = change.counts.astype(np.int64), change.moments.astype(np.int64)
+        if foreign:
+            head.mark_slots()
+            head.totals[TOTAL] += counts.sum()
+        known = rows >= 0
+        rows, counts, moments = rows[known], counts[known], moments[known]
+        if foreign:
+            head.add(rows, counts)
+        before = self.room("counts")[rows] + counts
+        touch_words(self.pages("counts"), rows)
+        self.room("counts")[rows] = np.minimum(before, head.room("counts")[rows])
+        self._add_moments(own, head.slots[rows], moments, change.numbers, foreign=foreign)
+        slots = np.where(of_head >= 0, head.slots[of_head], -1).astype(np.int64)
+        pages, base_pages = own.own_maps(), self.sums.own_maps()
+        for name, lists in change.tables.items():
+            if name not in pages or not len(lists.rows):
+                continue
+            names = name, f"{name}_high"
+            maps = *(pages[each] for each in names), *(base_pages[each] for each in names)
+            halves = *getattr(own, name), *getattr(self.sums, name)
+            columns = (np.require(column, None, ["C", "W"]) for column in lists)
+            timed(add_cells, *halves, *maps, *columns, slots, foreign)
+
+    def _add_moments(
+        self,
+        own: Moments,
+        slots: NDArray[np.int16],
+        moments: NDArray[np.int64],
+        numbers: NDArray[np.int64],
+        *,
+        foreign: bool,
+    ) -> None:
+        with_slot = slots >= 0
+        at, moments = slots[with_slot], moments[with_slot]
+        for part in (own, self.sums) if foreign else (self.sums,):
+            pages = part.own_maps()
+            mark_dirty(pages["moments"], 0, part.moments.nbytes)
+            mark_dirty(pages["numbers"], 0, part.numbers.nbytes)
+            np.add.at(part.moments, at, moments)
+            part.numbers += numbers.sum(axis=0)
+        # A slot that was cleared after its change was made has nothing that is not published.
+        gone = at[self.sums.moments[at, REPORTS] > own.moments[at, REPORTS]]
+        self.sums.moments[gone] = own.moments[gone]
