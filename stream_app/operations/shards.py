@@ -31,7 +31,7 @@ from stream_app.operations.session import ProgressDisplay, Session, no_progress
 from stream_app.replay.recompute import Replayed
 from stream_app.settings import Settings
 from stream_app.state.design import entry_of
-from stream_app.state.division import adopt_share
+from stream_app.state.exchange.division import adopt_share
 from stream_app.state.spec import StateSpec
 from stream_app.wire import (
     EPOCH_SECONDS,
