@@ -39,7 +39,7 @@ def deployed() -> Settings:
 
 def kafka_topics(settings: Settings) -> Iterator[str]:
     """Return a KafkaTopic for each topic of the deployment."""
-    table = Topics(settings.topic_prefix).table(
+    table = Topics(settings.topic_prefix, settings.shards).table(
         settings.partitions,
         settings.ratings_retention_seconds,
         settings.query_partitions,
@@ -57,7 +57,7 @@ def kafka_topics(settings: Settings) -> Iterator[str]:
 
 def kafka_users(settings: Settings) -> Iterator[str]:
     """Return a KafkaUser for each role that has rights under these settings."""
-    topics = Topics(settings.topic_prefix)
+    topics = Topics(settings.topic_prefix, settings.shards)
     for role in Role:
         on = settings.features_of(role)
         if acls.of_role(role, topics, on):

@@ -126,9 +126,9 @@ class Simulation:
     def _turn(self, now: float, number: int, *, up: bool) -> None:
         shard = self.shards[number]
         shard.alive, shard.life = up, shard.life + 1
-        if shard.at_work:
-            shard.queue.appendleft(shard.at_work)
-            shard.at_work = None
+        if (job := shard.at_work) and (job.ratings or job.publisher is not None):
+            shard.queue.appendleft(job)
+        shard.at_work = None
         if up:
             shard.queue.appendleft(Job(self.plan.replay, now))
 

@@ -74,7 +74,7 @@ async def state_of(runtime: Runtime) -> dict[str, Any]:
         "replicas_agreed": comparison.agreed,
         "lag_records": runtime.gauges.lag_records,
         "merged": list(replica.shared.numbers) if replica.shared else None,
-        "unshared": replica.unshared if replica.shared else None,
+        "unshared": replica.shared.unshared if replica.shared else None,
         "counts": replica.ledger.counts(),
         "rejected": replica.ledger.rejected(),
         "cells_missing": runtime.gauges.cells_missing,

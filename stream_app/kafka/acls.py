@@ -61,7 +61,8 @@ _WORKER: Mapping[str, Rows] = {
     "profiles": {"profiles": (_READ, _SEE)},
     "private lists": {"list_debits": (_READ, _WRITE, _SEE)},
     "similarities": {"similarities": (_READ, _SEE)},
-    _SHARDS: {"exchange": (_READ, _WRITE, _SEE)},
+    # Queries: what an older client asks at another shard is written again.
+    _SHARDS: {"exchange": (_READ, _WRITE, _SEE), "queries": (_READ, _WRITE, _SEE)},
 }
 ROLES: Mapping[str, Mapping[str, Rows]] = {
     "device": {

@@ -215,10 +215,10 @@ def check_deployment(
     _check_exist(admin, others)
 
 
-def check_shards(connection: Connection, topics: Topics, shards: int) -> None:
+def check_shards(connection: Connection, topics: Topics) -> None:
     """Refuse another number of shards than the deployment has, which is that of the partitions of
     the topic between them, and a topic of queries that they cannot divide."""
-    admin = clients.admin(connection)
+    admin, shards = clients.admin(connection), topics.shards
     found = partition_counts(admin, [topics.exchange, topics.queries])
     has, queries = found[topics.exchange], found[topics.queries]
     if has is None and shards > 1:

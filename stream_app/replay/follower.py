@@ -434,7 +434,8 @@ class Follower:
         shard, value, change = message.partition() or 0, message.value() or b"", None
         with suppress(WireError):
             found = decode_change(value, self._seal)
-            change = found if found.shard == shard else None
+            fits = (found.shard, found.factors) == (shard, self._deployment.spec.factors)
+            change = found if fits else None
         counts = self._exchange.deliver(shard, message.offset() or 0, change, len(value))
         self.changes_ignored += not counts
 

@@ -45,6 +45,7 @@ from stream_app.kernels.stream.event_columns import (
     extend_chain,
     held_out,
 )
+from stream_app.log.exchange_order import Merged
 from stream_app.log.ledger import APPLIED, DUPLICATE, JUMPED, Ledger
 from stream_app.models.cooccurrence.snapshots import CoRatingSnapshot, PairSnapshot
 from stream_app.models.cooccurrence.visit_lists import DeviceItems
@@ -300,8 +301,16 @@ class Replica:
             return None
         return change_of(self.shared, self._live, number, self.cut, pairs=pairs)
 
-    def merge(self, changes: Sequence[Change]) -> NDArray[np.int64]:
+    @property
+    def merged(self) -> Merged | None:
+        """What is merged, and where the exchange is read on; None where there is one shard."""
+        return None if self.shared is None else Merged(self.shared.numbers, self.shared.ends)
+
+    def merge(
+        self, changes: Sequence[Change], ends: Sequence[int] | None = None
+    ) -> NDArray[np.int64]:
         """Merge changes, between two rounds; return the rows of items with another item side.
+        `ends`: where the exchange is read on.
 
         Raises ValueError, with nothing changed, for one that is not the next of its shard, or of a
         learner of other factors.
@@ -309,6 +318,7 @@ class Replica:
         if self.shared is None:
             raise ValueError(f"{len(changes)} changes of shards: there is one shard; merge none")
         check_next(self.shared, self.learner.factors, changes)
+        self.shared.read_to(ends or self.shared.ends)
         return merge(self.shared, self._live, changes)
 
     @property

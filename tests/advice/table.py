@@ -313,6 +313,7 @@ PLAIN: dict[str, tuple[str, ...]] = {
         r"a state starts from one of them",
         r"reads the log from its beginning",
     ),
+    "queries of an hour, which are asked again": (r"which … shards cannot divide",),
     "words of the command line": (
         r"contributions are not signed",
         r"does not say when (its|the) plan was appended",

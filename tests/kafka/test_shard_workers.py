@@ -3,6 +3,7 @@ deployment that cannot be is refused in one sentence."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -14,15 +15,18 @@ from pathlib import Path
 
 import pytest
 
+from consumers.recommendations import Recommendations
 from stream_app.agents.shards.children import Children, Command
 from stream_app.agents.shards.shard_group import ShardGroup
 from stream_app.kafka import clients
 from stream_app.kafka.topic_admin import create
 from stream_app.wire import Topics
+from stream_app.wire.ids import partition_of
 from tests.conftest import Kafka
 from tests.fixtures import forks
 from tests.fixtures.shard_processes import process, running
 from tests.fixtures.waiting import PATIENCE_SECONDS, until
+from tests.kafka.conftest import Start
 
 pytestmark = pytest.mark.kafka
 SHARDS = 4
@@ -133,9 +137,6 @@ def test_a_deployment_of_other_shards_is_refused_in_one_sentence(
     monkeypatch.setenv("MURMUREC_SHARDS", "4")
     code, said = worker(kafka, topics, "--shard", "4")
     assert (code, said) == (1, "murmurec: shard 4: of 4 shards it is 0 to shards - 1")
-    code, said = worker(kafka, topics, "--rebuild")
-    assert code == 2
-    assert said.endswith("each shard has a log of its own; name one with --shard")
     monkeypatch.setenv("MURMUREC_SHARDS", "3")
     for words in ([], ["--shard", "0"]):
         code, said = worker(kafka, topics, *words)
@@ -153,3 +154,25 @@ def test_queries_that_shards_cannot_divide_are_refused(
     code, said = worker(kafka, odd)
     assert code == 1
     assert "queries.v1 has 6 partitions, which 4 shards cannot divide: delete it and" in said
+
+
+@pytest.mark.thorough
+def test_a_worker_of_two_shards_answers_for_both_and_ends_with_its_processes(
+    kafka: Kafka, topics: str, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prefix = f"{topics}-two"
+    monkeypatch.setenv("MURMUREC_SHARDS", "2")
+    create(clients.admin(kafka.connection), Topics(prefix, 2).table())
+    held = start("--prefix", prefix)
+    users = [f"{number:032x}" for number in range(8)]
+    assert {partition_of(user.encode(), 2) for user in users} == {0, 1}
+    with Recommendations(kafka.bootstrap, prefix) as ask:
+        for user in users:
+            assert ask.best(user, 3, PATIENCE_SECONDS).items == ()
+    held.process.terminate()
+    assert held.process.wait(8.0) == 0
+    events = [json.loads(line) for line in held.log.read_text().splitlines()]
+    for event in events:
+        if event["event"] == "shard.started":
+            with pytest.raises(ProcessLookupError):
+                os.kill(event["process"], 0)

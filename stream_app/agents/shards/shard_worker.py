@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import structlog
 
 from stream_app.agents.shards.children import Children
-from stream_app.agents.shards.pages import Pages
+from stream_app.agents.shards.readiness_pages import Pages
 from stream_app.agents.shards.shard_group import ShardGroup
 from stream_app.broker.local import free_ports
 from stream_app.errors import UserError

@@ -153,7 +153,7 @@ def running(
 
 def with_topics(settings: Settings, broker: Broker) -> Settings:
     """Create the topics of a deployment on a broker; return the settings that name it."""
-    topics = Topics(settings.topic_prefix).table(
+    topics = Topics(settings.topic_prefix, settings.shards).table(
         settings.partitions,
         settings.ratings_retention_seconds,
         settings.query_partitions,

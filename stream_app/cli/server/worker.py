@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,10 @@ from stream_app.errors import UsageError
 if TYPE_CHECKING:
     from stream_app.settings import Settings
 
+# Option of `StartOptions` -> whether a value follows.
+_START = {"--from-snapshot": True, "--from": True} | dict.fromkeys(
+    ("--rebuild", "--accept-gap", "--reseal"), False
+)
 _MMAP_THRESHOLD = -3  # M_MMAP_THRESHOLD of malloc.h
 
 
@@ -58,14 +63,9 @@ class StartOptions:
                 f"--from {self.position}: discards the records before it; confirm with --accept-gap"
             )
 
-    @property
-    def given(self) -> bool:
-        """Whether the start is another than the newest checkpoint."""
-        return bool(self.snapshot or self.rebuild or self.accept_gap or self.reseal)
-
     def apply(self, settings: Settings) -> None:
         """Write the checkpoint from which every worker will start."""
-        if not self.given:
+        if not (self.snapshot or self.rebuild or self.accept_gap or self.reseal):
             return
         from stream_app.operations import adopt
         from stream_app.operations.session import Session
@@ -192,13 +192,14 @@ def _serve(settings: Settings, start: StartOptions) -> None:
     from stream_app.operations.watching.examination import check_topics
     from stream_app.wire import Topics
 
-    connection, names = connection_from(settings), Topics(settings.topic_prefix)
+    connection = connection_from(settings)
+    names = Topics(settings.topic_prefix, settings.shards, settings.shard or 0)
     configure(settings.log_level, settings.log_format)
     # The imports take a second, in which the broker is checked.
     importing = BackgroundThread("imports", lambda: import_module("stream_app.agents.application"))
     importing.start()
     clients.describe_cluster(connection)
-    topic_checks.check_shards(connection, names, settings.shards)
+    topic_checks.check_shards(connection, names)
     used = acls.of_role("worker", names, settings.features_of("worker"))
     acls.check(connection, used, "worker", settings.worker_group)
     check_topics(connection, settings, used)
@@ -221,14 +222,21 @@ def _hold_shards(settings: Settings, start: StartOptions) -> None:
     from stream_app.monitoring.log_setup import configure
     from stream_app.wire import Topics
 
-    if start.given:
-        raise UsageError(
-            "--from-snapshot, --rebuild, --accept-gap and --reseal: each shard has a log of its "
-            "own; name one with --shard"
-        )
-    connection, names = connection_from(settings), Topics(settings.topic_prefix)
+    connection, names = connection_from(settings), Topics(settings.topic_prefix, settings.shards)
     configure(settings.log_level, settings.log_format)
     clients.describe_cluster(connection)
-    topic_checks.check_shards(connection, names, settings.shards)
-    if code := ShardWorker(settings, connection, sys.argv[1:]).run():
+    topic_checks.check_shards(connection, names)
+    start.apply(settings)
+    if code := ShardWorker(settings, connection, _without_start(sys.argv[1:])).run():
         sys.exit(code)
+
+
+def _without_start(words: Sequence[str]) -> list[str]:
+    """Return the words of a command without `StartOptions`, which are applied once."""
+    kept, is_value = list[str](), False
+    for word in words:
+        name, equals, _ = word.partition("=")
+        if not is_value and name not in _START:
+            kept.append(word)
+        is_value = not is_value and _START.get(name, False) and not equals
+    return kept

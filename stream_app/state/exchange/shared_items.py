@@ -10,6 +10,7 @@ a change holds, never what a merge does.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -42,7 +43,8 @@ class Live(NamedTuple):
 
 
 class SharedItems(GrowingArrays):
-    """numbers (S,) int64: the last merged change of each shard; counted (S,) int64: the ratings of
+    """numbers, ends (S,) int64: the last merged change of each shard, and the offset up to which
+    its partition of the exchange was read; counted (S,) int64: the ratings of
     those of each; own (1,) int64: ratings that this shard has learned; reports (items,) int64: base
     of the reports of each item. The bases of learner and sketches are parts of their own, those of
     pairs lie in the feeds."""
@@ -53,6 +55,7 @@ class SharedItems(GrowingArrays):
         super().__init__()
         self.shard = spec.shard
         self._numbers = self.keep("numbers", np.zeros(spec.shards, np.int64))
+        self._ends = self.keep("ends", np.zeros(spec.shards, np.int64))
         self._counted = self.keep("counted", np.zeros(spec.shards, np.int64))
         self._own = self.keep("own", np.zeros(1, np.int64))
         self.keep_growing("reports", np.int64)
@@ -76,6 +79,16 @@ class SharedItems(GrowingArrays):
     def numbers(self) -> tuple[int, ...]:
         """The number of the last merged change of each shard, 0 where there is none."""
         return tuple(self._numbers.tolist())
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """The offset in the exchange of each shard up to which changes were merged."""
+        return tuple(self._ends.tolist())
+
+    def read_to(self, ends: Sequence[int]) -> None:
+        """Note up to which offsets changes are merged."""
+        mark_dirty(self.pages("ends"), 0, self._ends.nbytes)
+        self._ends[:] = ends
 
     @property
     def ratings(self) -> int:

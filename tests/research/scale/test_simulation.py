@@ -64,6 +64,16 @@ def test_what_a_dead_shard_learned_is_merged_late_and_not_lost():
     found = Simulation(expected, failures=[Failure(3, 30.0, 6.0)]).run(2 * SECONDS)
     assert max(found[0].stale) > expected.lag > max(healthy[0].stale)
     assert found[0].read == pytest.approx(healthy[0].read, rel=0.05)
+    assert len(found[3].lags) == pytest.approx(len(healthy[3].lags), rel=0.01)
+    assert len(found[3].stale) == pytest.approx(len(found[0].stale), abs=2)
+
+
+def test_a_shard_that_dies_as_it_replays_begins_again():
+    expected = planned(2e7, 8, replay_seconds=30.0)
+    up = expected.lag - expected.replay
+    failures = [Failure(3, 30.0, 6.0), Failure(3, 30.0 + up + 1.0, 6.0)]
+    found = Simulation(expected, failures=failures).run(2 * SECONDS)
+    assert found[3].lag() == pytest.approx(up + 1.0 + expected.lag, rel=0.03)
 
 
 def test_shards_that_get_too_much_fall_behind_for_ever():

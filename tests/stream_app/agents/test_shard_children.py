@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from stream_app.agents.shards.children import Children
-from stream_app.agents.shards.pages import JOINING, Pages
+from stream_app.agents.shards.readiness_pages import JOINING, Pages
 from stream_app.settings import Settings, load
 from tests.fixtures.shard_processes import ends, process, running
 from tests.fixtures.waiting import PATIENCE_SECONDS, until

@@ -13,6 +13,7 @@ import pytest
 
 _PRODUCT = """
 import os
+from stream_app.cli.server.worker import _without_start
 from stream_app.cli.server.worker import _one_blas_thread
 _one_blas_thread()
 import numpy
@@ -51,3 +52,11 @@ def test_linear_algebra_has_one_thread_unless_the_environment_says_otherwise() -
 
     assert printed() == "1 1"
     assert printed(OPENBLAS_NUM_THREADS="2").endswith(" 2")
+
+
+def test_the_start_of_a_worker_of_several_shards_is_not_repeated_by_its_processes() -> None:
+    words = ["worker", "--from-snapshot", "--rebuild", "--prefix", "p", "--rebuild", "--accept-gap"]
+    words += ["--from=last=1000", "--from", "latest", "-X", "a=b", "--reseal", "--group=g"]
+    kept = ["worker", "--prefix", "p", "-X", "a=b", "--group=g"]
+    assert _without_start(words) == kept
+    assert _without_start(kept) == kept
