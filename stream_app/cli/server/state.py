@@ -246,6 +246,7 @@ def _show_migration(migrated: Migrated, as_json: bool) -> None:
 def shards(
     workers: options.WorkerSettings,
     to: int = option(..., "How many shards; a divisor of partitions.", "S", "--to", min=2),
+    group: options.GroupOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Divide the state by device into shards, each with workers of its own; stop all workers
@@ -258,7 +259,7 @@ def shards(
     """
     from stream_app.operations.shards import divide
 
-    found = divide(workers.settings(), to, progress)
+    found = divide(workers.settings(group=group), to, progress)
     if as_json:
         print_json(asdict(found) | {"snapshot": str(found.snapshot)})
         return
