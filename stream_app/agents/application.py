@@ -170,6 +170,8 @@ def _attach_timers(
         checkpoints.checkpoint_when_idle()
         if runtime.ranking is not None and not runtime.mid_round:
             runtime.ranking.at_cut()
+        if runtime.exchange is not None and not runtime.mid_round:
+            runtime.exchange.at_cut()
         rejections.serve()
         metrics.ready(not runtime.ready_reason())
         metrics.clock_owner(status.clock_owned)

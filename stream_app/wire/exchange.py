@@ -171,7 +171,8 @@ def _is_whole(columns: Mapping[str, NDArray[Any]]) -> bool:
         if len(columns[name]) != len(columns[like]) if like else len(columns[name]) > 1:
             return False
     beliefs, overall = columns["beliefs"], columns["overall"]
-    distinct = ["keys", "learned", *(f"{feed}_keys" for feed in FEEDS)]
+    distinct = ["keys", "learned", "frequency_cells", "moment_cells"]
+    distinct += [f"{feed}_keys" for feed in FEEDS]
     distinct += [f"{feed}_{table}_rows" for feed in FEEDS for table in TABLES]
     numbers = (columns[name] for name in ("frequency_total", *(f"{f}_numbers" for f in FEEDS)))
     return (

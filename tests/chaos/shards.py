@@ -70,7 +70,7 @@ class ShardSiege:
         broker_topics.create(admin, table)
         stack.callback(broker_topics.delete, admin, [topic.name for topic in table])
         self._where = ["--bootstrap", bootstrap, "--prefix", names.prefix]
-        spec = SPEC | {"MURMUREC_SHARDS": str(shards)}
+        spec = SPEC | {"MURMUREC_SHARDS": str(shards), "MURMUREC_TUNING_HEAD_ITEMS": "512"}
         self._environment = environment(
             {**spec, **SPEED, "MURMUREC_DATA_DIR": str(folder / "data")}
         )
@@ -157,9 +157,10 @@ class ShardSiege:
                 for state in [states[p % shards]]
             )
             merged = {tuple(state["merged"]) for state in states}
+            print([(s["merged"], s["unshared"], s["cut"]) for s in states])
             return read and len(merged) == 1 and not any(s["unshared"] for s in states)
 
-        until(exchanged, "the shards have not exchanged everything", pause=0.2)
+        until(exchanged, "the shards have not exchanged everything", 30.0, pause=0.2)
         self._compare()
         total: Counter[str] = Counter()
         for state in states:

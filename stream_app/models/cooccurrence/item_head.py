@@ -162,18 +162,6 @@ class ItemHead(GrowingArrays):
         found: NDArray[np.int64] = np.maximum(arrays["recent"], recent_of(arrays["counts"], total))
         return found
 
-    def add(self, rows: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
-        """Count reports of other shards, counts (m,) of distinct rows (m,), which are no part of
-        `totals` yet; an item takes a free slot as with a report of its own."""
-        for name, units in (("counts", 1), ("recent", RECENT_ONE)):
-            touch_words(self.pages(name), rows)
-            self.room(name)[rows] += units * counts
-        new = rows[(self.slots[rows] < 0) & (counts > 0)][: len(self.rows) - self.used]
-        self.mark_slots()
-        self.rows[self.used : self.used + len(new)] = new
-        self.slots[new] = np.arange(self.used, self.used + len(new))
-        self.used += len(new)
-
     def forget_counts(self, rows: NDArray[np.int64]) -> None:
         """Set the counts of rows without a slot (m,) to 0: they have another item now."""
         for name in ("counts", "recent"):

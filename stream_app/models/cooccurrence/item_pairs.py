@@ -29,7 +29,7 @@ from stream_app.kernels.instrumentation import timed
 from stream_app.models.cooccurrence.item_head import MOST_ITEMS, ItemHead
 from stream_app.models.cooccurrence.like_weights import like_bits, like_rates
 from stream_app.models.cooccurrence.moments import TABLES, Half, Moments
-from stream_app.models.cooccurrence.pair_base import CellRows, FeedChange, PairBase
+from stream_app.models.cooccurrence.pair_base import CellRows, FeedChange, PairBase, both
 from stream_app.models.cooccurrence.recent_items import RecentItems
 from stream_app.models.cooccurrence.snapshots import PairSnapshot
 from stream_app.models.cooccurrence.visit_lists import DeviceItems, VisitLists
@@ -293,13 +293,21 @@ class ItemPairs:
         used, moments = self.head.used, self._moments
         rows, recent = self.head.rows[:used], self.head.recent()
         return PairSnapshot(
-            keys[rows], _copies(moments.pairs, used),
-            _copies(moments.between, used) if moments.numbers[BETWEEN] else None,
-            _copies(moments.within, used) if moments.numbers[WITHIN] else None,
+            keys[rows], self._copies("pairs"),
+            self._copies("between") if moments.numbers[BETWEEN] else None,
+            self._copies("within") if moments.numbers[WITHIN] else None,
             recent[rows].astype(np.float32), float(recent.sum()), self.reports,
             moments.moments[:used].copy(), moments.numbers.copy(),
             held_out, float(ORDER_ONE), channel, cut,
         )  # fmt: skip
+
+    def _copies(self, name: str) -> tuple[Half, Half]:
+        """Return a copy of a table, with what is merged."""
+        low, high = getattr(self._moments, name)
+        used = self.head.used
+        if self.base is None:
+            return low[:used, :used].copy(), high[:used, :used].copy()
+        return both((low, high), getattr(self.base.sums, name), used)
 
     @property
     def memory_bytes(self) -> int:
@@ -312,11 +320,6 @@ _NO_VISITS = (
     np.empty((0, FIELDS), np.int32), np.empty(0, np.uint64), np.empty(0, np.uint8),
     np.empty(0, np.uint8),
 )  # fmt: skip
-
-
-def _copies(halves: tuple[Half, Half], used: int) -> tuple[Half, Half]:
-    low, high = halves
-    return low[:used, :used].copy(), high[:used, :used].copy()
 
 
 def check_pairs(head_items: int, recent_items: int) -> None:

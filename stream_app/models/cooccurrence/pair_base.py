@@ -1,29 +1,35 @@
 """What is merged of all shards in a feed of pairs, and what one shard has beyond it.
 
-    change = feed - base          counts and moments by item, tables by pair of head items
+    counts, moments by item     of the feed: all that is known; a change is what the base lacks
+    tables by pair of items     of the feed: what is not merged; base and feed together are all
 
-The base has the layout of the feed's own sums, by the same slots: a slot that changes hands is
-cleared in both. `ItemPairs` holds it where there are several shards.
+A merge of another shard's tables, of thousands of cells, therefore writes to one table alone. The
+base has the slots of the feed: one that changes hands is cleared in both. `ItemPairs` holds it
+where there are several shards.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.kernels.cooccurrence.pair_changes import add_cells, list_cells
-from stream_app.kernels.cooccurrence.pair_updates import REPORTS, TOTAL
+from stream_app.kernels.cooccurrence.pair_changes import (
+    add_cells,
+    add_counts,
+    list_cells,
+    take_cells,
+)
 from stream_app.kernels.instrumentation import timed
 from stream_app.kernels.machine.dirty_pages import touch_words
 from stream_app.models.cooccurrence.item_head import ItemHead
-from stream_app.models.cooccurrence.moments import TABLES, Moments
+from stream_app.models.cooccurrence.moments import TABLES, Half, Moments
 from stream_app.models.growing_arrays import GrowingArrays
 from stream_app.models.paged_arrays import mark_dirty
 
 NAMES = TABLES[::2]  # of the lower halves
-_CELL_BYTES, _ROW_BYTES = 3, 4
+_CELL_BYTES, _HALF = 3, 2**16 - 1
 _MOST_COUNT, _MOST_MOMENT = 2**32 - 1, 2**31 - 1
 
 
@@ -137,9 +143,8 @@ class PairBase(GrowingArrays):
         sizes, columns = np.zeros(used, np.uint16), np.empty(used + 1, np.int64)
         gaps, values = np.empty(cells, np.uint8), np.empty(cells, np.uint16)
         large = np.empty(cells // 4, np.uint32)
-        halves = *getattr(own, name), *getattr(self.sums, name)
         given = first, used, sizes, gaps, values, large, columns
-        stop, many, most = timed(list_cells, *halves, *given)
+        stop, many, most = timed(list_cells, *getattr(own, name), *given)
         rows = np.flatnonzero(sizes)
         return stop, CellRows(
             rows.astype(np.uint16), sizes[rows], gaps[:many], values[:many], large[:most]
@@ -157,46 +162,46 @@ class PairBase(GrowingArrays):
         """Add a change to the base and, where it is of another shard, to the feed; places: the rows
         of its keys and of its head, -1 for an item without one."""
         rows, of_head = places
-        counts, moments = change.counts.astype(np.int64), change.moments.astype(np.int64)
-        if foreign:
-            head.mark_slots()
-            head.totals[TOTAL] += counts.sum()
-        known = rows >= 0
-        rows, counts, moments = rows[known], counts[known], moments[known]
-        if foreign:
-            head.add(rows, counts)
-        before = self.room("counts")[rows] + counts
-        touch_words(self.pages("counts"), rows)
-        self.room("counts")[rows] = np.minimum(before, head.room("counts")[rows])
-        self._add_moments(own, head.slots[rows], moments, change.numbers, foreign=foreign)
-        slots = np.where(of_head >= 0, head.slots[of_head], -1).astype(np.int64)
-        pages, base_pages = own.own_maps(), self.sums.own_maps()
-        for name, lists in change.tables.items():
-            if name not in pages or not len(lists.rows):
-                continue
-            names = name, f"{name}_high"
-            maps = *(pages[each] for each in names), *(base_pages[each] for each in names)
-            halves = *getattr(own, name), *getattr(self.sums, name)
-            columns = (np.require(column, None, ["C", "W"]) for column in lists)
-            timed(add_cells, *halves, *maps, *columns, slots, foreign)
-
-    def _add_moments(
-        self,
-        own: Moments,
-        slots: NDArray[np.int16],
-        moments: NDArray[np.int64],
-        numbers: NDArray[np.int64],
-        *,
-        foreign: bool,
-    ) -> None:
-        with_slot = slots >= 0
-        at, moments = slots[with_slot], moments[with_slot]
-        for part in (own, self.sums) if foreign else (self.sums,):
+        names = ("counts", "recent")
+        head.mark_slots()
+        for part in (own, self.sums):
             pages = part.own_maps()
             mark_dirty(pages["moments"], 0, part.moments.nbytes)
             mark_dirty(pages["numbers"], 0, part.numbers.nbytes)
-            np.add.at(part.moments, at, moments)
-            part.numbers += numbers.sum(axis=0)
-        # A slot that was cleared after its change was made has nothing that is not published.
-        gone = at[self.sums.moments[at, REPORTS] > own.moments[at, REPORTS]]
-        self.sums.moments[gone] = own.moments[gone]
+        head.used = timed(
+            add_counts, head.rows, head.slots, *map(head.room, names), head.totals, head.used,
+            self.room("counts"), *map(head.pages, names), self.pages("counts"), own.moments,
+            self.sums.moments, rows, *_writable(change.counts, change.moments), foreign,
+        )  # fmt: skip
+        self.sums.numbers += change.numbers.sum(axis=0)
+        if foreign:
+            own.numbers += change.numbers.sum(axis=0)
+        slots = np.where(of_head >= 0, head.slots[of_head], -1).astype(np.int64)
+        for name, lists in change.tables.items():
+            if not len(lists.rows) or name not in own.own_maps():
+                continue
+            columns = _writable(*lists)
+            if not foreign:
+                columns = tuple(column.copy() for column in columns)
+                timed(take_cells, *_table(own, name), *columns, slots)
+            timed(add_cells, *_table(self.sums, name), *columns, slots)
+
+
+def _writable(*columns: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+    """Return columns as kernels take them."""
+    return tuple(np.require(column, None, ["C", "W"]) for column in columns)
+
+
+def _table(sums: Moments, name: str) -> tuple[NDArray[Any], ...]:
+    """Return a table and its pages, as kernels take them."""
+    pages = sums.own_maps()
+    return *getattr(sums, name), pages[name], pages[f"{name}_high"]
+
+
+def both(own: tuple[Half, Half], base: tuple[Half, Half], used: int) -> tuple[Half, Half]:
+    """Return the sums of two tables (used, used)."""
+    low, high = (own[half][:used, :used].astype(np.uint32) for half in (0, 1))
+    low += base[0][:used, :used]
+    high += base[1][:used, :used] + (low >> 16)
+    low[high > _HALF] = _HALF
+    return low.astype(np.uint16), np.minimum(high, _HALF).astype(np.uint16)

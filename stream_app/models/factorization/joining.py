@@ -40,9 +40,9 @@ _ROUNDINGS = 3  # of float32, after which less than a unit is left
 class SharedRows(FixedArrays):
     """What is merged of all shards about the items of a learner, in units of 2^-24.
 
-    base (rows, 3 + factors) int64: precisions of bias and vector, and moments, beyond those of a
-    row that nobody has rated, by the learner's row of its own. overall (2,) int64: precision and
-    moment of the mean rating. `learner` is untrained.
+    base (rows, 3 + factors) int64: precisions of bias and vector, and moments, by the learner's row
+    of its own. overall (2,) int64: precision and moment of the mean rating beyond those of the
+    untrained `learner`.
     """
 
     def __init__(self, learner: HybridLearner) -> None:

@@ -54,9 +54,9 @@ class AmsSketch(FixedArrays):
         timed(second_moment.add, self._cells, self._moments, self._coefficients, keys, counts)
 
     def add_cells(self, cells: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
-        """Add counts (n,) to cells (n,) of the flat table."""
+        """Add counts (n,) to distinct cells (n,) of the flat table."""
         self.mark_all_dirty()
-        np.add.at(self._cells.reshape(-1), cells, counts)
+        self._cells.reshape(-1)[cells] += counts
         self._moments[:] = (self._cells * self._cells).sum(axis=1)
 
     def beyond(

@@ -49,9 +49,9 @@ class CountMinSketch(FixedArrays):
         timed(count_min_cells.add, *tables, self._seeds, keys, counts)
 
     def add_cells(self, cells: NDArray[np.int64], counts: NDArray[np.int64], total: int) -> None:
-        """Add counts (n,) to cells (n,) of the flat table, and to the number of keys counted."""
+        """Add counts (n,) to distinct cells (n,) of the flat table, and to the number of keys."""
         self.mark_all_dirty()
-        np.add.at(self._cells.reshape(-1), cells, counts)
+        self._cells.reshape(-1)[cells] += counts
         self._total += total
 
     def beyond(

@@ -10,16 +10,20 @@ that is new takes a row, and a slot of a head, as if it had been reported here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stream_app.kernels.factorization.natural_rows import sum_changes
 from stream_app.kernels.instrumentation import timed
 from stream_app.models.cooccurrence.pair_base import CellRows, FeedChange
+from stream_app.models.sketches.ams import AmsSketch
+from stream_app.models.sketches.count_min import CountMinSketch
 from stream_app.state.exchange.shared_items import Live, Rows, SharedItems
 from stream_app.state.known_items import KnownItems
-from stream_app.wire.exchange import TABLES, Change
+from stream_app.wire.exchange import FEEDS, TABLES, Change
 
 
 def check_next(shared: SharedItems, factors: int, changes: Sequence[Change]) -> None:
@@ -41,46 +45,81 @@ def check_next(shared: SharedItems, factors: int, changes: Sequence[Change]) -> 
 
 def merge(shared: SharedItems, live: Live, changes: Sequence[Change]) -> Rows:
     """Merge changes that were checked; return the rows of items that the learner learned of."""
-    learned: list[tuple[Change, Rows]] = []
+    foreign = [change for change in changes if change.shard != shared.shard]
+    own = [change for change in changes if change.shard == shared.shard]
+    rows = [_enter(live.items, change) for change in foreign]
+    shared.extend_to(len(live.items))
+    _count(shared, live, list(zip(foreign, rows, strict=True)), foreign=True)
+    _count(shared, live, [(each, live.items.rows(each.columns["keys"])) for each in own])
     for change in changes:
-        foreign = change.shard != shared.shard
-        rows = _count_items(shared, live, change, foreign=foreign)
-        for name, (feed, items) in live.pairs.exchanged(live.items).items():
-            found = _feed_change(name, change)
-            places = _rows_of(items, found, foreign=foreign)
-            live.pairs.extend_items(live.items)
-            feed.merge(found, places, items.rows(found.head), foreign=foreign)
-        shared.extend_to(len(live.items))
-        if foreign:
-            learned.append((change, rows[change.columns["learned"]]))
-        else:
-            _merge_own(shared, live, change)
-        pairs = any(len(change.columns[f"{name}_head"]) for name in ("rated", "reported"))
+        _merge_pairs(live, change, foreign=change.shard != shared.shard)
+        pairs = any(len(change.columns[f"{name}_head"]) for name in FEEDS)
         shared.merged(change.shard, change.number, change.ratings, pairs=pairs)
-    return _learn(shared, live, learned)
+    shared.extend_to(len(live.items))
+    for change in own:
+        _merge_own(shared, live, change)
+    return _learn(shared, live, list(zip(foreign, rows, strict=True)))
 
 
-def _count_items(shared: SharedItems, live: Live, change: Change, *, foreign: bool) -> Rows:
-    """Merge the counts of items and the sketches; return the rows of the change's items."""
-    columns, items = change.columns, live.items
-    keys, counts = columns["keys"], columns["reports"].astype(np.int64)
-    rows = items.note(keys, counts) if foreign else items.rows(keys)
-    shared.extend_to(len(items))
-    known = rows >= 0
-    if foreign:
-        items.count(rows[known], counts[known])
-    shared.count(rows[known], counts[known], items.reports)
-    pairs = (live.frequencies, live.second_moment), (shared.frequencies, shared.second_moment)
-    cells = [columns[f"{name}_cells"].astype(np.int64) for name in ("frequency", "moment")]
-    more = [columns[f"{name}_counts"].astype(np.int64) for name in ("frequency", "moment")]
-    for frequencies, second_moment in pairs if foreign else pairs[1:]:
-        frequencies.add_many(keys, counts)
-        second_moment.add_many(keys, counts)
-        if len(cells[0]) or len(columns["frequency_total"]):
-            frequencies.add_cells(cells[0], more[0], int(columns["frequency_total"].sum()))
-        if len(cells[1]):
-            second_moment.add_cells(cells[1], more[1])
+def _enter(items: KnownItems, change: Change) -> Rows:
+    """Return the rows of a change's items, which take one while there are any."""
+    return _known(items, change.columns["keys"], change.columns["reports"])
+
+
+def _known(items: KnownItems, keys: NDArray[np.uint64], counts: NDArray[np.uint32]) -> Rows:
+    """Return the rows of items that another shard has reported so often."""
+    rows = items.rows(keys)
+    noted = rows < 0 if len(items) < items.most else np.ones(len(keys), np.bool_)
+    if noted.any():
+        rows[noted] = items.note(keys[noted], counts[noted].astype(np.int64))
     return rows
+
+
+def _count(
+    shared: SharedItems, live: Live, found: list[tuple[Change, Rows]], *, foreign: bool = False
+) -> None:
+    """Merge the counts of items, of which the rows are given, and the sketches."""
+    if not found:
+        return
+    items, sums = live.items, np.zeros(len(live.items) + 1, np.int64)
+    outside: list[tuple[NDArray[np.uint64], Rows]] = []
+    for change, rows in found:
+        keys, counts = change.columns["keys"], change.columns["reports"].astype(np.int64)
+        sums[rows] += counts
+        outside.append((keys[rows < 0], counts[rows < 0]))
+    counted = np.flatnonzero(sums[:-1])
+    counts = sums[counted]
+    if foreign:
+        items.count(counted, counts)
+    shared.count(counted, counts, items.reports)
+    outside.append((items.keys[counted], counts))
+    keys, counts = (np.concatenate(column) for column in zip(*outside, strict=True))
+    for of in (live, shared) if foreign else (shared,):
+        of.frequencies.add_many(keys, counts)
+        of.second_moment.add_many(keys, counts)
+        for change, _ in found:
+            _add_cells(of.frequencies, of.second_moment, change.columns)
+
+
+def _add_cells(
+    frequencies: CountMinSketch, second_moment: AmsSketch, columns: Mapping[str, NDArray[Any]]
+) -> None:
+    """Add what a change holds of sketches beside the counts of its items."""
+    total = int(columns["frequency_total"].sum())
+    if total or len(columns["frequency_cells"]):
+        cells, counts = columns["frequency_cells"], columns["frequency_counts"]
+        frequencies.add_cells(cells.astype(np.int64), counts.astype(np.int64), total)
+    if len(columns["moment_cells"]):
+        cells, counts = columns["moment_cells"], columns["moment_counts"]
+        second_moment.add_cells(cells.astype(np.int64), counts.astype(np.int64))
+
+
+def _merge_pairs(live: Live, change: Change, *, foreign: bool) -> None:
+    for name, (feed, items) in live.pairs.exchanged(live.items).items():
+        found = _feed_change(name, change)
+        known = _known(items, found.keys, found.counts) if foreign else items.rows(found.keys)
+        live.pairs.extend_items(live.items)
+        feed.merge(found, known, items.rows(found.head), foreign=foreign)
 
 
 def _feed_change(name: str, change: Change) -> FeedChange:
@@ -94,20 +133,11 @@ def _feed_change(name: str, change: Change) -> FeedChange:
     return FeedChange._make((*parts, tables))
 
 
-def _rows_of(items: KnownItems, found: FeedChange, *, foreign: bool) -> Rows:
-    """Return the rows of a feed's items, which take one where it is of another shard."""
-    rows = items.rows(found.keys)
-    new = rows < 0
-    if foreign and new.any():
-        rows[new] = items.note(found.keys[new], found.counts[new].astype(np.int64))
-    return rows
-
-
 def _merge_own(shared: SharedItems, live: Live, change: Change) -> None:
     columns = change.columns
     keys = columns["keys"][columns["learned"]]
     sums = np.zeros(columns["beliefs"].shape, np.int64)
-    timed(sum_changes, np.arange(len(keys)), columns["beliefs"].astype(np.float32), sums)
+    timed(sum_changes, np.arange(len(keys)), _bits(columns), sums)
     shared.rows.merge(live.learner, keys, sums, columns["overall"], foreign=False)
 
 
@@ -115,17 +145,21 @@ def _learn(shared: SharedItems, live: Live, learned: list[tuple[Change, Rows]]) 
     """Merge what other shards have learned of items with these rows; return the rows."""
     if not learned:
         return np.empty(0, np.int64)
-    place = np.full(len(live.items) + 1, -1, np.int64)  # the last one: of items without a row
-    for _, rows in learned:
-        place[rows] = 0
-    place[-1] = -1
-    found = np.flatnonzero(place >= 0)
-    place[found] = np.arange(len(found))
-    sums = np.zeros((len(found), 3 + live.learner.factors), np.int64)
-    for change, rows in learned:
-        with_row = rows >= 0
-        beliefs = change.columns["beliefs"][with_row].astype(np.float32)
-        timed(sum_changes, place[rows[with_row]], beliefs, sums)
+    place = np.zeros(len(live.items) + 1, np.int64)  # the last one: of items without a row
+    which = [rows[change.columns["learned"]] for change, rows in learned]
+    for rows in which:
+        place[rows] = 1
+    found = np.flatnonzero(place[:-1])
+    place[found], place[-1] = np.arange(len(found)), len(found)
+    sums = np.zeros((len(found) + 1, 3 + live.learner.factors), np.int64)
+    for (change, _), rows in zip(learned, which, strict=True):
+        timed(sum_changes, place[rows], _bits(change.columns), sums)
     overall = np.concatenate([change.columns["overall"] for change, _ in learned])
-    shared.rows.merge(live.learner, live.items.keys[found], sums, overall, foreign=True)
+    keys = live.items.keys[found]
+    shared.rows.merge(live.learner, keys, sums[:-1], overall, foreign=True)
     return found
+
+
+def _bits(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.uint16]:
+    """Return the bits of a change's beliefs, as kernels take them."""
+    return np.require(columns["beliefs"].view(np.uint16), None, ["C", "W"])

@@ -52,7 +52,9 @@ def exact(replica: Replica) -> dict[str, np.ndarray]:
         found |= {f"{type(part).__name__}.{k}": a for k, a in part.arrays().items()}
     for name, (feed, items) in replica.pairs.exchanged(replica.items).items():
         by_key = np.argsort(items.keys)
-        head, sums = feed.head.arrays(), feed.parts()["moments"].arrays()
+        head, parts = feed.head.arrays(), feed.parts()
+        sums = parts["moments"].arrays()
+        base = parts["base_sums"].arrays() if "base_sums" in parts else {}
         slots = feed.head.slots[: len(by_key)][by_key].astype(int)
         assert (slots >= 0).all()
         found |= {f"{name}.of": items.keys[by_key], f"{name}.counts": head["counts"][by_key]}
@@ -60,7 +62,9 @@ def exact(replica: Replica) -> dict[str, np.ndarray]:
         found[f"{name}.moments"] = sums["moments"][slots]
         for table in ("pairs", "between", "within"):
             if table in sums:
-                both = sums[table].astype(np.int64) + (sums[f"{table}_high"].astype(np.int64) << 16)
+                both = np.zeros(sums[table].shape, np.int64)
+                for each in filter(None, (sums, base)):
+                    both += each[table] + (each[f"{table}_high"].astype(np.int64) << 16)
                 found[f"{name}.{table}"] = both[np.ix_(slots, slots)]
     return found
 

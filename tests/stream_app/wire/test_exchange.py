@@ -144,15 +144,16 @@ def test_other_values_are_refused(value: bytes | None, reason: Reason) -> None:
 
 
 def test_random_columns_never_raise_another_error() -> None:
-    draw = np.random.default_rng(9)
+    draw, refused = np.random.default_rng(9), 0
     for _ in range(300):
         name = str(draw.choice(list(COLUMNS)))
         size = int(draw.integers(0, 40))
         odd = np.frombuffer(draw.bytes(size * COLUMNS[name].dtype.itemsize), COLUMNS[name].dtype)
         try:
             decode_change(encode_change(replace(CHANGE, columns=COLUMNS | {name: odd})))
-        except WireError as refused:
-            assert refused.reason is Reason.MALFORMED
+        except WireError:
+            refused += 1
+    assert refused > 100
 
 
 def test_a_change_beyond_the_limit_is_not_written() -> None:
