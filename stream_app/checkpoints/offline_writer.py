@@ -19,6 +19,7 @@ from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.acknowledged_writer import AcknowledgedWriter, OnAcknowledged
 from stream_app.kafka.clients import Connection
+from stream_app.models.paged_arrays import unmark_equal
 from stream_app.state.replica import Replica
 from stream_app.wire import Rejection, Tail, encode_message
 from stream_app.wire.state_records import Manifest, is_manifest
@@ -39,6 +40,9 @@ def write_checkpoint(
     records before the cut, as far as known. A state that was built `beside` counts once its design
     has taken over."""
     connection, topics = deployment.connection, deployment.topics
+    empty, maps = Replica(replica.spec).model_arrays(), replica.dirty_pages()
+    for name, array in replica.model_arrays().items():
+        unmark_equal(maps[name], array, empty[name])  # such pages are not written
     image = StateImage(replica)
     image.freeze(write=True, full=True)
     image.hash()

@@ -33,7 +33,7 @@ from stream_app import __version__
 from stream_app.errors import UserError
 from stream_app.kafka import durable_file
 from stream_app.state.digests import digest
-from stream_app.state.division import adopt_share, undivided
+from stream_app.state.exchange.division import adopt_share, undivided
 from stream_app.state.replica import Replica
 from stream_app.state.spec import StateSpec, differing, settings_digest
 from stream_app.wire.state_records import SmallArray, StateOrigin, ledger_root

@@ -128,21 +128,11 @@ def check_state_topic(admin: AdminClient, topic: str) -> None:
         )
 
 
-def check_exchange(admin: AdminClient, topics: Topics) -> None:
-    """Refuse a topic between shards that is absent, has not a partition for each shard, or loses
-    changes: every shard counts them from the first on."""
-    name, wanted = topics.exchange, topics.shards
-    found = partition_counts(admin, [name])[name]
-    if found is None:
-        raise missing(admin, name)
-    if found != wanted:
-        raise UserError(
-            f"topic {name} has {partitions_in_words(found)}, and shards is {wanted}: each shard "
-            f"has one; set shards to {found}, the number by which the state was divided"
-        )
-    configs = configurations(admin, [name])[name]
-    _check_policy(name, configs, "delete", "compaction drops changes")
-    _check_kept(name, configs, "changes that a shard has yet to merge would be deleted")
+def _check_exchange(admin: AdminClient, topic: str) -> None:
+    """Refuse a topic between shards that loses changes, which every shard counts one by one."""
+    configs = configurations(admin, [topic])[topic]
+    _check_policy(topic, configs, "delete", "compaction drops changes")
+    _check_kept(topic, configs, "changes that a shard has yet to merge would be deleted")
 
 
 def _refused(device: bool) -> tuple[int, ...]:
@@ -210,7 +200,8 @@ def check_deployment(
     check_cut_log(admin, topics.cuts, dated=retention_seconds is not None)
     check_state_topic(admin, topics.state)
     if topics.shards > 1:
-        check_exchange(admin, topics)
+        check_shards(connection, topics)
+        _check_exchange(admin, topics.exchange)
     others = [topics.items, topics.queries, topics.recommendations, topics.rejected]
     _check_exist(admin, others)
 

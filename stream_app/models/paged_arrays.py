@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from stream_app.kernels.machine.dirty_pages import (
     CHANGED,
+    CLEAN,
     DIRTY,
     FROZEN,
     PAGE_BITS,
@@ -181,6 +182,17 @@ def was_written(pages: DirtyMap) -> NDArray[np.bool_]:
     return written
 
 
+def unmark_equal(pages: DirtyMap, array: NDArray[Any], first: NDArray[Any]) -> None:
+    """Take the marks from the pages that are as in `first`, an array that nobody has written to,
+    and as zeros beyond its end."""
+    own, empty = (each.reshape(-1).view(np.uint8) for each in (array, first))
+    size = 1 << PAGE_BITS
+    for number, at in enumerate(range(0, len(own), size)):
+        page, begun = own[at : at + size], empty[at : at + size][: len(own) - at]
+        if np.array_equal(page[: len(begun)], begun) and not page[len(begun) :].any():
+            pages[number] = CLEAN
+
+
 def leading_pages(pages: DirtyMap, array: NDArray[Any]) -> DirtyMap:
     """Return the part of a map that covers `array`, the rows in use of a larger table."""
     return pages[: page_count(array.nbytes)]
@@ -220,4 +232,5 @@ def copy_into(given: Arrays, own: Arrays, dirty_pages: Mapping[str, DirtyMap]) -
     check_arrays(given, own)
     for name, array in own.items():
         mark_dirty(dirty_pages[name], 0, array.nbytes)
-        np.copyto(array, given[name])
+        if given[name] is not array:
+            np.copyto(array, given[name])

@@ -31,7 +31,7 @@ from stream_app.operations.session import ProgressDisplay, Session, no_progress
 from stream_app.replay.recompute import Replayed
 from stream_app.settings import Settings
 from stream_app.state.design import entry_of
-from stream_app.state.division import adopt_share
+from stream_app.state.exchange.division import adopt_share
 from stream_app.state.spec import StateSpec
 from stream_app.wire import (
     EPOCH_SECONDS,
@@ -72,10 +72,10 @@ def divide(settings: Settings, shards: int, display: ProgressDisplay = no_progre
     refuse_while_workers_run(session)
     parts = [_of_shard(session, shards, shard) for shard in range(shards)]
     queries = _check_queries(session, shards)
-    _create_topics(session, parts[0].topics)
-    _refuse_exchanged(session, parts[0].topics)
     state = newest(session)
     _refuse_waiting(session, state)
+    _create_topics(session, parts[0].topics)  # late: workers of one shard refuse where they are
+    _refuse_exchanged(session, parts[0].topics)
     parts = [replace(each, spec=_spec(state.replica.spec, each.spec)) for each in parts]
     logs = [_log(each, state.replica.end_offsets) for each in parts]
     missing = [_missing(each, log) for each, log in zip(parts, logs, strict=True)]
@@ -110,7 +110,7 @@ def _check_queries(session: Session, shards: int) -> int:
     if found % shards:
         raise UserError(
             f"--to {shards}: topic {topic} has {topic_admin.partitions_in_words(found)}, and each "
-            "shard answers those of as many; add partitions (kafka-topics.sh --alter)"
+            "shard answers those of as many; add partitions with Kafka's kafka-topics"
         )
     return found
 

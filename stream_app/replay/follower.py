@@ -38,7 +38,7 @@ from stream_app.kafka.passing import passes, refusal
 from stream_app.kernels.stream.event_text import scan_events
 from stream_app.log.canonical_order import LogStep, OrderError, Rounds, Start, TailDiffers
 from stream_app.log.exchange_order import Exchange
-from stream_app.replay.log_bounds import KEEP_CHANGES, RESTORE, WAYS_OUT, EndIsBefore, LogBounds
+from stream_app.replay.log_bounds import RESTORE, WAYS_OUT, EndIsBefore, LogBounds
 from stream_app.replay.lost_tail import LeaderCheck, epoch_of, lost, tail_of, way_out
 from stream_app.replay.signature_check import SignatureCheck
 from stream_app.serving.catalogue import Catalogue
@@ -474,7 +474,7 @@ class Follower:
             if topic == self.topics.exchange:
                 raise UserError(
                     f"{topic} partition {partition}: changes that were not read yet were deleted "
-                    f"({error.str()}); {KEEP_CHANGES}"
+                    f"({error.str()}); {RESTORE}"
                 )
             position = (
                 self.rounds.received[partition]

@@ -25,10 +25,6 @@ WAYS_OUT = (
     "start a new deployment (--prefix)"
 )
 RESTORE = "restore the topic or start a new deployment (--prefix)"
-KEEP_CHANGES = (
-    "let it keep changes longer than a shard may be away (retention.ms of the topic), and divide a "
-    "snapshot of one worker again (murmurec state shards)"
-)
 _ABSENT_CHECKS = 3
 
 
@@ -117,7 +113,7 @@ class LogBounds:
         for shard, end in enumerate(ends):
             place = TopicPartition(self._topics.exchange, shard)
             if missing := _missing(place, clients.offsets(self._consumer, place, seconds)[0], end):
-                raise UserError(f"{missing}; {KEEP_CHANGES}")
+                raise UserError(f"{missing}; {RESTORE}")
 
     def check(self, start: Start, seconds: float = 10.0) -> tuple[tuple[int, ...], int]:
         """Return the end offset of each rating partition and of the cut log; refuses a log that

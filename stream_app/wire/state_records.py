@@ -43,6 +43,9 @@ PAGE_BYTES = 64 * 1024
 UNCHANGED = 255
 DIGEST_BYTES = 16
 
+_ZEROS = bytes(PAGE_BYTES)
+_ZEROS_DIGEST = sha256(_ZEROS).digest()[:DIGEST_BYTES]
+
 _PAGE_KEY = struct.Struct(">cHIBQ")
 _MANIFEST_KEY = struct.Struct(">cBQ")
 _CLAIM_KEY = struct.Struct(">c16s")
@@ -214,8 +217,10 @@ def page_digest(data: bytes | memoryview) -> bytes:
     """Return the first 16 bytes of the SHA-256 of a page's bytes.
 
     Every changed page is hashed, over a thousand per second: with SHA instructions of the processor
-    this takes half the time of blake2b (measured).
+    this takes half the time of blake2b (measured). Tables that were made large are mostly zeros.
     """
+    if data[:8] == _ZEROS[:8] and bytes(data) == _ZEROS:
+        return _ZEROS_DIGEST
     return sha256(data).digest()[:DIGEST_BYTES]
 
 

@@ -20,7 +20,7 @@ from stream_app.kafka import acls as rights
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
 from stream_app.kafka.topic_checks import check_campaigns
-from stream_app.operations.examination import check_topics
+from stream_app.operations.watching.examination import check_topics
 from stream_app.settings import load
 from stream_app.wire import Topics
 from stream_app.wire.signatures import Signatures

@@ -16,7 +16,7 @@ from stream_app.cli.device.publishers import publisher_for
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.topic_admin import create
-from stream_app.operations.examination import examine
+from stream_app.operations.watching.examination import examine
 from stream_app.settings import Settings
 from stream_app.wire import Topics
 from tests.conftest import Kafka

@@ -4,8 +4,10 @@ log holds behind the division is read by the shard of each device, once."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,16 +16,18 @@ import pytest
 from stream_app.checkpoints.checkpoint_reader import read_checkpoint
 from stream_app.checkpoints.offline_writer import append, write_checkpoint
 from stream_app.cli import run
+from stream_app.cli.demo.demo_processes import WorkerProcess
 from stream_app.deployment import Deployment
 from stream_app.operations.session import Session, each_shard, of_device
 from stream_app.replay.cut_history import history
 from stream_app.settings import Settings
 from stream_app.wire import Cut, Forget, encode_message
 from tests.fixtures.streams import events, publish
-from tests.kafka.conftest import Send
+from tests.fixtures.waiting import PATIENCE_SECONDS, until
+from tests.kafka.conftest import Send, Start, ends_of
 from tests.kafka.state_log import Log
 
-pytestmark = [pytest.mark.kafka, pytest.mark.thorough]
+pytestmark = pytest.mark.kafka
 Answer = tuple[int, list[Any] | str]
 
 
@@ -37,36 +41,47 @@ def log(settings: Settings, send: Send, rng: np.random.Generator) -> Log:
     return made
 
 
+@contextmanager
+def ended(worker: WorkerProcess) -> Iterator[WorkerProcess]:
+    """Give a worker, and stop it at the end of the block as a user does."""
+    yield worker
+    worker.process.terminate()
+    assert worker.process.wait(PATIENCE_SECONDS) == 0
+
+
 @pytest.fixture
 def murmurec(
-    log: Log, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    settings: Settings,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> Callable[..., Answer]:
     """Give a function that runs a command with so many shards; it returns the exit code and a JSON
     value for each line, or the sentence."""
-    monkeypatch.setenv("MURMUREC_DATA_DIR", str(log.settings.data_dir))
+    monkeypatch.setenv("MURMUREC_DATA_DIR", str(tmp_path))
 
     def ran(shards: int, *command: str, shard: int | None = None) -> Answer:
         monkeypatch.setenv("MURMUREC_SHARDS", str(shards))
         monkeypatch.delenv("MURMUREC_SHARD", raising=False)
         if shard is not None:
             monkeypatch.setenv("MURMUREC_SHARD", str(shard))
-        where = ["--bootstrap", log.servers, "--prefix", log.names.prefix, "--json"]
+        where = ["--bootstrap", settings.servers, "--prefix", settings.topic_prefix, "--json"]
         code = run([*command, *where])
         captured = capsys.readouterr()
         assert "Traceback" not in captured.err
-        lines = captured.out.splitlines()
+        lines = [line for line in captured.out.splitlines() if line.startswith("{")]
         return code, [json.loads(line) for line in lines] if lines else captured.err.strip()
 
     return ran
 
 
+@pytest.mark.thorough
 def test_a_state_is_divided_and_its_shards_go_on(
     log: Log, murmurec: Callable[..., Answer], rng: np.random.Generator
 ) -> None:
     code, (found,) = murmurec(1, "state", "shards", "--to", "4")
     assert code == 0, found
     assert (found["cut"], found["former"]) == (4, [log.names.cuts, log.names.state])
-    whole = log.replayed().replica
     of_shards = log.settings.model_copy(update={"shards": 4})
     with pytest.raises(Exception, match="name one"):
         Session.from_settings(of_shards)
@@ -113,6 +128,55 @@ def test_a_state_is_divided_and_its_shards_go_on(
     assert (code, "set shards to 4" in sentence) == (1, True)
 
 
+@pytest.mark.nightly
+def test_workers_of_shards_go_on_where_one_worker_ended(
+    settings: Settings,
+    send: Send,
+    start: Start,
+    murmurec: Callable[..., Answer],
+    rng: np.random.Generator,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One worker learns, its state is divided, four learn on and exchange, and each state is that
+    of its log."""
+    sent = [publish(each) for each in events(rng, 400, devices=60)]
+    before, behind, after = sent[:200], sent[200:240], sent[240:]
+    group = ["--group", settings.topic_prefix]
+    with ended(start()) as alone:
+        send(before)
+        alone.wait_for(ends_of(before))
+    code, sentence = murmurec(1, "state", "shards", "--to", "4", *group)
+    assert code == 0, sentence
+    assert isinstance(sentence, list)
+    found = sentence[0]
+    send(behind)  # while no worker runs
+    monkeypatch.setenv("MURMUREC_SHARDS", "4")
+    ends = ends_of(before)
+    with ExitStack() as stack:
+        workers = [
+            stack.enter_context(ended(start("--shard", str(shard), ready=False)))
+            for shard in range(4)
+        ]
+        for worker in workers:
+            worker.wait_until_ready()
+        send(after)
+        total = ends_of(sent)
+        for shard, worker in enumerate(workers):
+            own = [total[p] if p == shard else end for p, end in enumerate(ends)]
+            assert worker.wait_for(own)["counts"]["applied"] > 0
+
+        def exchanged() -> bool:
+            states = [worker.state() for worker in workers]
+            merged = {tuple(each["merged"]) for each in states}
+            return len(merged) == 1 and all(min(each) > 0 for each in merged)
+
+        until(exchanged, "each has merged a change of each")
+    code, verified = murmurec(4, "state", "verify", "--strict", "--snapshot", found["snapshot"])
+    assert code == 0, verified
+    assert all("digest reports with the log" in str(each["compared"]) for each in verified)
+
+
+@pytest.mark.thorough
 def test_a_division_that_ended_in_between_is_taken_up(
     log: Log, murmurec: Callable[..., Answer]
 ) -> None:

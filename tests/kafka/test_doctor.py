@@ -21,7 +21,7 @@ from stream_app.cli import run
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
 from stream_app.kafka.topic_follower import end_offset
-from stream_app.operations.examination import STALL_SECONDS, examine
+from stream_app.operations.watching.examination import STALL_SECONDS, examine
 from stream_app.settings import Settings
 from stream_app.wire import Topics
 from tests.fixtures.gateway_beside import served

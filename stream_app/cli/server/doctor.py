@@ -28,7 +28,7 @@ def doctor(
     Example: murmurec doctor --worker http://127.0.0.1:8470
     """
     from stream_app.agents.warmup import is_cached
-    from stream_app.operations.examination import examine
+    from stream_app.operations.watching.examination import examine
 
     settings = cluster.settings()
     with status("looking at broker, topics and workers"):

@@ -19,8 +19,8 @@ import typer
 
 from stream_app.cli import options
 from stream_app.cli.commands import Commands, option
-from stream_app.cli.output import print_json, say, table
-from stream_app.cli.server import state_shards, state_truncate
+from stream_app.cli.output import print_json, progress, say, table
+from stream_app.cli.server import state_truncate
 from stream_app.errors import UsageError, UserError
 
 if TYPE_CHECKING:
@@ -242,5 +242,35 @@ def _show_migration(migrated: Migrated, as_json: bool) -> None:
     say("adopt it at the newest cut with murmurec worker --from-snapshot")
 
 
+@app.command()
+def shards(
+    workers: options.WorkerSettings,
+    to: int = option(..., "How many shards; a divisor of partitions.", "S", "--to", min=2),
+    group: options.GroupOption = None,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Divide the state by device into shards, each with workers of its own; stop all workers
+    before.
+
+    Nothing is replayed: each shard begins with its share of the newest state. The filter of seen
+    items cannot be divided, and each shard has all of it.
+
+    Example: murmurec state shards --to 4
+    """
+    from stream_app.operations.shards import divide
+
+    found = divide(workers.settings(group=group), to, progress)
+    if as_json:
+        print_json(asdict(found) | {"snapshot": str(found.snapshot)})
+        return
+    say(f"the state of cut {found.cut} is divided into {to} shards in {found.seconds:.1f} s")
+    say(
+        f"set shards = {to} and query_partitions = {found.query_partitions} everywhere, then start "
+        "workers"
+    )
+    say(f"keep {found.snapshot}: murmurec state verify --snapshot begins with it")
+    topics = " and ".join(found.former)
+    say(f"workers of shards read {topics} no more: delete both with Kafka's kafka-topics")
+
+
 app.command()(state_truncate.truncate)
-app.command()(state_shards.shards)

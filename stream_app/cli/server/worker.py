@@ -189,7 +189,7 @@ def _serve(settings: Settings, start: StartOptions) -> None:
     from stream_app.kafka import acls, clients, topic_checks
     from stream_app.kafka.background_thread import BackgroundThread
     from stream_app.monitoring.log_setup import configure
-    from stream_app.operations.examination import check_topics
+    from stream_app.operations.watching.examination import check_topics
     from stream_app.wire import Topics
 
     connection = connection_from(settings)

@@ -33,6 +33,8 @@ Places = NDArray[np.int64]
 Beliefs = NDArray[np.float16]
 _LEAST_VARIANCE = 1e-10
 _MOST = float(np.finfo(np.float16).max)
+_CHUNK = 1 << 16  # items at a time
+_ROUNDINGS = 3  # of float32, after which less than a unit is left
 
 
 class SharedRows(FixedArrays):
@@ -50,6 +52,16 @@ class SharedRows(FixedArrays):
         self._overall = self.keep("overall", np.zeros(2, np.int64))
         self._pages, self._overall_pages = self.maps()
         self._first = _natural_mean(learner.overall)
+
+    def begin_with(self, learner: HybridLearner, keys: Keys) -> None:
+        """Make what a learner knows of items (n,) and of the mean rating the base: nothing of it is
+        left to publish."""
+        for first in range(0, len(keys), _CHUNK):
+            some = keys[first : first + _CHUNK]
+            for _ in range(_ROUNDINGS):
+                _, found = learner.beyond(some, ITEM, self._base)
+                sums = np.rint(found.astype(np.float64) * ONE).astype(np.int64)
+                self.merge(learner, some, sums, self.mean_difference(learner), foreign=False)
 
     def difference(self, learner: HybridLearner, keys: Keys) -> tuple[Places, Beliefs]:
         """Return what a learner knows of items beyond the base: places in keys (n,), those with a

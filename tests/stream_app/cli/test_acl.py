@@ -42,6 +42,20 @@ def test_a_kafka_user_of_strimzi_has_the_rights_of_its_role_and_no_others(
     assert len(printed().splitlines()) == len(wanted)
 
 
+def test_a_worker_of_shards_has_the_topics_of_each_and_the_one_between_them(
+    environment: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    environment(MURMUREC_SHARDS="2", MURMUREC_SHARD="1")
+    assert run(["acl", "print", "--role", "worker", "--user", "ann", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    rights = {(row["name"], row["operation"]) for row in rows if row["kind"] == "topic"}
+    names = ("shard-0.cuts", "shard-1.cuts", "shard-0.state", "shard-1.state", "exchange")
+    for name in names:
+        assert {(f"murmurec.{name}.v1", right) for right in ("READ", "WRITE")} <= rights
+    assert not any(name in ("murmurec.cuts.v1", "murmurec.state.v1") for name, _ in rights)
+    assert {row["name"] for row in rows if row["kind"] == "group"} == {"murmurec-worker"}
+
+
 def test_a_name_that_kubernetes_would_refuse_is_refused(
     environment: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from stream_app.models.factorization.hybrid import HybridLearner
 from stream_app.models.factorization.learner import USER
-from stream_app.state.division import adopt_share, shards_of, undivided
+from stream_app.state.exchange.division import adopt_share, shards_of, undivided
 from stream_app.state.replica import Replica, StateSpec
 from stream_app.wire import Event
 from stream_app.wire.ids import partition_of
@@ -18,7 +18,7 @@ from stream_app.wire.state_records import StateOrigin
 from tests.fixtures.replicas import LIKES, SMALL, applied, played
 from tests.fixtures.streams import events, publish
 
-BY_DEVICE = ("marks.", "rated_lists.", "reported_lists.", "learner.", "shared.")
+BY_DEVICE = ("marks.", "rated_lists.", "reported_lists.", "learner.")
 
 
 def shares(whole: Replica, shards: int) -> list[Replica]:
@@ -84,6 +84,7 @@ def test_what_was_learned_of_items_is_in_every_shard(
         assert replica.ledger.forgotten.tolist() == whole.ledger.forgotten.tolist()
         assert replica.ledger.mechanisms.tolist() == whole.ledger.mechanisms.tolist()
         assert replica.ledger.counts()["applied"] == 0
+        assert replica.change(1) is None  # nothing that the others do not have
 
 
 def test_users_of_other_shards_leave_their_rows(rng: np.random.Generator) -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from stream_app.agents.warmup import is_cached
 from stream_app.errors import UserError
-from stream_app.operations.examination import check_release, check_turns, kernels
 from stream_app.operations.watching import members
+from stream_app.operations.watching.examination import check_release, check_turns, kernels
 from stream_app.operations.watching.members import CheckpointState, Member, WorkerState
 from stream_app.privacy import registry
 from tests.fixtures.replicas import SMALL

@@ -58,12 +58,28 @@ def adopt_share(replica: Replica, model: Arrays, ledger: Arrays, origin: StateOr
     for name in _LISTS:
         if f"{name}.ends" in model:
             share |= _lists_of(model, name, rows)
+    share |= _base_of(model)
     replica.adopt(share, ledger, origin)
     assert isinstance(replica.learner, HybridLearner)
     # One whose key is also that of an own device is not another's alone.
     replica.learner.drop(np.setdiff1d(devices[known & ~own, 0], devices[rows, 0]))
-    if getattr(replica, "shared", None) is not None:
-        replica.shared.begin_with_live()
+    assert replica.shared is not None
+    replica.shared.rows.begin_with(replica.learner, replica.items.keys)
+
+
+def _base_of(model: Arrays) -> dict[str, NDArray[Any]]:
+    """Return the bases of all that is counted: what the state holds is merged."""
+    found = {"shared.reports": model["items.reports"]}
+    copied = {"frequencies.": "shared_frequencies.", "second_moment.": "shared_second_moment."}
+    for feed in ("rated", "reported"):
+        copied[f"{feed}_moments."] = f"{feed}_base_sums."
+        if f"{feed}_head.counts" in model:
+            found[f"{feed}_base.counts"] = model[f"{feed}_head.counts"]
+    for name, array in model.items():
+        part, dot, key = name.partition(".")
+        if part + dot in copied:
+            found[copied[part + dot] + key] = array
+    return found
 
 
 def _marks_of(model: Arrays, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
