@@ -48,9 +48,9 @@ def scale(values: dict[str, float] | None = None) -> str:
 
 
 def most_devices(items: float, values: dict[str, float]) -> float:
-    """Return how many devices, within a tenth, have a plan within all limits."""
+    """Return how many devices, within a twentieth, have a plan within all limits."""
     few, many = FEWEST, 1e12
-    while many / few > 1.1:
+    while many / few > 1.05:
         middle = (few * many) ** 0.5
         fits = fewest(Population(middle, items, *changed(values))).worst <= 1
         few, many = (middle, many) if fits else (few, middle)
