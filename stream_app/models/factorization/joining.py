@@ -99,12 +99,12 @@ class Meetings:
     """When shards publish: after `first` ratings of all of them together, then whenever their
     number has grown by `part`, by `late_part` once they are `late`, and after `most` at the latest.
 
-    ML-1M in one pass, `hybrid`, RMSE of the whole stream and of its last fifth, where a change is
-    merged one exchange after it was published:
+    ML-1M in one pass, `hybrid`, RMSE of the whole stream and of its last fifth, changes merged
+    2,000 ratings after they were published:
 
-        one worker                       .8803 .8512    rr:5:2  .9360 .9067
-        16 shards, by a tenth            .8811 .8503            .9368 .9061
-        16 shards, by a quarter          .8834 .8530            .9387 .9087
+        one worker                   .8803 .8512    rr:5:2  .9360 .9067
+        16 shards, by a tenth        .8812 .8508            .9369 .9066
+        16 shards, by a fifth        .8823 .8521            .9380 .9082
 
     An exchange costs a shard a time that does not grow with the ratings, so late ones are rarer.
     """
