@@ -22,8 +22,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_app.kernels.exchange.natural_rows import ONE
 from stream_app.kernels.factorization.kalman_update import MEAN, MEAN_VARIANCE
-from stream_app.kernels.factorization.natural_rows import ONE
 from stream_app.kernels.factorization.posterior import HIGHEST, LOWEST
 from stream_app.models.factorization.hybrid import HybridLearner
 from stream_app.models.factorization.learner import ITEM, Keys

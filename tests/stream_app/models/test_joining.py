@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stream_app.kernels.factorization.natural_rows import ONE, sum_changes
+from stream_app.kernels.exchange.natural_rows import ONE, sum_changes
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.hybrid import HybridLearner
@@ -127,9 +127,9 @@ def test_items_without_a_row_of_their_own_are_passed_over() -> None:
     shared, keys = SharedRows(tiny), np.arange(9, dtype=np.uint64)
     sums = np.full((9, 3 + FACTORS), ONE, np.int64)
     shared.merge(tiny, keys, sums, NO_MEAN, foreign=True)
-    assert tiny.has_rows(keys, ITEM).tolist() == [True] * tiny.rows + [False] * (9 - tiny.rows)
-    places, _ = shared.difference(tiny, keys)
-    assert (places < tiny.rows).all()
+    assert tiny.rows_given == tiny.rows < 9
+    own, _ = tiny.beyond(keys, ITEM, shared.arrays()["base"])
+    assert own.tolist() == [True] * tiny.rows + [False] * (9 - tiny.rows)
 
 
 def test_shards_publish_often_at_first_and_rarely_late() -> None:

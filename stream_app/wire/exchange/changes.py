@@ -77,13 +77,13 @@ _OF_A_TABLE = {
     "large": ("<u4", 1, "large"),
 }
 COLUMNS: dict[str, tuple[str, int, str]] = dict(_OF_ITEMS)
-for _name, _of in (
+for _name, _parts in (
     *((feed, _OF_A_FEED) for feed in FEEDS),
     *((f"{feed}_{table}", _OF_A_TABLE) for feed in FEEDS for table in TABLES),
 ):
     COLUMNS |= {
         f"{_name}_{part}": (kind, width, like and f"{_name}_{like}")
-        for part, (kind, width, like) in _of.items()
+        for part, (kind, width, like) in _parts.items()
     }
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_SEQ)]
