@@ -1,6 +1,6 @@
 """The records of the exchange topic, by which shards learn of each other."""
 
-from stream_app.wire.exchange.changes import (
+from stream_app.wire.exchange.shard_change import (
     COLUMNS,
     FEEDS,
     FREQUENCY_SHAPE,
