@@ -4,9 +4,9 @@ R ratings and Q queries a second at the peak, S shards, I items. Shards exchange
 all of them together, T = M / R seconds apart. A change of n = R T / S ratings has
 
     rows    D(n) = sum_i (1 - exp(-n p_i)),  p_i = 1 / (i H_I)          items by a Zipf law
-    cells   h^2 (1 - exp(-n c / h^2))                                   of a head of h items
+    cells   n/m h^2 (1 - exp(-m c / h^2))       of a head of h items, sent after m ratings each
 
-and every worker makes one change and merges S, its own among them, in every exchange:
+as far as a record has room. Every worker makes one change and merges S in every exchange:
 
     busy = R/S rating + Q/S (query + scan of I)
            + 1/T (publish + compare I) + S/T (change + rows row + cells cell)
@@ -56,7 +56,8 @@ class Population:
         costs, square = self.costs, self.costs.head**2
         paired = min(1.0, math.log1p(costs.head) / math.log1p(self.items))
         rows = distinct(ratings, self.items)
-        cells = -square * math.expm1(-ratings * costs.cells * paired / square)
+        each = -square * math.expm1(-costs.tables * costs.cells * paired / square) / costs.tables
+        cells = ratings * each
         merged = costs.change_us + rows * costs.row_us + cells * costs.cell_us
         return merged * US, rows * costs.row_bytes + cells * costs.cell_bytes
 
@@ -101,10 +102,12 @@ def plan(people: Population, shards: int) -> Plan:
     publishing = (costs.publish_us + costs.publish_items_us * people.items / 1e6) * US
     interval = max(assumed.meeting / rate, costs.turn_seconds + publishing)
     change_seconds, change_bytes = people.change(rate * interval / shards)
+    room = change_bytes / costs.room_bytes
+    change_seconds, change_bytes = (each / max(room, 1) for each in (change_seconds, change_bytes))
     merging, making = shards * change_seconds / interval, publishing / interval
     read = shards * change_bytes / interval
     if shards == 1:
-        merging = making = read = 0.0
+        merging = making = read = room = 0.0
     queries = people.devices * assumed.queries * assumed.peak / DAY
     query_seconds = (costs.query_us + costs.scan_us * people.items / 1e6) * US
     learning = rate / shards * costs.rating_us * US + merging  # what a replay repeats
@@ -138,6 +141,7 @@ def plan(people: Population, shards: int) -> Plan:
         "items": _share(items, assumed.worker_bytes - own),
         "network": read / assumed.network,
         "checkpoints": possible / due,
+        "room": room,
     }
     level = lag / (1 - busy) if busy < 1 else math.inf
     return Plan(

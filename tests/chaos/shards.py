@@ -157,10 +157,16 @@ class ShardSiege:
                 for state in [states[p % shards]]
             )
             merged = {tuple(state["merged"]) for state in states}
-            print([(s["merged"], s["unshared"], s["cut"]) for s in states])
             return read and len(merged) == 1 and not any(s["unshared"] for s in states)
 
-        until(exchanged, "the shards have not exchanged everything", 30.0, pause=0.2)
+        try:
+            until(exchanged, "the shards have not exchanged everything", 60.0, pause=0.2)
+        except AssertionError as error:
+            held = [(each["cut"], each["merged"], each["unshared"]) for each in states]
+            error.add_note(
+                f"{held}; by the references {[r.replica.merged for r in self._references]}"
+            )
+            raise
         self._compare()
         total: Counter[str] = Counter()
         for state in states:

@@ -18,8 +18,10 @@ import pytest
 from consumers.recommendations import Recommendations
 from stream_app.agents.shards.children import Children, Command
 from stream_app.agents.shards.shard_group import ShardGroup
+from stream_app.broker import local as broker
 from stream_app.kafka import clients
 from stream_app.kafka.topic_admin import create
+from stream_app.settings import load
 from stream_app.wire import Topics
 from stream_app.wire.ids import partition_of
 from tests.conftest import Kafka
@@ -45,6 +47,7 @@ class Member:
     """A worker in a thread: the shards that it holds, and its exit code."""
 
     children: Children
+    group: ShardGroup | None = None
     held: list[list[int]] = field(default_factory=list)
     ended: threading.Event = field(default_factory=threading.Event)
     codes: list[int] = field(default_factory=list)
@@ -53,12 +56,16 @@ class Member:
         """Return the shards that it holds now."""
         return self.held[-1] if self.held else []
 
+    def lost(self) -> set[int]:
+        """Return the shards of which the group has to say who holds them."""
+        return self.group._lost_shards if self.group else set()
+
 
 @contextmanager
 def member(kafka: Kafka, prefix: str, command: Command) -> Iterator[Member]:
     """Run a worker for the length of the block."""
     made = Member(Children(command))
-    group = ShardGroup(
+    group = made.group = ShardGroup(
         kafka.connection,
         f"{prefix}-shards",
         Topics(prefix).exchange,
@@ -95,6 +102,31 @@ def test_each_shard_has_one_process_while_workers_come_and_go(
         assert first.shards() == [0, 1, 2, 3]
     assert (first.codes, running(tmp_path)) == ([0], set())
     assert not (tmp_path / "clash").exists()
+
+
+@pytest.mark.nightly
+def test_a_broker_that_is_away_for_longer_than_a_session_ends_no_process(tmp_path: Path) -> None:
+    def command(shard: int) -> list[str]:
+        return process(tmp_path, shard)
+
+    with broker.run(None, load().cache_dir) as own:
+        kafka, names = Kafka(own.bootstrap), Topics("p", SHARDS)
+        table = [topic for topic in names.table() if topic.name == names.exchange]
+        create(clients.admin(kafka.connection), table)
+        with member(kafka, "p", command) as first, member(kafka, "p", command) as second:
+            until(lambda: len(first.shards()) == len(second.shards()) == 2, "each holds two")
+            before = [process.pid for process in first.children._running.values()]
+            changes = len(first.held)
+            assert own.pid is not None
+            os.kill(own.pid, signal.SIGSTOP)
+            try:
+                until(lambda: first.lost() and second.lost(), "both have lost their shards")
+                assert [process.pid for process in first.children._running.values()] == before
+            finally:
+                os.kill(own.pid, signal.SIGCONT)
+            until(lambda: len(first.held) > changes, "the group has answered")
+            until(lambda: sorted(first.shards() + second.shards()) == [0, 1, 2, 3], "all are held")
+            until(lambda: running(tmp_path) == {0, 1, 2, 3}, "all run")
 
 
 def test_a_worker_ends_with_the_exit_code_of_a_process_that_is_refused(

@@ -290,6 +290,9 @@ def test_sizes_that_do_not_fit_the_machine_are_refused():
         r"478\.0MiB",
     ):
         check_memory(settings, 478 * MIB)
+    check_memory(settings, 1437 * MIB, shards=3)
+    with pytest.raises(UserError, match=r"= 431\.0MiB, for 3 shards 1\.3GiB, more than 90% of"):
+        check_memory(settings, 1436 * MIB, shards=3)
 
 
 def test_co_ratings_count_among_the_sizes():

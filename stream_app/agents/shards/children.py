@@ -53,7 +53,10 @@ class Children:
 
     def stop(self, shards: Collection[int]) -> None:
         """End these processes and wait; one that does not end in time is killed."""
-        ending = self._taken(shards)
+        for shard in shards:
+            self._due.pop(shard, None)
+            self._ends.pop(shard, None)
+        ending = {each: self._running.pop(each) for each in shards if each in self._running}
         for process in ending.values():
             process.terminate()
         deadline = time.monotonic() + STOP_SECONDS
@@ -65,13 +68,6 @@ class Children:
                 process.kill()
                 process.wait()
             log.info("shard.stopped", shard=shard)
-
-    def kill(self, shards: Collection[int]) -> None:
-        """End these processes at once: another worker has their shards."""
-        for shard, process in self._taken(shards).items():
-            process.kill()
-            process.wait()
-            log.warning("shard.lost", shard=shard)
 
     def look(self) -> int | None:
         """Start again what was killed, when it is due; return the exit code of a process that was
@@ -92,10 +88,3 @@ class Children:
         log.warning("shard.ended", shard=shard, code=code, again_seconds=pause)
         del self._running[shard]
         self._ends[shard], self._due[shard] = ends + 1, self._now() + pause
-
-    def _taken(self, shards: Collection[int]) -> dict[int, subprocess.Popen[bytes]]:
-        """Return the processes of these shards, which are held no more."""
-        for each in (self._due, self._ends):
-            for shard in shards:
-                each.pop(shard, None)
-        return {shard: self._running.pop(shard) for shard in shards if shard in self._running}

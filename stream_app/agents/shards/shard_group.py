@@ -2,10 +2,11 @@
 
     given     start the process of the shard
     revoked   stop it and wait, and only then let the shard go: no two workers have it
-    lost      kill it: another worker may have it
+    lost      go on, and when the group answers again, stop what another worker was given
 
-A worker whose group does not hear of it for a session has lost its shards; what its processes
-write meanwhile is the log's to sort out, as that of any replica.
+A worker of which the group did not hear for a session has lost its shards: it was frozen, or the
+broker was away, and then nobody else was given them either. Two processes of one shard do no harm
+meanwhile: they are replicas, as two workers of a deployment of one shard are.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ class ShardGroup:
     ) -> None:
         self._group, self._topic, self._children = group, topic, children
         self._changed = changed
+        self._lost_shards = set[int]()
         self._consumer = clients.consumer(
             connection,
             group=group,
@@ -81,7 +83,10 @@ class ShardGroup:
     def _given(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         consumer.incremental_assign(places)
         consumer.pause(places)
-        self._children.start([place.partition for place in places])
+        given = {place.partition for place in places}
+        self._children.start(given)
+        self._children.stop(self._lost_shards - given)
+        self._lost_shards.clear()
         self._changed(self._children.shards)
 
     def _revoked(self, _: Consumer, places: list[TopicPartition]) -> None:
@@ -89,5 +94,4 @@ class ShardGroup:
         self._changed(self._children.shards)
 
     def _lost(self, _: Consumer, places: list[TopicPartition]) -> None:
-        self._children.kill([place.partition for place in places])
-        self._changed(self._children.shards)
+        self._lost_shards |= {place.partition for place in places}

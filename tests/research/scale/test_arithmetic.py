@@ -57,8 +57,8 @@ def test_more_shards_divide_devices_and_not_the_exchange():
 
 
 def test_an_exchange_is_no_shorter_than_its_turn():
-    slow, fast = plan(population(1e6, 1e5), 4), plan(population(1e10, 1e5), 4)
-    assert slow.interval == pytest.approx(50_000 / (1e6 * 5 * 2 / DAY))
+    slow, fast = plan(population(1e6, 1e5), 4), plan(population(1e11, 1e5), 4)
+    assert slow.interval == pytest.approx(ASSUMED.meeting / (1e6 * 5 * 2 / DAY))
     assert fast.interval == COSTS.turn_seconds + fast.publish_seconds
 
 
@@ -71,12 +71,19 @@ def test_a_hundred_million_items_break_every_worker(devices):
     assert step.item_shards * ASSUMED.worker_bytes > 1e8 * COSTS.item_bytes
 
 
-def test_a_billion_devices_break_the_exchange_which_a_tree_relieves():
-    found = fewest(population(1e9, 1e7))
+def test_four_billion_devices_break_the_exchange_which_a_tree_relieves():
+    found = fewest(population(4e9, 1e6))
     assert found.limits["exchange"] > 1
     step = next_step(found)
     assert step.exchange < 0.5 * ASSUMED.core
     assert step.read < found.read
+
+
+def test_what_has_no_room_in_a_change_breaks_a_limit_and_is_not_sent():
+    tight, wide = (plan(population(1e8, 1e7, room_bytes=size), 8) for size in (1e6, 1e9))
+    assert tight.change_bytes == 1e6 < wide.change_bytes
+    assert tight.limits["room"] == pytest.approx(wide.change_bytes / 1e6)
+    assert tight.worst > 1 > wide.limits["room"]
 
 
 def test_a_worker_that_is_always_busy_is_never_level():
@@ -87,7 +94,7 @@ def test_a_worker_that_is_always_busy_is_never_level():
 
 
 def test_a_plan_with_a_cheaper_query_needs_fewer_workers():
-    assert fewest(population(1e8, 1e6, query_us=500.0)).shards < fewest(population(1e8, 1e6)).shards
+    assert fewest(population(1e8, 1e6, query_us=500.0, meeting=1e5)).shards < 32
 
 
 @pytest.mark.parametrize("values", [{"shards": 3.0}, {"ratings": 0.0}, {"row_us": math.nan}])

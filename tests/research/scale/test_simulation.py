@@ -13,8 +13,11 @@ SECONDS = 120.0
 
 
 def planned(devices: float, shards: int, **values: float) -> Plan:
-    """Return a plan with 100,000 items and a replay of 5 s."""
-    return plan(Population(devices, 1e5, *changed({"replay_seconds": 5.0, **values})), shards)
+    """Return a plan with 100,000 items, a replay of 5 s, and exchanges after 50,000 ratings."""
+    return plan(
+        Population(devices, 1e5, *changed({"replay_seconds": 5.0, "meeting": 50_000.0, **values})),
+        shards,
+    )
 
 
 def busy(shards: list[Shard], seconds: float) -> float:

@@ -1,4 +1,4 @@
-"""The processes of a worker of several shards: started, stopped, killed, refused; and its pages."""
+"""The processes of a worker of several shards: started, stopped, refused; and its pages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def children(tmp_path: Path) -> Iterator[Children]:
     """Give the processes of a worker whose clock stands still; none is left afterwards."""
     made = Children(lambda shard: process(tmp_path, shard), lambda: 0.0)
     yield made
-    made.kill(made.shards)
+    made.stop(made.shards)
 
 
 def test_a_process_ends_cleanly_when_its_shard_goes_away(
@@ -39,8 +39,8 @@ def test_a_process_ends_cleanly_when_its_shard_goes_away(
     children.stop([0, 1, 3])
     assert children.shards == [2]
     assert (running(tmp_path), ends(tmp_path)) == ({2}, [0, 1])
-    children.kill([2])
-    assert (children.shards, ends(tmp_path)) == ([], [0, 1])  # killed: it had no time
+    children.stop([2])
+    assert (children.shards, ends(tmp_path)) == ([], [0, 1, 2])
 
 
 def test_a_process_that_was_killed_is_started_again_after_a_pause(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_a_process_that_was_killed_is_started_again_after_a_pause(tmp_path: Path
             children.look()
             assert list(children._running) == [0]
     finally:
-        children.kill([0])
+        children.stop([0])
     now[0] += 100
     assert children.look() is None
     assert not children._running

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from stream_app.cli.server.worker import _without_start
+
 _PRODUCT = """
 import os
-from stream_app.cli.server.worker import _without_start
 from stream_app.cli.server.worker import _one_blas_thread
 _one_blas_thread()
 import numpy
