@@ -14,10 +14,13 @@ import numpy as np
 import pytest
 
 from stream_app.checkpoints.checkpoint_reader import read_checkpoint
+from stream_app.checkpoints.design_in_force import in_force
 from stream_app.checkpoints.offline_writer import append, write_checkpoint
 from stream_app.cli import run
 from stream_app.cli.demo.demo_processes import WorkerProcess
 from stream_app.deployment import Deployment
+from stream_app.errors import UserError
+from stream_app.operations import redesign
 from stream_app.operations.session import Session, each_shard, of_device
 from stream_app.replay.cut_history import history
 from stream_app.settings import Settings
@@ -113,6 +116,15 @@ def test_a_state_is_divided_and_its_shards_go_on(
     # Its log alone begins with the division: the partitions of the others are not read.
     code, (own,) = murmurec(4, "state", "digest", "--from", "earliest", shard=1)
     assert (code, own["shard"], own["cut"], own["base"]["gap"]) == (0, 1, 2, True)
+
+    planned = redesign.plans(of_shards.model_copy(update={"clip": 4.0, "shard": 2}))
+    redesign.apply_all(planned)
+    for settings in each_shard(of_shards):
+        assert in_force(Deployment.from_settings(settings)).newest.clip == 4.0
+    wider = of_shards.model_copy(update={"clip": 4.0, "factors": 16})
+    for rebuild, words in (("beside", "from its log alone"), ("checkpoint", "with shards = 4")):
+        with pytest.raises(UserError, match=words):
+            redesign.apply_all(redesign.plans(wider), rebuild)
 
     code, (forgotten,) = murmurec(4, "forget", "--device", device.hex(), "--yes")
     assert code == 0, forgotten
