@@ -181,7 +181,7 @@ def _kept(session: Session, found: Checkpoint) -> SnapshotFile:
     replica = found.replica
     folder = session.settings.data_dir / "gaps"
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{session.names.prefix}-cut-{replica.cut}.npz"
+    path = folder / f"{session.names.prefix}{session.settings.of_shard}-cut-{replica.cut}.npz"
     snapshot_file.write(path, replica)
     return snapshot_file.read(path, session.spec)
 

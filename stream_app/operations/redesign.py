@@ -268,6 +268,11 @@ def _refuse_short_log(deployment: Deployment, origin: StateOrigin) -> None:
     first checkpoint were deleted."""
     gone = gone_before(deployment, origin.end_offsets)
     reason = f"it began from the snapshot {origin.snapshot}" if origin.snapshot else gone
+    if reason and deployment.spec.shards > 1:
+        raise UserError(
+            f"the state of a shard cannot be computed from its log alone ({reason}): set these "
+            "settings back, or start a new deployment (--prefix)"
+        )
     if reason:
         raise UserError(
             f"the state cannot be computed from the log alone ({reason}): --rebuild checkpoint "

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -92,6 +92,7 @@ class Replay:
         """Return the state at a cut, following the log from `start`, the position of `begun`, whose
         designs are those of `line`, if given."""
         line = line or DesignLine(begun.replica.spec)
+        start = replace(start, merged=begun.replica.merged)
         follower = Follower(self.deployment, start, line=line)
         try:
             devices = self._follow(follower, begun, at_cut)

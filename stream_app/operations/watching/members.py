@@ -94,17 +94,19 @@ def examine_workers(
 
         yield finding(f"worker {url}", look)
     if len(members) == len(urls):
-        for label, own in _by_shard(members):
+        shards = by_shard(members)
+        for label, own in shards:
             yield finding(f"clock{label}", partial(clock, own))
             yield finding(f"design{label}", partial(design, own))
-            found = partial(checkpoint, own, settings.replay_seconds)
-            yield finding(f"checkpoint{label}", found)
         for look_at in (releases, machines):
             yield finding(look_at.__name__, partial(look_at, members))
+        for label, own in shards:
+            found = partial(checkpoint, own, settings.replay_seconds)
+            yield finding(f"checkpoint{label}", found)
     return members
 
 
-def _by_shard(members: Sequence[Member]) -> list[tuple[str, list[Member]]]:
+def by_shard(members: Sequence[Member]) -> list[tuple[str, list[Member]]]:
     """Return the workers of each shard: they have a clock and a state of their own."""
     found: dict[str, list[Member]] = {}
     for member in members:

@@ -52,6 +52,26 @@ def test_two_designs_are_told_apart_by_the_settings_that_differ() -> None:
         members.design(pair(other_design="f" * 32))
 
 
+def test_each_shard_has_a_clock_and_a_design_of_its_own() -> None:
+    found = []
+    for shard in (1, 0):
+        spec = replace(SMALL, shards=2, shard=shard)
+        state = msgspec.structs.replace(
+            OWNER, settings=spec.public_settings, design_digest=spec.digest
+        )
+        found.append(Member(f"http://{shard}.example:8470", state))
+    shards = members.by_shard(found)
+    assert [(label, [own.url[7] for own in each]) for label, each in shards] == [
+        (" of shard 0", ["0"]),
+        (" of shard 1", ["1"]),
+    ]
+    assert {members.clock(each) for _, each in shards} == {"one worker writes the cuts"}
+    assert {members.design(each) for _, each in shards} == {"all workers have the same"}
+    with pytest.raises(UserError, match="2 workers write cuts"):
+        members.clock(found)
+    assert [label for label, _ in members.by_shard(pair())] == [""]
+
+
 def test_releases_and_clocks_of_machines_are_compared() -> None:
     with pytest.raises(UserError, match=r"releases 0.1.9, 0.2.0: finish the upgrade"):
         members.releases(pair(version="0.1.9"))
