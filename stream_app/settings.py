@@ -496,6 +496,7 @@ class Settings(
             "profiles": bool(self.profile_mechanisms),
             "private lists": self.list_budget > 0,
             "similarities": self.similarity_budget > 0 or self.similar_from == "published",
+            "shards": self.shards > 1,
         }
         return frozenset(name for name, turned in on.items() if turned)
 

@@ -38,7 +38,6 @@ _SEE = AclOperation.DESCRIBE_CONFIGS
 Operations = tuple[AclOperation, ...]
 Rows = Mapping[str, Operations]
 
-_SHARDS = "shards"  # the feature of a deployment of several
 
 # Role -> feature ("": always) -> topic, as an attribute of `Topics` -> operations.
 _WORKER: Mapping[str, Rows] = {
@@ -62,7 +61,7 @@ _WORKER: Mapping[str, Rows] = {
     "private lists": {"list_debits": (_READ, _WRITE, _SEE)},
     "similarities": {"similarities": (_READ, _SEE)},
     # Queries: what an older client asks at another shard is written again.
-    _SHARDS: {"exchange": (_READ, _WRITE, _SEE), "queries": (_READ, _WRITE, _SEE)},
+    "shards": {"exchange": (_READ, _WRITE, _SEE), "queries": (_READ, _WRITE, _SEE)},
 }
 ROLES: Mapping[str, Mapping[str, Rows]] = {
     "device": {
@@ -106,7 +105,7 @@ ROLES: Mapping[str, Mapping[str, Rows]] = {
         "campaigns": {"rounds": (_READ, _WRITE)},
         "profiles": {"profiles": (_WRITE,)},
         "similarities": {"similarities": (_READ, _WRITE), "similarity_releases": (_READ, _WRITE)},
-        _SHARDS: {"exchange": (_READ,)},
+        "shards": {"exchange": (_READ,)},
     },
 }
 # Role -> operations on every topic of the deployment, also on one that does not exist yet. What may
@@ -121,7 +120,7 @@ GROUPS: Mapping[str, AclOperation] = {"worker": _READ, "operator": AclOperation.
 
 def of_role(role: str, topics: Topics, features: Collection[str] = ()) -> dict[str, Operations]:
     """Return the operations that a role needs on each topic, those of every shard, by its name."""
-    on = {"", *features, *([_SHARDS] if topics.shards > 1 else [])}
+    on = {"", *features}
     return {
         getattr(each, topic): operations
         for feature, rows in ROLES[role].items()

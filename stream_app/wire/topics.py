@@ -159,7 +159,6 @@ class Topics:
         rows = self._rows(partitions, ratings_retention_seconds, query_partitions)
         named = (replace(row, feature=_feature(row.name)) for row in rows)
         on = {"", *(FEATURES if features is None else features)}
-        on |= {"shards"} if self.shards > 1 else set()
         return tuple(row for row in named if row.feature in on)
 
     def _rows(

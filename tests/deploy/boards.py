@@ -214,6 +214,11 @@ _ROWS: dict[str, tuple[Callable[[str], Panel], ...]] = {
         _panel("Rounds", "ops",
             "Rounds applied per second, per worker; 0 while no records arrive.",
             "{{instance}} | rate(@rounds_total~)"),
+        _panel("Exchange between shards", "short",
+            "Bytes that each shard publishes of what it has learned of items, and changes of all "
+            "shards that it merges, a second. A shard that merges none has other item sides.",
+            "bytes, {{instance}} | rate(@exchange_bytes_total~)",
+            "merged, {{instance}} | rate(@exchange_merged_total~)", may_be_empty=True),
     ),
     "Queries": (
         _panel("Queries", "ops",

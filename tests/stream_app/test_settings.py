@@ -437,7 +437,11 @@ def test_the_size_gives_what_is_not_set_and_medium_is_the_default(environment, m
 def test_every_feature_with_topics_of_its_own_is_turned_on_by_a_setting():
     assert not Settings().features
     on = Settings(
-        privacy_mode="split", profile_mechanisms=("blip",), list_budget=1, similarity_budget=1
+        privacy_mode="split",
+        profile_mechanisms=("blip",),
+        list_budget=1,
+        similarity_budget=1,
+        shards=2,
     )
     assert on.features == set(FEATURES)
     assert Settings(similar_from="published").features == {"similarities"}
@@ -457,5 +461,5 @@ def test_a_worker_and_an_evaluation_have_one_default_for_what_decides_the_state(
     shared = [each for each in fields(StateSpec) if each.name in Settings.model_fields]
     assert len(shared) > 10
     for each in shared:
-        if each.name not in ("mechanisms", "items_most", "list_scope"):
+        if each.name not in ("mechanisms", "items_most", "list_scope", "shard"):
             assert Settings.model_fields[each.name].default == each.default, each.name

@@ -348,6 +348,7 @@ def test_each_feature_adds_its_own_topics_to_those_of_every_deployment() -> None
         "profiles": {"profiles"},
         "private lists": {"list-debits"},
         "similarities": {"similarities", "similarity-releases"},
+        "shards": {"exchange"},
     }
     assert topics.table(features=FEATURES) == topics.table()
 
