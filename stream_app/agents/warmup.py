@@ -45,6 +45,7 @@ from stream_app.wire import (
     encode_json,
     partitions_of,
 )
+from stream_app.wire.exchange import decode_change, encode_change
 from stream_app.wire.signatures import Claim
 
 log = structlog.get_logger()
@@ -136,6 +137,7 @@ def warm_up(spec: StateSpec, index: str = "auto") -> None:
         gauges.watch(outcome)
         recommender.mark_stale(outcome.rows)
     recommender.replaced(replica.end_round(1, (1,) * spec.partitions))
+    _exchange(replica)
     replica.learner.items(replica.items.keys[:1])
     replica.ledger_digest()
     if spec.signed:
@@ -153,6 +155,17 @@ def warm_up(spec: StateSpec, index: str = "auto") -> None:
     replica.forget(events[0].device)
     replica.apply(_decoded(events, 0, spec))  # again: duplicates, and a forgotten device
     replica.end_round(2, (2,) * spec.partitions, (1, 1))  # the events are of day 0: all are evicted
+
+
+def _exchange(replica: Replica) -> None:
+    """Merge a change of the replica's own, and the same one as if another shard had made it."""
+    change = replica.change(1, pairs=True)
+    if change is None:
+        return
+    spec = replica.spec
+    own = decode_change(encode_change(change))
+    other = replace(own, shard=(spec.shard + 1) % spec.shards)
+    replica.merge([own, other])
 
 
 def _serve_side(recommender: Recommender, device: bytes) -> None:

@@ -127,7 +127,7 @@ def of_role(role: str, topics: Topics, features: Collection[str] = ()) -> dict[s
         for feature, rows in ROLES[role].items()
         if feature in on
         for topic, operations in rows.items()
-        for each in topics.each
+        for each in topics.of_shards()
     }
 
 

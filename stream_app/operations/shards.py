@@ -127,7 +127,7 @@ def _check_queries(session: Session, shards: int) -> int:
 
 def _create_topics(session: Session, names: Topics) -> None:
     """Create the topics of shards that do not exist."""
-    own = {names.exchange, *(n for each in names.each for n in (each.cuts, each.state))}
+    own = {names.exchange, *(n for each in names.of_shards() for n in (each.cuts, each.state))}
     settings = session.settings
     table = names.table(session.deployment.partitions, settings.ratings_retention_seconds)
     brokers = len(clients.describe_cluster(session.connection).brokers)

@@ -210,12 +210,16 @@ class PairFeeds:
     def exchanged(self, items: KnownItems) -> dict[str, tuple[ItemPairs, KnownItems]]:
         """Return the feeds that shards exchange by name, each with the directory of its items."""
         feeds = ("rated", self.rated, items), ("reported", self.reported, self.scope)
-        return {name: (feed, of) for name, feed, of in feeds if feed is not None and of is not None}
+        return {
+            name: (feed, directory)
+            for name, feed, directory in feeds
+            if feed is not None and directory is not None
+        }
 
     def extend_items(self, items: KnownItems) -> None:
         """Make room for the counts of items that other shards have reported."""
-        for feed, of in self.exchanged(items).values():
-            feed.extend(len(of), 0)
+        for feed, directory in self.exchanged(items).values():
+            feed.extend(len(directory), 0)
 
     def end_round(self, items: KnownItems, days: tuple[int, int] | None) -> Rows:
         """Elect the heads where that is due, and give rows to items that wait for one; return the

@@ -70,7 +70,7 @@ from stream_app.state.campaigns.progress import Ignored
 from stream_app.state.digests import digest
 from stream_app.state.erasures import ErasedDevices, words_of
 from stream_app.state.exchange.merging import check_next, merge
-from stream_app.state.exchange.publishing import change_of
+from stream_app.state.exchange.own_change import change_of
 from stream_app.state.exchange.shared_items import Live, SharedItems
 from stream_app.state.high_water_marks import STEPS, HighWaterMarks
 from stream_app.state.known_items import KnownItems

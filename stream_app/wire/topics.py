@@ -36,6 +36,7 @@ FEATURES: dict[str, str] = {
     "profiles": "profile_mechanisms",
     "private lists": "list_budget above 0",
     "similarities": "similarity_budget above 0 or similar_from = published",
+    "shards": "shards above 1",
 }
 _FEATURE_OF: dict[str, str] = {
     "contributions.v1": "campaigns",
@@ -45,6 +46,7 @@ _FEATURE_OF: dict[str, str] = {
     "list-debits.v1": "private lists",
     "similarities.v1": "similarities",
     "similarity-releases.v1": "similarities",
+    "exchange.v1": "shards",
 }
 _OF_A_SHARD = 4  # partitions of queries, for several workers of each
 # A broker that lacks the newest records never leads a partition: devices sent them once.
@@ -134,21 +136,9 @@ class Topics:
         if not re.fullmatch(r"[A-Za-z0-9._-]{1,100}", self.prefix):
             raise ValueError(f"topic prefix {self.prefix!r}: use 1 to 100 of A-Z a-z 0-9 . _ -")
 
-    @property
-    def each(self) -> tuple[Topics, ...]:
-        """The names of each shard."""
+    def of_shards(self) -> tuple[Topics, ...]:
+        """Return the names of each shard."""
         return tuple(replace(self, shard=shard) for shard in range(self.shards))
-
-    def _exchange(self, forever: Mapping[str, str]) -> tuple[Topic, ...]:
-        """Return the topic between shards; none where there is one."""
-        if self.shards == 1:
-            return ()
-        config = {name: value for name, value in forever.items() if name not in _AS_IS}
-        config["max.message.bytes"] = "4194304"
-        return (Topic(self.exchange, "none", "change of a shard", self.shards, config, "shards"),)
-
-    def _query_partitions(self, partitions: int) -> int:
-        return partitions if self.shards == 1 else max(partitions, _OF_A_SHARD * self.shards)
 
     def read_from_outsiders(self, *, profiles: bool = False) -> tuple[str, ...]:
         """Return the topics that a worker reads and that others than workers write; `profiles`: of
@@ -168,9 +158,9 @@ class Topics:
         alone that a deployment with them needs."""
         rows = self._rows(partitions, ratings_retention_seconds, query_partitions)
         named = (replace(row, feature=_feature(row.name)) for row in rows)
-        return tuple(
-            row for row in named if features is None or not row.feature or row.feature in features
-        )
+        on = {"", *(FEATURES if features is None else features)}
+        on |= {"shards"} if self.shards > 1 else set()
+        return tuple(row for row in named if row.feature in on)
 
     def _rows(
         self,
@@ -178,7 +168,8 @@ class Topics:
         ratings_retention_seconds: float | None,
         query_partitions: int | None,
     ) -> tuple[Topic, ...]:
-        queries = query_partitions or self._query_partitions(partitions)
+        of_each = _OF_A_SHARD * self.shards if self.shards > 1 else 0
+        queries = query_partitions or max(partitions, of_each)
         of_queries = "query_partitions"
         no_end = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
         forever = _AS_IS | _CLEAN | no_end
@@ -207,15 +198,16 @@ class Topics:
         sealed = _CLEAN | PLAIN | {"cleanup.policy": "delete", "retention.ms": CONTRIBUTIONS_KEPT}
         sealed["max.message.bytes"] = str(MAX_CONTRIBUTION_BATCH_BYTES)
         rounds = {**forever, **PLAIN, **APPENDED, "max.message.bytes": "1048588"}
-        pseudonym = "pseudonym, 32 hex"
+        pseudonym, shards = "pseudonym, 32 hex", self.of_shards()
+        changes = _CLEAN | no_end | {"max.message.bytes": "4194304"}
         return (
             Topic(self.ratings, pseudonym, "event", partitions, kept, "partitions"),
-            *(Topic(each.cuts, "none", "entry of the cut log", 1, cuts) for each in self.each),
+            *(Topic(each.cuts, "none", "entry of the cut log", 1, cuts) for each in shards),
             *(
                 Topic(each.state, "page, manifest or claim", "checkpoint", 1, pages)
-                for each in self.each
+                for each in shards
             ),
-            *self._exchange(forever),
+            Topic(self.exchange, "none", "change of a shard", self.shards, changes, "shards"),
             Topic(self.items, "item id", "catalogue entry", 1, newest | PLAIN),
             Topic(self.item_table, "page number", "item table page", 1, newest),
             Topic(self.item_links, slot, "item side", 1, versions),

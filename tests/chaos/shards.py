@@ -37,7 +37,7 @@ from tests.fixtures.small_worker import opened
 from tests.fixtures.waiting import PATIENCE_SECONDS, until
 
 Report = Callable[[str, int], None]
-_MOST_SECONDS = 2.0
+_MOST_SECONDS = 1.0
 
 
 def run(
@@ -81,7 +81,7 @@ class ShardSiege:
         settings = settings_of(bootstrap_servers=bootstrap, **flags)  # type: ignore[arg-type]
         self._references = [
             Reference(bootstrap, each, replace(opened(settings), shard=each.shard))
-            for each in names.each
+            for each in names.of_shards()
         ]
         for reference in self._references:
             stack.callback(reference.close)
@@ -139,6 +139,11 @@ class ShardSiege:
             )
             self.figures.compared += 1
             if held != right:
+                ours = reference.replica.merged
+                raise AssertionError(
+                    f"shard {shard}, cut {state['cut']}: {held}, not {right}; "
+                    f"{state['merged']} merged, by the log {ours}"
+                )
                 self.figures.wrong.append(f"shard {shard}, cut {state['cut']}: {held}, not {right}")
             self.figures.wrong += reference.wrong
             reference.wrong.clear()

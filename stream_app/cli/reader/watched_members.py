@@ -111,7 +111,7 @@ def look_at_broker(connection: Connection | None, names: Topics) -> BrokerLook:
     reached: list[int] = []
     try:
         clients.describe_cluster(connection, _PAGE_SECONDS)
-        for shard in names.each:
+        for shard in names.of_shards():
             newest: tuple[int, ...] = ()
             for cut, _ in cuts(connection, shard.cuts, newest=_NEWEST):
                 newest = cut.end_offsets

@@ -142,6 +142,7 @@ MESSAGES: tuple[Message, ...] = (
         encode_round(Open(_DIGEST, 0, (0, 0, 0, 0))),
     ),
     Message("checkpoint", BYTES, "A page, a manifest or a claim of a checkpoint of the workers."),
+    Message("change", BYTES, "What a shard of the workers has learned of items, for the others."),
     Message("table-debit", JSON, "What a published table of similarities costs; for operators."),
 )
 
@@ -163,4 +164,5 @@ OF_TOPICS: dict[str, tuple[str, ...]] = {
     "cuts": ("cut-log-entry",),
     "list_debits": ("list-debit",),
     "state": ("checkpoint",),
+    "exchange": ("change",),
 }

@@ -27,15 +27,6 @@ def read_scalars(tags, scalars, salt, keys, out):
 
 
 @njit(cache=True, nogil=True)
-def have_rows(tags, owners, salt, keys, out):
-    """Write into out (n,) whether each key has a slot and a row of its own."""
-    for n in range(keys.size):
-        h = hash64(keys[n] + salt)
-        s = slot_of(tags, h)
-        out[n] = tags[s] == tag_of(h) and owners[s] > 0
-
-
-@njit(cache=True, nogil=True)
 def find_slots(tags, salt, keys, out):
     """Write into out (n,) the slot of each key, -1 for an entity that is not known."""
     for n in range(keys.size):

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.kernels.cooccurrence.pair_changes import (
+from stream_app.kernels.exchange.pair_changes import (
     add_cells,
     add_counts,
     list_cells,
@@ -39,7 +39,7 @@ class Window:
     def __init__(self) -> None:
         self._first = 0
 
-    def of(self, rows: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    def taken(self, rows: NDArray[np.int64], most: int) -> NDArray[np.int64]:
         """Return at most so many of rising rows, from the place on and around."""
         if len(rows) <= most:
             return rows
@@ -50,7 +50,7 @@ class Window:
 
 
 class CellRows(NamedTuple):
-    """Rows (n,) uint16 of a table as lists of cells; `kernels/cooccurrence/pair_changes.py`."""
+    """Rows (n,) uint16 of a table as lists of cells; `kernels/exchange/pair_changes.py`."""
 
     rows: NDArray[np.uint16]
     sizes: NDArray[np.uint16]
@@ -108,7 +108,7 @@ class PairBase(GrowingArrays):
         by_slot = own.moments[:used] - self.sums.moments[:used]
         moments = np.zeros((len(keys), 3), np.int64)
         moments[head.rows[:used]] = by_slot
-        rows = self._window.of(np.flatnonzero((counts > 0) | moments.any(axis=1)), most)
+        rows = self._window.taken(np.flatnonzero((counts > 0) | moments.any(axis=1)), most)
         rows = rows[np.argsort(keys[rows])]
         limit, numbers = _MOST_MOMENT, own.numbers - self.sums.numbers
         return FeedChange(

@@ -150,10 +150,6 @@ class DenseLearner(Factorization):
         found[rows >= 0] = self._sides[side].room("scalars")[rows[rows >= 0]]
         return found
 
-    def has_rows(self, keys: Keys, side: int) -> NDArray[np.bool_]:
-        """Return which entities have a row of their own (n,): the known ones."""
-        return self._rows_of_keys(keys, side) >= 0
-
     def enter(
         self,
         keys: Keys,

@@ -10,18 +10,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_app.kernels.exchange.natural_rows import add_to_base, subtract_base
 from stream_app.kernels.factorization.bias_table import BUCKET, SLOT_BYTES
-from stream_app.kernels.factorization.entered_rows import (
-    enter_rows,
-    find_slots,
-    have_rows,
-    read_scalars,
-)
+from stream_app.kernels.factorization.entered_rows import enter_rows, find_slots, read_scalars
 from stream_app.kernels.factorization.erase import forget_scalars
 from stream_app.kernels.factorization.factor_lookup import hybrid_reader
 from stream_app.kernels.factorization.hybrid_rows import forget
 from stream_app.kernels.factorization.initialization import UNIT
-from stream_app.kernels.factorization.natural_rows import add_to_base, subtract_base
 from stream_app.kernels.factorization.training_loops.hybrid_loop import SCRATCH, hybrid_loop
 from stream_app.kernels.instrumentation import timed
 from stream_app.models.factorization.channels import Channels
@@ -99,12 +94,6 @@ class HybridLearner(FixedArrays, Factorization):
         """Return bias and shares of entities; see `Learner`."""
         found = np.empty((len(keys), 3), np.float32)
         read_scalars(self._tags, self._scalars, self._seeds[side], keys_of(keys), found)
-        return found
-
-    def has_rows(self, keys: Keys, side: int) -> NDArray[np.bool_]:
-        """Return which entities have a row of their own (n,)."""
-        found = np.empty(len(keys), np.bool_)
-        have_rows(self._tags, self._owners, self._seeds[side], keys_of(keys), found)
         return found
 
     def enter(

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.kernels.factorization.natural_rows import sum_changes
+from stream_app.kernels.exchange.natural_rows import sum_changes
 from stream_app.kernels.instrumentation import timed
 from stream_app.models.cooccurrence.pair_base import CellRows, FeedChange
 from stream_app.models.sketches.ams import AmsSketch
@@ -94,11 +94,11 @@ def _count(
     shared.count(counted, counts, items.reports)
     outside.append((items.keys[counted], counts))
     keys, counts = (np.concatenate(column) for column in zip(*outside, strict=True))
-    for of in (live, shared) if foreign else (shared,):
-        of.frequencies.add_many(keys, counts)
-        of.second_moment.add_many(keys, counts)
+    for part in (live, shared) if foreign else (shared,):
+        part.frequencies.add_many(keys, counts)
+        part.second_moment.add_many(keys, counts)
         for change, _ in found:
-            _add_cells(of.frequencies, of.second_moment, change.columns)
+            _add_cells(part.frequencies, part.second_moment, change.columns)
 
 
 def _add_cells(

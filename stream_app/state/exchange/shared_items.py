@@ -134,7 +134,7 @@ class SharedItems(GrowingArrays):
         `beyond` the base (items,), touched since they were sent, or sent and not merged."""
         items = len(beyond)
         rows = np.flatnonzero((beyond > 0) | self._touched[:items] | self._sent[:items])
-        rows = self._window.of(rows, most)
+        rows = self._window.taken(rows, most)
         self._touched[rows] = False
         self._sent[rows] = True
         return rows

@@ -43,13 +43,13 @@ class Seal:
         """Whether there is a secret."""
         return bool(self._key)
 
-    def tag(self, kind: bytes, record: bytes) -> bytes:
+    def tag(self, kind: bytes, record: bytes | memoryview) -> bytes:
         """Return the tag (16 bytes) of a record; `kind` has at most 16 bytes."""
         if not self._key:
             return NO_TAG
         return blake2b(record, key=self._key, person=kind, digest_size=SEAL_BYTES).digest()
 
-    def check(self, kind: bytes, record: bytes, tag: bytes) -> None:
+    def check(self, kind: bytes, record: bytes | memoryview, tag: bytes) -> None:
         """Raise `ForeignSeal` unless the tag is that of the record."""
         if not compare_digest(self.tag(kind, record), tag):
             raise ForeignSeal
@@ -59,7 +59,7 @@ class AnySeal(Seal):
     """Accepts every tag: for tools that show records, and for the one start that gives them a new
     seal."""
 
-    def check(self, kind: bytes, record: bytes, tag: bytes) -> None:
+    def check(self, kind: bytes, record: bytes | memoryview, tag: bytes) -> None:
         """Accept the tag."""
 
 

@@ -47,6 +47,7 @@ MOST_HEAD, LARGE = 4096, (1 << 16) - 1
 MOST_NUMBER = 2.0**36  # of sums over a stream: far from an overflow
 _MOST_FACTORS = 256
 _SEALED_AS = b"change"
+_EXPONENT = np.uint16(0x7C00)  # of a float16
 
 # Column -> type, numbers in a row, and the column with as many rows; 0: as many as the factors ask.
 _OF_ITEMS = {
@@ -76,13 +77,13 @@ _OF_A_TABLE = {
     "large": ("<u4", 1, "large"),
 }
 COLUMNS: dict[str, tuple[str, int, str]] = dict(_OF_ITEMS)
-for _name, _of in (
+for _name, _parts in (
     *((feed, _OF_A_FEED) for feed in FEEDS),
     *((f"{feed}_{table}", _OF_A_TABLE) for feed in FEEDS for table in TABLES),
 ):
     COLUMNS |= {
         f"{_name}_{part}": (kind, width, like and f"{_name}_{like}")
-        for part, (kind, width, like) in _of.items()
+        for part, (kind, width, like) in _parts.items()
     }
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_SEQ)]
@@ -148,7 +149,7 @@ def decode_change(value: bytes | None, seal: Seal = OPEN) -> Change:
         raise WireError(Reason.TOO_LARGE)
     if value[0] != CHANGE_FORMAT:
         raise WireError(Reason.UNKNOWN_VERSION)
-    tag, body = value[1 : 1 + SEAL_BYTES], value[1 + SEAL_BYTES :]
+    tag, body = value[1 : 1 + SEAL_BYTES], memoryview(value)[1 + SEAL_BYTES :]
     seal.check(_SEALED_AS, body, tag)
     try:
         found = _decoder.decode(body)
@@ -181,7 +182,7 @@ def _is_whole(columns: Mapping[str, NDArray[Any]]) -> bool:
         and _below(columns["learned"], len(columns["keys"]))
         and _below(columns["frequency_cells"], FREQUENCY_SHAPE[0] * FREQUENCY_SHAPE[1])
         and _below(columns["moment_cells"], MOMENT_SHAPE[0] * MOMENT_SHAPE[1])
-        and bool(np.isfinite(beliefs).all())
+        and bool(((beliefs.view("<u2") & _EXPONENT) != _EXPONENT).all())  # finite
         and bool((np.abs(overall) <= MOST_NUMBER).all())  # false for NaN
         and all(_are_tables(columns, feed) for feed in FEEDS)
     )
@@ -204,12 +205,13 @@ def _are_tables(columns: Mapping[str, NDArray[Any]], feed: str) -> bool:
         rows, sizes, gaps, values, large = (
             columns[f"{feed}_{table}_{part}"] for part in _OF_A_TABLE
         )
-        ends = np.cumsum(sizes, dtype=np.int64)
-        if not _below(rows, head) or (int(ends[-1]) if len(ends) else 0) != len(gaps):
+        if not _below(rows, head) or int(sizes.sum(dtype=np.int64)) != len(gaps):
             return False
-        if int((values == LARGE).sum()) != len(large):
+        if int(np.count_nonzero(values == LARGE)) != len(large) or not sizes.all():
             return False
-        places = np.append(0, np.cumsum(gaps + np.int64(1)))
-        if len(ends) and int((places[ends] - places[ends - sizes]).max()) > head:
-            return False
+        if len(rows):
+            starts = np.cumsum(sizes, dtype=np.int64) - sizes
+            stops = np.add.reduceat(gaps, starts, dtype=np.int64) + sizes  # after the last cell
+            if int(stops.max()) > head:
+                return False
     return True

@@ -3,7 +3,7 @@
     list    of a row: gap, value | gap, value | ..      the columns passed over before each cell
 
 gaps (c,) uint8, values (c,) uint16, the cell or LARGE, for the next of large (x,) uint32; a gap
-wider than 255 holds cells of value 0. A list of the wire is within bounds (`wire/exchange.py`).
+wider than 255 holds cells of value 0. A list of the wire is within bounds.
 Cells are in two halves of 16 bits, and stay at 2^32 - 1 (`pair_tables.py`).
 """
 

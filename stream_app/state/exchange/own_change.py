@@ -17,7 +17,7 @@ from stream_app.state.exchange.shared_items import Live, SharedItems
 from stream_app.state.known_items import KnownItems
 from stream_app.wire.exchange import Change
 
-ROOM_BYTES = 2 << 20
+ROOM_BYTES = 1 << 20  # of items, and as many of pairs
 _ITEM_BYTES = 48  # of an item's counts, and of three keys
 _MOST_COUNT, _MOST_CELL = 2**32 - 1, 2**31 - 1
 Columns = dict[str, NDArray[Any]]
@@ -32,11 +32,11 @@ def change_of(
     due = shared.pairs_due() if pairs is None else pairs
     due |= any(feed.waits for feed, _ in feeds.values())
     factors = live.learner.factors
-    most = ROOM_BYTES // (_ITEM_BYTES + 2 * (3 + factors)) // (2 if due else 1)
+    most = ROOM_BYTES // (_ITEM_BYTES + 2 * (3 + factors))
     columns = _of_items(shared, live, most)
     for name, (feed, items) in feeds.items():
         columns |= _of_feed(name, feed, items, most)
-    room = ROOM_BYTES - sum(column.nbytes for column in columns.values())
+    room = ROOM_BYTES
     for name, (feed, items) in feeds.items() if due else ():
         tables = _of_tables(name, feed, items, room)
         room -= sum(column.nbytes for column in tables.values())

@@ -1,0 +1,1 @@
+"""Kernels of what shards exchange: beliefs about items, and tables of pairs."""
