@@ -7,7 +7,7 @@ writes a checkpoint, unless it is of a state beside the one in force.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from stream_app.checkpoints import checkpoint_reader as reader
 from stream_app.checkpoints.design_in_force import BESIDE
@@ -62,11 +62,17 @@ def write_checkpoint(
 
 def append(connection: Connection, topic: str, value: bytes) -> int:
     """Append one record to a topic of one partition; return its acknowledged offset, or -1."""
+    return append_all(connection, topic, [value])[0]
+
+
+def append_all(connection: Connection, topic: str, values: Sequence[bytes]) -> list[int]:
+    """Append records in their order; return their offsets as `append`."""
     offsets = list[int]()
     writer = AcknowledgedWriter.connect(connection, topic, "an entry", linger_ms=0)
-    writer.send(value=value, partition=0, on_acknowledged=offsets.append)
+    for value in values:
+        writer.send(value=value, partition=0, on_acknowledged=offsets.append)
     writer.wait()
-    return offsets[0]
+    return offsets
 
 
 def remove(connection: Connection, topic: str, key: bytes) -> None:

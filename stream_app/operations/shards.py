@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -32,6 +34,7 @@ from stream_app.replay.recompute import Replayed
 from stream_app.settings import Settings
 from stream_app.state.design import entry_of
 from stream_app.state.exchange.division import adopt_share
+from stream_app.state.replica import Replica
 from stream_app.state.spec import StateSpec
 from stream_app.wire import (
     EPOCH_SECONDS,
@@ -40,6 +43,7 @@ from stream_app.wire import (
     DesignEntry,
     Entry,
     Forget,
+    Tail,
     Topics,
     WireError,
     decode_entry,
@@ -80,11 +84,17 @@ def divide(settings: Settings, shards: int, display: ProgressDisplay = no_progre
     logs = [_log(each, state.replica.end_offsets) for each in parts]
     missing = [_missing(each, log) for each, log in zip(parts, logs, strict=True)]
     meta, path = _written(session, state)
-    for deployment in parts:
-        _write_share(deployment, state, meta.digest, len(logs[0]), display)
+    with ThreadPoolExecutor(1) as pool:  # the next share, while one is written
+        shares = [partial(_share, each.spec, state.replica, meta.digest) for each in parts]
+        ahead = pool.submit(shares[0])
+        for deployment, following in zip(parts, [*shares[1:], None], strict=True):
+            replica = ahead.result()
+            if following is not None:
+                ahead = pool.submit(following)
+            _write_share(deployment, replica, state.tails, len(logs[0]), display)
     for deployment, entries in zip(parts, missing, strict=True):
-        for entry in entries:
-            offline_writer.append(session.connection, deployment.topics.cuts, entry)
+        if entries:
+            offline_writer.append_all(session.connection, deployment.topics.cuts, entries)
     former = session.names.cuts, session.names.state
     seconds = time.monotonic() - began
     return Division(shards, meta.cut, path, meta.digest, former, queries, seconds)
@@ -196,20 +206,29 @@ def _written(session: Session, state: Replayed) -> tuple[snapshot_file.Meta, Pat
         return snapshot_file.write(path, state.replica), path
 
 
-def _write_share(
-    deployment: Deployment, state: Replayed, digest: str, cut_offset: int, display: ProgressDisplay
-) -> None:
-    """Write a shard's share of the state as its first checkpoint."""
-    whole, spec = state.replica, deployment.spec
+def _share(spec: StateSpec, whole: Replica, digest: str) -> Replica:
+    """Return the state with which a shard begins."""
     origin = StateOrigin(
         1, whole.end_offsets, digest, whole.origin.truncated, whole.origin.excluded, CONTRACT
     )
     replica = new_replica(spec, origin)
     adopt_share(replica, whole.model_arrays(), whole.ledger.arrays(), origin)
-    tails = tuple(tail if p in spec.owned else None for p, tail in enumerate(state.tails))
+    return replica
+
+
+def _write_share(
+    deployment: Deployment,
+    replica: Replica,
+    tails: Sequence[Tail | None],
+    cut_offset: int,
+    display: ProgressDisplay,
+) -> None:
+    """Write the state with which a shard begins as its first checkpoint."""
+    spec = deployment.spec
+    own = tuple(tail if p in spec.owned else None for p, tail in enumerate(tails))
     total = sum(array.nbytes for array in replica.model_arrays().values())
     with display(f"writing shard {spec.shard}") as progress:
         offline_writer.write_checkpoint(
             deployment, replica, cut_offset, "murmurec state shards",
-            lambda done: progress(done, max(done, total)), tails[: spec.partitions],
+            lambda done: progress(done, max(done, total)), own[: spec.partitions],
         )  # fmt: skip

@@ -61,10 +61,17 @@ def adopt_share(replica: Replica, model: Arrays, ledger: Arrays, origin: StateOr
     share |= _base_of(model)
     replica.adopt(share, ledger, origin)
     assert isinstance(replica.learner, HybridLearner)
-    # One whose key is also that of an own device is not another's alone.
-    replica.learner.drop(np.setdiff1d(devices[known & ~own, 0], devices[rows, 0]))
+    replica.learner.drop(_others(devices[known & ~own, 0], devices[rows, 0]))
     assert replica.shared is not None
     replica.shared.rows.begin_with(replica.learner, replica.items.keys)
+
+
+def _others(users: NDArray[np.uint64], own: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the users that are none of one's own: two devices may have one user key. By order:
+    devices choose their keys, and hashes of numpy are known."""
+    ordered = np.append(np.sort(own), np.uint64(0))
+    found: NDArray[np.uint64] = users[ordered[np.searchsorted(ordered[:-1], users)] != users]
+    return found
 
 
 def _base_of(model: Arrays) -> dict[str, NDArray[Any]]:
