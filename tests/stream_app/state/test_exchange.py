@@ -56,7 +56,7 @@ def exact(replica: Replica) -> dict[str, np.ndarray]:
         sums = parts["moments"].arrays()
         base = parts["base_sums"].arrays() if "base_sums" in parts else {}
         slots = feed.head.slots[: len(by_key)][by_key].astype(int)
-        assert (slots >= 0).all()
+        by_key, slots = by_key[slots >= 0], slots[slots >= 0]  # others are held out alone
         found |= {f"{name}.of": items.keys[by_key], f"{name}.counts": head["counts"][by_key]}
         found |= {f"{name}.total": head["totals"][:1], f"{name}.numbers": sums["numbers"]}
         found[f"{name}.moments"] = sums["moments"][slots]
