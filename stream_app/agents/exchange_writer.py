@@ -45,10 +45,12 @@ class ExchangeWriter:
         if waits and now - self._sent_time < _PATIENCE_SECONDS:
             return
         due = self._meetings.due(shared.unshared, shared.ratings, spec.shards)
-        if not due and not (shared.unshared and now - self._sent_time >= _SECONDS):
+        late = now - self._sent_time >= _SECONDS
+        rests = not shared.unshared and shared.pairs_wait  # pairs are dear: not with each change
+        if not due and not (late and (shared.unshared or rests)):
             return
         started = time.perf_counter()
-        change = runtime.replica.change(number)
+        change = runtime.replica.change(number, pairs=True if rests else None)
         self._sent, self._sent_time, self._failed = number, now, False
         if change is None:
             return

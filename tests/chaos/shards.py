@@ -9,7 +9,6 @@ At the end every shard has merged every change, and together they have counted e
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import signal
@@ -35,6 +34,7 @@ from tests.chaos.processes import Life, environment
 from tests.chaos.reference import Reference
 from tests.fixtures.small_worker import opened
 from tests.fixtures.waiting import PATIENCE_SECONDS, until
+from tests.stream_app.state.test_exchange import exact
 
 Report = Callable[[str, int], None]
 _MOST_SECONDS = 1.0
@@ -184,16 +184,12 @@ class ShardSiege:
                 self.figures.wrong.append(f"{life.name} ended with exit code {code} on SIGTERM")
 
     def _compare_shared(self) -> None:
-        """What is exchanged is equal in every shard: counts of items, sketches, pairs by item."""
-        found = [json.dumps(_exact(reference), sort_keys=True) for reference in self._references]
-        if len(set(found)) > 1:
-            self.figures.wrong.append("the shards do not hold the same counts of items")
-
-
-def _exact(reference: Reference) -> dict[str, object]:
-    """Return what every shard must hold, by item."""
-    replica = reference.replica
-    items = replica.items
-    counts = dict(zip(items.keys.tolist(), items.reports.tolist(), strict=True))
-    sketch = {n: a.tolist() for n, a in replica.frequencies.arrays().items()}
-    return {"items": {str(key): n for key, n in counts.items()}, "frequencies": str(sketch)}
+        """What is exchanged is equal in every shard: counts, sketches and pairs by item."""
+        found = [exact(reference.replica) for reference in self._references]
+        odd = [
+            name
+            for name, array in found[0].items()
+            if any(array.tobytes() != each[name].tobytes() for each in found[1:])
+        ]
+        if odd:
+            self.figures.wrong.append(f"the shards do not hold the same {', '.join(odd)}")
