@@ -20,11 +20,14 @@ from stream_app.cli import run
 from stream_app.cli.demo.demo_processes import WorkerProcess
 from stream_app.deployment import Deployment
 from stream_app.errors import UserError
+from stream_app.kafka import clients
+from stream_app.kafka.clients import Connection
+from stream_app.kafka.topic_admin import delete
 from stream_app.operations import redesign
 from stream_app.operations.session import Session, each_shard, of_device
 from stream_app.replay.cut_history import history
 from stream_app.settings import Settings
-from stream_app.wire import Cut, Forget, encode_message
+from stream_app.wire import Cut, Forget, Topics, encode_message
 from tests.fixtures.streams import events, publish
 from tests.fixtures.waiting import PATIENCE_SECONDS, until
 from tests.kafka.conftest import Send, Start, ends_of
@@ -32,6 +35,13 @@ from tests.kafka.state_log import Log
 
 pytestmark = pytest.mark.kafka
 Answer = tuple[int, list[Any] | str]
+
+
+@pytest.fixture(autouse=True)
+def alone(settings: Settings) -> None:
+    """Leave a deployment of one without the topic between shards, as murmurec topics apply does."""
+    names, connection = Topics(settings.topic_prefix), Connection(settings.servers)
+    delete(clients.admin(connection), [names.exchange])
 
 
 @pytest.fixture

@@ -44,8 +44,8 @@ def test_a_device_cannot_be_taken_back_from_other_shards() -> None:
 
 
 def test_each_shard_has_a_cut_log_and_a_state_and_all_have_one_exchange() -> None:
-    table = {each.name: each for each in Topics("own", 4).table(8)}
-    alone = {each.name for each in Topics("own").table(8)}
+    table = {each.name: each for each in Topics("own", 4).table(8, features=("shards",))}
+    alone = {each.name for each in Topics("own").table(8, features=())}
     own = {f"own.shard-{s}.{name}.v1" for s in range(4) for name in ("cuts", "state")}
     assert table.keys() - alone == own | {"own.exchange.v1"}
     assert alone - table.keys() == {"own.cuts.v1", "own.state.v1"}
