@@ -49,6 +49,7 @@ _FIXED = {
     "shards": "each shard has a log of its own; murmurec state shards divides a state",
     "shard": "each shard has a log of its own",
 }
+_FIXED_OF_SHARDS = {"factors": "changes between shards are of rows with so many"}
 
 
 class UnknownSettings(ValueError):
@@ -173,7 +174,7 @@ def changes(in_force: StateSpec, target: StateSpec) -> list[Change]:
         old, new = before.get(name, "own setting"), after.get(name, "own setting")
         if old != new:
             way = _way(name, in_force, target)
-            found.append(Change(name, old, new, way, _FIXED.get(name, "")))
+            found.append(Change(name, old, new, way, _fixed_in(in_force).get(name, "")))
     return found
 
 
@@ -184,8 +185,12 @@ def _named(spec: StateSpec) -> dict[str, str]:
     return {**plain, **dict(spec.policies), "mechanisms": allowed, "list_scope": scope}
 
 
+def _fixed_in(spec: StateSpec) -> Mapping[str, str]:
+    return _FIXED if spec.shards == 1 else _FIXED | _FIXED_OF_SHARDS
+
+
 def _way(name: str, before: StateSpec, after: StateSpec) -> Way:
-    if name in _FIXED:
+    if name in _fixed_in(before):
         return Way.FIXED
     if name in POLICIES:
         return Way.AT_START
@@ -249,5 +254,6 @@ def followed(entry: DesignEntry, in_force: StateSpec, *, opening: bool) -> State
 
 def fixed(in_force: StateSpec, own: StateSpec) -> str:
     """Return a clause for each setting that differs and cannot change; empty where none does."""
-    pairs = ((name, getattr(in_force, name), getattr(own, name)) for name in _FIXED)
+    names = _fixed_in(in_force)
+    pairs = ((name, getattr(in_force, name), getattr(own, name)) for name in names)
     return "; ".join(f"{n} is {was} there and {is_} here" for n, was, is_ in pairs if was != is_)

@@ -172,6 +172,19 @@ def test_each_setting_has_its_way(change: dict[str, Any], way: Way) -> None:
     assert bool(found[0].reason) == (way is Way.FIXED)
 
 
+def test_shards_have_their_factors_for_life() -> None:
+    """Another number of factors would end what the others count of a shard: a record that does not
+    fit counts for none, and neither do those behind it."""
+    shards = replace(RR, shards=2, model="hybrid", factors=8)
+    wider = merged(shards, replace(shards, factors=16))
+    (change,) = changes(shards, wider)
+    assert (change.way, bool(change.reason)) == (Way.FIXED, True)
+    for built_to in (None, 5):
+        entry = entry_of(shards, replace(shards, factors=16), built_to)
+        assert followed(entry, shards, opening=False) is None
+    assert followed(entry_of(shards, replace(shards, clip=3.0)), shards, opening=False)
+
+
 def test_a_report_that_counts_as_another_integer_needs_a_state_beside() -> None:
     noisy = replace(RR, mechanisms=tuple(map(registry.parse, ("rr:5:2", "rr:5:1/10"))))
     (change,) = changes(replace(RR, co_ratings=True), replace(noisy, co_ratings=True))
