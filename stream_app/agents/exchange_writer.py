@@ -3,7 +3,8 @@
 At a cut the owner of the shard's clock reads the change since the last one that was merged, and
 writes it to the exchange. Nothing of the state changes by that: the change is merged when an entry
 of the cut log says so, here as in every other shard. One is under way at a time; what a crash, a
-broker or another owner loses is part of the next one.
+broker or another owner loses is part of the next one. Where no more is learned, the rest follows:
+tables of pairs, and what did not fit.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class ExchangeWriter:
         self._runtime, self._producer = runtime, producer
         self._meetings = Meetings()
         self._sent, self._sent_time = 0, float("-inf")
-        self._failed = False
+        self._under_way = self._whole = False
 
     def at_cut(self) -> None:
         """Write a change if one is due; the state is that of a cut."""
@@ -41,17 +42,16 @@ class ExchangeWriter:
         if shared is None or not runtime.status.clock_owned or runtime.state_reason():
             return
         number = shared.numbers[spec.shard] + 1
-        waits = self._sent >= number and not self._failed
-        if waits and now - self._sent_time < _PATIENCE_SECONDS:
+        waited, learned = now - self._sent_time, shared.unshared
+        if self._under_way or (self._sent >= number and waited < _PATIENCE_SECONDS):
             return
-        due = self._meetings.due(shared.unshared, shared.ratings, spec.shards)
-        late = now - self._sent_time >= _SECONDS
-        rests = not shared.unshared and shared.pairs_wait  # pairs are dear: not with each change
-        if not due and not (late and (shared.unshared or rests)):
+        self._whole &= not learned
+        due = self._meetings.due(learned, shared.ratings, spec.shards)
+        if self._whole or not (due or waited >= _SECONDS):
             return
         started = time.perf_counter()
-        change = runtime.replica.change(number, pairs=True if rests else None)
-        self._sent, self._sent_time, self._failed = number, now, False
+        change = runtime.replica.change(number, pairs=None if learned else True)
+        self._sent_time, self._whole = now, change is None
         if change is None:
             return
         value = encode_change(change, runtime.seal)
@@ -59,12 +59,14 @@ class ExchangeWriter:
         clients.send(
             self._producer, topic, partition=spec.shard, value=value, on_delivery=self._delivered
         )
+        self._sent, self._under_way = number, True
         runtime.metrics.change_published(len(value), time.perf_counter() - started)
 
     def _delivered(self, error: KafkaError | None, _: Message) -> None:
+        self._under_way = False
         if error is None:
             return
-        self._failed = True
+        self._sent = 0
         if not passes(error) and error.code() != KafkaError._MSG_TIMED_OUT:
             topic = self._runtime.topics.exchange
             self._runtime.status.fail_from_thread(unwritten(error, topic, "a change"))

@@ -145,11 +145,6 @@ class SharedItems(GrowingArrays):
         least = max(_FIRST_PAIRS // len(self._numbers), own // _PART_PAIRS)
         return own - self._pairs_at >= min(least, _MOST_PAIRS)
 
-    @property
-    def pairs_wait(self) -> bool:
-        """Whether this shard has learned ratings since its tables of pairs were published."""
-        return int(self._own[0]) > self._pairs_at
-
     def merged(self, shard: int, number: int, ratings: int, *, pairs: bool) -> None:
         """Note that a change is merged, which had tables of pairs or not."""
         for name in ("numbers", "counted"):
