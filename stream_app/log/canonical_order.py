@@ -123,7 +123,7 @@ class Rounds:
         if shards > 1:
             self.exchange = Exchange(self.start.merged or Merged.nothing(shards))
         self.newest_merge = self.exchange.merged.ends if self.exchange else ()
-        self.waits_for_exchange = False
+        self.awaited: tuple[int, ...] = ()  # the ends of a merge that waits for the exchange
         self._entries: deque[tuple[int, Entry]] = deque()
         self._cut_tails: deque[Tail | None] = deque()
         self._cuts = 0
@@ -287,9 +287,9 @@ class Rounds:
             if isinstance(entry, Merge):
                 assert self.exchange is not None, "without shards no merge is taken"
                 if not self.exchange.covers(entry.ends):
-                    self.waits_for_exchange = True
+                    self.awaited = entry.ends
                     return None
-                changes, self.waits_for_exchange = self.exchange.take(entry.ends), False
+                changes, self.awaited = self.exchange.take(entry.ends), ()
             self._entries.popleft()
             if isinstance(entry, Contract):
                 if entry.version <= self.contract:

@@ -63,6 +63,11 @@ class Exchange:
         """For each shard the number of its last change that counts, merged or not."""
         return tuple(self._counted)
 
+    @property
+    def received(self) -> tuple[int, ...]:
+        """For each shard the offset up to which its records were delivered."""
+        return tuple(self._received)
+
     def deliver(self, shard: int, offset: int, change: Change | None, size: int) -> bool:
         """Take a record of a shard, None for one that is no change; return whether it counts."""
         if offset < self._received[shard]:

@@ -190,8 +190,10 @@ class Follower:
         return self._leader.unanswered if self._leader is not None else ""
 
     def beyond_end(self) -> str:
-        """Return a sentence if a cut that was read names an offset beyond the end of the log now;
-        empty if the log holds every record that is waited for."""
+        """Return a sentence if a cut or merge that was read names an offset beyond the end of the
+        log now; empty if the log holds every record that is waited for."""
+        if lacking := self.bounds.exchange_lacks(self.rounds.awaited, _ENDS_SECONDS):
+            return lacking
         if self.rounds.first_beyond(self.rounds.received) is None:
             return ""
         ends = self.bounds.ends(_ENDS_SECONDS)
@@ -589,7 +591,7 @@ class Follower:
 
     def _pause_exchange(self, exchange: Exchange) -> None:
         """Read no more changes while many wait, unless a merge waits for them."""
-        full = exchange.size > _EXCHANGE_BYTES and not self.rounds.waits_for_exchange
+        full = exchange.size > _EXCHANGE_BYTES and not self.rounds.awaited
         if full != self._exchange_paused:
             shards = range(len(exchange.merged.ends))
             places = [TopicPartition(self.topics.exchange, shard) for shard in shards]

@@ -115,6 +115,17 @@ class LogBounds:
             if missing := _missing(place, clients.offsets(self._consumer, place, seconds)[0], end):
                 raise UserError(f"{missing}; {RESTORE}")
 
+    def exchange_lacks(self, ends: Sequence[int], seconds: float = 10.0) -> str:
+        """Return a sentence if a partition of the exchange ends before its offset in `ends`."""
+        for shard, end in enumerate(ends):
+            place = TopicPartition(self._topics.exchange, shard)
+            if (high := clients.offsets(self._consumer, place, seconds)[1]) < end:
+                return (
+                    f"{place.topic} partition {shard} ends at offset {high}, and changes up to "
+                    f"offset {end} are to be merged: it lost its end; {RESTORE}"
+                )
+        return ""
+
     def check(self, start: Start, seconds: float = 10.0) -> tuple[tuple[int, ...], int]:
         """Return the end offset of each rating partition and of the cut log; refuses a log that
         does not hold the records from the start on, with EndIsBefore where it ends too early."""

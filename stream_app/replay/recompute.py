@@ -216,7 +216,8 @@ class _StallCheck:
         self._asked = False
 
     def check(self, cut: int, newest: int) -> None:
-        position = self._follower.rounds.received[:], cut
+        rounds = self._follower.rounds
+        position = [*rounds.received, *(rounds.exchange.received if rounds.exchange else ())], cut
         if position != self._before:
             self._before, self._moved = position, time.monotonic()
             self._asked = False
