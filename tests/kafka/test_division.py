@@ -131,10 +131,15 @@ def test_a_state_is_divided_and_its_shards_go_on(
     redesign.apply_all(planned)
     for settings in each_shard(of_shards):
         assert in_force(Deployment.from_settings(settings)).newest.clip == 4.0
-    wider = of_shards.model_copy(update={"clip": 4.0, "factors": 16})
-    for rebuild, words in (("beside", "from its log alone"), ("checkpoint", "with shards = 4")):
+    other = {"seen_bytes": 2 * of_shards.seen_bytes}, {"factors": 16}
+    beside, wider = (of_shards.model_copy(update={"clip": 4.0, **each}) for each in other)
+    for target, rebuild, words in (
+        (beside, "beside", "from its log alone"),
+        (beside, "checkpoint", "with shards = 4"),
+        (wider, "beside", "factors 8 -> 16: changes between shards are of rows with so many"),
+    ):
         with pytest.raises(UserError, match=words):
-            redesign.apply_all(redesign.plans(wider), rebuild)
+            redesign.apply_all(redesign.plans(target), rebuild)
 
     code, (forgotten,) = murmurec(4, "forget", "--device", device.hex(), "--yes")
     assert code == 0, forgotten

@@ -20,6 +20,7 @@ from stream_app.wire.exchange import Change
 ROOM_BYTES = 1 << 20  # of items, and as many of pairs
 _ITEM_BYTES = 48  # of an item's counts, and of three keys
 _MOST_COUNT, _MOST_CELL = 2**32 - 1, 2**31 - 1
+_MOST_CELLS = 1 << 16  # of a sketch
 Columns = dict[str, NDArray[Any]]
 
 
@@ -71,7 +72,7 @@ def _of_items(shared: SharedItems, live: Live, most: int) -> Columns:
 
 
 def _sparse(name: str, cells: NDArray[np.int64]) -> Columns:
-    places = np.flatnonzero(cells)
+    places = np.flatnonzero(cells)[:_MOST_CELLS]
     counts = np.clip(cells[places], -_MOST_CELL, _MOST_CELL).astype(np.int32)
     return {f"{name}_cells": places.astype(np.uint32), f"{name}_counts": counts}
 

@@ -9,6 +9,7 @@ import pytest
 
 from stream_app.models.factorization.joining import Meetings
 from stream_app.privacy import registry
+from stream_app.state.exchange import own_change
 from stream_app.state.replica import Replica
 from stream_app.wire.exchange import Change, decode_change, encode_change
 from tests.fixtures.replicas import SMALL
@@ -181,6 +182,25 @@ def test_tables_that_do_not_fit_in_one_change_are_in_the_next_ones() -> None:
         for field in ("rows", "sizes", "gaps", "values", "large"):
             joined = np.concatenate([getattr(part, field) for part in parts])
             assert (joined == getattr(lists, field)).all()
+
+
+def test_a_change_of_many_items_without_a_row_is_of_bounded_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Cells of sketches that do not fit go with the next changes, and no count is lost."""
+    monkeypatch.setattr(own_change, "_MOST_CELLS", 100)
+    spec, data = replace(CLEAN, items_most=48, head_items=16, held_out=0.0), stream(2_000, 1_500)
+    made = Shards(spec, 2, USERS, NEVER)
+    for _ in made.learn(data, 500):
+        pass
+    made.exchange_all()
+    first, second = made.replicas
+    cells = [len(change.columns["frequency_cells"]) for change in map(decode_change, made.records)]
+    assert len(cells) > 10
+    assert max(cells) == 100
+    for part in ("frequencies", "second_moment"):
+        for name, found in getattr(first, part).arrays().items():
+            assert np.array_equal(found, getattr(second, part).arrays()[name]), name
 
 
 def test_shards_learn_as_well_as_one_and_apart_they_do_not() -> None:
