@@ -266,7 +266,8 @@ class LogReader(ThreadService):
     def _merge(self, follower: Follower) -> None:
         """Append a merge of the changes that have come, where this worker owns the clock."""
         exchange, rounds = follower.rounds.exchange, follower.rounds
-        if exchange is None or not (self._clock.writes and rounds.found_start):
+        begun = rounds.found_start and rounds.newest_cut[0] > 0
+        if exchange is None or not (self._clock.writes and begun):
             return
         ends = self._merges.due(time.monotonic(), exchange.ends, rounds.newest_merge)
         if ends is not None:

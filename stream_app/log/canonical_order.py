@@ -234,7 +234,9 @@ class Rounds:
                 )
         elif counts:
             if isinstance(entry, Merge):
-                if not Merged((), self.newest_merge).precedes(entry.ends):
+                # The design that opens a log begins the state anew: none is merged before.
+                begun = self._chain.number > 0
+                if not (begun and Merged((), self.newest_merge).precedes(entry.ends)):
                     return False
                 self.newest_merge = entry.ends
             self._entries.append((place, entry))

@@ -144,7 +144,6 @@ class ShardSiege:
                     f"shard {shard}, cut {state['cut']}: {held}, not {right}; "
                     f"{state['merged']} merged, by the log {ours}"
                 )
-                self.figures.wrong.append(f"shard {shard}, cut {state['cut']}: {held}, not {right}")
             self.figures.wrong += reference.wrong
             reference.wrong.clear()
 

@@ -18,9 +18,11 @@ from typing import NamedTuple
 from stream_app.log.canonical_order import LogStep, Rounds, Start
 from stream_app.log.exchange_order import Exchange, Merged
 from stream_app.log.merge_clock import MergeClock
-from stream_app.wire import Cut, Merge
+from stream_app.wire import Cut, DesignEntry, Merge
 
 SHARDS, ITEMS = 3, 4
+OPENING = DesignEntry("", {}, {})
+"""Begins the state anew before the first cut, as the design that opens a log does."""
 
 
 class Delta(NamedTuple):
@@ -36,7 +38,9 @@ class Topics:
     """What is durable: ratings and the cut log of each shard, and the exchange."""
 
     ratings: list[list[int]] = field(default_factory=lambda: [[] for _ in range(SHARDS)])
-    cuts: list[list[Cut | Merge]] = field(default_factory=lambda: [[] for _ in range(SHARDS)])
+    cuts: list[list[Cut | Merge | DesignEntry]] = field(
+        default_factory=lambda: [[] for _ in range(SHARDS)]
+    )
     exchange: list[list[Delta | None]] = field(default_factory=lambda: [[] for _ in range(SHARDS)])
 
 
@@ -114,6 +118,13 @@ class Process:
         if step.run is not None:
             for offset in step.run.offsets:
                 self.counts[self.topics.ratings[self.shard][offset]] += 1
+        if isinstance(step.entry, DesignEntry):
+            empty = State.empty()
+            self.counts, self.base, self.merged = (
+                list(empty.counts),
+                list(empty.base),
+                empty.merged,
+            )
         if isinstance(step.entry, Merge):
             numbers = list(self.merged.numbers)
             for change in step.changes:
@@ -149,6 +160,7 @@ class Schedule:
     def __init__(self, seed: int, process: type[Process] = Process) -> None:
         self.rnd, self.kind = random.Random(seed), process
         self.topics, self.now = Topics(), 0.0
+        self.begins = self.rnd.choice((0.0, 60.0))  # when shard 0 opens its log
         self.reference: dict[tuple[int, int], State] = {}
         self.late: list[Delta] = []
         self.kept = [[State.empty()] for _ in range(SHARDS)]
@@ -201,14 +213,16 @@ class Schedule:
     def own(self, process: Process) -> None:
         """Write what the owner of a clock writes; there may be two."""
         log = self.topics.cuts[process.shard]
-        if not process.rounds.found_start:
+        late = process.shard == 0 and self.now < self.begins
+        if late or not process.rounds.found_start:
             return
         ends = process.clock.due(self.now, process.exchange.ends, process.rounds.newest_merge)
         if ends is not None:
             log.append(Merge(ends))
             self.seen["merge"] += 1
         elif (cut := process.cut()) is not None:
-            log.append(cut)
+            opens = not any(isinstance(entry, Cut | DesignEntry) for entry in log)
+            log += [OPENING, cut] if opens else [cut]
 
     def publish(self, process: Process) -> None:
         """Publish a change: it arrives, late, twice or never."""
