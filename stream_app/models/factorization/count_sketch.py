@@ -12,10 +12,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_app.kernels.exchange.entered_rows import read_scalars
 from stream_app.kernels.factorization import factor_lookup as reading
 from stream_app.kernels.factorization.bias_table import SLOT_BYTES
 from stream_app.kernels.factorization.count_sketch_blocked import MAX_DEPTH
-from stream_app.kernels.factorization.entered_rows import read_scalars
 from stream_app.kernels.factorization.erase import forget_scalars, forget_vector
 from stream_app.kernels.factorization.initialization import UNIT, fill
 from stream_app.kernels.factorization.training_loops.blocked_loop import blocked_loop

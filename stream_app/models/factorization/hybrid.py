@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_app.kernels.exchange.entered_rows import enter_rows, find_slots, read_scalars
 from stream_app.kernels.exchange.natural_rows import add_to_base, subtract_base
 from stream_app.kernels.factorization.bias_table import BUCKET, SLOT_BYTES
-from stream_app.kernels.factorization.entered_rows import enter_rows, find_slots, read_scalars
 from stream_app.kernels.factorization.erase import forget_scalars
 from stream_app.kernels.factorization.factor_lookup import hybrid_reader
 from stream_app.kernels.factorization.hybrid_rows import forget

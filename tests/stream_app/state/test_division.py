@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from stream_app.kernels.factorization.entered_rows import find_slots
+from stream_app.kernels.exchange.entered_rows import find_slots
 from stream_app.models.factorization.hybrid import HybridLearner
 from stream_app.models.factorization.learner import USER
 from stream_app.state.exchange.division import adopt_share, shards_of, undivided
