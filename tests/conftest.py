@@ -114,13 +114,14 @@ def prefix() -> str:
 
 @pytest.fixture
 def topics(kafka: Kafka, prefix: str) -> Iterator[str]:
-    """Give a fresh prefix with every topic of the table; all are deleted afterwards."""
+    """Give a fresh prefix with every topic of one shard; all are deleted afterwards."""
     from stream_app.kafka import clients
     from stream_app.kafka.topic_admin import create, delete
     from stream_app.wire import Topics
+    from stream_app.wire.topics import FEATURES
 
     admin = clients.admin(kafka.connection)
-    table = Topics(prefix).table()
+    table = Topics(prefix).table(features=FEATURES.keys() - {"shards"})
     create(admin, table)
     try:
         yield prefix

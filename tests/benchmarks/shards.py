@@ -36,7 +36,7 @@ def measure() -> list[Figure]:
             found = _errors(ratings, name, shards)
             for part, many, alone in zip(("", ", last fifth"), found, one, strict=True):
                 label = f"{name}, {shards} shards, {what} over one worker's{part}"
-                figures.append(Figure(label, many - alone, "", "<= 0.002"))
+                figures.append(Figure(label, many - alone, "", "<= 0.001"))
     return [*figures, _differing(ratings)]
 
 

@@ -157,7 +157,7 @@ def test_a_deployment_of_other_shards_is_refused_in_one_sentence(
         assert (code, said) == (
             1,
             f"murmurec: topic {names.exchange} does not exist: create it with murmurec topics "
-            "apply",
+            "apply under the setting shards above 1",
         )
     create(clients.admin(kafka.connection), [t for t in names.table() if t.name == names.exchange])
     for shards, words in (("2", []), ("2", ["--shard", "1"]), ("1", [])):
