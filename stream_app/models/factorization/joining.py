@@ -122,7 +122,7 @@ class Meetings:
     """
 
     first: int = 2_000
-    part: float = 0.1
+    part: float = 0.025
     late: int = 2_000_000
     late_part: float = 1 / 3
     most: int = 5_000_000
