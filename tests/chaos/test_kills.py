@@ -8,6 +8,7 @@ import pytest
 
 from tests.chaos.deployment import Setup
 from tests.chaos.driver import run
+from tests.chaos.shards import run as run_shards
 from tests.conftest import Kafka
 
 pytestmark = [pytest.mark.kafka, pytest.mark.thorough]
@@ -38,6 +39,13 @@ def test_no_kill_leaves_a_wrong_state(
     assert figures.digest_reports > 0
     assert figures.wrong == []
     assert figures.unanswered == []
+
+
+@pytest.mark.nightly
+def test_no_strike_at_shards_leaves_a_wrong_state(kafka: Kafka, tmp_path: Path, seed: int) -> None:
+    figures = run_shards(2, seed, 5, kafka.bootstrap, tmp_path)
+    assert figures.compared >= 10
+    assert figures.wrong == []
 
 
 @pytest.mark.nightly
