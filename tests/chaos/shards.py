@@ -183,12 +183,22 @@ class ShardSiege:
                 self.figures.wrong.append(f"{life.name} ended with exit code {code} on SIGTERM")
 
     def _compare_shared(self) -> None:
-        """What is exchanged is equal in every shard: counts, sketches and pairs by item."""
-        found = [exact(reference.replica) for reference in self._references]
-        odd = [
-            name
-            for name, array in found[0].items()
-            if any(array.tobytes() != each[name].tobytes() for each in found[1:])
-        ]
-        if odd:
+        """What is exchanged becomes equal in every shard: counts, sketches, and at last the pairs,
+        which an idle shard publishes."""
+        odd: list[str] = []
+
+        def equal() -> bool:
+            for reference in self._references:
+                reference.follow(0.2)
+            found = [exact(reference.replica) for reference in self._references]
+            odd[:] = [
+                name
+                for name, array in found[0].items()
+                if any(array.tobytes() != each[name].tobytes() for each in found[1:])
+            ]
+            return not odd
+
+        try:
+            until(equal, "the shards hold the same sums", pause=0.2)
+        except AssertionError:
             self.figures.wrong.append(f"the shards do not hold the same {', '.join(odd)}")
