@@ -51,8 +51,8 @@ def measure() -> list[Figure]:
         one = one or capacity
         target = ">= 0.9" if shards > 1 else ""
         figures += [
-            Figure(f"ingest, {shards} shards", capacity / 1e6, "M ratings/s"),
-            Figure(f"ingest, {shards} shards, efficiency", capacity / one / shards, "", target),
+            Figure(f"ingest, {shards} shards", float(capacity) / 1e6, "M ratings/s"),
+            Figure(f"ingest, {shards} shards, efficiency", float(capacity / one / shards), "", target),
         ]
         del made
     return figures
