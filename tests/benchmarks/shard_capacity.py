@@ -52,7 +52,9 @@ def measure() -> list[Figure]:
         target = ">= 0.9" if shards > 1 else ""
         figures += [
             Figure(f"ingest, {shards} shards", float(capacity) / 1e6, "M ratings/s"),
-            Figure(f"ingest, {shards} shards, efficiency", float(capacity / one / shards), "", target),
+            Figure(
+                f"ingest, {shards} shards, efficiency", float(capacity / one / shards), "", target
+            ),
         ]
         del made
     return figures
