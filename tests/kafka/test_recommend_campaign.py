@@ -34,6 +34,7 @@ from stream_app.wire import Topics
 from stream_app.wire.campaigns.contribution import encode_contribution
 from stream_app.wire.campaigns.plan import Campaign, encode_plan
 from stream_app.wire.public_tables import encode_table_record, table_records
+from stream_app.wire.topics import FEATURES
 from tests.conftest import Kafka
 from tests.fixtures import forks
 from tests.fixtures.tastes import SCOPE, TASTES, campaign_of, person, side_of
@@ -178,7 +179,7 @@ def ends(kafka: Kafka, topics: str) -> dict[tuple[str, int], int]:
     try:
         return {
             (topic.name, number): clients.offsets(consumer, TopicPartition(topic.name, number))[1]
-            for topic in Topics(topics).table()
+            for topic in Topics(topics).table(features=FEATURES.keys() - {"shards"})
             for number in range(topic.partitions)
         }
     finally:

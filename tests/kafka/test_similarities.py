@@ -27,6 +27,7 @@ from stream_app.ranking.domains.table_bytes import FORMAT, decode_table, encode_
 from stream_app.wire import CatalogueEntry, Event, Topics
 from stream_app.wire.public_tables import TableReader, TableVersion, encode_table_record
 from stream_app.wire.public_tables import table_records as records_of
+from stream_app.wire.topics import FEATURES
 from tests.conftest import Kafka
 from tests.fixtures.similarity_tables import BOOKS, FILMS, GAMES, TASTES, rated_by_taste
 from tests.fixtures.streams import Published, publish
@@ -128,7 +129,7 @@ def ends(kafka: Kafka, topics: str) -> dict[str, int]:
             f"{topic.name}/{number}": clients.offsets(consumer, TopicPartition(topic.name, number))[
                 1
             ]
-            for topic in Topics(topics).table()
+            for topic in Topics(topics).table(features=FEATURES.keys() - {"shards"})
             for number in range(topic.partitions)
         }
     finally:

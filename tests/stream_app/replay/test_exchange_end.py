@@ -9,6 +9,7 @@ from confluent_kafka import TopicPartition
 
 from stream_app.deployment import Deployment
 from stream_app.kafka.clients import Connection
+from stream_app.log.canonical_order import Start
 from stream_app.replay.follower import Follower
 from stream_app.wire import Cut, Merge, Topics
 from tests.fixtures.replicas import SMALL
@@ -33,7 +34,8 @@ class Broker:
 
 
 def test_a_merge_beyond_the_end_of_the_exchange_is_named() -> None:
-    follower = Follower(Deployment(Connection("127.0.0.1:1"), Topics("x", 2), SHARDS))
+    start = Start(1, (0,) * SHARDS.partitions, 1)
+    follower = Follower(Deployment(Connection("127.0.0.1:1"), Topics("x", 2), SHARDS), start)
     follower._consumer.close()
     follower._consumer = follower.bounds._consumer = broker = Broker(5, 2)  # type: ignore[assignment]
     rounds = follower.rounds
@@ -41,7 +43,7 @@ def test_a_merge_beyond_the_end_of_the_exchange_is_named() -> None:
         rounds.take(Merge((5, 3)))
         assert rounds.step() is None
         assert (follower.beyond_end(), broker.asked) == ("", 0), "no cut has come"
-        rounds.take(Cut(1, (0,) * SHARDS.partitions, 0))
+        rounds.take(Cut(2, (0,) * SHARDS.partitions, 0))
         assert rounds.step() is None
         assert "x.exchange.v1 partition 1 ends at offset 2" in follower.beyond_end()
         broker.ends = 5, 3
