@@ -7,7 +7,7 @@ import pytest
 from stream_app.log.exchange_order import Exchange
 from tests.simulation.shards import Delta, Process, Schedule
 
-SEEDS = 60
+SEEDS = 25
 
 
 @pytest.mark.parametrize("seeds", [SEEDS, pytest.param(3_000, marks=pytest.mark.nightly)])
