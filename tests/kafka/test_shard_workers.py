@@ -196,6 +196,7 @@ def test_a_worker_of_two_shards_answers_for_both_and_ends_with_its_processes(
     monkeypatch.setenv("MURMUREC_SHARDS", "2")
     create(clients.admin(kafka.connection), Topics(prefix, 2).table())
     held = start("--prefix", prefix)
+    held.wait_until_ready()  # on a fresh machine its processes compile kernels
     users = [f"{number:032x}" for number in range(8)]
     assert {partition_of(user.encode(), 2) for user in users} == {0, 1}
     with Recommendations(kafka.bootstrap, prefix) as ask:
