@@ -15,11 +15,12 @@ from stream_app.cli.device.publishers import publisher_for
 from stream_app.deployment import spec_from_settings
 from stream_app.errors import UserError
 from stream_app.kafka import clients, topic_follower
+from stream_app.kafka.topic_admin import partition_counts
 from stream_app.operations import rebuild as rebuilding
 from stream_app.operations.session import Session
 from stream_app.settings import Settings
 from tests.fixtures.streams import events, partition_of, publish
-from tests.fixtures.waiting import PATIENCE_SECONDS
+from tests.fixtures.waiting import PATIENCE_SECONDS, until
 from tests.kafka.conftest import Send
 from tests.kafka.state_log import Log
 
@@ -51,6 +52,8 @@ def grow(log: Log, count: int) -> None:
     admin = clients.admin(log.connection)
     for future in admin.create_partitions([NewPartitions(log.names.ratings, count)]).values():
         future.result(timeout=PATIENCE_SECONDS)
+    ratings = log.names.ratings
+    until(lambda: partition_counts(admin, [ratings])[ratings] == count, "the broker tells of them")
 
 
 def test_added_partitions_are_refused_as_a_setting_and_not_used(log: Log) -> None:
