@@ -111,12 +111,12 @@ class Meetings:
     """When shards publish: after `first` ratings of all of them together, then whenever their
     number has grown by `part`, by `late_part` once they are `late`, and after `most` at the latest.
 
-    ML-1M in one pass, `hybrid`, RMSE of the whole stream and of its last fifth, changes merged
-    2,000 ratings after they were published:
+    ML-1M in one pass, `hybrid`, RMSE of the whole stream, changes merged 2,000 ratings after they
+    were published (`python -m tests.benchmarks shards`):
 
-        one worker                   .8803 .8512    rr:5:2  .9360 .9067
-        16 shards, by a tenth        .8812 .8508            .9369 .9066
-        16 shards, by a fifth        .8823 .8521            .9380 .9082
+        one worker                  .8791 clean    .9347 rr:5:2
+        16 shards, by a tenth       .8809          .9365
+        16 shards, by a fortieth    .8801          .9359
 
     An exchange costs a shard a time that does not grow with the ratings, so late ones are rarer.
     """
