@@ -59,11 +59,6 @@ class Exchange:
         )
 
     @property
-    def numbers(self) -> tuple[int, ...]:
-        """For each shard the number of its last change that counts, merged or not."""
-        return tuple(self._counted)
-
-    @property
     def received(self) -> tuple[int, ...]:
         """For each shard the offset up to which its records were delivered."""
         return tuple(self._received)

@@ -62,6 +62,7 @@ from stream_app.wire import (
     decode_many,
     held,
 )
+from stream_app.wire.authenticity.seal import ForeignSeal
 from stream_app.wire.exchange import Change, decode_change
 from stream_app.wire.limits import CONTRACT, MAX_SEQ
 
@@ -133,7 +134,7 @@ class Follower:
         self.rounds = Rounds(deployment.partitions, start, shards=spec.shards)
         self._exchange: Exchange | None = self.rounds.exchange
         self._exchange_paused = False
-        self.cuts_ignored = self.unsealed = self.designs_ignored = self.changes_ignored = 0
+        self.cuts_ignored = self.unsealed = self.designs_ignored = 0
         self._seal = deployment.seal
         self.cuts_at_end = False
         self.design = deployment.spec.digest
@@ -434,12 +435,13 @@ class Follower:
         """Take a record of the exchange; what is no change of its shard does not count."""
         assert self._exchange is not None, "assigned with shards alone"
         shard, value, change = message.partition() or 0, message.value() or b"", None
-        with suppress(WireError):
+        try:
             found = decode_change(value, self._seal)
             fits = (found.shard, found.factors) == (shard, self._deployment.spec.factors)
             change = found if fits else None
-        counts = self._exchange.deliver(shard, message.offset() or 0, change, len(value))
-        self.changes_ignored += not counts
+        except WireError as error:
+            self.unsealed += isinstance(error, ForeignSeal)
+        self._exchange.deliver(shard, message.offset() or 0, change, len(value))
 
     def _cut(self, cut: Cut, message: Message) -> None:
         tail = tail_of(message)

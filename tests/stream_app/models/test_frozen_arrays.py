@@ -283,7 +283,7 @@ def test_marks_are_set_by_the_functions_that_keep_what_is_frozen_and_by_nothing_
     assert found == {
         "frozen_arrays.py: pages[:] = frozen(pages, which)",
         "frozen_arrays.py: self._pages[:] = released(self._pages)",
-        "paged_arrays.py: pages[number] = CLEAN",  # of a share of a state, which nothing follows
+        "paged_arrays.py: pages[number] = CLEAN",  # of a state that a command writes
     }
 
 
