@@ -90,10 +90,10 @@ def test_a_state_after_a_change_is_the_same_however_the_log_was_cut_and_after_a_
         {name: a.copy() for name, a in first.ledger.arrays().items()},
         first.cut, first.end_offsets, first.origin,
     )  # fmt: skip
-    more = [publish(event) for event in events(rng, 200, mechanism="rr:5:2")]
+    more = log([publish(event) for event in events(rng, 200, mechanism="rr:5:2")])
     for replica in (first, restored):
-        batch = run_of([r for r in more if r.partition == 0], 0, 10, 0)
-        replica.apply(decode_many(batch, replica.spec.intake))
+        for p, part in enumerate(more):
+            replica.apply(decode_many(run_of(part, 0, len(part), p), replica.spec.intake))
     assert digests(first) == digests(restored)
 
 
@@ -133,9 +133,9 @@ def test_a_withdrawn_mechanism_is_rejected_and_what_was_learned_from_it_stays(
     counted = replica.reports_by_mechanism()["rr:5:1"]
     replica.redesign(merged(replica.spec, RR))
     later = [publish(event) for event in events(rng, 50, mechanism="rr:5:1")]
-    batch = decode_many(
-        run_of([r for r in later if r.partition == 1], 0, 5, 1), replica.spec.intake
-    )
+    of_one = [record for record in later if record.partition == later[0].partition]
+    run = run_of(of_one, 0, len(of_one), later[0].partition)
+    batch = decode_many(run, replica.spec.intake)
     outcome = replica.apply(batch)
     assert outcome.reasons.all()
     assert replica.reports_by_mechanism()["rr:5:1"] == counted
