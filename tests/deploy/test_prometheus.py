@@ -18,9 +18,12 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
+from consumers.audit.findings import Finding, Verdict
+from stream_app.cli.reader.audit_metrics import AuditMetrics
 from stream_app.gateway.context import GatewayMetrics
 from stream_app.monitoring.collectors import CONTENT_TYPE
 from stream_app.monitoring.metrics import Metrics
+from stream_app.privacy import registry
 from tests.deploy.boards import OVERVIEW, Panel
 from tests.fixtures.metric_calls import CALLS
 from tests.fixtures.programs import program
@@ -31,6 +34,7 @@ STARTING = (
     *("build", "privacy_mode", "clip_threshold", "epsilon_claimed", "report_information"),
     *("memory", "indexed"),
 )
+SHOWN = Finding("", Verdict.OK, "", None, {"mechanism": "rr:5:2", "epsilon": 1.9})
 
 
 class Exposing(ThreadingHTTPServer):
@@ -40,7 +44,7 @@ class Exposing(ThreadingHTTPServer):
 
     def __init__(self, empty: bool) -> None:
         self.metrics = Metrics(CollectorRegistry())
-        self.gateway = GatewayMetrics()
+        self.gateway, self.audit = GatewayMetrics(), AuditMetrics()
         self.empty = empty
         for name in STARTING:
             CALLS[name](self.metrics)
@@ -52,10 +56,12 @@ class Exposing(ThreadingHTTPServer):
                 if name not in STARTING:
                     call(self.metrics)
             self.metrics.rmse("reported", "recent", 1.6)
+            self.audit.found([SHOWN], [registry.parse("rr:5:2")])
             self.gateway.answered("accepted")
             self.gateway.confirmed(0.01)
             self.gateway.asked("answered", 0.01)
-        return self.metrics.exposition() + self.gateway.render(1, 2, ready=not self.empty)
+        gateway = self.gateway.render(1, 2, ready=not self.empty)
+        return self.metrics.exposition() + gateway + self.audit.exposition()
 
 
 class _Answer(BaseHTTPRequestHandler):
