@@ -137,7 +137,7 @@ _ROWS: dict[str, tuple[Callable[[str], Panel], ...]] = {
             "Prometheus. Above the claim, the claim is false; below it, nothing is proved.",
             "claimed: {{mechanism}}, {{adjacency}} | "
             "max by (mechanism, adjacency) (@epsilon_claimed)",
-            "shown: {{mechanism}}, {{adjacency}} | "
+            "shown by canaries, at least: {{mechanism}} | "
             "max by (mechanism, adjacency) (@audit_epsilon_lower_bound)",
             kind="stat", may_be_empty=True),
         _panel("Prediction error, all events", "suffix: stars",
@@ -429,8 +429,9 @@ def _targets(panel: Panel) -> list[dict[str, Any]]:
 
 def _options(panel: Panel) -> dict[str, Any]:
     if panel.kind == "stat":
-        # The value of an info metric is always 1: show its labels.
-        text = "name" if "_info{" in panel.curves[0].expression else "auto"
+        # The value of an info metric, or of a comparison, is always 1: show its labels.
+        shown = panel.curves[0].expression
+        text = "name" if "_info{" in shown or shown.endswith("== 1") else "auto"
         return {
             "colorMode": "none",
             "graphMode": "none",

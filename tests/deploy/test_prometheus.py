@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
-import socket
 import subprocess
 import threading
-import time
-import urllib.parse
-import urllib.request
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -27,8 +22,8 @@ from stream_app.privacy import registry
 from tests.deploy.boards import OVERVIEW, Panel
 from tests.fixtures.metric_calls import CALLS
 from tests.fixtures.programs import program
+from tests.fixtures.scraped import ask, scraping
 
-DEADLINE_SECONDS = 60.0
 # What a worker publishes before the first event.
 STARTING = (
     *("build", "privacy_mode", "clip_threshold", "epsilon_claimed", "report_information"),
@@ -78,38 +73,6 @@ class _Answer(BaseHTTPRequestHandler):
         """Log nothing."""
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def ask(address: str, expression: str) -> list[dict[str, Any]]:
-    """Return the series of an instant query; raises for an expression that Prometheus refuses."""
-    query = urllib.parse.urlencode({"query": expression})
-    with urllib.request.urlopen(f"http://{address}/api/v1/query?{query}", timeout=5) as reply:
-        answer = json.load(reply)
-    assert answer["status"] == "success"
-    result: list[dict[str, Any]] = answer["data"]["result"]
-    return result
-
-
-def wait_for_rates(address: str, prometheus: subprocess.Popen[bytes]) -> None:
-    """Return when rates over the newest scrapes have a value."""
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    pause = threading.Event()
-    while time.monotonic() < deadline:
-        assert prometheus.poll() is None, "prometheus has ended"
-        try:
-            if ask(address, "count_over_time(murmurec_ready[30s]) >= 4"):
-                return
-        except OSError:
-            pass  # not listening yet
-        pause.wait(0.1)
-    raise AssertionError(f"no scrapes within {DEADLINE_SECONDS:.0f} s")
-
-
 @pytest.fixture(scope="module", params=["in use", "just started"])
 def prometheus(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[tuple[str, str]]:
     """Yield the address of a Prometheus, scraping every second, and the worker that it sees."""
@@ -117,38 +80,10 @@ def prometheus(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterato
     folder: Path = tmp_path_factory.mktemp("prometheus")
     exposing = Exposing(empty=request.param == "just started")
     threading.Thread(target=exposing.serve_forever, daemon=True).start()
-    configuration = {
-        "global": {"scrape_interval": "1s", "scrape_timeout": "1s"},
-        "scrape_configs": [
-            {
-                "job_name": "murmurec",
-                "static_configs": [{"targets": [f"127.0.0.1:{exposing.server_port}"]}],
-            }
-        ],
-    }
-    (folder / "prometheus.yml").write_text(json.dumps(configuration))  # JSON is YAML
-    address = f"127.0.0.1:{free_port()}"
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [
-                tool,
-                f"--config.file={folder / 'prometheus.yml'}",
-                f"--storage.tsdb.path={folder / 'data'}",
-                f"--web.listen-address={address}",
-            ],
-            stdout=log,
-            stderr=log,
-        )
     try:
-        wait_for_rates(address, process)
-        yield address, request.param
+        with scraping(tool, folder, {"worker": f"127.0.0.1:{exposing.server_port}"}) as address:
+            yield address, request.param
     finally:
-        process.terminate()
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
         exposing.shutdown()
         exposing.server_close()
 
