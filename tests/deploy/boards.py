@@ -140,9 +140,6 @@ _ROWS: dict[str, tuple[Callable[[str], Panel], ...]] = {
             "shown by canaries, at least: {{mechanism}} | "
             "max by (mechanism, adjacency) (@audit_epsilon_lower_bound)",
             kind="stat", may_be_empty=True),
-        _panel("Prediction error, all events", "suffix: stars",
-            "The same error over all events since this worker started to read the log.",
-            'model, {{kind}} | @prediction_rmse{window="all"}'),
         _panel("What lists are made from", "none",
             "Learned weights serve while they are better on later visits, beyond three standard "
             "errors; else links and popularity by their default weights.",
@@ -150,14 +147,9 @@ _ROWS: dict[str, tuple[Callable[[str], Panel], ...]] = {
         _panel("Devices that lists are measured on", "none",
             "Devices with a later visit, at most 1,000, of the newest visits.",
             "{{instance}} | @list_devices"),
-        _panel("Log-loss of reports without a debiased error", "suffix: nats",
-            "-ln of the predicted probability of each report, for mechanisms whose channel has no "
-            "inverse (a partition of the levels, one bit). blank: every level equally likely, for "
-            "likes the item's share. Both curves are mostly the channel's own noise; their "
-            "distance measures the taste that the model has learned. Empty where every mechanism "
-            "has a debiased error.",
-            '{{predictor}}, recent | @log_loss_nats{window="recent"}',
-            '{{predictor}}, all | @log_loss_nats{window="all"}'),
+        _panel("Prediction error, all events", "suffix: stars",
+            "The same error over all events since this worker started to read the log.",
+            'model, {{kind}} | @prediction_rmse{window="all"}'),
         _panel("Clipped updates", "percentunit",
             "Ratings refused because the squared error exceeded the threshold. The threshold "
             "bounds an error; it is not privacy. Empty while no ratings arrive.",
@@ -166,6 +158,14 @@ _ROWS: dict[str, tuple[Callable[[str], Panel], ...]] = {
         _panel("Clip threshold", "suffix: stars²",
             "+Inf: nothing is clipped.",
             "squared error | @clip_threshold", kind="stat"),
+        _panel("Log-loss of reports without a debiased error", "suffix: nats",
+            "-ln of the predicted probability of each report, for mechanisms whose channel has no "
+            "inverse (a partition of the levels, one bit). blank: every level equally likely, for "
+            "likes the item's share. Both curves are mostly the channel's own noise; their "
+            "distance measures the taste that the model has learned. Empty where every mechanism "
+            "has a debiased error.",
+            '{{predictor}}, recent | @log_loss_nats{window="recent"}',
+            '{{predictor}}, all | @log_loss_nats{window="all"}'),
     ),
     "Campaigns": (
         _panel("Privacy mode", "none",
@@ -199,16 +199,6 @@ _ROWS: dict[str, tuple[Callable[[str], Panel], ...]] = {
             "Empty on a healthy deployment. The topic of rejections has an entry for each record.",
             "{{reason}} | max by (reason) (rate(@rejected_total~)) > 0",
             "numbers skipped by devices | max(rate(@seq_gaps_total~)) > 0", may_be_empty=True),
-        _panel("Profiles", "ops",
-            "Records of the profile topic per second, by outcome; rejected ones by reason. Empty "
-            "where profile_mechanisms is unset. removed: the device was forgotten; no_room: more "
-            "devices than profiles_most.",
-            "{{outcome}} | max by (outcome) (rate(@profiles_total~)) > 0",
-            "{{reason}} | max by (reason) (rate(@profiles_rejected_total~)) > 0",
-            may_be_empty=True),
-        _panel("Devices with a profile", "none",
-            "Devices whose newest profile a worker holds, for queries for neighbours.",
-            "{{instance}} | @profile_devices", kind="stat", may_be_empty=True),
         _panel("Numbers used again", "none",
             "Events whose number their device had given to other contents before; they are "
             "duplicates and change nothing. Any value above 0 is an alarm: a device runs with an "
@@ -238,6 +228,16 @@ _ROWS: dict[str, tuple[Callable[[str], Panel], ...]] = {
             "shards that it merges, a second. A shard that merges none has other item sides.",
             "bytes, {{instance}} | rate(@exchange_bytes_total~)",
             "merged, {{instance}} | rate(@exchange_merged_total~)", may_be_empty=True),
+        _panel("Profiles", "ops",
+            "Records of the profile topic per second, by outcome; rejected ones by reason. Empty "
+            "where profile_mechanisms is unset. removed: the device was forgotten; no_room: more "
+            "devices than profiles_most.",
+            "{{outcome}} | max by (outcome) (rate(@profiles_total~)) > 0",
+            "{{reason}} | max by (reason) (rate(@profiles_rejected_total~)) > 0",
+            may_be_empty=True),
+        _panel("Devices with a profile", "none",
+            "Devices whose newest profile a worker holds, for queries for neighbours.",
+            "{{instance}} | @profile_devices", kind="stat", may_be_empty=True),
     ),
     "Queries": (
         _panel("Queries", "ops",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -22,7 +23,9 @@ from stream_app.privacy import registry
 from tests.deploy.boards import OVERVIEW, Panel
 from tests.fixtures.metric_calls import CALLS
 from tests.fixtures.programs import program
-from tests.fixtures.scraped import ask, scraping
+from tests.fixtures.scraped import Recorded, ask, scraping
+from tests.pictures.boards import PREVIEWS, Preview, draw
+from tests.pictures.series import filled
 
 # What a worker publishes before the first event.
 STARTING = (
@@ -101,6 +104,19 @@ def test_every_curve_of_every_panel_answers(prometheus: tuple[str, str], panel: 
         for each in series:
             for label in re.findall(r"{{([a-z_]+)}}", curve.legend):
                 assert each["metric"].get(label), f"{curve.legend}: {each['metric']}"
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("preview", PREVIEWS, ids=lambda preview: preview.name)
+def test_a_preview_is_drawn_of_the_json_and_what_was_scraped(
+    prometheus: tuple[str, str], preview: Preview
+) -> None:
+    address, worker = prometheus
+    now = time.time()
+    panels = [filled(panel, Recorded(address, now - 5, now)) for panel in preview.panels]
+    drawn = sum(bool(panel.curves) for panel in panels)  # a gauge that is NaN has no curve
+    assert drawn > len(panels) / 2 or worker == "just started"
+    assert draw(preview, panels, "dark").startswith(b"\x89PNG")
 
 
 @pytest.mark.nightly

@@ -90,11 +90,12 @@ def draw(preview: Preview, panels: list[Filled], scheme: str) -> bytes:
     ends = [panel.model["gridPos"]["y"] + panel.model["gridPos"]["h"] for panel in panels]
     width, height = 24 * _COLUMN, (max(ends) - top) * _LINE + _GAP
     colours = SCHEMES[scheme]
+    ended = max((curve.times[-1] for panel in panels for curve in panel.curves), default=1.0)
     with matplotlib.rc_context({"font.family": "DejaVu Sans", "font.size": 8.0}):
         sheet = Figure(figsize=(width / 100, height / 100), facecolor=colours.page)
         FigureCanvasAgg(sheet)
         for panel in panels:
-            _Place(sheet, colours, width, height, top).panel(panel)
+            _Place(sheet, colours, (width, height), top, max(ended, 1.0)).panel(panel)
         drawn = io.BytesIO()
         sheet.savefig(drawn, format="png", dpi=100 * _SCALE)
     with Image.open(drawn) as full:
@@ -108,11 +109,14 @@ def draw(preview: Preview, panels: list[Filled], scheme: str) -> bytes:
 
 
 class _Place:
-    """Draws panels on a sheet; positions are pixels from its upper left corner."""
+    """Draws panels on a sheet; positions are pixels from its upper left corner. size: of the sheet;
+    top: its first line of gridPos; ended: the last second of the run."""
 
-    def __init__(self, sheet: Any, colours: Scheme, width: int, height: int, top: int) -> None:
-        self._sheet, self._colours, self._top = sheet, colours, top
-        self._width, self._height = width, height
+    def __init__(
+        self, sheet: Any, colours: Scheme, size: tuple[int, int], top: int, ended: float
+    ) -> None:
+        self._sheet, self._colours, self._top, self._ended = sheet, colours, top, ended
+        self._width, self._height = size
 
     def panel(self, panel: Filled) -> None:
         """Draw a heading, or a panel in its box."""
@@ -182,6 +186,8 @@ class _Place:
                     self._band(axes, by_legend[curve.filled], curve, colours[listed[0].legend])
                 continue
             axes.plot(curve.times, curve.values, color=colours[curve.legend], lw=1.3)
+        if min(axes.dataLim.y0, 0) == 0:  # nothing below 0: no negative ticks
+            axes.set_ylim(bottom=max(axes.get_ylim()[0], 0))
         line = y + h - below + _LEGEND / 2
         for number, curve in enumerate(listed[:most]):
             colour = colours[listed[0].legend] if curve.thin else colours[curve.legend]
@@ -208,7 +214,8 @@ class _Place:
         unit = defaults["unit"]
         axes.yaxis.set_major_formatter(lambda value, _: shown(value, unit, places=3))
         axes.yaxis.get_major_locator().set_params(nbins=5)
-        axes.margins(x=0.01, y=0.1)
+        axes.margins(y=0.1)
+        axes.set_xlim(0, self._ended)
         for step in defaults.get("thresholds", {}).get("steps", ())[1:]:
             axes.axhline(step["value"], color=self._colours.limit, lw=1, ls="--")
         return axes

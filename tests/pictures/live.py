@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -43,20 +43,11 @@ from stream_app.kafka.clients import Connection
 from stream_app.privacy import registry
 from stream_app.settings import Settings
 from stream_app.wire import Topics
-from tests.fixtures.scraped import scraping
+from tests.fixtures.scraped import Recorded, scraping
 
 RATINGS, DAYS, SECONDS = 150_000, 10, 100.0
 MECHANISM = "rr:5:2"
 AUDIT = "metrics"  # the file, under the path that Prometheus asks for
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """Where the series of a run are, and from when to when, in seconds since 1970."""
-
-    address: str
-    start: float
-    end: float
 
 
 @contextmanager

@@ -15,8 +15,7 @@ from math import isnan, nan
 from pathlib import Path
 from typing import Any
 
-from tests.fixtures.scraped import ask, ask_range
-from tests.pictures.live import Recorded
+from tests.fixtures.scraped import Recorded, ask, ask_range
 
 Model = dict[str, Any]
 _RATE_INTERVAL = "5s"  # of a scrape every second, with room for a late one
@@ -86,7 +85,7 @@ def _curves(target: Model, run: Recorded) -> Iterator[Curve]:
         for each in ask(run.address, expression):
             yield Curve(_legend(target, each["metric"]), (0.0,), (float(each["value"][1]),))
         return
-    for each in ask_range(run.address, expression, run.start, run.end):
+    for each in ask_range(run, expression):
         times, values = zip(*each["values"], strict=True)
         seconds = tuple(float(time) - run.start for time in times)
         yield Curve(_legend(target, each["metric"]), seconds, tuple(map(float, values)))
