@@ -109,7 +109,7 @@ _ROWS: dict[str, tuple[Callable[[str], Panel], ...]] = {
             "is the floor of the measurement itself.",
             "the model: KL, learned against held-out | @leakage_kl_nats",
             "one report: {{mechanism}} | @report_information_nats"),
-        _panel("nDCG@10 of later visits: served list, popular items", "none",
+        _panel("Lists: nDCG@10 at later visits", "none",
             "The list of a user as it was at a visit, scored against what the user likes at a "
             "later one, on a sample, beside the most popular items. The band holds the mean of "
             "such users with 95 %: 1.96 standard errors. Absent: no second visits, or presence "
@@ -130,7 +130,7 @@ _ROWS: dict[str, tuple[Callable[[str], Panel], ...]] = {
             "drifts in a day: {{detector}} | "
             "max by (detector) (increase(@drift_detected_total[1d]))",
             threshold=1),
-        _panel("Epsilon of a report: claimed, and shown by canaries", "none",
+        _panel("Epsilon of a report", "none",
             "Claimed: of each allowed mechanism. The ratings of one person add up: 100 ratings at "
             "epsilon 2 cost 200. +Inf: no protection is claimed. Shown: the lower bound that "
             "murmurec audit canary has measured with devices of known ratings, through a file for "

@@ -16,15 +16,16 @@ from math import inf, isfinite, isnan
 from pathlib import Path
 from typing import Any
 
-from tests.deploy.boards import OVERVIEW, QUALITY, Board
+from tests.deploy.boards import EDGE, OVERVIEW, QUALITY, Board
 from tests.pictures.series import Curve, Filled, digest, rows
+from tests.pictures.svg import measured
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "pictures"
 STAMP = "Board"  # key of the digest in the PNG
 MOST_BYTES, COLOURS = 150_000, 160
-_COLUMN, _LINE = 50, 26  # pixels of a unit of gridPos, at 100 dots an inch
-_SCALE = 1.3
+_COLUMN, _LINE = 42, 25  # pixels of a unit of gridPos, at 100 dots an inch
+_SCALE = 1.5
 _GAP, _HEAD, _LEGEND = 8, 26, 15
 _MOST_LEGENDS = 5
 
@@ -50,6 +51,7 @@ class Preview:
 PREVIEWS = (
     Preview("quality", OVERVIEW, (QUALITY,)),
     Preview("stream", OVERVIEW, ("The stream", "Queries")),
+    Preview("edge", EDGE, tuple(dict.fromkeys(panel.row for panel in EDGE.panels))),
 )
 
 
@@ -128,7 +130,7 @@ class _Place:
         w, h = place["w"] * _COLUMN - _GAP, place["h"] * _LINE - _GAP
         w -= _GAP if place["x"] + place["w"] == 24 else 0
         self._box(x, y, w, h)
-        self._text(x + 10, y + 14, _cut(panel.model["title"], (w - 20) / 5.9), weight="bold")
+        self._text(x + 10, y + 14, _cut(panel.model["title"], w - 20, 8, bold=True), weight="bold")
         if not panel.curves:
             self._text(x + w / 2, y + h / 2, "No data", colour="faint", ha="center", size=10)
         elif panel.model["type"] == "stat":
@@ -161,9 +163,9 @@ class _Place:
         for number, curve in enumerate(curves):
             middle = y + 32 + step * (number + 0.5) + max(0.0, (h - 40 - step * len(curves)) / 2)
             if model["options"]["textMode"] == "name":
-                self._text(x + w / 2, middle, _cut(curve.legend, w / 7), size=10, ha="center")
+                self._text(x + w / 2, middle, _cut(curve.legend, w - 20, 10), size=10, ha="center")
                 continue
-            self._text(x + 12, middle, _cut(curve.legend, (w - 100) / 5.2), colour="faint")
+            self._text(x + 12, middle, _cut(curve.legend, w - 80, 8), colour="faint")
             size = 15 if step > 26 else 10
             self._text(x + w - 14, middle, shown(curve.last, unit), size=size, ha="right")
 
@@ -198,9 +200,10 @@ class _Place:
 
     def _legend(self, x: float, y: float, w: float, curve: Curve, colour: str, unit: str) -> None:
         self._text(x + 12, y, "▒" if curve.thin else "━", colour=colour)
-        name = curve.legend.removesuffix(": to") if curve.thin else curve.legend
-        self._text(x + 30, y, _cut(name, (w - 110) / 5.2), size=7.5)
         last = "" if curve.thin else shown(curve.last, unit)
+        room = w - 54 - measured(last, 7.5 * 100 / 72)
+        name = curve.legend.removesuffix(": to") if curve.thin else curve.legend
+        self._text(x + 30, y, _cut(name, room, 7.5), size=7.5)
         self._text(x + w - 12, y, last, size=7.5, ha="right")
 
     def _axes(self, x: float, y: float, w: float, h: float, defaults: dict[str, Any]) -> Any:
@@ -241,9 +244,13 @@ def _each(seconds: int) -> Any:
     return MultipleLocator(seconds)
 
 
-def _cut(text: str, most: float) -> str:
-    """Return a text of at most so many characters."""
-    return text if len(text) <= most else text[: int(most) - 1].rstrip(" ,") + "…"
+def _cut(text: str, most: float, points: float, *, bold: bool = False) -> str:
+    """Return a text that is at most so many pixels wide."""
+    whole = text
+    while measured(text, points * 100 / 72, bold=bold) > most:
+        whole = whole[:-1].rstrip(" ,")
+        text = f"{whole}…"
+    return text
 
 
 def shown(value: float, unit: str, places: int = 4) -> str:

@@ -2,8 +2,8 @@
 
 Devices of a generated population report their ratings in the order of time, a tenth of them on each
 of ten days, so that a device comes again and lists can be measured on its later visits. Queries for
-lists arrive beside them. `murmurec audit canary` runs once, and a server of files publishes what it
-has found.
+lists arrive beside them, and some people are visitors of a site (`shop.py`). `murmurec audit
+canary` runs once, and a server of files publishes what it has found.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from producers.datasets import synthetic
 from producers.datasets.load import Dataset
@@ -44,6 +45,7 @@ from stream_app.privacy import registry
 from stream_app.settings import Settings
 from stream_app.wire import Topics
 from tests.fixtures.scraped import Recorded, scraping
+from tests.pictures.shop import open_shop
 
 RATINGS, DAYS, SECONDS = 150_000, 10, 100.0
 MECHANISM = "rr:5:2"
@@ -62,11 +64,14 @@ def recorded(tool: str) -> Iterator[Recorded]:
         arguments = ["--bootstrap", settings.servers, "--allow", MECHANISM]
         worker = stack.enter_context(worker_running(arguments, port, folder))
         worker.wait_until_ready()
+        world = synthetic.generate(seed=1, ratings=RATINGS, users=1000, items=1000, factors=3)
+        population, visitors = _parted(world.dataset.in_time_order())
+        shop = stack.enter_context(open_shop(settings.servers, folder, visitors))
         files = stack.enter_context(_served(folder))
-        targets = {"worker-1": f"127.0.0.1:{port}", "audit": files}
+        targets = {"worker-1": f"127.0.0.1:{port}", "audit": files, "edge-1": shop}
         address = stack.enter_context(scraping(tool, folder, targets))
         start = time.time()
-        _stream(settings, folder)
+        _stream(settings, folder, population)
         yield Recorded(address, start, time.time())
 
 
@@ -94,11 +99,15 @@ def _served(folder: Path) -> Iterator[str]:
         server.shutdown()
 
 
-def _stream(settings: Settings, folder: Path) -> None:
+def _parted(dataset: Dataset) -> tuple[Dataset, Dataset]:
+    """Return the ratings of nine users in ten, and those of the others."""
+    visits = dataset.users % 10 == 0
+    return _rows(dataset, np.flatnonzero(~visits)), _rows(dataset, np.flatnonzero(visits))
+
+
+def _stream(settings: Settings, folder: Path, dataset: Dataset) -> None:
     """Replay the population, a part a day, while queries arrive."""
-    world = synthetic.generate(seed=1, ratings=RATINGS, users=1000, items=1000, factors=3)
-    dataset, connection = world.dataset.in_time_order(), Connection(settings.servers)
-    topics = Topics(settings.topic_prefix)
+    topics, connection = Topics(settings.topic_prefix), Connection(settings.servers)
     line = Publisher(clients.producer(connection, linger_ms=20), topics.ratings)
     with Journal.open(folder / "device.journal") as journal, line:
         identities, first = Identities(journal.key), today() - DAYS + 1
@@ -133,12 +142,15 @@ def _report(
 def _parts(dataset: Dataset) -> Iterator[Dataset]:
     """Yield the rows of each day, equally many."""
     for number, rows in enumerate(np.array_split(np.arange(len(dataset)), DAYS), start=1):
-        yield replace(
-            dataset,
-            users=dataset.users[rows],
-            items=dataset.items[rows],
-            ratings=dataset.ratings[rows],
-            levels=dataset.levels[rows],
-            timestamps=None if dataset.timestamps is None else dataset.timestamps[rows],
-            name=f"{dataset.name}, day {number}",
-        )
+        yield replace(_rows(dataset, rows), name=f"{dataset.name}, day {number}")
+
+
+def _rows(dataset: Dataset, rows: NDArray[np.int64]) -> Dataset:
+    return replace(
+        dataset,
+        users=dataset.users[rows],
+        items=dataset.items[rows],
+        ratings=dataset.ratings[rows],
+        levels=dataset.levels[rows],
+        timestamps=None if dataset.timestamps is None else dataset.timestamps[rows],
+    )
