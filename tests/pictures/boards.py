@@ -260,8 +260,8 @@ def shown(value: float, unit: str, places: int = 4) -> str:
     ['12.3 ms', '25%', '2.86 MiB/s', '1.5K/s']
     >>> [shown(2, "none"), shown(0.91234, "suffix: stars"), shown(float("inf"), "none")]
     ['2', '0.9123 stars', '+Inf']
-    >>> [shown(0.0, unit) for unit in ("ops", "s", "Bps")]
-    ['0/s', '0 s', '0 B/s']
+    >>> [shown(0.0, unit) for unit in ("ops", "s", "Bps", "decbytes")]
+    ['0/s', '0 s', '0 B/s', '0 B']
     """
     if isnan(value):
         return "NaN"
@@ -276,6 +276,8 @@ def shown(value: float, unit: str, places: int = 4) -> str:
     if unit in ("bytes", "Bps"):
         steps = (2.0**30, " GiB"), (2.0**20, " MiB"), (2.0**10, " KiB"), (1.0, " B")
         return _scaled(value, steps) + ("/s" if unit == "Bps" else "")
+    if unit == "decbytes":
+        return _scaled(value, ((1e9, " GB"), (1e6, " MB"), (1e3, " kB"), (1.0, " B")))
     if unit in ("ops", "short"):
         scaled = _scaled(value, ((1e9, "B"), (1e6, "M"), (1e3, "K"), (1.0, "")))
         return scaled + ("/s" if unit == "ops" else "")
