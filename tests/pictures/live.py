@@ -47,13 +47,13 @@ from stream_app.wire import Topics
 from tests.fixtures.scraped import Recorded, scraping
 from tests.pictures.shop import open_shop
 
-RATINGS, DAYS, SECONDS = 150_000, 10, 100.0
+RATINGS, A_SECOND, DAYS = 150_000, 1500.0, 10
 MECHANISM = "rr:5:2"
 AUDIT = "metrics"  # the file, under the path that Prometheus asks for
 
 
 @contextmanager
-def recorded(tool: str) -> Iterator[Recorded]:
+def recorded(tool: str, ratings: int = RATINGS) -> Iterator[Recorded]:
     """Run everything; yield while the Prometheus (`tool`: its program) still answers."""
     settings = Settings(mechanisms=(MECHANISM,))
     with ExitStack() as stack:
@@ -64,7 +64,7 @@ def recorded(tool: str) -> Iterator[Recorded]:
         arguments = ["--bootstrap", settings.servers, "--allow", MECHANISM]
         worker = stack.enter_context(worker_running(arguments, port, folder))
         worker.wait_until_ready()
-        world = synthetic.generate(seed=1, ratings=RATINGS, users=1000, items=1000, factors=3)
+        world = synthetic.generate(seed=1, ratings=ratings, users=1000, items=1000, factors=3)
         population, visitors = _parted(world.dataset.in_time_order())
         shop = stack.enter_context(open_shop(settings.servers, folder, visitors))
         files = stack.enter_context(_served(folder))
@@ -133,7 +133,7 @@ def _report(
         journal=journal,
         send=relay.send,
         epoch=day,
-        options=ReplayOptions(pace=Pace(RATINGS / SECONDS)),
+        options=ReplayOptions(pace=Pace(A_SECOND)),
         make_room=relay.make_room,
     ):
         pass
