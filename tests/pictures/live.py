@@ -45,6 +45,7 @@ from stream_app.privacy import registry
 from stream_app.settings import Settings
 from stream_app.wire import Topics
 from tests.fixtures.scraped import Recorded, scraping
+from tests.pictures.shop import MECHANISM as SITES
 from tests.pictures.shop import open_shop
 
 RATINGS, A_SECOND, DAYS = 150_000, 1500.0, 10
@@ -55,13 +56,13 @@ AUDIT = "metrics"  # the file, under the path that Prometheus asks for
 @contextmanager
 def recorded(tool: str, ratings: int = RATINGS) -> Iterator[Recorded]:
     """Run everything; yield while the Prometheus (`tool`: its program) still answers."""
-    settings = Settings(mechanisms=(MECHANISM,))
+    settings = Settings(mechanisms=(MECHANISM, SITES))
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="murmurec-boards-")))
         _audit(folder)
         broker = stack.enter_context(broker_running(None, settings.cache_dir))
         settings, port = with_topics(settings, broker), free_ports(1)[0]
-        arguments = ["--bootstrap", settings.servers, "--allow", MECHANISM]
+        arguments = ["--bootstrap", settings.servers, "--allow", MECHANISM, "--allow", SITES]
         worker = stack.enter_context(worker_running(arguments, port, folder))
         worker.wait_until_ready()
         world = synthetic.generate(seed=1, ratings=ratings, users=1000, items=1000, factors=3)
@@ -77,7 +78,7 @@ def recorded(tool: str, ratings: int = RATINGS) -> Iterator[Recorded]:
 
 def _audit(folder: Path) -> None:
     command = [sys.executable, "-m", "stream_app.cli", "audit", "canary", "--allow", MECHANISM]
-    command += ["--reports", "100000", "--metrics", str(folder / AUDIT)]
+    command += ["--allow", SITES, "--reports", "100000", "--metrics", str(folder / AUDIT)]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
