@@ -102,11 +102,11 @@ def mechanisms() -> str:
 
 
 def families() -> str:
-    """Return for each family what an observer still sees, and its limits."""
-    rows = []
-    for name in registry.families():
-        family = registry.family_class(name)
-        rows.append((f"`{name}`", family.observed, family.limit))
+    """Return what an observer still sees, and the limits, of the families that share both."""
+    names: dict[tuple[str, str], list[str]] = {}
+    for name, family in ((each, registry.family_class(each)) for each in registry.families()):
+        names.setdefault((family.observed, family.limit), []).append(f"`{name}`")
+    rows = [(", ".join(alike), *said) for said, alike in names.items()]
     return _table(("mechanism", "an observer still sees", "limit"), rows)
 
 

@@ -49,7 +49,8 @@ def canary_findings(observed: Observed, configuration: PublicConfiguration) -> l
         reports = sum(len(inputs) for inputs, *_ in known)
         above = epsilon > float(mechanism.epsilon or 0)
         measured = f"at least {epsilon:.3f}, {pair:.3f} by a pair alone, from {reports:,} reports"
-        found.append(decided(claim, int(above), measured, epsilon=epsilon, pair=pair))
+        figures = {"mechanism": mechanism.id, "epsilon": epsilon, "pair": pair}
+        found.append(decided(claim, int(above), measured, **figures))
         messages = observed.messages
         found += canary_noise(mechanism, messages, messages.under(place), configuration)
     return judged(found, configuration.alpha / 2)

@@ -126,8 +126,9 @@ class RankingService:
         self._recommender.standing = standing
         self._metrics.devices_scored(served.derived.next.devices)
         by = self._recommender.listed_by
-        ndcg = None if by else standing.ndcg  # of lists by weights alone
-        self._metrics.ranking(by or standing.basis, ndcg, standing.ndcg_popular)
+        measured = not by and standing.ndcg is not None  # lists by weights alone are
+        ndcg, error = (standing.ndcg, served.derived.next.ndcg_error) if measured else (None, None)
+        self._metrics.ranking(by or standing.basis, ndcg, standing.ndcg_popular, error)
         watched = None if by else self._drift.observe(served.derived.next, ratings, visits)
         if watched is not None:
             self._metrics.drift("lists", self._drift.statistic, detected=watched)

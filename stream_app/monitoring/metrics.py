@@ -148,11 +148,18 @@ class Metrics(Collectors):
 
     # --- lists ----------------------------------------------------------------------------
 
-    def ranking(self, serving: str, ndcg: float | None, ndcg_popular: float | None) -> None:
-        """Publish the measured quality of the served list and of the popular items, NaN where it is
-        not known, and which method serves."""
+    def ranking(
+        self,
+        serving: str,
+        ndcg: float | None,
+        ndcg_popular: float | None,
+        ndcg_error: float | None = None,
+    ) -> None:
+        """Publish the measured quality of the served list with its standard error, and of the
+        popular items, NaN where it is not known, and which method serves."""
         for name, value in (("served", ndcg), ("popular", ndcg_popular)):
             self._gauges["list_ndcg_ratio"].labels(name).set(nan if value is None else value)
+        self._gauges["list_ndcg_error_ratio"].set(nan if ndcg_error is None else ndcg_error)
         for method in LISTED_BY:
             self._gauges["list_method"].labels(method).set(1 if method == serving else 0)
 

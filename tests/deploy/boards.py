@@ -2,7 +2,8 @@
 
     row    a heading; its panels follow in three columns
     panel  title, unit, text, a legend and an expression for each curve, and whether it may be
-           empty on a healthy worker
+           empty on a healthy worker; a threshold, drawn as a line, above which it is bad; a band
+           between two of its curves, by their legends
 
 Classic dashboard JSON (schema 39): Grafana 10 to 13 load it. Expressions take two variables,
 `$instance` (one process or all; every worker is a replica) and `$__rate_interval`. Gauges of the
@@ -43,6 +44,8 @@ class Panel:
     about: str = ""
     may_be_empty: bool = False
     kind: str = "timeseries"
+    threshold: float | None = None
+    band: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,7 @@ def _panel(title: str, unit: str, about: str, *curves: str, **more: Any) -> Call
 
 
 QUALITY = "How well it predicts, and how much it leaks"
+_LOWEST, _HIGHEST = "the served list, 95 %: from", "the served list, 95 %: to"
 # One table: a panel is its head, its text and its curves.
 # fmt: off
 _ROWS: dict[str, tuple[Callable[[str], Panel], ...]] = {
@@ -105,6 +109,18 @@ _ROWS: dict[str, tuple[Callable[[str], Panel], ...]] = {
             "is the floor of the measurement itself.",
             "the model: KL, learned against held-out | @leakage_kl_nats",
             "one report: {{mechanism}} | @report_information_nats"),
+        _panel("Lists: nDCG@10 at later visits", "none",
+            "The list of a user as it was at a visit, scored against what the user likes at a "
+            "later one, on a sample, beside the most popular items. The band holds the mean of "
+            "such users with 95 %: 1.96 standard errors. Absent: no second visits, or presence "
+            "protected.",
+            'the served list | max(@list_ndcg_ratio{list="served"})',
+            'the floor: popular items | max(@list_ndcg_ratio{list="popular"})',
+            f"{_LOWEST} | "
+            'max(@list_ndcg_ratio{list="served"}) - 1.96 * max(@list_ndcg_error_ratio)',
+            f"{_HIGHEST} | "
+            'max(@list_ndcg_ratio{list="served"}) + 1.96 * max(@list_ndcg_error_ratio)',
+            may_be_empty=True, band=(_LOWEST, _HIGHEST)),
         _panel("Drift", "none",
             "Page-Hinkley statistics over their thresholds: above 1 a drift is counted, and the "
             "statistic starts over. error: the debiased squared error of blocks of 1,000 ratings; "
@@ -112,20 +128,18 @@ _ROWS: dict[str, tuple[Callable[[str], Panel], ...]] = {
             "or nothing to measure.",
             "{{detector}} | max by (detector) (@drift_statistic)",
             "drifts in a day: {{detector}} | "
-            "max by (detector) (increase(@drift_detected_total[1d]))"),
-        _panel("Claimed epsilon per rating", "none",
-            "The epsilon per rating of each allowed mechanism. The ratings of one person add up: "
-            "100 ratings at epsilon 2 cost 200. +Inf: no protection is claimed.",
-            "{{mechanism}}, {{adjacency}} | @epsilon_claimed", kind="stat"),
-        _panel("Prediction error, all events", "suffix: stars",
-            "The same error over all events since this worker started to read the log.",
-            'model, {{kind}} | @prediction_rmse{window="all"}'),
-        _panel("nDCG@10 of later visits: served list, popular items", "none",
-            "The list of a user as it was at a visit, scored against what the user likes at a "
-            "later one, on a sample, beside the most popular items. Absent: no second visits, or "
-            "presence protected.",
-            'the served list | max(@list_ndcg_ratio{list="served"})',
-            'the floor: popular items | max(@list_ndcg_ratio{list="popular"})', may_be_empty=True),
+            "max by (detector) (increase(@drift_detected_total[1d]))",
+            threshold=1),
+        _panel("Epsilon of a report", "none",
+            "Claimed: of each allowed mechanism. The ratings of one person add up: 100 ratings at "
+            "epsilon 2 cost 200. +Inf: no protection is claimed. Shown: the lower bound that "
+            "murmurec audit canary has measured with devices of known ratings, through a file for "
+            "Prometheus. Above the claim, the claim is false; below it, nothing is proved.",
+            "claimed: {{mechanism}}, {{adjacency}} | "
+            "max by (mechanism, adjacency) (@epsilon_claimed)",
+            "shown by canaries, at least: {{mechanism}} | "
+            "max by (mechanism, adjacency) (@audit_epsilon_lower_bound)",
+            kind="stat", may_be_empty=True),
         _panel("What lists are made from", "none",
             "Learned weights serve while they are better on later visits, beyond three standard "
             "errors; else links and popularity by their default weights.",
@@ -133,14 +147,9 @@ _ROWS: dict[str, tuple[Callable[[str], Panel], ...]] = {
         _panel("Devices that lists are measured on", "none",
             "Devices with a later visit, at most 1,000, of the newest visits.",
             "{{instance}} | @list_devices"),
-        _panel("Log-loss of reports without a debiased error", "suffix: nats",
-            "-ln of the predicted probability of each report, for mechanisms whose channel has no "
-            "inverse (a partition of the levels, one bit). blank: every level equally likely, for "
-            "likes the item's share. Both curves are mostly the channel's own noise; their "
-            "distance measures the taste that the model has learned. Empty where every mechanism "
-            "has a debiased error.",
-            '{{predictor}}, recent | @log_loss_nats{window="recent"}',
-            '{{predictor}}, all | @log_loss_nats{window="all"}'),
+        _panel("Prediction error, all events", "suffix: stars",
+            "The same error over all events since this worker started to read the log.",
+            'model, {{kind}} | @prediction_rmse{window="all"}'),
         _panel("Clipped updates", "percentunit",
             "Ratings refused because the squared error exceeded the threshold. The threshold "
             "bounds an error; it is not privacy. Empty while no ratings arrive.",
@@ -149,6 +158,16 @@ _ROWS: dict[str, tuple[Callable[[str], Panel], ...]] = {
         _panel("Clip threshold", "suffix: stars²",
             "+Inf: nothing is clipped.",
             "squared error | @clip_threshold", kind="stat"),
+        _panel("Log-loss of reports without a debiased error", "suffix: nats",
+            "-ln of the predicted probability of each report, for mechanisms whose channel has no "
+            "inverse (a partition of the levels, one bit). blank: every level equally likely, for "
+            "likes the item's share. Both curves are mostly the channel's own noise; their "
+            "distance measures the taste that the model has learned. Empty where every mechanism "
+            "has a debiased error.",
+            '{{predictor}}, recent | @log_loss_nats{window="recent"}',
+            '{{predictor}}, all | @log_loss_nats{window="all"}'),
+    ),
+    "Campaigns": (
         _panel("Privacy mode", "none",
             "local: each report that came is private by itself. none: raw ratings came, and every "
             "number on this board is then computed from them. What is allowed does not matter. "
@@ -180,16 +199,6 @@ _ROWS: dict[str, tuple[Callable[[str], Panel], ...]] = {
             "Empty on a healthy deployment. The topic of rejections has an entry for each record.",
             "{{reason}} | max by (reason) (rate(@rejected_total~)) > 0",
             "numbers skipped by devices | max(rate(@seq_gaps_total~)) > 0", may_be_empty=True),
-        _panel("Profiles", "ops",
-            "Records of the profile topic per second, by outcome; rejected ones by reason. Empty "
-            "where profile_mechanisms is unset. removed: the device was forgotten; no_room: more "
-            "devices than profiles_most.",
-            "{{outcome}} | max by (outcome) (rate(@profiles_total~)) > 0",
-            "{{reason}} | max by (reason) (rate(@profiles_rejected_total~)) > 0",
-            may_be_empty=True),
-        _panel("Devices with a profile", "none",
-            "Devices whose newest profile a worker holds, for queries for neighbours.",
-            "{{instance}} | @profile_devices", kind="stat", may_be_empty=True),
         _panel("Numbers used again", "none",
             "Events whose number their device had given to other contents before; they are "
             "duplicates and change nothing. Any value above 0 is an alarm: a device runs with an "
@@ -219,6 +228,16 @@ _ROWS: dict[str, tuple[Callable[[str], Panel], ...]] = {
             "shards that it merges, a second. A shard that merges none has other item sides.",
             "bytes, {{instance}} | rate(@exchange_bytes_total~)",
             "merged, {{instance}} | rate(@exchange_merged_total~)", may_be_empty=True),
+        _panel("Profiles", "ops",
+            "Records of the profile topic per second, by outcome; rejected ones by reason. Empty "
+            "where profile_mechanisms is unset. removed: the device was forgotten; no_room: more "
+            "devices than profiles_most.",
+            "{{outcome}} | max by (outcome) (rate(@profiles_total~)) > 0",
+            "{{reason}} | max by (reason) (rate(@profiles_rejected_total~)) > 0",
+            may_be_empty=True),
+        _panel("Devices with a profile", "none",
+            "Devices whose newest profile a worker holds, for queries for neighbours.",
+            "{{instance}} | @profile_devices", kind="stat", may_be_empty=True),
     ),
     "Queries": (
         _panel("Queries", "ops",
@@ -410,8 +429,9 @@ def _targets(panel: Panel) -> list[dict[str, Any]]:
 
 def _options(panel: Panel) -> dict[str, Any]:
     if panel.kind == "stat":
-        # The value of an info metric is always 1: show its labels.
-        text = "name" if "_info{" in panel.curves[0].expression else "auto"
+        # The value of an info metric, or of a comparison, is always 1: show its labels.
+        shown = panel.curves[0].expression
+        text = "name" if "_info{" in shown or shown.endswith("== 1") else "auto"
         return {
             "colorMode": "none",
             "graphMode": "none",
@@ -424,6 +444,31 @@ def _options(panel: Panel) -> dict[str, Any]:
     }
 
 
+def _defaults(panel: Panel) -> dict[str, Any]:
+    defaults: dict[str, Any] = {"unit": panel.unit}
+    if panel.threshold is not None:
+        steps = [{"color": "green", "value": None}, {"color": "red", "value": panel.threshold}]
+        defaults["thresholds"] = {"mode": "absolute", "steps": steps}
+        defaults["custom"] = {"thresholdsStyle": {"mode": "line"}}
+    return defaults
+
+
+def _overrides(panel: Panel) -> list[dict[str, Any]]:
+    """Return what fills the band: its two curves have no line of their own."""
+    if panel.band is None:
+        return []
+    low, high = panel.band
+    thin = {"id": "custom.lineWidth", "value": 0}
+    filled = [
+        {"id": "custom.fillBelowTo", "value": low},
+        {"id": "custom.fillOpacity", "value": 20},
+    ]
+    return [
+        {"matcher": {"id": "byName", "options": low}, "properties": [thin]},
+        {"matcher": {"id": "byName", "options": high}, "properties": [thin, *filled]},
+    ]
+
+
 def _panel(panel: Panel, number: int, x: int, y: int) -> dict[str, Any]:
     return {
         "id": number,
@@ -431,7 +476,7 @@ def _panel(panel: Panel, number: int, x: int, y: int) -> dict[str, Any]:
         "title": panel.title,
         "description": panel.about,
         "datasource": DATASOURCE,
-        "fieldConfig": {"defaults": {"unit": panel.unit}, "overrides": []},
+        "fieldConfig": {"defaults": _defaults(panel), "overrides": _overrides(panel)},
         "gridPos": {"h": HEIGHT, "w": WIDTH, "x": x, "y": y},
         "options": _options(panel),
         "targets": _targets(panel),

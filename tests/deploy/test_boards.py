@@ -10,6 +10,7 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from producers.edge.http.edge_metrics import EdgeMetrics
+from stream_app.cli.reader.audit_metrics import AuditMetrics
 from stream_app.gateway.context import ANSWERS, GatewayMetrics
 from stream_app.monitoring.metrics import Metrics
 from stream_app.privacy import registry
@@ -22,10 +23,11 @@ NAMES = [panel.title for _, panel in EVERY_PANEL]
 
 
 def registered() -> dict[str, set[str]]:
-    """Return series name -> its labels, of everything that workers, gateways and edges publish."""
+    """Return series name -> its labels, of all that workers, gateways, edges and audits publish."""
     metrics = Metrics(CollectorRegistry())
     series: dict[str, set[str]] = {}
-    registries = (metrics.registry, GatewayMetrics().registry, EdgeMetrics().registry)
+    others = GatewayMetrics(), EdgeMetrics(), AuditMetrics()
+    registries = (metrics.registry, *(each.registry for each in others))
     for collector in [each for held in registries for each in held._collector_to_names]:
         labels = set(collector._labelnames)  # type: ignore[attr-defined]
         name, kind = collector._name, collector._type  # type: ignore[attr-defined]

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
-import socket
 import subprocess
 import threading
 import time
-import urllib.parse
-import urllib.request
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -18,19 +14,26 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
+from consumers.audit.findings import Finding, Verdict
+from stream_app.cli.reader.audit_metrics import AuditMetrics
 from stream_app.gateway.context import GatewayMetrics
 from stream_app.monitoring.collectors import CONTENT_TYPE
 from stream_app.monitoring.metrics import Metrics
+from stream_app.privacy import registry
 from tests.deploy.boards import OVERVIEW, Panel
 from tests.fixtures.metric_calls import CALLS
 from tests.fixtures.programs import program
+from tests.fixtures.scraped import Recorded, ask, scraping
+from tests.pictures.boards import PREVIEWS, Preview, draw
+from tests.pictures.series import filled
 
-DEADLINE_SECONDS = 60.0
 # What a worker publishes before the first event.
 STARTING = (
     *("build", "privacy_mode", "clip_threshold", "epsilon_claimed", "report_information"),
     *("memory", "indexed"),
 )
+OF_THE_OVERVIEW = [preview for preview in PREVIEWS if preview.board is OVERVIEW]
+SHOWN = Finding("", Verdict.OK, "", None, {"mechanism": "rr:5:2", "epsilon": 1.9})
 
 
 class Exposing(ThreadingHTTPServer):
@@ -40,7 +43,7 @@ class Exposing(ThreadingHTTPServer):
 
     def __init__(self, empty: bool) -> None:
         self.metrics = Metrics(CollectorRegistry())
-        self.gateway = GatewayMetrics()
+        self.gateway, self.audit = GatewayMetrics(), AuditMetrics()
         self.empty = empty
         for name in STARTING:
             CALLS[name](self.metrics)
@@ -52,10 +55,12 @@ class Exposing(ThreadingHTTPServer):
                 if name not in STARTING:
                     call(self.metrics)
             self.metrics.rmse("reported", "recent", 1.6)
+            self.audit.found([SHOWN], [registry.parse("rr:5:2")])
             self.gateway.answered("accepted")
             self.gateway.confirmed(0.01)
             self.gateway.asked("answered", 0.01)
-        return self.metrics.exposition() + self.gateway.render(1, 2, ready=not self.empty)
+        gateway = self.gateway.render(1, 2, ready=not self.empty)
+        return self.metrics.exposition() + gateway + self.audit.exposition()
 
 
 class _Answer(BaseHTTPRequestHandler):
@@ -72,38 +77,6 @@ class _Answer(BaseHTTPRequestHandler):
         """Log nothing."""
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def ask(address: str, expression: str) -> list[dict[str, Any]]:
-    """Return the series of an instant query; raises for an expression that Prometheus refuses."""
-    query = urllib.parse.urlencode({"query": expression})
-    with urllib.request.urlopen(f"http://{address}/api/v1/query?{query}", timeout=5) as reply:
-        answer = json.load(reply)
-    assert answer["status"] == "success"
-    result: list[dict[str, Any]] = answer["data"]["result"]
-    return result
-
-
-def wait_for_rates(address: str, prometheus: subprocess.Popen[bytes]) -> None:
-    """Return when rates over the newest scrapes have a value."""
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    pause = threading.Event()
-    while time.monotonic() < deadline:
-        assert prometheus.poll() is None, "prometheus has ended"
-        try:
-            if ask(address, "count_over_time(murmurec_ready[30s]) >= 4"):
-                return
-        except OSError:
-            pass  # not listening yet
-        pause.wait(0.1)
-    raise AssertionError(f"no scrapes within {DEADLINE_SECONDS:.0f} s")
-
-
 @pytest.fixture(scope="module", params=["in use", "just started"])
 def prometheus(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[tuple[str, str]]:
     """Yield the address of a Prometheus, scraping every second, and the worker that it sees."""
@@ -111,38 +84,10 @@ def prometheus(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterato
     folder: Path = tmp_path_factory.mktemp("prometheus")
     exposing = Exposing(empty=request.param == "just started")
     threading.Thread(target=exposing.serve_forever, daemon=True).start()
-    configuration = {
-        "global": {"scrape_interval": "1s", "scrape_timeout": "1s"},
-        "scrape_configs": [
-            {
-                "job_name": "murmurec",
-                "static_configs": [{"targets": [f"127.0.0.1:{exposing.server_port}"]}],
-            }
-        ],
-    }
-    (folder / "prometheus.yml").write_text(json.dumps(configuration))  # JSON is YAML
-    address = f"127.0.0.1:{free_port()}"
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [
-                tool,
-                f"--config.file={folder / 'prometheus.yml'}",
-                f"--storage.tsdb.path={folder / 'data'}",
-                f"--web.listen-address={address}",
-            ],
-            stdout=log,
-            stderr=log,
-        )
     try:
-        wait_for_rates(address, process)
-        yield address, request.param
+        with scraping(tool, folder, {"worker": f"127.0.0.1:{exposing.server_port}"}) as address:
+            yield address, request.param
     finally:
-        process.terminate()
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
         exposing.shutdown()
         exposing.server_close()
 
@@ -160,6 +105,19 @@ def test_every_curve_of_every_panel_answers(prometheus: tuple[str, str], panel: 
         for each in series:
             for label in re.findall(r"{{([a-z_]+)}}", curve.legend):
                 assert each["metric"].get(label), f"{curve.legend}: {each['metric']}"
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("preview", OF_THE_OVERVIEW, ids=lambda preview: preview.name)
+def test_a_preview_is_drawn_of_the_json_and_what_was_scraped(
+    prometheus: tuple[str, str], preview: Preview
+) -> None:
+    address, worker = prometheus
+    now = time.time()
+    panels = [filled(panel, Recorded(address, now - 5, now)) for panel in preview.panels]
+    drawn = sum(bool(panel.curves) for panel in panels)  # a gauge that is NaN has no curve
+    assert drawn > len(panels) / 2 or worker == "just started"
+    assert draw(preview, panels, "dark").startswith(b"\x89PNG")
 
 
 @pytest.mark.nightly

@@ -103,6 +103,7 @@ def canary(
     ),
     reports: int = option(10_000, "Of each mechanism, by devices of this release.", "N"),
     alpha: float = option(1e-4, "Probability of accusing an honest device.", "P"),
+    metrics: Path | None = option(None, "Write what was found, for Prometheus.", "FILE"),
     allow: AllowOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -118,6 +119,7 @@ def canary(
     from consumers.audit.observed import Record, Source
     from consumers.audit.topic_reading import read_topics
     from producers.fleet.canaries import released
+    from stream_app.cli.reader.audit_metrics import write
 
     if not 100 <= reports <= 1_000_000:
         raise UsageError(f"--reports {reports}: give 100 to 1000000")
@@ -139,6 +141,8 @@ def canary(
             "no reports of two canaries of different ratings under one mechanism: nothing was "
             "tested; name them with --canary, and their topics with --prefix"
         )
+    if metrics is not None:
+        write(metrics, findings, public.mechanisms)
     _show(findings, alpha, as_json=as_json)
     _refuse(violated(findings), findings)
 

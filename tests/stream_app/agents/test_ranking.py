@@ -122,6 +122,8 @@ def test_the_item_side_is_derived_beside_the_loop_and_its_lists_are_measured() -
         assert published(metrics, "list_method", method="popular") == 0
         assert published(metrics, "list_ndcg_ratio", list="served") == standing.ndcg
         assert published(metrics, "list_ndcg_ratio", list="popular") == standing.ndcg_popular
+        learned = recommender.served.derived.next
+        assert published(metrics, "list_ndcg_error_ratio") == learned.ndcg_error > 0
         assert published(metrics, "list_devices") == 80
         assert published(metrics, "drift_statistic", detector="lists") == 0
         assert standing.ndcg is not None

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from prometheus_client.parser import text_string_to_metric_families
 
 from research.audits import false_devices
 from stream_app.aggregation.party import Party
@@ -68,13 +69,30 @@ CANARY = ["audit", "canary", "--bootstrap", "localhost:1", "--allow", "rr:5:2"]
 
 
 def test_devices_of_this_release_are_tested_without_a_broker(
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     call = [*CANARY, "--reports", "1000", "--allow", "cell:5:2", "--allow", "none:5:inf", "--json"]
-    assert run(call) == 0
+    file = tmp_path / "audit.prom"
+    assert run([*call, "--metrics", str(file)]) == 0
     found = json.loads(capsys.readouterr().out)["findings"]
     assert [row["claim"].split(":")[0] for row in found] == ["rr", "rr", "cell", "cell"]
     assert {row["verdict"] for row in found} == {"ok"}
+    (family,) = text_string_to_metric_families(file.read_text())
+    assert family.name == "murmurec_audit_epsilon_lower_bound"
+    published = [(sample.labels["mechanism"], sample.value) for sample in family.samples]
+    assert published == [
+        (name, found[row]["figures"]["epsilon"]) for name, row in (("rr:5:2", 0), ("cell:5:2", 2))
+    ]
+
+
+def test_a_file_for_prometheus_that_cannot_be_written_is_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "absent" / "audit.prom"
+    assert run([*CANARY, "--reports", "100", "--metrics", str(file)]) == 1
+    said = capsys.readouterr().err
+    assert f"--metrics {file}: cannot be written" in said
+    assert len(said.strip().splitlines()) == 1
 
 
 def test_an_installed_mechanism_that_draws_less_noise_is_exit_code_1(

@@ -136,8 +136,10 @@ def test_names_follow_the_rules() -> None:
 
 def test_a_list_that_is_not_measured_any_more_has_no_quality() -> None:
     metrics = Metrics(CollectorRegistry())
-    for ndcg, popular in ((0.2, 0.1), (None, None)):
-        metrics.ranking("links", ndcg, popular)
+    for ndcg, popular, error in ((0.2, 0.1, 0.01), (None, None, None)):
+        metrics.ranking("links", ndcg, popular, error)
+        shown = value(metrics, "list_ndcg_error_ratio")
+        assert shown == error or (error is None and isnan(shown))
         for name, expected in (("served", ndcg), ("popular", popular)):
             found = value(metrics, "list_ndcg_ratio", list=name)
             assert found == expected or (expected is None and isnan(found))
