@@ -65,12 +65,15 @@ def style(number: int) -> dict[str, Any]:
 
 def _plain(axis: Axis) -> None:
     """Write 20,000 and 0.05 at the ticks, no powers; on a scale in logs at 1, 2 and 5 too."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, ScalarFormatter
 
-    axis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
+    low, high = axis.get_view_interval()
+    plain = axis.get_scale() == "linear" and 1e-4 < abs(high) < 1e4
+    axis.set_major_formatter(
+        ScalarFormatter(useOffset=False) if plain else FuncFormatter(lambda value, _: number(value))
+    )
     if axis.get_scale() != "log":
         return
-    low, high = axis.get_view_interval()
     few = math.log10(high / low) < _FEW_DECADES
     axis.set_major_locator(LogLocator(subs=(1, 2, 5) if few else (1,), numticks=12))
     axis.set_minor_formatter(NullFormatter())

@@ -7,6 +7,7 @@ are what is known without an epsilon: baselines, and a model without noise.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,15 +37,27 @@ Panel = tuple[str, str]  # measure, and the split of lists
 def draw_quality(groups: Sequence[Group], title: str, place: Path) -> None:
     """Write a panel for each measure and split, by adjacency, as PNG."""
     panels = list(dict.fromkeys(_panel_of(each) for each in groups))
-    found = [name for name in _EPSILON if any(_noised(each, name) for each in groups)]
-    adjacencies = found or ["nothing"]
-    figure = sheet(1 + 5.2 * len(adjacencies), 0.6 + 3.9 * len(panels))
-    axes = figure.subplots(len(panels), len(adjacencies), squeeze=False, sharey="row")
+    adjacencies = [each for each in _EPSILON if any(_noised(group, each) for group in groups)]
+    adjacencies = adjacencies or ["nothing"]
+    places = [(panel, adjacency) for panel in panels for adjacency in adjacencies]
+    columns = len(adjacencies) if len(adjacencies) > 1 else min(2, len(panels))
+    rows = -(-len(places) // columns)
+    figure = sheet(5.2 * columns, 1 + 3.7 * rows)
+    axes = figure.subplots(rows, columns, squeeze=False).flat
     colors = {name: place for place, name in enumerate(dict.fromkeys(map(_line_of, groups)))}
-    for panel, row in zip(panels, axes, strict=True):
-        for adjacency, each in zip(adjacencies, row, strict=True):
-            shown = [group for group in groups if _panel_of(group) == panel]
+    for each, (panel, adjacency) in zip_longest(axes, places, fillvalue=(None, "")):
+        shown = [group for group in groups if _panel_of(group) == panel]
+        if adjacency == "nothing" or any(_noised(group, adjacency) for group in shown):
             _draw_panel(each, shown, adjacency, panel, colors)
+        else:
+            each.set_visible(False)
+    named = {
+        name: line
+        for each in figure.axes
+        for line, name in zip(*each.get_legend_handles_labels(), strict=True)
+    }
+    if named:
+        figure.legend(named.values(), named, loc="outside lower left", ncols=4, frameon=False)
     figure.suptitle(title, x=0.01, ha="left", fontsize=TEXT + 2)
     save(figure, place)
 
@@ -72,6 +85,7 @@ def _draw_panel(
         axes.annotate(
             f"{name} {value:.3f}", (0.99, value), (0, 2), xycoords=("axes fraction", "data"),
             textcoords="offset points", ha="right", va="bottom", fontsize=TEXT - 2, color=GREY,
+            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5},
         )  # fmt: skip
     if epsilons:
         axes.set_xscale("log")
@@ -82,9 +96,6 @@ def _draw_panel(
     if epsilons:
         axes.set_xticks(epsilons, [number(each) for each in epsilons])
         axes.minorticks_off()
-    if lines:
-        axes.legend(fontsize=TEXT - 1, frameon=False)
-    axes.yaxis.set_tick_params(labelleft=True)
 
 
 def _levels(groups: Sequence[Group], tests: Sequence[str], measure: str) -> list[tuple[str, float]]:
