@@ -7,13 +7,12 @@ are what is known without an epsilon: baselines, and a model without noise.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from research.commands.experiment.grid import CAMPAIGN, PERSON, SPLITS
+from research.commands.experiment.grid import CAMPAIGN, ITEM_MEANS, PERSON, SPLITS
 from research.commands.experiment.summary import Group
-from research.pictures import GREY, TEXT, dress, number, save, sheet, style
+from research.commands.pictures import GREY, TEXT, dress, number, save, sheet, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,6 +30,7 @@ _MEASURES = {
     "log_loss": "log-loss of a like, nats: lower is better",
     "ndcg": "nDCG@10: higher is better",
 }
+_BASELINES = {"rmse": ITEM_MEANS, "log_loss": "items' shares of likes", "ndcg": "popular"}
 Panel = tuple[str, str]  # measure, and the split of lists
 
 
@@ -39,25 +39,28 @@ def draw_quality(groups: Sequence[Group], title: str, place: Path) -> None:
     panels = list(dict.fromkeys(_panel_of(each) for each in groups))
     adjacencies = [each for each in _EPSILON if any(_noised(group, each) for group in groups)]
     adjacencies = adjacencies or ["nothing"]
-    places = [(panel, adjacency) for panel in panels for adjacency in adjacencies]
-    columns = len(adjacencies) if len(adjacencies) > 1 else min(2, len(panels))
+    places = [
+        (shown, panel, adjacency)
+        for panel in panels
+        for adjacency in adjacencies
+        if (shown := [group for group in groups if _panel_of(group) == panel])
+        and (adjacency == "nothing" or any(_noised(group, adjacency) for group in shown))
+    ]
+    columns = min(3 if len(places) not in (2, 4) else 2, len(places))
     rows = -(-len(places) // columns)
     figure = sheet(5.2 * columns, 1 + 3.7 * rows)
-    axes = figure.subplots(rows, columns, squeeze=False).flat
+    drawn = figure.subplots(rows, columns, squeeze=False).flatten().tolist()
     colors = {name: place for place, name in enumerate(dict.fromkeys(map(_line_of, groups)))}
-    for each, (panel, adjacency) in zip_longest(axes, places, fillvalue=(None, "")):
-        shown = [group for group in groups if _panel_of(group) == panel]
-        if adjacency == "nothing" or any(_noised(group, adjacency) for group in shown):
-            _draw_panel(each, shown, adjacency, panel, colors)
-        else:
-            each.set_visible(False)
-    named = {
-        name: line
-        for each in figure.axes
-        for line, name in zip(*each.get_legend_handles_labels(), strict=True)
-    }
+    named: dict[str, Any] = {}
+    for axes, (shown, panel, adjacency) in zip(drawn, places, strict=False):
+        _draw_panel(axes, shown, adjacency, panel, colors)
+        lines, names = axes.get_legend_handles_labels()
+        named.update(zip(names, lines, strict=True))
+    for axes in drawn[len(places) :]:
+        axes.set_visible(False)
     if named:
-        figure.legend(named.values(), named, loc="outside lower left", ncols=4, frameon=False)
+        lines, names = list(named.values()), list(named)
+        figure.legend(lines, names, loc="outside lower left", ncols=4, frameon=False)
     figure.suptitle(title, x=0.01, ha="left", fontsize=TEXT + 2)
     save(figure, place)
 
@@ -108,11 +111,8 @@ def _levels(groups: Sequence[Group], tests: Sequence[str], measure: str) -> list
         if row.epsilon is None and mean:
             clean = row.mechanism.partition(":")[2]
             found[f"{row.model}, no noise" if clean else row.model] = mean.mean
-        baseline = group.interval("baseline")
-        if baseline and row.split not in SPLITS and row.model != "item-means":
-            found.setdefault("item-means", baseline.mean)
-        if baseline and row.split in SPLITS and row.model != "popular":
-            found.setdefault("popular", baseline.mean)
+        if baseline := group.interval("baseline"):
+            found.setdefault(_BASELINES[measure], baseline.mean)
     return list(found.items())
 
 

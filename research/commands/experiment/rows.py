@@ -44,10 +44,6 @@ class Rows:
                 f"--out {folder}: cannot be written ({error.strerror}); choose another folder"
             ) from None
 
-    def holds(self, key: Row) -> bool:
-        """Return whether a measurement is finished."""
-        return self._id(key) in self._known
-
     def once(self, key: Row, run: Callable[[], Row]) -> Row:
         """Return the row of a measurement; it runs, and is kept, where no line holds it."""
         name = self._id(key)

@@ -26,6 +26,7 @@ def rows(
 ) -> Iterator[ExperimentRow]:
     """Return the rows of a grid as they are finished; each is kept in the folder `out`, and read
     from there by a later run. ValueError, before any work, for what cannot be measured."""
+    data = data.in_time_order(None)
     cells, kept = cells_of(grid, data), Rows(out, data)
 
     def each() -> Iterator[ExperimentRow]:

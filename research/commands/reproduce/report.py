@@ -8,8 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from research.commands.pictures import TEXT, dress, save, sheet, style
 from research.papers.figure import NO_CLAIM, Figure, Published, Series
-from research.pictures import TEXT, dress, save, sheet, style
 from stream_app.cli.output import print_json, say, table
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def draw(figure: Figure, data: Sequence[str], place: Path) -> None:
     """Write a figure as PNG; two curves `NAME, 10 %` and `NAME, 90 %` are a band around NAME."""
     names = {each.name for each in figure.series}
     bands: dict[str, list[Series]] = {}
-    lines = []
+    lines: list[Series] = []
     for series in figure.series:
         found = _QUANTILE.fullmatch(series.name)
         (bands.setdefault(found[1], []) if found and found[1] in names else lines).append(series)

@@ -8,16 +8,18 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import murmurec
+from murmurec.ranking import RankingEvaluation, RankingOptions
 from producers.datasets.load import Dataset
 from producers.datasets.synthetic import generate
 from research.commands.experiment import run as experiment_run
 from research.commands.experiment.grid import Grid
 from research.commands.experiment.run import rows
 from research.commands.experiment.summary import Interval, groups_of, table_of
-from research.pictures import number
+from research.commands.pictures import number
 from stream_app.cli import run
 from stream_app.evaluation.results import ExperimentRow
 
@@ -107,9 +109,16 @@ def test_each_row_says_what_is_protected_and_what_it_was_tested_on(data: Dataset
 
 
 def test_rows_are_those_of_the_evaluation(data: Dataset) -> None:
-    first = next(murmurec.experiment(data, ["dense"], ["rr:5:2"], seeds=1, factors=2))
+    grid = Grid(("dense",), ("rr:5:2",), ("global",), seeds=1, factors=2)
+    # A file need not be in the order of time.
+    errors, lists = rows(data.at(np.random.default_rng(1).permutation(len(data))), grid)
     alone = murmurec.evaluate(data, "rr:5:2", model="dense", factors=2)
-    assert (first.rmse, first.baseline) == (alone.rmse, alone.rmse_baseline)
+    assert (errors.rmse, errors.baseline) == (alone.rmse, alone.rmse_baseline)
+    ranked = RankingEvaluation(
+        data, "rr:5:2", k=10, split="global", model="dense", seed=0,
+        options=RankingOptions(2, messages=("packed",)),
+    ).measure(lambda done, total: None)  # fmt: skip
+    assert (lists.ndcg, lists.baseline) == (ranked.ndcg, ranked.ndcg_popular)
 
 
 def test_an_interval_is_that_of_student() -> None:
