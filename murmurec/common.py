@@ -24,7 +24,9 @@ def progress_lines(what: str, now: Callable[[], float] = time.monotonic) -> Call
         if (seconds := now()) - printed >= LINE_SECONDS:
             printed = seconds
             left = (seconds - began) * (total - done) / max(done - first, 1e-9) / 60
-            named = f", {part}, {max(1, round(left)):,} min left" if part and done > first else ""
+            named = (
+                f", {part}, {max(1, round(left)):,} min left" if part and done >= first + 1 else ""
+            )
             print(f"{what}: {int(done):,} of {total:,}{named}", file=sys.stderr, flush=True)
 
     return advance

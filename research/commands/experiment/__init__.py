@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from stream_app.cli.commands import option
 from stream_app.cli.device.mechanism_options import RatingsArgument, ScaleOption, scale_from
-from stream_app.cli.output import notice, progress, refusing, say, table
+from stream_app.cli.output import notice, plural, progress, refusing, say, table
 from stream_app.errors import UsageError, UserError
 
 if TYPE_CHECKING:
@@ -131,9 +131,10 @@ def _show(data: Dataset, grid: Grid, done: list[ExperimentRow], out: Path) -> No
 
     groups = summary.groups_of(done)
     head, lines = summary.table_of(groups)
-    table(head, lines, title=f"{data.name}: {len(data):,} ratings, {grid.seeds} seeds")
-    say(summary.COVERS)
-    title = f"{data.name}: {len(data):,} ratings, scale {data.scale}, {grid.seeds} seeds"
+    title = f"{data.name}: {len(data):,} ratings on {data.scale}, {plural(grid.seeds, 'seed')}"
+    table(head, lines, title=title)
+    if grid.seeds > 1:
+        say(summary.COVERS)
     try:
         summary.write_csv(groups, out / "table.csv")
         figure.draw_quality(groups, title, out / "quality.png")

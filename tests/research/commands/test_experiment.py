@@ -6,6 +6,7 @@ import csv
 import itertools
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -109,13 +110,14 @@ def test_each_row_says_what_is_protected_and_what_it_was_tested_on(data: Dataset
 
 
 def test_rows_are_those_of_the_evaluation(data: Dataset) -> None:
-    grid = Grid(("dense",), ("rr:5:2",), ("global",), seeds=1, factors=2)
+    grid = Grid(("dense",), ("rr:5:2",), ("user-time",), seeds=1, factors=2)
+    data = replace(data, timestamps=3600 * np.arange(len(data)))
     # A file need not be in the order of time.
     errors, lists = rows(data.at(np.random.default_rng(1).permutation(len(data))), grid)
     alone = murmurec.evaluate(data, "rr:5:2", model="dense", factors=2)
     assert (errors.rmse, errors.baseline) == (alone.rmse, alone.rmse_baseline)
     ranked = RankingEvaluation(
-        data, "rr:5:2", k=10, split="global", model="dense", seed=0,
+        data, "rr:5:2", k=10, split="user-time", model="dense", seed=0,
         options=RankingOptions(2, messages=("packed",)),
     ).measure(lambda done, total: None)  # fmt: skip
     assert (lists.ndcg, lists.baseline) == (ranked.ndcg, ranked.ndcg_popular)
