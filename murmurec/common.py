@@ -23,10 +23,9 @@ def progress_lines(what: str, now: Callable[[], float] = time.monotonic) -> Call
         first = done if first is None else first
         if (seconds := now()) - printed >= LINE_SECONDS:
             printed = seconds
-            left = (seconds - began) * (total - done) / max(done - first, 1e-9) / 60
-            named = (
-                f", {part}, {max(1, round(left)):,} min left" if part and done >= first + 1 else ""
-            )
+            left = (seconds - began) * (total - done) / max(done - first, 1) / 60
+            known = f", {max(1, round(left)):,} min left" if done >= first + 1 else ""
+            named = f", {part}{known}" if part else ""
             print(f"{what}: {int(done):,} of {total:,}{named}", file=sys.stderr, flush=True)
 
     return advance

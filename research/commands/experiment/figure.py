@@ -87,7 +87,8 @@ def _draw_panel(
         axes.axhline(value, color=GREY, lw=1, ls=(0, (5, 4)), zorder=1)
         axes.annotate(
             f"{name} {value:.3f}", (0.99, value), (0, 2), xycoords=("axes fraction", "data"),
-            textcoords="offset points", ha="right", va="bottom", fontsize=TEXT - 2, color=GREY, zorder=1.5,
+            textcoords="offset points", ha="right", va="bottom", fontsize=TEXT - 2, color=GREY,
+            zorder=1.5,
             bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5},
         )  # fmt: skip
     if epsilons:
