@@ -186,10 +186,10 @@ def experiment(
 
     Raises ValueError, before any work, for what is unknown or cannot be combined.
     """
-    grids, run = (research(f"commands.experiment.{name}") for name in ("grid", "run"))
+    grids, kept = (research(f"commands.experiment.{name}") for name in ("grid", "rows"))
     grid = grids.Grid(tuple(models), tuple(mechanisms), tuple(splits), seeds, factors=factors)
     advance = progress or progress_lines("experiment")
-    rows: Iterator[ExperimentRow] = run.rows(
+    rows: Iterator[ExperimentRow] = kept.rows(
         columns_of(ratings, None, None),
         grid,
         None if out is None else Path(out),

@@ -1,8 +1,8 @@
 """`murmurec experiment`: a grid of models, mechanisms, splits and seeds, with intervals.
 
 grid           what can be asked, and the cells of it
-cells, run     one cell measured; all of them, as they finish
-rows           finished rows in a folder, from which a killed run goes on
+cells          one cell measured
+rows           all of them, kept in a folder, from which a killed run goes on
 summary        means with intervals, as a table and as CSV
 figure         quality against epsilon, and learning curves
 whole_person   the preset of that name: by the epsilon of a whole person
@@ -111,7 +111,7 @@ def _grid(
 
 
 def _run(data: Dataset, grid: Grid, out: Path) -> None:
-    from research.commands.experiment.run import rows
+    from research.commands.experiment.rows import rows
 
     done: list[ExperimentRow] = []
     try:

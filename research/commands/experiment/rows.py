@@ -1,4 +1,4 @@
-"""The rows that an experiment has finished, one line of JSON each, in the folder `--out`.
+"""The rows of an experiment, kept as they are finished: a line of JSON each, in the folder `--out`.
 
 A line holds the digest of what it is a measurement of: the ratings, the cell and the release. A run
 measures only what no line holds, so that a killed one goes on; a torn last line is removed.
@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
-from dataclasses import replace
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -17,11 +19,15 @@ from typing import Any
 import numpy as np
 
 from producers.datasets.load import Dataset
+from research.commands.experiment.cells import Share, measured
+from research.commands.experiment.grid import Cell, Grid, cells_of
 from stream_app import __version__
 from stream_app.errors import UserError
+from stream_app.evaluation.results import ExperimentRow
 
 NAME = "rows.jsonl"
 Row = dict[str, Any]
+Progress = Callable[[float, int, str], object]  # cells done, their total, the cell in work
 
 
 class Rows:
@@ -88,9 +94,45 @@ class Rows:
 
 def _digest_of(data: Dataset) -> str:
     """Return a digest of the ratings, their times and their scale; not of their place."""
-    data = replace(data).in_time_order(None)
+    data = data.in_time_order(None)
     digest = blake2b(str(data.scale).encode(), digest_size=16)
     for column in (data.users, data.items, data.levels, data.timestamps):
         if column is not None:
             digest.update(np.ascontiguousarray(column).tobytes())
     return digest.hexdigest()
+
+
+def rows(
+    data: Dataset,
+    grid: Grid,
+    out: Path | None = None,
+    progress: Progress = lambda done, total, cell: None,  # noqa: ARG005 (a silent default)
+    now: Callable[[], float] = time.monotonic,
+) -> Iterator[ExperimentRow]:
+    """Return the rows of a grid as they are finished; each is kept in the folder `out`, and read
+    from there by a later run. ValueError, before any work, for what cannot be measured."""
+    data = data.in_time_order(None)
+    cells, kept = cells_of(grid, data), Rows(out, data)
+
+    def each() -> Iterator[ExperimentRow]:
+        for number, cell in enumerate(cells):
+            share = _share(progress, number, len(cells), cell)
+            share(0, 1)
+            key = cell._asdict() | {"factors": grid.factors, "scope": grid.scope}
+            yield _typed(kept.once(key, partial(_row, data, grid, cell, share, now)))
+        progress(len(cells), len(cells), "")
+
+    return each()
+
+
+def _row(data: Dataset, grid: Grid, cell: Cell, share: Share, now: Callable[[], float]) -> Row:
+    return asdict(measured(data, grid, cell, share, now))
+
+
+def _share(progress: Progress, number: int, total: int, cell: Cell) -> Share:
+    name = f"{cell.model} {cell.mechanism} {cell.split} {cell.seed}"
+    return lambda done, parts: progress(number + done / max(parts, 1), total, name)
+
+
+def _typed(row: Row) -> ExperimentRow:
+    return ExperimentRow(**row | {"rmse_parts": tuple(row["rmse_parts"])})

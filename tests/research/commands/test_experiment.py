@@ -16,9 +16,9 @@ import murmurec
 from murmurec.ranking import RankingEvaluation, RankingOptions
 from producers.datasets.load import Dataset
 from producers.datasets.synthetic import generate
-from research.commands.experiment import run as experiment_run
+from research.commands.experiment import rows as kept_rows
 from research.commands.experiment.grid import Grid
-from research.commands.experiment.run import rows
+from research.commands.experiment.rows import rows
 from research.commands.experiment.summary import Interval, groups_of, table_of
 from research.commands.pictures import number
 from stream_app.cli import run
@@ -179,7 +179,7 @@ def test_an_interrupt_says_how_to_go_on(
     def interrupted(*_: object) -> ExperimentRow:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(experiment_run, "measured", interrupted)
+    monkeypatch.setattr(kept_rows, "measured", interrupted)
     assert run(["experiment", str(file), "--models", "item-means", "-o", "out"]) == 130
     assert "stopped; finished rows are in out, and the same command" in capsys.readouterr().err
 
