@@ -106,7 +106,7 @@ def _grid(
     with refusing(UsageError, "--{}".format):
         return Grid(
             models, mechanisms, () if splits == ("none",) else splits,
-            3 if seeds is None else seeds, seed, factors or 32, scope,
+            3 if seeds is None else seeds, seed, 32 if factors is None else factors, scope,
         )  # fmt: skip
 
 

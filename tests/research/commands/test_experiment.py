@@ -197,7 +197,7 @@ def test_an_interrupt_says_how_to_go_on(
         (["--models", "popular", "--splits", "none"], 2, "name one"),
         (["--seeds", "0"], 2, "--seeds 0: give 1 to 30"),
         (["--seed", "-1"], 2, "--seed -1: give a number from 0"),
-        (["--factors", "257"], 2, "--factors 257: give 1 to 256"),
+        (["--factors", "0"], 2, "--factors 0: give 1 to 256"),
         (["--preset", "best"], 2, "--preset best: choose one of tradeoff, whole-person"),
         (["-o", "file/x"], 1, "--out file/x: cannot be written"),
         (
