@@ -17,12 +17,13 @@ from murmurec.ranking import RankingEvaluation, RankingOptions
 from producers.datasets.load import Dataset
 from producers.datasets.synthetic import generate
 from research.commands.experiment import rows as kept_rows
-from research.commands.experiment.grid import Grid
+from research.commands.experiment.grid import Grid, cells_of, usual
 from research.commands.experiment.rows import rows
 from research.commands.experiment.summary import Interval, groups_of, table_of
 from research.commands.pictures import number
 from stream_app.cli import run
 from stream_app.evaluation.results import ExperimentRow
+from stream_app.privacy import registry
 
 SMALL = Grid(("dense", "item-means"), ("none", "rr:5:2"), (), seeds=2, factors=2)
 WIDE = Grid(
@@ -121,6 +122,16 @@ def test_rows_are_those_of_the_evaluation(data: Dataset) -> None:
         options=RankingOptions(2, messages=("packed",)),
     ).measure(lambda done, total: None)  # fmt: skip
     assert (lists.ndcg, lists.baseline) == (ranked.ndcg, ranked.ndcg_popular)
+
+
+def test_a_preset_names_every_mechanism_and_the_usual_grid_lists(data: Dataset) -> None:
+    asked = usual(data, "tradeoff")
+    families = {each.partition(":")[0] for each in asked["mechanisms"]}
+    assert families == {"none", "central", *registry.protecting()}
+    assert not asked["splits"]
+    usually = Grid(*map(tuple, usual(data, None).values()), seeds=1)
+    tests = {cell.split for cell in cells_of(usually, data)}
+    assert tests == {"prequential", "global", "visit", "user-time"}
 
 
 def test_an_interval_is_that_of_student() -> None:
