@@ -83,11 +83,13 @@ def _draw_panel(
             label=name, capsize=3, **style(colors[name]),
         )  # fmt: skip
     tests = sorted({group.first.split for group in groups if _noised(group, adjacency)})
-    for name, value in _levels(groups, tests, measure):
+    levels = sorted(_levels(groups, tests, measure), key=lambda level: level[1])
+    for place, (name, value) in enumerate(levels):
+        side, align = ((0.99, "right"), (0.01, "left"))[place % 2]  # two levels may be close
         axes.axhline(value, color=GREY, lw=1, ls=(0, (5, 4)), zorder=1)
         axes.annotate(
-            f"{name} {value:.3f}", (0.99, value), (0, 2), xycoords=("axes fraction", "data"),
-            textcoords="offset points", ha="right", va="bottom", fontsize=TEXT - 2, color=GREY,
+            f"{name} {value:.3f}", (side, value), (0, 2), xycoords=("axes fraction", "data"),
+            textcoords="offset points", ha=align, va="bottom", fontsize=TEXT - 2, color=GREY,
             zorder=1.5,
             bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5},
         )  # fmt: skip
