@@ -2,8 +2,9 @@
 
     mean +- t s / sqrt(n)      t of n - 1 degrees of freedom (Student 1908)
 
-Seeds draw the noise, the hashes and, where there are more, which 2,000 users are tested; the split
-of the ratings is one and the same, so that the interval says nothing of other data.
+Seeds draw the noise, the hashes, which 2,000 users are tested where there are more, and the random
+split of `scope` and `one-pass`; all other splits are one and the same. The interval says nothing of
+other data.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ _STUDENT = (
     *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045),
 )
 MEASURES = ("rmse", "mae", "log_loss", "ndcg", "recall", "coverage")
-COVERS = "95 % intervals cover noise, hashes and drawn users, over seeds; the split is one"
+COVERS = (
+    "95 % intervals are over seeds: noise, hashes, which users are tested, and the random split of "
+    "scope and one-pass; all other splits are one, and other data are not covered"
+)
 
 
 class Interval(NamedTuple):

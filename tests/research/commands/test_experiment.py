@@ -165,7 +165,7 @@ def test_a_command_shows_a_table_and_writes_it_with_pictures(
     shown = capsys.readouterr().out
     assert "model       mechanism   protects  RMSE" in shown
     assert "± " in shown
-    assert "the split is one" in shown
+    assert "all other splits are one" in shown
     for picture in ("quality", "learning"):
         assert Path(f"out/{picture}.png").read_bytes().startswith(b"\x89PNG\r\n")
     lines = list(csv.DictReader(Path("out/table.csv").read_text().splitlines()))
