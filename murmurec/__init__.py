@@ -6,6 +6,7 @@ The public names; everything else may change between versions.
     Recommender      a recommender in this process: fit, predict, recommend, similar; no Kafka
     evaluate         how well a model predicts ratings that were sanitized with a mechanism
     evaluate_ranking how good its lists are, beside popularity and other baselines
+    experiment       both for a grid of models, mechanisms, splits and seeds, row by row
     mechanisms       the mechanisms for ratings, by id or by class
     LocalRecommender ranks on the device, from a public table and a clean history; with `to` a
                      domain that the user has not rated, from ratings in others
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from consumers.site_edge import Edge
     from murmurec import mechanisms
     from murmurec.device import Device
-    from murmurec.evaluation import evaluate
+    from murmurec.evaluation import evaluate, experiment
     from murmurec.ranking import evaluate_ranking
     from murmurec.recommender import Recommender
     from producers.ranking import LocalRecommender
@@ -49,6 +50,7 @@ __all__ = [
     "__version__",
     "evaluate",
     "evaluate_ranking",
+    "experiment",
     "mechanisms",
 ]
 
@@ -62,6 +64,7 @@ _HOMES = {
     "Recommender": "murmurec.recommender",
     "evaluate": "murmurec.evaluation",
     "evaluate_ranking": "murmurec.ranking",
+    "experiment": "murmurec.evaluation",
 }
 
 

@@ -12,17 +12,21 @@ LINE_SECONDS = 10.0
 Progress = Callable[[int, int], object]
 
 
-def progress_lines(
-    what: str, now: Callable[[], float] = time.monotonic
-) -> Callable[[int, int], None]:
-    """Return a function that takes (done, total), and prints them on stderr every ten seconds."""
-    printed = now()
+def progress_lines(what: str, now: Callable[[], float] = time.monotonic) -> Callable[..., None]:
+    """Return a function that takes (done, total), and what is in work where that changes, and
+    prints them on stderr every ten seconds, with the time left where parts are named."""
+    began = printed = now()
+    first: float | None = None  # what was done before
 
-    def advance(done: int, total: int) -> None:
-        nonlocal printed
+    def advance(done: float, total: int, part: str = "") -> None:
+        nonlocal printed, first
+        first = done if first is None else first
         if (seconds := now()) - printed >= LINE_SECONDS:
             printed = seconds
-            print(f"{what}: {done:,} of {total:,}", file=sys.stderr, flush=True)
+            left = (seconds - began) * (total - done) / max(done - first, 1) / 60
+            known = f", {max(1, round(left)):,} min left" if done >= first + 1 else ""
+            named = f", {part}{known}" if part else ""
+            print(f"{what}: {int(done):,} of {total:,}{named}", file=sys.stderr, flush=True)
 
     return advance
 

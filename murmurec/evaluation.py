@@ -1,4 +1,4 @@
-"""Accuracy of predicted ratings: one function for learners, trainers and campaigns.
+"""Accuracy of predicted ratings for learners, trainers and campaigns; and a grid of experiments.
 
 >>> from murmurec import evaluate
 >>> users = [user for user in range(40) for _ in range(10)]
@@ -12,6 +12,9 @@ True
 >>> whole = evaluate((users, items, ratings), mode="central", epsilon=4)
 >>> whole.people, whole.epsilon, whole.delta
 (40, 4.0, 1e-06)
+>>> rows = experiment((users, items, ratings), ["dense"], ["none", "rr:5:2"], [], seeds=2)
+>>> [(row.mechanism, row.seed) for row in rows]
+[('none:5:inf', 0), ('none:5:inf', 1), ('rr:5:2', 0), ('rr:5:2', 1)]
 
 A learner sees reports only, a campaign noisy sums only; RMSE and MAE compare what is predicted with
 the true ratings, in the data's own units. The noise comes from a seed, so that a figure can be
@@ -20,8 +23,9 @@ repeated; nothing is sent. `murmurec evaluate` prints the same figures.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
+from pathlib import Path
 from typing import Literal, TypedDict, Unpack, cast, overload
 
 from murmurec.campaigns import campaign_stars
@@ -33,10 +37,11 @@ from producers.datasets.load import Dataset
 from stream_app.errors import UserError
 from stream_app.evaluation import EvaluationResult
 from stream_app.evaluation.campaigns import CampaignStars
+from stream_app.evaluation.results import ExperimentRow
 from stream_app.models.factorization.factory import LEARNERS
 from stream_app.privacy.mechanism import Mechanism
 
-__all__ = ["Evaluation", "Options", "Progress", "Terms", "evaluate"]
+__all__ = ["Evaluation", "Options", "Progress", "Terms", "evaluate", "experiment"]
 
 _USUAL = Options()
 Epsilon = int | float | str | Fraction
@@ -154,6 +159,43 @@ def evaluate(
         data, mechanism, model=name, factors=size, protocol=protocol, seed=seed, options=options
     )
     return run.measure(progress or progress_lines("learning"))
+
+
+def experiment(
+    ratings: Ratings,
+    models: Sequence[str] = ("hybrid",),
+    mechanisms: Sequence[str] = ("none",),
+    splits: Sequence[str] = (),
+    *,
+    seeds: int = 3,
+    factors: int = 32,
+    out: str | Path | None = None,
+    progress: Progress | None = None,
+) -> Iterator[ExperimentRow]:
+    """Yield a row for each cell of a grid as it is measured, as `murmurec experiment` does.
+
+    Args:
+        ratings: as for `evaluate`.
+        models: learners, and baselines: `"item-means"`, `"popular"`, `"recent-popular"`, `"EASE"`.
+        mechanisms: ids, `"none"`, and campaigns, `"central:2"` or `"split:2"`.
+        splits: of lists, `"global"`, `"visit"`, `"user-time"`; ratings are predicted in any case.
+        seeds: how many seeds of the noise and the hashes each cell is measured with, from 0 on.
+        factors: components of a latent vector.
+        out: a folder in which rows are kept; a later call goes on from them.
+        progress: called with the cells done and their total; by default a line every ten seconds.
+
+    Raises ValueError, before any work, for what is unknown or cannot be combined.
+    """
+    grids, kept = (research(f"commands.experiment.{name}") for name in ("grid", "rows"))
+    grid = grids.Grid(tuple(models), tuple(mechanisms), tuple(splits), seeds, factors=factors)
+    advance = progress or progress_lines("experiment")
+    rows: Iterator[ExperimentRow] = kept.rows(
+        columns_of(ratings, None, None),
+        grid,
+        None if out is None else Path(out),
+        lambda done, total, cell: advance(int(done), total),  # noqa: ARG005
+    )
+    return rows
 
 
 def _refuse(what: str, others: Mapping[str, object]) -> None:

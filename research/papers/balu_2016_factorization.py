@@ -308,6 +308,6 @@ def f4_7(
         (
             *_NOTES[:2],
             "The limit is no epsilon: skipping gives no differential privacy (`murmurec audit`). "
-            "Trainers with a guarantee are measured by `murmurec tradeoff`.",
+            "Trainers with a guarantee are measured by `murmurec experiment`.",
         ),
     )  # fmt: skip

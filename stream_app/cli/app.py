@@ -58,7 +58,7 @@ COMMANDS: dict[str, tuple[tuple[str, str | None], ...]] = {
     "Claims": (
         ("audit", "reader.audit"),
         ("certify", "research.certify"),
-        ("tradeoff", None),
+        ("experiment", None),
         ("reproduce", None),
     ),
 }

@@ -16,7 +16,7 @@ import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from murmurec.common import progress_lines
 from stream_app.errors import UserError
@@ -24,7 +24,14 @@ from stream_app.errors import UserError
 if TYPE_CHECKING:
     from rich.console import Console
 
-Advance = Callable[[int, int], None]
+
+class Advance(Protocol):
+    """Move a bar; `part` is what is in work, where that changes."""
+
+    def __call__(self, done: float, total: int, part: str = "", /) -> None:
+        """Show how much of the total is done."""
+
+
 VISITS = {"next": ", for the next visit", "now": ", for this visit"}
 _LABEL = re.compile(r"\s*\S+\s{2,}|\s*")
 
@@ -172,7 +179,9 @@ def progress(what: str, now: Callable[[], float] = time.monotonic) -> Iterator[A
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Remaining())
     with Progress(*columns, console=shown, transient=True) as bar:
         task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        yield lambda done, total, part="": bar.update(
+            task, completed=done, total=total, description=part or what
+        )
 
 
 @contextmanager

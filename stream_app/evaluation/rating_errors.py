@@ -63,6 +63,9 @@ def evaluate(
         rmse_baseline=results.rms(baseline - ratings[tested]),
         events_per_second=len(learned) / max(seconds, 1e-9),
         learned=len(learned),
+        rmse_parts=(
+            results.rms_of_parts(errors, results.PARTS) if protocol == "prequential" else ()
+        ),
     )
 
 

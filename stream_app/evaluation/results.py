@@ -23,6 +23,7 @@ class EvaluationResult:
     Where likes are reported, the errors are those of the predicted P(liked) against the true bit of
     a cell, 0 or 1; `log_loss` is its log-loss in nats a cell, `log_loss_baseline` that of the
     items' true shares of likes, and `likes_reported` counts the reports "liked". Else None.
+    rmse_parts: the RMSE of each twentieth of a stream, which prequential errors alone have.
     """
 
     protocol: str
@@ -40,6 +41,35 @@ class EvaluationResult:
     log_loss: float | None = None
     log_loss_baseline: float | None = None
     likes_reported: int | None = None
+    rmse_parts: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class ExperimentRow:
+    """The figures of one cell of an experiment; None where the cell has no such figure.
+
+    adjacency: what `epsilon` is of: the `value` of a rating, a `cell`, a `user` with everything
+    rated, or `nothing`. split: of lists; of ratings `prequential`, `scope` or `one-pass`. baseline:
+    the items' means beside `rmse` (their shares beside `log_loss`), popular items beside `ndcg`.
+    rmse_parts: as in `EvaluationResult`. seconds: of the wall clock.
+    """
+
+    model: str
+    mechanism: str
+    split: str
+    seed: int
+    adjacency: str
+    epsilon: float | None
+    seconds: float
+    rmse: float | None = None
+    mae: float | None = None
+    log_loss: float | None = None
+    ndcg: float | None = None
+    recall: float | None = None
+    coverage: float | None = None
+    baseline: float | None = None
+    learned: int | None = None
+    rmse_parts: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +110,14 @@ def split(events: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64],
 def rms(errors: NDArray[np.float64]) -> float:
     """Return the root of the mean square."""
     return float(np.sqrt(np.mean(errors**2)))
+
+
+PARTS = 20  # of a stream
+
+
+def rms_of_parts(errors: NDArray[np.float64], parts: int) -> tuple[float, ...]:
+    """Return the root of the mean square of each part of the errors, in their order."""
+    return tuple(rms(each) for each in np.array_split(errors, min(parts, len(errors))))
 
 
 _SHRINK = 5.0

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import logging
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from research.commands.pictures import TEXT, dress, save, sheet, style
 from research.papers.figure import NO_CLAIM, Figure, Published, Series
 from stream_app.cli.output import print_json, say, table
 
 if TYPE_CHECKING:
     from research.commands.reproduce.figures import Reproducible
 
-_MARKERS = "osD^vPXd*<>"
+_QUANTILE = re.compile(r"(.+), ([0-9]+) %")
 
 
 def listed(figures: Iterable[Reproducible]) -> None:
@@ -84,24 +85,33 @@ def _number(value: float) -> str:
 
 
 def draw(figure: Figure, data: Sequence[str], place: Path) -> None:
-    """Write a figure as PNG."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure as Sheet
-
-    # Matplotlib builds a font cache on first use, and warns if that takes more than 5 s.
-    logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
-    sheet = Sheet(figsize=(8, 5), layout="constrained", dpi=120)
-    FigureCanvasAgg(sheet)
-    axes = sheet.subplots()
-    for number, series in enumerate(figure.series):
-        axes.plot(
-            series.x, series.y, marker=_MARKERS[number % len(_MARKERS)], ms=4, label=series.name
-        )
-    scales = {"xscale": "log" if figure.log_x else "linear"}
+    """Write a figure as PNG; two curves `NAME, 10 %` and `NAME, 90 %` are a band around NAME."""
+    names = {each.name for each in figure.series}
+    bands: dict[str, list[Series]] = {}
+    lines: list[Series] = []
+    for series in figure.series:
+        found = _QUANTILE.fullmatch(series.name)
+        (bands.setdefault(found[1], []) if found and found[1] in names else lines).append(series)
+    drawn = sheet(9.5, max(5.2, 1 + 0.22 * len(lines)))
+    axes = drawn.subplots()
+    for at, series in enumerate(lines):
+        look = style(at)
+        band = bands.get(series.name, [])
+        axes.plot(series.x, series.y, label=series.name + _ends(band), **look)
+        if band:
+            edges = [each.y for each in band]
+            axes.fill_between(band[0].x, edges[0], edges[-1], color=look["color"], alpha=0.12, lw=0)
     positive = all(value > 0 for series in figure.series for value in series.y)
-    scales["yscale"] = ("log" if positive else "symlog") if figure.log_y else "linear"
-    axes.set(title=figure.title, xlabel=figure.x, ylabel=figure.y, **scales)
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize=8)
-    sheet.suptitle(f"{figure.id}, {figure.paper}: {'; '.join(data)}", fontsize=9)
-    sheet.savefig(place, format="png")
+    axes.set_xscale("log" if figure.log_x else "linear")
+    axes.set_yscale("log" if figure.log_y and positive else "linear")
+    dress(axes, figure.title, figure.x, figure.y)
+    axes.legend(fontsize=TEXT - 1, frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
+    heading = f"{figure.id}, {figure.paper}: {'; '.join(data)}"
+    drawn.suptitle(heading, x=0.01, ha="left", fontsize=TEXT)
+    save(drawn, place)
+
+
+def _ends(band: Sequence[Series]) -> str:
+    """Return which quantiles the edges of a band are, as ` (5 to 95 %)`."""
+    found = [match[2] for each in band if (match := _QUANTILE.fullmatch(each.name))]
+    return f" ({found[0]} to {found[-1]} %)" if found else ""

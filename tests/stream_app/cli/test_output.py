@@ -131,6 +131,27 @@ def test_progress_in_a_pipe_is_a_line_every_ten_seconds(capsys: pytest.CaptureFi
     ]
 
 
+def test_progress_of_named_parts_says_what_is_in_work_and_how_long_it_takes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    seconds = iter([0.0, 10.0, 60.0])
+    with output.progress("experiment", now=lambda: next(seconds)) as advance:
+        advance(0.5, 4, "dense rr:5:2")
+        advance(2.5, 4, "dense rr:5:4")
+    assert capsys.readouterr().err.splitlines() == [
+        "experiment: 0 of 4, dense rr:5:2",
+        "experiment: 2 of 4, dense rr:5:4, 1 min left",
+    ]
+    program = """
+from stream_app.cli import output
+with output.progress("experiment") as advance:
+    advance(2.5, 4, "dense rr:5:4")
+"""
+    shown = on_a_terminal(program)
+    assert "dense rr:5:4" in shown
+    assert "2/4" in shown
+
+
 def test_progress_on_a_terminal_is_a_bar_and_no_line() -> None:
     program = """
 from itertools import count

@@ -12,6 +12,7 @@ References: popular items, and EASE of everybody's true ratings.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
 from fractions import Fraction
 from functools import partial
 
@@ -20,8 +21,9 @@ import numpy as np
 from murmurec.campaigns import campaign_lists
 from murmurec.ranking import RankingEvaluation, RankingOptions
 from producers.datasets.load import Dataset
-from research.commands.tradeoff.whole_person.errors import Errors
-from research.commands.tradeoff.whole_person.points import (
+from research.commands.experiment.rows import Rows
+from research.commands.experiment.whole_person.errors import Errors
+from research.commands.experiment.whole_person.points import (
     DELTA,
     LISTS,
     Row,
@@ -39,9 +41,11 @@ from stream_app.privacy import registry
 def measure(
     dataset: Dataset,
     options: WholePersonOptions,
+    kept: Rows,
     progress: Callable[[int, int], object] = lambda done, total: None,  # noqa: ARG005
 ) -> Row:
-    """Return the data of both panels; `progress` is called with the points done and their total.
+    """Return the data of both panels; points that are kept are not measured again. `progress` is
+    called with the points done and their total.
 
     Raises ValueError for ratings that are too few, or of which none can be ranked.
     """
@@ -51,10 +55,13 @@ def measure(
         panels = Errors(dataset, options, seed), Lists(dataset, options, seed)
         runs = [run for panel in panels for run in panel.runs()]
         progress(number * len(runs), options.splits * len(runs))
-        references.append(panels[0].references() | panels[1].references())
-        rows = []
+        # A run is told by its place among those of equal parameters.
+        alone = replace(options, splits=1, seed=seed, metadata=None)
+        key = asdict(alone) | {"grid": repr(options.grid), "meta": options.metadata is not None}
+        references.append(kept.once(key, partial(_references, panels)))
+        rows: list[Row] = []
         for run in runs:
-            rows.append(run())
+            rows.append(kept.once(key | {"run": len(rows)}, run))
             progress(number * len(runs) + len(rows), options.splits * len(runs))
         found.append(rows)
     people, items = len(np.unique(dataset.users)), len(np.unique(dataset.items))
@@ -75,6 +82,10 @@ def measure(
             name: float(np.mean([each[name] for each in references])) for name in references[0]
         },
     }
+
+
+def _references(panels: tuple[Errors, Lists]) -> dict[str, float]:
+    return panels[0].references() | panels[1].references()
 
 
 def _means(found: list[list[Row]]) -> Iterator[Row]:

@@ -23,7 +23,7 @@ from murmurec.ratings import item_keys, user_keys
 from producers.datasets.load import Dataset
 from producers.person.enrolment import PersonBudget
 from producers.person.spending import Expected, best_plan
-from research.commands.tradeoff.whole_person.points import (
+from research.commands.experiment.whole_person.points import (
     DELTA,
     ERRORS,
     Row,

@@ -1,4 +1,4 @@
-"""Accuracy against what a whole person has spent, for `murmurec tradeoff --user-level`.
+"""Accuracy against what a whole person has spent, for `murmurec experiment --preset whole-person`.
 
 points     what is measured, and what a point is
 measure    both panels over all splits
@@ -8,6 +8,6 @@ figure     both panels as a picture
 command    options, tables, files, progress
 """
 
-from research.commands.tradeoff.whole_person.command import asked, run
+from research.commands.experiment.whole_person.command import asked, run
 
 __all__ = ["asked", "run"]

@@ -10,14 +10,14 @@ from typing import Any
 from producers.datasets.descriptions import metadata_of
 from producers.datasets.load import load
 from producers.scale import Scale
-from research.commands.tradeoff.measure import check_sizes
-from research.commands.tradeoff.whole_person.figure import draw
-from research.commands.tradeoff.whole_person.measure import measure
-from research.commands.tradeoff.whole_person.points import QUICK, Grid, WholePersonOptions
+from research.commands.experiment.rows import Rows
+from research.commands.experiment.whole_person.figure import draw
+from research.commands.experiment.whole_person.measure import measure
+from research.commands.experiment.whole_person.points import QUICK, Grid, WholePersonOptions
 from stream_app.cli import output
-from stream_app.cli.options import writable
 from stream_app.errors import UsageError, UserError
-from stream_app.evaluation.campaigns.campaign_lists import LARGEST_SCOPE
+from stream_app.evaluation.campaigns.campaign_lists import LARGEST_SCOPE, SCOPE
+from stream_app.models.factorization.factory import LEARNERS
 
 MOST_SPLITS = 100
 _FEW_FACTORS = 8
@@ -29,24 +29,28 @@ _PANEL_OF = {"popular": "lists", "EASE": "lists"}
 
 
 def asked(
-    quick: bool, model: str, factors: int | None, scope: int, seed: int, splits: int | None
+    quick: bool, model: str, factors: int | None, scope: int | None, seed: int, splits: int | None
 ) -> WholePersonOptions:
     """Return the parameters; UsageError for one out of range."""
     factors = _FEW_FACTORS if factors is None else factors
-    check_sizes(model, factors, scope, seed)
+    scope = SCOPE if scope is None else scope
+    if model not in LEARNERS:
+        raise UsageError(f"--models {model[:40]}: choose one of {', '.join(LEARNERS)}")
+    if not 1 <= factors <= 256:
+        raise UsageError(f"--factors {factors}: give 1 to 256")
+    if not 0 <= seed < 2**63 - MOST_SPLITS:
+        raise UsageError(f"--seed {seed}: give a number from 0 to 2^63-{MOST_SPLITS + 1}")
     if not 2 <= scope <= LARGEST_SCOPE:
         raise UsageError(
             f"--scope {scope}: give 2 to {LARGEST_SCOPE}, the most that a contribution holds"
         )
     if splits is not None and not 1 <= splits <= MOST_SPLITS:
-        raise UsageError(f"--splits {splits}: give 1 to {MOST_SPLITS}")
+        raise UsageError(f"--seeds {splits}: give 1 to {MOST_SPLITS}")
     return WholePersonOptions(QUICK if quick else Grid(), model, factors, scope, seed, splits or 1)
 
 
-def run(file: Path, scale: Scale | None, options: WholePersonOptions, places: list[Path]) -> None:
-    """Measure a file, print tables, and write numbers (.json) and pictures."""
-    for place in places:
-        writable(place)
+def run(file: Path, scale: Scale | None, options: WholePersonOptions, out: Path) -> None:
+    """Measure a file, print tables, and write numbers (.json) and pictures into a folder."""
     ratings = load(file, scale)
     if ratings.scale_warning:
         output.notice(f"warning: {ratings.scale_warning}")
@@ -54,11 +58,10 @@ def run(file: Path, scale: Scale | None, options: WholePersonOptions, places: li
         options = replace(options, metadata=metadata_of(ratings.described, file))
     except UserError as error:
         output.notice(f"without genres and years: {error}")
-    try:
-        with output.progress("points") as advance:
-            found = measure(ratings, options, advance)
-    except ValueError as error:
-        raise UserError(str(error)) from None
+    kept = Rows(out, ratings)
+    places = [out / f"whole-person.{ending}" for ending in ("json", "png", "svg")]
+    with output.refusing(UserError), output.progress("points") as advance:
+        found = measure(ratings, options, kept, advance)
     _show(found)
     _write(found, places)
     output.say(f"written to {', '.join(map(str, places))}")

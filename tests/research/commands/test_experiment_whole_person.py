@@ -1,4 +1,4 @@
-"""`murmurec tradeoff --user-level`: points that hold their claims, a picture, refusals."""
+"""`experiment --preset whole-person`: points that hold their claims, a picture, refusals."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from murmurec.campaigns import ListOptions, campaign_lists, campaign_stars
 from murmurec.ratings import columns_of
 from producers.datasets.load import load
 from producers.datasets.synthetic import generate
-from research.commands.tradeoff.whole_person.figure import draw
-from research.commands.tradeoff.whole_person.points import person_epsilon
+from research.commands.experiment.whole_person.figure import draw
+from research.commands.experiment.whole_person.points import person_epsilon
 from stream_app.cli import run
 from stream_app.evaluation import split
 from stream_app.privacy.accounting.budget_plans import fits
@@ -25,7 +25,8 @@ from stream_app.privacy.accounting.budget_plans import fits
 pytestmark = pytest.mark.nightly
 
 SCALE = ["--scale", "1", "5", "1"]
-NAME = "some.thing"
+NAME = "whole-person"
+QUICK = ["--preset", "whole-person-quick"]
 
 
 @pytest.fixture(scope="module")
@@ -47,11 +48,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def drawn(folder: Path) -> tuple[dict[str, Any], list[Path]]:
     """Run the command once; give its numbers, and its pictures."""
-    out = folder / NAME
-    options = ["--user-level", "--quick", "--scope", "20", "--factors", "4", "--seed", "3"]
-    assert run(["tradeoff", str(folder / "made-up.csv"), *options, *SCALE, "-o", str(out)]) == 0
-    pictures = [folder / f"{NAME}.png", folder / f"{NAME}.svg"]
-    return json.loads((folder / f"{NAME}.json").read_text()), pictures
+    out = folder / "out"
+    options = [*QUICK, "--scope", "20", "--factors", "4", "--seed", "3"]
+    assert run(["experiment", str(folder / "made-up.csv"), *options, *SCALE, "-o", str(out)]) == 0
+    pictures = [out / f"{NAME}.png", out / f"{NAME}.svg"]
+    return json.loads((out / f"{NAME}.json").read_text()), pictures
 
 
 def points(found: dict[str, Any], panel: str, family: str, variant: str = "") -> list[Any]:
@@ -133,6 +134,19 @@ def test_what_to_compare_with_is_of_the_same_test_ratings(
     assert 0 < references["EASE"] < 1
 
 
+def test_points_that_are_kept_are_not_measured_again(
+    folder: Path, drawn: tuple[dict[str, Any], list[Path]]
+) -> None:
+    rows = folder / "out" / "rows.jsonl"
+    before = rows.read_bytes()
+    lines = before.splitlines(keepends=True)
+    rows.write_bytes(b"".join(lines[:-2]) + lines[-2][:30])
+    options = [*QUICK, "--scope", "20", "--factors", "4", "--seed", "3", *SCALE]
+    file = str(folder / "made-up.csv")
+    assert run(["experiment", file, *options, "-o", str(folder / "out")]) == 0
+    assert rows.read_bytes() == before
+
+
 def test_the_picture_names_every_line_and_is_the_same_every_time(
     drawn: tuple[dict[str, Any], list[Path]], tmp_path: Path
 ) -> None:
@@ -161,14 +175,11 @@ def test_the_committed_picture_is_that_of_the_committed_numbers(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--quick"], "--quick: add --user-level"),
-        (["--splits", "2"], "--splits: add --user-level"),
-        (["--user-level", "--splits", "0"], "--splits 0: give 1 to 100"),
-        (["--user-level", "--scope", "310"], "--scope 310: give 2 to 309"),
-        (["--user-level", "--epsilons", "1"], "--epsilons: --user-level has its own"),
-        (["--user-level", "--model", "forest"], "--model forest: choose one of"),
-        (["--user-level", "--factors", "0"], "--factors 0: 1 to 256"),
-        (["--user-level", "-o", "no/such/folder/x"], "no/such/folder"),
+        (["--seeds", "0"], "--seeds 0: give 1 to 100"),
+        (["--scope", "310"], "--scope 310: give 2 to 309"),
+        (["--mechanisms", "rr:5:1"], "--mechanisms: --preset whole-person-quick has its own"),
+        (["--models", "forest"], "--models forest: choose one of"),
+        (["--factors", "0"], "--factors 0: give 1 to 256"),
     ],
     ids=str,
 )
@@ -180,7 +191,7 @@ def test_what_cannot_be_measured_is_refused_in_a_sentence(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     environment()
-    assert run(["tradeoff", str(folder / "made-up.csv"), *arguments]) in (1, 2)
+    assert run(["experiment", str(folder / "made-up.csv"), *QUICK, *arguments]) in (1, 2)
     err = capsys.readouterr().err
     assert sentence in err
     assert "Traceback" not in err
@@ -193,5 +204,5 @@ def test_ratings_that_nothing_can_be_ranked_from_are_a_sentence(
     environment()
     file = tmp_path / "few.csv"
     file.write_text("user,item,rating\n" + "".join(f"{n},{n},{1 + n % 5}\n" for n in range(20)))
-    assert run(["tradeoff", str(file), "--user-level", "--quick"]) == 1
+    assert run(["experiment", str(file), *QUICK]) == 1
     assert "no user has learned ratings and, held out, a liked item" in capsys.readouterr().err
