@@ -11,6 +11,9 @@ import pytest
 from producers.datasets.synthetic import GENRES, World, generate, probabilities
 from producers.datasets.synthetic.titles import TITLES
 from producers.scale import Scale
+from tests.fixtures.worlds import Lists, demo_world, shape
+
+MOVIELENS = {"global": 1.2, "visit": 1.19}  # EASE / popular: tests/benchmarks/worlds.py
 
 
 @pytest.fixture(scope="module")
@@ -114,28 +117,30 @@ def test_a_user_rates_the_genres_it_leans_to_and_rates_them_higher(world: World)
     assert of_favourite > of_others + 0.4
 
 
-def test_what_goes_together_says_more_about_the_next_items_than_popularity(world: World) -> None:
-    """The last fifth of each user's ratings against the rest; EASE (Steck 2019) of presence."""
-    data = world.dataset
-    rows = np.argsort(data.users, kind="stable")
-    users, items = data.users[rows] - 1, data.items[rows] - 1
-    counts = np.bincount(users)
-    places = np.arange(len(users)) - (np.cumsum(counts) - counts)[users]
-    later = places >= counts[users] * 4 // 5
-    seen, wanted = np.zeros((2, 800, 600), np.bool_)
-    seen[users[~later], items[~later]] = True
-    wanted[users[later], items[later]] = True
-    x = seen.astype(np.float64)
-    inverse = np.linalg.inv(x.T @ x + 200 * np.eye(600))
-    weights = -inverse / np.diag(inverse)
-    np.fill_diagonal(weights, 0)
+def test_a_user_rates_most_on_the_first_day_and_few_come_back(world: World) -> None:
+    found = shape(world.dataset)
+    assert 0.5 < found["users of one day, share"] < 0.68
+    assert 0.55 < found["ratings on a user's first day, share"] < 0.8
+    assert found["days a user, 50 %"] == 1
+    assert found["days a user, 99 %"] > 20
+    assert 1.3 < found["ratings a user, mean"] / found["ratings a user, 50 %"] < 2.2
 
-    def precision(scores: np.ndarray) -> float:
-        best = np.argsort(-np.where(seen, -np.inf, scores), axis=1)[:, :10]
-        return float(np.take_along_axis(wanted, best, axis=1).mean())
 
-    together, popular = precision(x @ weights), precision(np.tile(x.sum(axis=0), (800, 1)))
-    assert together > 1.05 * popular
+def test_a_few_items_have_most_ratings_as_in_movielens(world: World) -> None:
+    found = shape(world.dataset)
+    assert 0.03 < found["ratings of the top 1 % of the items, share"] < 0.1
+    assert 0.3 < found["ratings of the top 10 % of the items, share"] < 0.5
+    assert 0.8 < found["ratings of the top 50 % of the items, share"] < 0.95
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("split", MOVIELENS)
+def test_lists_beside_popular_ones_are_worth_what_they_are_on_movielens(split: str) -> None:
+    world = demo_world()
+    lists = Lists.of(world.dataset, split, devices=False)
+    worth, liked = lists.worth(), lists.liked_genres(world)
+    assert abs(worth["EASE"] / worth["popular"] / MOVIELENS[split] - 1) < 0.15
+    assert liked["EASE"] > 2 * liked["popular"]
 
 
 def test_a_seed_repeats_its_world_and_another_makes_another() -> None:

@@ -14,7 +14,7 @@ than the conditional mean m(s) = sum_k k P(k | s), and its error is the conditio
 The first component of q is the year: users differ in the age of what they like. What a user rates
 is drawn without repetition, likelier items first, with the log weights
 
-    - e sqrt(rank / items) + g l_ug(i) + c s_ui        e, g: larger on the first visit than later
+    - e sqrt(rank / items) + g l_ug(i) + c s_ui        larger on the first visit than later
 
 never on the noise. A user rates most on the first visit, and six of ten never come back. Sizes of
 histories, popularity, visits and the worth of lists (popular, EASE, devices) are near those of
@@ -44,14 +44,14 @@ _QUALITY = 0.5  # correlation of b_i with popularity
 
 
 class _Pull(NamedTuple):
-    """e and g, as logarithms of how much likelier an item is rated."""
+    """e, g and c: logarithms of how much likelier an item is rated."""
 
     popularity: float
     leaning: float
+    score: float
 
 
-_FIRST, _LATER = _Pull(5.0, 1.5), _Pull(2.8, 0.8)
-_PULL_OF_SCORE = 1.0  # c
+_FIRST, _LATER = _Pull(5.0, 1.9, 1.0), _Pull(2.3, 0.7, 0.9)
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,11 +195,10 @@ def _rated(
 ) -> Iterator[NDArray[np.int64]]:
     """Yield the items of a user's first visit, the likeliest soonest, and of all later ones."""
     leaning, score = taste.leanings[user, taste.genres], taste.scores[user]
-    base = _PULL_OF_SCORE * score
 
     def drawn(pull: _Pull, number: int, without: NDArray[np.int64]) -> NDArray[np.int64]:
         # The largest of weight + Gumbel noise are a draw without repetition (Vieira 2014).
-        luck = pull.popularity * taste.popularity + pull.leaning * leaning + base
+        luck = pull.popularity * taste.popularity + pull.leaning * leaning + pull.score * score
         luck += random.gumbel(size=len(luck))
         luck[without] = -np.inf
         best = np.argpartition(-luck, number - 1)[:number]
