@@ -13,7 +13,7 @@ from producers.datasets.synthetic.titles import TITLES
 from producers.scale import Scale
 from tests.fixtures.worlds import Lists, demo_world, shape
 
-MOVIELENS = {"global": 1.2, "visit": 1.19}  # EASE / popular: tests/benchmarks/worlds.py
+MOVIELENS = {"global": 1.18, "visit": 1.22}  # EASE / popular: tests/benchmarks/worlds.py
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +114,7 @@ def test_a_user_rates_the_genres_it_leans_to_and_rates_them_higher(world: World)
     of_favourite, of_others = (
         world.dataset.ratings[leaning == level].mean() for level in (1.0, 0.0)
     )
-    assert of_favourite > of_others + 0.4
+    assert of_favourite > of_others + 0.2
 
 
 def test_a_user_rates_most_on_the_first_day_and_few_come_back(world: World) -> None:

@@ -1,10 +1,14 @@
 """Invented film titles that say their genre, with a year: "The Sheriff of Amber Canyon (1962)".
 
-A title is one of the beginnings of its genre and one of its ends. No word of four letters or more
-occurs in two genres, so one title is enough to tell its genre.
+A title is one of sixteen beginnings of its genre and one of sixteen ends, which make it one of a
+series. No word of four letters or more, but "from" and "over", occurs in two genres, so one title
+is enough to tell its genre.
 """
 
 from __future__ import annotations
+
+from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,9 +119,8 @@ _WORDS = {
     ),
 }  # fmt: skip
 GENRES = tuple(_WORDS)
-TITLES = min(a.count("|") + 1 for a, _ in _WORDS.values()) * min(
-    b.count("|") + 1 for _, b in _WORDS.values()
-)  # of a genre
+_ENDS = 16
+SERIES, TITLES = len(GENRES) * _ENDS, _ENDS * _ENDS  # of all genres; of one
 _NEWEST, _OLDEST = 2024, 1930
 _MEAN_AGE = 22.0  # of an item, in years
 
@@ -128,15 +131,24 @@ def years(random: np.random.Generator, items: int) -> NDArray[np.int64]:
     return (_NEWEST - ages).astype(np.int64)
 
 
+class Titles(NamedTuple):
+    """Titles by item, no two alike, and the series (items,) that an item is of: items of a genre
+    whose titles end with the same words."""
+
+    names: list[str]
+    series: NDArray[np.int64]
+
+
 def titles(
     random: np.random.Generator, genres: NDArray[np.int64], made: NDArray[np.int64]
-) -> list[str]:
-    """Return a title for each item (items,) of a genre and a year, no two alike; a genre has
-    `TITLES` at most."""
-    found = [""] * len(genres)
+) -> Titles:
+    """Return titles of items of a genre and a year each, (items,); a genre has `TITLES` at most."""
+    names, series = [""] * len(genres), np.zeros(len(genres), np.int64)
     for genre, (beginnings, ends) in enumerate(_WORDS.values()):
-        words = [f"{a} {b}" for a in beginnings.split("|") for b in ends.split("|")]
+        words = list(product(beginnings.split("|"), enumerate(ends.split("|"))))
         order = random.permutation(len(words)).tolist()
         for item, place in zip(np.flatnonzero(genres == genre).tolist(), order, strict=False):
-            found[item] = f"{words[place]} ({made[item]})"
-    return found
+            beginning, (number, end) = words[place]
+            names[item] = f"{beginning} {end} ({made[item]})"
+            series[item] = genre * _ENDS + number
+    return Titles(names, series)

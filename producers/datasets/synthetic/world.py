@@ -14,8 +14,9 @@ than the conditional mean m(s) = sum_k k P(k | s), and its error is the conditio
 The first component of q is the year: users differ in the age of what they like. What a user rates
 is drawn without repetition, likelier items first, with the log weights
 
-    - e sqrt(rank / items) + g l_ug(i) + c s_ui        larger on the first visit than later
+    - e sqrt(rank / items) + g l_ug(i) + c s_ui + f z_us(i)    z: normal; s(i): the series of i
 
+with other factors on the first visit than later,
 never on the noise. A user rates most on the first visit, and six of ten never come back. Sizes of
 histories, popularity, visits and the worth of lists (popular, EASE, devices) are near those of
 MovieLens-1M (`tests/benchmarks/worlds.py`). The titles are invented. Every number follows from the
@@ -33,25 +34,27 @@ from numpy.typing import NDArray
 
 from producers.datasets.columns import Description, Descriptions
 from producers.datasets.load import Dataset
-from producers.datasets.synthetic.titles import GENRES, TITLES, titles, years
+from producers.datasets.synthetic.titles import GENRES, SERIES, TITLES, Titles, titles, years
 from producers.datasets.synthetic.visits import visits
 from producers.scale import Scale
 
 _WIDTH = 0.45  # t: width of the logistic noise, in stars
 _LEANINGS = (1.0, 0.7, 0.5)  # l_ug of a user's genres, the favourite first
-_STARS_OF_LEANING = 0.7  # a
+_STARS_OF_LEANING = 0.45  # a
+_STARS_OF_FACTORS = 0.3
 _QUALITY = 0.5  # correlation of b_i with popularity
 
 
 class _Pull(NamedTuple):
-    """e, g and c: logarithms of how much likelier an item is rated."""
+    """e, g, c and f: logarithms of how much likelier an item is rated."""
 
     popularity: float
     leaning: float
     score: float
+    series: float
 
 
-_FIRST, _LATER = _Pull(5.0, 1.9, 1.0), _Pull(2.3, 0.7, 0.9)
+_FIRST, _LATER = _Pull(5.6, 2.2, 0.9, 1.2), _Pull(2.3, 1.15, 0.7, 0.8)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +113,7 @@ def generate(
         drawn + 1.0,
         drawn.astype(np.uint8),
         when,
-        _described(random, taste),
+        _described(taste),
         Scale(1, 5, 1),
         f"generated world {seed}",
     )
@@ -125,13 +128,15 @@ def probabilities(scores: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 class _Taste(NamedTuple):
-    """What is planted: genres, years and popularity (items,), leanings (users, genres), scores
-    (users, items); popularity: -sqrt(rank / items)."""
+    """What is planted: genres, titles, years and popularity (items,), leanings (users, genres),
+    fondness (users, SERIES), scores (users, items); popularity: -sqrt(rank / items)."""
 
     genres: NDArray[np.int64]
+    titles: Titles
     years: NDArray[np.int64]
     popularity: NDArray[np.float64]
     leanings: NDArray[np.float64]
+    fondness: NDArray[np.float64]
     scores: NDArray[np.float64]
 
 
@@ -149,9 +154,11 @@ def _taste(random: np.random.Generator, users: int, items: int, factors: int) ->
     deviation = random.standard_normal((users, factors)) @ traits / np.sqrt(factors)
     quality = _QUALITY * _standardised(popularity)
     quality += np.sqrt(1 - _QUALITY**2) * random.standard_normal(items)
-    scores = 2.95 + random.normal(0.0, 0.42, users)[:, None] + 0.6 * quality
-    scores += _STARS_OF_LEANING * leanings[:, genres] + 0.5 * deviation
-    return _Taste(genres, made, popularity, leanings, scores)
+    scores = 3.02 + random.normal(0.0, 0.48, users)[:, None] + 0.6 * quality
+    scores += _STARS_OF_LEANING * leanings[:, genres] + _STARS_OF_FACTORS * deviation
+    fondness = random.standard_normal((users, SERIES))
+    names = titles(random, genres, made)
+    return _Taste(genres, names, made, popularity, leanings, fondness, scores)
 
 
 def _standardised(values: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.float64]:
@@ -193,13 +200,14 @@ def _history_sizes(
 def _rated(
     random: np.random.Generator, taste: _Taste, user: int, first: int, count: int
 ) -> Iterator[NDArray[np.int64]]:
-    """Yield the items of a user's first visit, the likeliest soonest, and of all later ones."""
+    """Yield the items of a user's first visit, the likelier ones sooner, and of all later ones."""
     leaning, score = taste.leanings[user, taste.genres], taste.scores[user]
+    fondness = taste.fondness[user, taste.titles.series]
 
     def drawn(pull: _Pull, number: int, without: NDArray[np.int64]) -> NDArray[np.int64]:
         # The largest of weight + Gumbel noise are a draw without repetition (Vieira 2014).
         luck = pull.popularity * taste.popularity + pull.leaning * leaning + pull.score * score
-        luck += random.gumbel(size=len(luck))
+        luck += pull.series * fondness + random.gumbel(size=len(luck))
         luck[without] = -np.inf
         best = np.argpartition(-luck, number - 1)[:number]
         return best[np.argsort(-luck[best])]
@@ -209,9 +217,8 @@ def _rated(
         yield random.permutation(drawn(_LATER, count - first, rated))
 
 
-def _described(random: np.random.Generator, taste: _Taste) -> Descriptions:
-    names = titles(random, taste.genres, taste.years)
-    rows = zip(names, taste.genres.tolist(), taste.years.tolist(), strict=True)
+def _described(taste: _Taste) -> Descriptions:
+    rows = zip(taste.titles.names, taste.genres.tolist(), taste.years.tolist(), strict=True)
     return {
         item: Description(title, (GENRES[genre],), year)
         for item, (title, genre, year) in enumerate(rows, start=1)
