@@ -34,8 +34,8 @@ from numpy.typing import NDArray
 
 from producers.datasets.columns import Description, Descriptions
 from producers.datasets.load import Dataset
+from producers.datasets.synthetic.attendance import history_sizes, visits
 from producers.datasets.synthetic.titles import GENRES, SERIES, TITLES, Titles, titles, years
-from producers.datasets.synthetic.visits import visits
 from producers.scale import Scale
 
 _WIDTH = 0.45  # t: width of the logistic noise, in stars
@@ -170,7 +170,7 @@ def _occasions(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return (user, item, time) of every rating, in time order; no cell occurs twice."""
     users, items = taste.scores.shape
-    counts = _history_sizes(random, users, items, ratings)
+    counts = history_sizes(random, users, items, ratings)
     chosen: list[NDArray[np.int64]] = []
     times: list[NDArray[np.int64]] = []
     for place, count in enumerate(counts.tolist()):
@@ -180,21 +180,6 @@ def _occasions(
     user = np.repeat(np.arange(users, dtype=np.int64), counts)
     order = np.argsort(np.concatenate(times), kind="stable")
     return user[order], np.concatenate(chosen)[order], np.concatenate(times)[order]
-
-
-def _history_sizes(
-    random: np.random.Generator, users: int, items: int, ratings: int
-) -> NDArray[np.int64]:
-    """Return how many items each user rates (users,), between an eighth of the mean and four times
-    the mean, and half of the items at most; where some may not, the other users rate more."""
-    shares = random.lognormal(0.0, 1.1, users)
-    least, most = ratings / users / 8, max(1, min(items // 2, 4 * ratings // users))
-    factor = (ratings - least * users) / shares.sum()
-    counts = np.ones(users, np.int64)
-    for _ in range(20):
-        counts = np.clip(np.rint(least + shares * factor), 1, most).astype(np.int64)
-        factor *= ratings / counts.sum()
-    return counts
 
 
 def _rated(
