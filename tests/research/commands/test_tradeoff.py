@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from producers.datasets.synthetic import generate
@@ -18,8 +19,9 @@ FEW = ["--epsilons", "1,8", "--factors", "4", "--scope", "20"]
 
 @pytest.fixture(scope="module")
 def ratings(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give a file of made-up ratings."""
+    """Give a file of made-up ratings, sorted by user."""
     dataset = generate(5, users=300, items=60, ratings=6000).dataset
+    dataset = dataset.at(np.argsort(dataset.users, kind="stable"))
     file = tmp_path_factory.mktemp("data") / "made-up.csv"
     rows = zip(
         dataset.users.tolist(), dataset.items.tolist(), dataset.ratings.tolist(), strict=True
