@@ -106,7 +106,7 @@ def families() -> str:
     names: dict[tuple[str, str], list[str]] = {}
     for name, family in ((each, registry.family_class(each)) for each in registry.families()):
         names.setdefault((family.observed, family.limit), []).append(f"`{name}`")
-    rows = [(", ".join(alike), *said) for said, alike in names.items()]
+    rows = [(", ".join(alike), *claims) for claims, alike in names.items()]
     return _table(("mechanism", "an observer still sees", "limit"), rows)
 
 
