@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -58,9 +59,9 @@ def run(file: Path, scale: Scale | None, options: WholePersonOptions, out: Path)
         options = replace(options, metadata=metadata_of(ratings.described, file))
     except UserError as error:
         output.notice(f"without genres and years: {error}")
-    kept = Rows(out, ratings)
     places = [out / f"whole-person.{ending}" for ending in ("json", "png", "svg")]
-    with output.refusing(UserError), output.progress("points") as advance:
+    progress, refusing = output.progress("points"), output.refusing(UserError)
+    with closing(Rows(out, ratings)) as kept, refusing, progress as advance:
         found = measure(ratings, options, kept, advance)
     _show(found)
     _write(found, places)
@@ -77,7 +78,7 @@ def _show(found: dict[str, Any]) -> None:
                 (
                     f"{row['family']}{', ' if row['variant'] else ''}{row['variant']}",
                     f"{row['person_epsilon']:.3g}",
-                    f"{row['value']:.3f}",
+                    f"{row['value']:.3f}" + (f" ± {row['half']:.3f}" if row["half"] else ""),
                     row["spent"],
                 )
                 for row in rows
