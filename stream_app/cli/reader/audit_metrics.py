@@ -23,7 +23,8 @@ from stream_app.privacy.mechanism import Mechanism
 AUDIT_METRICS: tuple[Metric, ...] = (
     Metric(
         *("audit_epsilon_lower_bound", "gauge", Source.RELEASED, (MECHANISM, ADJACENCY)),
-        "Least epsilon of a report by devices of known ratings: a measurement, no guarantee.",
+        "Lower bound of the epsilon of a report, from devices of known ratings, false with "
+        "probability --alpha at most: a measurement, no guarantee.",
     ),
 )
 
@@ -50,6 +51,8 @@ def write(path: Path, findings: Iterable[Finding], mechanisms: Sequence[Mechanis
     written."""
     metrics = AuditMetrics()
     metrics.found(findings, mechanisms)
+    if path.is_dir():
+        raise UserError(f"--metrics {path}: is a folder; name a file in it")
     try:
         durable_file.replace(path, metrics.exposition(), durable_file.SHARED)
     except OSError as error:
