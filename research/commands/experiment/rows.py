@@ -96,10 +96,14 @@ class Rows:
         file.truncate(file.tell() - len(torn))
 
     def _refused(self, error: OSError) -> UserError:
-        why = f"cannot be written ({error.strerror}); choose"
         if isinstance(error, BlockingIOError):
-            why = "another experiment writes there; wait for its end, or choose"
-        return UserError(f"--out {self._folder}: {why} another folder")
+            return UserError(
+                f"--out {self._folder}: another experiment writes there; wait for its end, or "
+                "choose another folder"
+            )
+        return UserError(
+            f"--out {self._folder}: cannot be written ({error.strerror}); choose another folder"
+        )
 
     def _id(self, key: Row) -> str:
         named = json.dumps([self._data, __version__, key], sort_keys=True)
