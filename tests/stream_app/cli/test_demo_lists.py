@@ -5,10 +5,10 @@ from __future__ import annotations
 from math import isnan
 
 import numpy as np
+from stream_app.cli.demo.sample_lists import PrivacyOffTwin, shared
 
 from producers.datasets.synthetic import GENRES, generate
 from producers.fleet.population import populate
-from stream_app.cli.demo.sample_lists import PrivacyOffTwin, shared
 
 
 def test_lists_with_privacy_off_are_of_the_genres_that_a_user_leans_to() -> None:

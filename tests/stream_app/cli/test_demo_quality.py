@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from stream_app.cli.demo.quality import LEAST_USERS, HeldBack, K, ListQuality, Lists
 
 from murmurec.ratings import columns_of
 from producers.datasets.synthetic import generate
 from stream_app.cli.demo.figures import Figures
-from stream_app.cli.demo.quality import LEAST_USERS, HeldBack, K, ListQuality, Lists
 from stream_app.errors import UserError
 from stream_app.evaluation.ranking import RankingTask
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from stream_app.cli.demo.lists.people import People
 from stream_app.cli.demo.lists.quality import Judged, K
+from stream_app.gateway.reads.demo_files import FACTS_NAME
 from stream_app.kafka import durable_file
 
-FACTS_NAME = "demo.json"
 _RATED = 5
 
 
