@@ -66,7 +66,8 @@ class CampaignLog(Looking):
 
     def _show(self, rounds: Rounds) -> None:
         plan, stage = rounds.campaign, rounds.current
-        counted = (stage or rounds.stages[-1]).contributions if rounds.stages else 0
+        newest = stage or next(reversed(rounds.stages), None)
+        counted = newest.contributions if newest else 0
         shown = (plan and plan.digest, stage and (stage.index, stage.phase), counted)
         if shown == self._shown:
             return
