@@ -69,7 +69,7 @@ def run_reports(options: DemoOptions, file: Path | None, settings: Settings) -> 
         found = judged(held, people, twin, partial(served, demo))
         figures.quality, figures.quality_absent = found.quality, found.absent
         figures.genres = found.genres
-        if right := guessed_right(demo.population, mechanism):
+        if right := guessed_right(people.keys, held.published.levels, mechanism):
             figures.attacker = {"with": right[1], "without": right[0]}
         facts.judged(found, figures.attacker)
         if options.verbose:
@@ -115,7 +115,7 @@ def _stream(demo: DemoSetup, lists: LiveLists, options: DemoOptions, figures: Fi
         say(f"metrics {url}/metrics   state {url}/state   (while the demo runs)")
     try:
         with progress("ratings sent") as advance, line:
-            watched, said, began = 0.0, 0.0, time.monotonic()
+            watched, printed, began = 0.0, 0.0, time.monotonic()
             for step in _replay(demo, options.seconds, line):
                 figures.published, figures.refused = step.published, step.refused
                 now = time.monotonic()
@@ -125,8 +125,8 @@ def _stream(demo: DemoSetup, lists: LiveLists, options: DemoOptions, figures: Fi
                     watched = now
                     _watch(demo, queries, figures)
                     lists.update(min(step.rows, demo.population.rows))
-                if options.verbose and now - said >= _LINE_SECONDS:
-                    said = now
+                if options.verbose and now - printed >= _LINE_SECONDS:
+                    printed = now
                     say(line_of(figures))
             line.close()
             figures.ratings_per_second = figures.published / (time.monotonic() - began)
