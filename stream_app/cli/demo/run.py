@@ -21,11 +21,10 @@ from stream_app.cli.demo.demo_processes import terminated_like_interrupted
 from stream_app.cli.demo.figures import Figures, accounts, line_of, recomputed, rows_of
 from stream_app.cli.demo.ground_truth import GroundTruth, guessed_right
 from stream_app.cli.demo.lists import story
-from stream_app.cli.demo.lists.live_lists import LiveLists
-from stream_app.cli.demo.lists.page_facts import PageFacts
+from stream_app.cli.demo.lists.page_facts import LiveLists, PageFacts
 from stream_app.cli.demo.lists.people import People
 from stream_app.cli.demo.lists.privacy_off import PrivacyOffTwin
-from stream_app.cli.demo.lists.quality import HeldBack, judged, served
+from stream_app.cli.demo.lists.quality import HeldBack, judged, server_lists
 from stream_app.cli.demo.query_load import QueryLoad
 from stream_app.cli.demo.setup import DemoSetup, Ratings, prepare
 from stream_app.cli.device.mechanism_options import hides_presence, mechanism_from, today
@@ -46,7 +45,7 @@ def run_reports(options: DemoOptions, file: Path | None, settings: Settings) -> 
     """Run the demo; raises UserError when something the report claims does not hold."""
     with ExitStack() as stack:
         stack.enter_context(terminated_like_interrupted())
-        ratings = Ratings.of(options, file)
+        ratings = Ratings.given(options, file)
         mechanism = _mechanism(options, ratings.dataset.scale)
         held = HeldBack(ratings.dataset)
         demo = prepare(stack, settings, held.published, mechanism, options)
@@ -66,7 +65,7 @@ def run_reports(options: DemoOptions, file: Path | None, settings: Settings) -> 
         lists = LiveLists(demo, people, twin, facts)
         stack.callback(lists.close)
         _stream(demo, lists, options, figures)
-        found = judged(held, people, twin, partial(served, demo))
+        found = judged(held, people, twin, partial(server_lists, demo))
         figures.quality, figures.quality_absent = found.quality, found.absent
         figures.genres = found.genres
         if right := guessed_right(people.keys, held.published.levels, mechanism):
