@@ -30,6 +30,8 @@ def demo(
 ) -> None:
     """Start Kafka, a worker and a page, simulate a population of devices, recommend.
 
+    The two people that it shows have lists of middling quality, near the median.
+
     Example: murmurec demo ml-1m.zip --epsilon 1
     """
     from stream_app.cli.demo.campaign_run import run_campaigns

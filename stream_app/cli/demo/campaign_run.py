@@ -52,7 +52,7 @@ from stream_app.wire import Item
 from stream_app.wire.campaigns.plan import Campaign
 
 ROLES = {"central": (Role.CENTRAL,), "split": (Role.A, Role.B)}
-SCOPE = 150
+SCOPE = 100
 DELTA = Fraction(1, 10**6)
 OPEN_CUTS = 2**31  # a stage is closed here, and not at a deadline
 _SHOWN_SECONDS = 10.0  # a visitor's page sees what became of a campaign

@@ -9,9 +9,11 @@ import numpy as np
 
 from producers.datasets.synthetic import GENRES, generate
 from producers.fleet.population import populate
+from stream_app.cli.demo.demo_options import DemoOptions
 from stream_app.cli.demo.ground_truth import guessed_right
 from stream_app.cli.demo.lists.people import People
 from stream_app.cli.demo.lists.privacy_off import PrivacyOffTwin
+from stream_app.cli.demo.setup import Ratings
 from stream_app.privacy import registry
 
 
@@ -78,3 +80,18 @@ def test_a_report_without_noise_tells_the_rating_and_one_of_noise_alone_nothing(
     blind = guessed_right(*ratings, registry.parse("rr:5:1/1000"))
     assert blind[0] == without
     assert abs(blind[1] - without) < 0.01
+
+
+def test_items_of_a_file_without_titles_are_shown_by_id(tmp_path, capsys) -> None:
+    file = tmp_path / "own.csv"
+    rows = "".join(
+        f"{user},{item},{1 + (user * item) % 5},{user + item}\n"
+        for user in range(9)
+        for item in range(9)
+    )
+    file.write_text("user,item,rating,timestamp\n" + rows)
+    found = Ratings.given(DemoOptions(), file)
+    assert "has no titles" in capsys.readouterr().err
+    people = People(found.dataset, found.favourites)
+    assert [people.about(key).title for key in people.items][:3] == ["0", "1", "2"]
+    assert people.likes(1) == ()

@@ -4,7 +4,7 @@ likes     a generated person's genres, the favourite first; of a file the two ge
           above everybody's in what the person likes, of the ratings that devices have
 fit       mean share of a list that is in a genre that the person likes
 shown     two people with different favourites whose lists are of middling quality: nearest to
-          the median nDCG, then to the median fit
+          the median nDCG, then to the median fit; one of the two lists has a hit, if any has
 """
 
 from __future__ import annotations
@@ -124,6 +124,9 @@ class People:
         middle = float(np.median([gains[user] for user in users]))
         usual = float(np.median([fit.get(user, 0.0) for user in users]))
         users.sort(key=lambda each: (abs(gains[each] - middle), abs(fit.get(each, 0.0) - usual)))
-        favourites = {user: self.likes(user)[:1] for user in users}
-        other = (user for user in users[1:] if favourites[user] != favourites[users[0]])
-        return [users[0], *([found] if (found := next(other, None)) is not None else users[1:2])]
+        first, *others = users
+        hits = {user for user in users if gains[user] > 0 or fit.get(user, 0.0) > 0}
+        others.sort(key=lambda each: first not in hits and each not in hits)  # stable
+        likes = self.likes(first)[:1]
+        second = next((each for each in others if self.likes(each)[:1] != likes), None)
+        return [first, *([second] if second is not None else others[:1])]

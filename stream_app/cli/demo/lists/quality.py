@@ -20,6 +20,7 @@ import numpy as np
 
 from consumers.recommendations import Recommendations
 from murmurec.ratings import item_keys, user_keys
+from producers.catalogue_reader import entries
 from producers.datasets.load import Dataset
 from producers.ranking import RatedItem
 from producers.ranking.campaign_ranker import CampaignRanker
@@ -123,8 +124,10 @@ def server_lists(demo: DemoSetup, task: ranking.RankingTask, users: Sequence[int
 
 
 def device_lists(people: People, task: ranking.RankingTask, side: PublicSide) -> Lists:
-    """Return the lists that the tested users' devices make of a campaign's side."""
-    ranker, found = CampaignRanker(side), {}
+    """Return what the tested users' devices make of a campaign's side and the catalogue."""
+    catalogue = entries(set(people.items.values()), people.published.described)
+    ranker = CampaignRanker(side, {key_of(each.item): each for each in catalogue})
+    found = {}
     for user in task.users[task.tested].tolist():
         rows = np.flatnonzero(people.users == np.uint64(user))
         columns = people.keys[rows].tolist(), people.stars[rows].tolist()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from stream_app.cli.demo.lists.people import People
 from stream_app.cli.demo.lists.quality import Comparison, Judged, K
@@ -43,11 +44,14 @@ def _of_person(found: Comparison, user: int) -> Iterator[str]:
     likes = " and ".join(people.likes(user)) or "nothing that has a name"
     rated = (f"{_title(people, item)} {stars:g}" for item, stars in people.rated(user)[:_RATED])
     yield f"a person who likes {likes}, and rated {'; '.join(rated)}"
-    marked = (
-        _LATER * (item in later) + _FITS * people.fits(user, item) + _title(people, item)
-        for item in found.served[user][:_LISTED]
+    listed = found.served[user]
+    marks = [_LATER * (item in later) + _FITS * people.fits(user, item) for item in listed]
+    shown = (mark + _title(people, item) for mark, item in zip(marks, listed, strict=True))
+    yield (
+        f"  is recommended {'; '.join(islice(shown, _LISTED))}; in all, of {len(listed)}, "
+        f"{sum(_LATER in each for each in marks)} {_LATER} and "
+        f"{sum(_FITS in each for each in marks)} {_FITS}"
     )
-    yield f"  is recommended {'; '.join(marked)}"
 
 
 def _title(people: People, item: int) -> str:
