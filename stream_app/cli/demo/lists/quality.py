@@ -157,7 +157,7 @@ def _asked(
                 found = server.best(device, LIST_LENGTH, _ANSWER_SECONDS).items
             except UserError:
                 return
-            yield [item for item in map(key_of, found) if item not in rated]
+            yield [item for item in map(key_of, found) if item not in rated][:K]
 
 
 @dataclass(frozen=True, eq=False)
