@@ -13,7 +13,13 @@ import typer
 
 from stream_app.cli.demo.demo_options import DemoOptions
 from stream_app.cli.device.mechanism_options import given_by_user, is_campaign
-from stream_app.cli.options import BootstrapOption, ConfigOption, KafkaOption, settings_from
+from stream_app.cli.options import (
+    BootstrapOption,
+    ConfigOption,
+    KafkaOption,
+    one_blas_thread,
+    settings_from,
+)
 from stream_app.errors import UsageError
 
 
@@ -34,6 +40,7 @@ def demo(
 
     Example: murmurec demo ml-1m.zip --epsilon 1
     """
+    one_blas_thread()
     from stream_app.cli.demo.campaign_run import run_campaigns
     from stream_app.cli.demo.run import run_reports
 
