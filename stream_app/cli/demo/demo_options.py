@@ -20,7 +20,7 @@ class DemoOptions:
         "local; split or central: one campaign, --epsilon for a person (default privacy_mode).",
         "MODE",
     )
-    seconds: float = option(45.0, "Duration of the replay.", "S")
+    seconds: float = option(40.0, "Duration of the replay.", "S")
     mechanism: MechanismOption = "rr"
     epsilon: EpsilonOption = None
     model: str | None = option(None, "hybrid, sketch, dense, ...")
