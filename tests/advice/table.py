@@ -379,7 +379,6 @@ PLAIN: dict[str, tuple[str, ...]] = {
         r"another journal \(--journal\)",
     ),
     "said while nothing is wrong": (
-        r"^\nbroker, worker and page stay up",
         r"stage close ends it now",
     ),
     "see `enrol --raise`": (r"these are other terms: raise",),

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from fractions import Fraction
@@ -44,7 +44,7 @@ from stream_app.cli.demo.lists.quality import HeldBack, ListQuality, device_list
 from stream_app.cli.demo.setup import DemoSetup, Ratings, prepare
 from stream_app.cli.device.mechanism_options import positive_fraction, today
 from stream_app.cli.device.publishers import contributions_publisher_for
-from stream_app.cli.output import plural, progress, refusing, say
+from stream_app.cli.output import progress, refusing, say
 from stream_app.errors import UserError
 from stream_app.privacy.registry import parse
 from stream_app.settings import Settings
@@ -127,7 +127,7 @@ def run_campaigns(options: DemoOptions, file: Path | None, settings: Settings) -
             lists.absent,
             lists.genres,
         )
-        for line in (story_of(figures), *story.of_lists(lists), *checked(figures)):
+        for line in (story.of_sums(figures), *story.of_lists(lists), *story.of_stages(figures)):
             say(line)
         if options.json_file is not None:
             options.json_file.write_text(json.dumps(asdict(figures), indent=1) + "\n")
@@ -294,30 +294,3 @@ def _start_parties(stack: ExitStack, demo: DemoSetup, roles: Sequence[Role]) -> 
             each()
 
     return check
-
-
-def story_of(figures: CampaignFigures) -> str:
-    """Return what was learned, and what is protected."""
-    parties = (
-        "two parties, of which one must be honest,"
-        if figures.mode == "split"
-        else "one party, which is trusted,"
-    )
-    return (
-        f"learned from {figures.ratings:,} ratings of {figures.people:,} people; no rating was "
-        f"sent: {parties} published one noisy sum; epsilon {figures.epsilon:.3g} at delta "
-        f"{figures.delta:g} for everything that a person ever rated, all of it against none "
-        "(adjacency user)"
-    )
-
-
-def checked(figures: CampaignFigures) -> Iterator[str]:
-    """Yield what each stage took, and what was checked."""
-    for stage in figures.stages:
-        yield (
-            f"stage {stage.index} ({stage.kind}, {figures.scope} items): "
-            f"{plural(stage.contributions, 'device')} sent {stage.bytes / 1000:.0f} kB each in "
-            f"{stage.sending:.0f} s; the sum came {stage.summing:.0f} s later, and is exact but "
-            f"for {stage.noise_ratio:.3f} of the stated noise"
-        )
-    yield f"every device counted once and paid once; {figures.seconds:.0f} s in all"

@@ -94,7 +94,7 @@ def accounts(figures: Figures) -> str:
     visitors = f" + {f.visitors:,} of visitors of the page" if f.visitors else ""
     whole = "all accounted for" if f.is_accounted_for else "NOT ALL ACCOUNTED FOR"
     return (
-        f"{f.rows:,} ratings = published {f.published:,} + refused {f.refused:,}; published"
+        f"rows {f.rows:,} = published {f.published:,} + refused {f.refused:,}; published"
         f"{visitors} = applied {f.applied:,} + held out {f.held_out:,} + duplicate "
         f"{f.duplicates:,}; records rejected: {f.rejected:,}: {whole}"
     )

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from stream_app.cli.demo.lists.people import People
 from stream_app.cli.demo.lists.quality import Comparison, Judged, K
-from stream_app.cli.output import described
+from stream_app.cli.output import described, plural
 from stream_app.privacy.mechanism import Mechanism
+
+if TYPE_CHECKING:
+    from stream_app.cli.demo.campaign_run import CampaignFigures
 
 _RATED, _LISTED = 3, 5
 _LATER, _FITS = "*", "+"
@@ -76,3 +80,30 @@ def of_attacker(right: tuple[float, float]) -> str:
         f"an attacker who knows all other ratings guesses {right[0]:.0%} of single ratings, and "
         f"{right[1]:.0%} with the report: a measurement, not a guarantee"
     )
+
+
+def of_sums(figures: CampaignFigures) -> str:
+    """Return what a campaign was learned from, and what is protected."""
+    parties = (
+        "two parties, of which one must be honest,"
+        if figures.mode == "split"
+        else "one party, which is trusted,"
+    )
+    return (
+        f"learned from {figures.ratings:,} ratings of {figures.people:,} people; no rating was "
+        f"sent: {parties} published one noisy sum; epsilon {figures.epsilon:.3g} at delta "
+        f"{figures.delta:g} for everything that a person ever rated, all of it against none "
+        "(adjacency user)"
+    )
+
+
+def of_stages(figures: CampaignFigures) -> Iterator[str]:
+    """Yield what each stage took, and what was checked."""
+    for stage in figures.stages:
+        yield (
+            f"stage {stage.index} ({stage.kind}, {figures.scope} items): "
+            f"{plural(stage.contributions, 'device')} sent {stage.bytes / 1000:.0f} kB each in "
+            f"{stage.sending:.0f} s; the sum came {stage.summing:.0f} s later, and is exact but "
+            f"for {stage.noise_ratio:.3f} of the stated noise"
+        )
+    yield f"every device counted once and paid once; {figures.seconds:.0f} s in all"
