@@ -60,7 +60,7 @@ def visit_again(page: str) -> None:
     until(lambda: json.loads(answer(page + "demo"))["example"], "an example before the end")
     facts = json.loads(answer(page + "demo"))
     assert (facts["mode"], facts["quality"]) == ("local", None)
-    assert len(facts["example"]["list"]) == 10
+    assert 0 < len(facts["example"]["list"]) <= 10
 
 
 def test_the_demo_runs_through_and_accounts_for_every_row(kafka: Kafka, tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def example_of(
     return {
         "likes": people.likes(user),
         "rated": [{"item": people.items[key], "stars": stars} for key, stars in rated],
-        "list": [people.items[key] for key in listed if key in people.items][:K],
+        "list": [people.items[key] for key in listed][:K],
         "popular": [people.items[key] for key in popular][:K],
     }
 
@@ -97,7 +97,7 @@ class LiveLists:
             popular = items[~np.isin(items, population.items[own_rows])][:K]
             user = int(self._people.users[own_rows[0]])
             self._facts.update(example=example_of(self._people, user, listed, popular.tolist()))
-        self._looked = time.monotonic()
+        self._looked = time.monotonic() - (0.0 if listed else _SECONDS - 1.0)
 
     def _usual_user(self) -> int:
         """Return a user who rates early, neither little nor much."""
@@ -109,6 +109,8 @@ class LiveLists:
 
     def _asked(self, pseudonym: str) -> list[int]:
         try:
-            return [key_of(item) for item in self._server.best(pseudonym, K, _ANSWER_SECONDS).items]
+            found = self._server.best(pseudonym, K, _ANSWER_SECONDS).items
         except UserError:
             return []  # a busy worker: the lists are asked for again
+        # A visitor may have rated an item that no person of the demo has.
+        return [key for key in map(key_of, found) if key in self._people.items]
