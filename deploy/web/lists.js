@@ -15,29 +15,28 @@ export const historyOf = (records, stars) =>
     place,
   }));
 
-/** What this browser would recommend; the popular films where there is no item side. */
-export const ownList = (view) => {
-  if (view.side)
-    return rank(
-      view.side,
-      historyOf(view.records, (record) => record.stars),
-      LENGTH,
-    );
-  return view.catalogue
-    .filter((film) => !view.byKey.has(film.key))
-    .slice(0, LENGTH)
-    .map((film) => ({ key: film.key, because: [] }));
+// A list is made again only where its table or what was rated has changed.
+const made = new WeakMap(); // side -> {history, list}
+
+const ranked = (side, history) => {
+  const before = made.get(side);
+  if (before?.history === history) return before.list;
+  const list = rank(side, historyOf(history, ({ stars }) => stars), LENGTH);
+  made.set(side, { history, list });
+  return list;
 };
 
+/** What this browser would recommend; the popular films where there is no item side. */
+export const ownList = ({ side, history, catalogue, byKey, kept }) =>
+  side
+    ? ranked(side, history)
+    : catalogue
+        .filter(({ key }) => !byKey.has(key) && !kept.has(key))
+        .slice(0, LENGTH)
+        .map(({ key }) => ({ key, because: [] }));
+
 /** The same with privacy off: the table of the true ratings of a demo. */
-export const clearList = (view) =>
-  view.clear
-    ? rank(
-        view.clear,
-        historyOf(view.records, (record) => record.stars),
-        LENGTH,
-      )
-    : null;
+export const clearList = ({ clear, history }) => (clear ? ranked(clear, history) : null);
 
 /** How many entries of a list are in another. */
 export const shared = (list, other) => {
@@ -64,8 +63,8 @@ const entry = (view, { key, because = [], title }, mine) =>
 
 const ownNote = (view) => {
   if (!view.side) return "The server has not learned enough yet. Until then: the popular films.";
-  if (!view.records.length) return "The popular films, until you rate one.";
-  return "From your true stars. Not sent to any computer.";
+  if (!view.history.length) return "The popular films, until you rate one.";
+  return "From your true stars, of both tabs. Not sent to any computer.";
 };
 
 const askedNote = (view, mine) => {
@@ -110,12 +109,10 @@ export const showLists = (view) => {
 /** How many of your own list stay when only which films you rated is used, and not your stars. */
 export const presenceOverlap = (view) => {
   if (!view.side || !view.records.length) return null;
-  const blind = rank(
-    view.side,
-    historyOf(view.records, () => null),
-    LENGTH,
+  const [seen, blind] = [({ stars }) => stars, () => null].map((stars) =>
+    rank(view.side, historyOf(view.records, stars), LENGTH),
   );
-  return { same: shared(view.own, blind), of: view.own.length };
+  return { same: shared(seen, blind), of: seen.length };
 };
 
 export const presenceWords = ({ same, of }) =>

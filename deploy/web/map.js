@@ -136,15 +136,16 @@ export const showMap = (view) => {
   width = Math.max(byId("map-body").clientWidth, 280);
   height = Math.round(Math.max(width * 0.7, 300));
   if (layout?.side !== side) layout = layOut(side);
+  const rated = new Set(view.history.map(({ key }) => key));
   const dots = layout.slots.map((slot, n) => {
     const [x, y] = onPaper(layout.places[n].map((z, axis) => z / layout.most[axis]));
     const key = side.keys[slot];
-    return { key, x, y, rated: view.byKey.has(key) };
+    return { key, x, y, rated: rated.has(key) };
   });
   const you = standing(
     layout,
     side,
-    historyOf(view.records, (record) => record.stars),
+    historyOf(view.history, ({ stars }) => stars),
   );
   const seen = standing(
     layout,
