@@ -5,7 +5,7 @@ import { byId, el, fill, say, size } from "./dom.js";
 import { fraction, number, percent, times } from "./words.js";
 
 const SIMPLE = "Quality is measured in the demo and on the board.";
-const exact = (value) => number(value, 3);
+const exact = (value) => value.toFixed(3);
 
 const leaves = ({ pinned, mechanism }) => {
   if (pinned)
@@ -16,9 +16,9 @@ const leaves = ({ pinned, mechanism }) => {
 const worth = ({ demo, status }) => {
   const { here, popular, privacy_off: off } = demo?.quality ?? {};
   if (Number.isFinite(here))
-    return `${exact(here)} here, ${exact(popular)} popular films, ${exact(off)} with privacy off.`;
+    return `A list scores ${exact(here)} (1 is perfect); popular films ${exact(popular)}; privacy off ${exact(off)}.`;
   if (Number.isFinite(status?.ndcg) && Number.isFinite(status.ndcg_popular))
-    return `Measured now: ${exact(status.ndcg)}; popular films: ${exact(status.ndcg_popular)}.`;
+    return `Measured now (1 is perfect): ${exact(status.ndcg)}; popular films: ${exact(status.ndcg_popular)}.`;
   return SIMPLE;
 };
 
@@ -58,7 +58,11 @@ const three = ({ here, popular, privacy_off: off }, shown) => {
 let drawn = "";
 
 /** Draw what lists are worth, where a demo has measured it. */
-export const showQuality = ({ demo, status }) => {
+export const showQuality = ({ demo, status, pinned, offered }) => {
+  const alone = Boolean(offered) && !pinned; // without campaigns it stands where the part would
+  const home = byId(alone ? "part" : "list");
+  if (byId("quality").parentNode !== home) home.append(byId("quality"));
+  byId("list").classList.toggle("alone", alone);
   const { quality, genres } = demo ?? {};
   const state = JSON.stringify([quality, genres, worth({ demo, status })]);
   if (state === drawn) return;

@@ -14,17 +14,17 @@ let drawn = ""; // what the rows show, so that typing and focus survive a redraw
 const words = (film) => [film.title, film.year, ...film.genres].join(" ").toLocaleLowerCase();
 
 /** The films to show: found by the words typed, or so many from place `from` on. */
-export const chosen = (catalogue, typed, from) => {
+export const chosen = (catalogue, typed, from, count = SHOWN) => {
   const wanted = typed.toLocaleLowerCase().split(/\s+/).filter(Boolean);
-  if (!wanted.length) return catalogue.slice(from, from + SHOWN);
+  if (!wanted.length) return catalogue.slice(from, from + count);
   return catalogue
     .filter((film) => wanted.every((word) => words(film).includes(word)))
-    .slice(0, SHOWN);
+    .slice(0, count);
 };
 
 /** The place of the next films, round the popular ones. */
-export const nextFrom = (from, count) =>
-  from + SHOWN >= Math.min(POPULAR * 2, count) ? 0 : from + SHOWN;
+export const nextFrom = (from, count = SHOWN) =>
+  from + count >= POPULAR * 2 ? 0 : from + count;
 
 const row = (view, film, rate) => {
   const record = view.byKey.get(film.key);
@@ -84,7 +84,7 @@ export const listenToFilms = (redraw) => {
   byId("filter").addEventListener("input", redraw);
   byId("others").addEventListener("click", () => {
     byId("filter").value = "";
-    first = nextFrom(first, Infinity);
+    first = nextFrom(first);
     redraw();
   });
 };

@@ -68,7 +68,7 @@ const ownNote = (view) => {
 };
 
 const askedNote = (view, mine) => {
-  if (!view.records.length) return "The server knows nothing of you yet.";
+  if (!view.records.length) return "The server knows nothing of you yet: the popular films.";
   if (view.askedProblem) return view.askedProblem;
   if (!view.asked) return "Asked as soon as Kafka has one of your answers.";
   const found = view.asked.filter(({ key }) => mine.has(key)).length;
@@ -91,7 +91,8 @@ export const showLists = (view) => {
     own.map((item) => entry(view, item)),
   );
   say("own-note", ownNote(view));
-  const asked = view.records.length && view.asked ? view.asked : [];
+  const popular = () => view.catalogue.slice(0, LENGTH).map(({ key }) => ({ key }));
+  const asked = view.records.length ? (view.asked ?? []) : popular();
   fill(
     "asked",
     asked.map((item) => entry(view, { key: item.key, title: item.title || null }, mine)),

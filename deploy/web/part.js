@@ -102,13 +102,21 @@ const strip = (values, colour, label) =>
 
 let shown = null;
 
+/** What a person without a rating sends: any number, and its opposite modulo p. */
+const nobodys = () => {
+  const a = [...crypto.getRandomValues(new Uint32Array(160))].map((each) => each / 2 ** 32);
+  return { a, b: a.map((each) => 1 - each), vector: a.map(() => 0) };
+};
+
 /** The two vectors, number for number as they were sealed, and what they add up to. */
-const showShares = ({ part }) => {
-  const { shares, own } = part?.state ?? {};
-  const state = own ? `${own.plan} ${own.stage} ${Boolean(shares)}` : "";
+const showShares = ({ part, pinned, campaign }) => {
+  const { own } = part?.state ?? {}, example = !own && pinned && campaign?.parties === 2;
+  const shares = example ? nobodys() : own && part.state.shares;
+  const state = own ? `${own.plan} ${own.stage} ${Boolean(shares)}` : String(example);
   if (state === shown) return;
   shown = state;
-  if (!own || !shares) return fill("part-shares");
+  byId("part-shares").classList.toggle("nobodys", example);
+  if (!shares) return fill("part-shares");
   const most = Math.max(...shares.vector.map(Math.abs), 1), first = shares.vector.length;
   const row = (name, note, values, colour) => [
     el("p", {}, el("b", {}, name), ` ${note}`),
@@ -116,9 +124,10 @@ const showShares = ({ part }) => {
   ];
   fill(
     "part-shares",
+    example ? el("p", { class: "example" }, "An example, nobody’s: of a person without ratings.") : null,
     row("To party a:", "random numbers", shares.a, "a"),
     row("To party b:", "random numbers", shares.b, "b"),
-    row("Both together:", "only this browser has your own",
+    row("Both together:", example ? "zeros" : "your vector, which only this browser has",
       shares.vector.map((each) => each / most), "own"),
     el("p", { class: "quiet" }, `The first ${first} numbers of what was sealed for each. Each vector alone is uniformly random; the parties add everybody’s before they put the two together.`),
   );
@@ -135,6 +144,7 @@ export const showPart = (view) => {
     fill("part-body", el("p", {}, intro(view)), pinned ? cost(view) : null);
   }
   const on = Boolean(part?.state.on);
+  say("part-title", pinned || !view.offered ? "Your part in the sum" : "What leaves");
   byId("take-part").hidden = !pinned || on;
   byId("take-part").disabled = !ready || Boolean(joining);
   byId("stop-part").hidden = !on;

@@ -7,6 +7,7 @@ import { chosen, nextFrom } from "./films.js";
 import { starsFor } from "./stars.js";
 import { listed, plural } from "./words.js";
 
+const SHOWN = 10; // cards at a time
 const VARIED = 72; // popular films among which every genre comes in turn
 let first = 0;
 const nodes = new Map(); // key -> {state, node}, so that typing and focus survive
@@ -50,7 +51,7 @@ const card = (view, film, rate) => {
 };
 
 const showCards = (view, rate) => {
-  const films = chosen(varied(view.catalogue), byId("search").value, first);
+  const films = chosen(varied(view.catalogue), byId("search").value, first, SHOWN);
   if (!films.length) {
     nodes.clear();
     const words = view.catalogue.length ? "No film has these words." : "No films yet: the catalogue is still arriving.";
@@ -138,7 +139,7 @@ export const listenToCards = (redraw) => {
   byId("search").addEventListener("input", redraw);
   byId("more").addEventListener("click", () => {
     byId("search").value = "";
-    first = nextFrom(first, VARIED);
+    first = nextFrom(first, SHOWN);
     redraw();
   });
 };
