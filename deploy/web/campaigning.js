@@ -108,8 +108,9 @@ export class Campaigning {
     const sent = campaign && found(all, campaign.plan, campaign.stage);
     const { on = false, contributions = [], shares } = all.campaigns ?? {};
     const { body, ...own } = contributions.at(-1) ?? {}; // the newest of this device
+    const before = contributions.findLast(({ plan, place }) => place && plan !== own.plan)?.number;
     this.state = { ...this.state, on, sent: Boolean(sent?.place), shares,
-      own: own.plan ? { ...own, waiting: Boolean(body) } : null };
+      own: own.plan ? { ...own, waiting: Boolean(body), before } : null };
   }
 
   async #get(path) {

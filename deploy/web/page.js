@@ -15,7 +15,7 @@ import { showAttacker } from "./attacker.js";
 import { showMap } from "./map.js";
 import { showMeter } from "./meter.js";
 import { finished, showPart } from "./part.js";
-import { parsed } from "./pasting.js";
+import { listenToPaste, parsed } from "./pasting.js";
 import { openingProblem, reportingProblem, showProblems } from "./problems.js";
 import {
   readCampaign, readCatalogue, readClearSide, readDemo, readList, readMechanisms, readPinned, readSide,
@@ -289,10 +289,10 @@ const loadPart = async () => {
 
 /** Read what is public of the newest campaign, and in a demo contribute where a stage is open. */
 const learnCampaign = async () => {
+  view.campaign = await readCampaign();
   const { part, offered } = view;
   const { on, own } = part?.state ?? {};
   if (offered.demo && on && !document.hidden && !finished(own, view.campaign)) await part.look();
-  view.campaign = await readCampaign();
   await refresh();
   return false;
 };
@@ -337,6 +337,7 @@ byId("again").addEventListener("click", startAgain);
 byId("take-part").addEventListener("click", clickPart(true));
 byId("stop-part").addEventListener("click", clickPart(false));
 byId("paste-in").addEventListener("click", paste);
+listenToPaste(byId("pasted"));
 showStream(null);
 follow((status) => {
   const first = !view.status && status;

@@ -62,6 +62,7 @@ const words = ({ part, campaign, joining }) => {
   if (passed(own, campaign) === 4 && Number(campaign.number) > Number(own.number))
     return `Your part counted in campaign ${own.number}, which is released. Now campaign ${campaign.number} is under way.`;
   if (problem) return sentence(problem);
+  if (own?.before) return `Your part counted in campaign ${own.before} too.`;
   if (!on || own?.waiting) return "";
   if (!own || (finished(own, campaign) && campaign?.phase !== "open"))
     return campaign ? "You take part: your browser adds its part when a stage opens." : "You take part. No campaign is under way.";

@@ -6,7 +6,15 @@ import { plural } from "./words.js";
 const LINE = /^(.*\S)\s*[,;\t]\s*([0-9](?:\.[0-9]+)?)\s*$/;
 const plain = (title) => title.trim().replace(/^"(.*)"$/, "$1").toLocaleLowerCase();
 
-/** {ratings, unknown}: of the lines that name a film and 1 to 5 stars, and the first line that does
+/** Take pasted text as a whole: a browser that inserts 10,000 lines by itself stands still. */
+export const listenToPaste = (box) =>
+  box.addEventListener("paste", (event) => {
+    event.preventDefault();
+    const { value, selectionStart: from, selectionEnd: to } = box;
+    box.value = value.slice(0, from) + event.clipboardData.getData("text") + value.slice(to);
+  });
+
+/** {ratings, unknown, missed}: of the lines that name a film and 1 to 5 stars, and the first line that does
  *  not. Error where there are more than are kept. */
 export const parsed = (text, catalogue, levels) => {
   const lines = text.split("\n").filter((line) => line.trim());

@@ -116,6 +116,7 @@ const listNote = (view) => {
     return `An example, nobody’s: for somebody who likes ${listed(view.demo.example.likes)} films. Rate one for yours.`;
   if (!view.side) return "The server has not learned enough yet. Until then: the popular films.";
   if (!view.history.length) return "The popular films, until you rate one.";
+  if (!view.own.length) return "You have rated every film that the public table knows.";
   return "Ranked here, from your stars and a public table that is the same for everybody.";
 };
 

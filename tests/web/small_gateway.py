@@ -79,7 +79,8 @@ class SmallGateway:
         if (made.plan, made.stage) != (self.campaign.digest, self.stage):
             return 409, {"error": "another stage", "reason": "stage"}
         known = [decode_value(each) for each in self.contributions[:-1]]
-        same = [each for each in known if (each.device, each.stage) == (made.device, made.stage)]
+        one = made.plan, made.device, made.stage
+        same = [each for each in known if (each.plan, each.device, each.stage) == one]
         if same and same[0] != made:
             return 409, {"error": "other bytes", "reason": "contributed"}
         return 202, {"partition": 0, "offset": 0, "duplicate": bool(same)}
