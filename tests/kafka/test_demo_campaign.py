@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,22 +22,25 @@ def test_a_demo_of_a_campaign_counts_everybody_once(kafka, environment, tmp_path
     figures = tmp_path / "figures.json"
     environment(MURMUREC_CAMPAIGN_KEYS=f"{'ab' * 32},{'cd' * 32}")  # of another deployment
     command = ["demo", "--mode", mode, "--ratings", "4000", "--bootstrap", kafka.bootstrap]
-    assert run([*command, "--json", str(figures)]) == 0, capsys.readouterr().err
+    status, (printed, errors) = run([*command, "--json", str(figures)]), capsys.readouterr()
     found = json.loads(figures.read_text())
+    quality = found["quality"]  # of 130 people at epsilon 2: about that of popular items
+    fails = quality["above_popular"] < -quality["above_popular_error"]
+    assert status == int(fails), errors
+    assert ("below the most popular items" in errors) == fails
     (stage,) = found["stages"]
     assert (found["mode"], found["people"], stage["contributions"]) == (mode, 130, 130)
     assert found["epsilon"] == pytest.approx(2, abs=1e-3)
     assert abs(stage["noise_ratio"] - 1) < 0.05
     assert 0 < found["ndcg"] < 1
     assert 0 < found["ndcg_popular"] < 1
-    printed = capsys.readouterr().out
     assert "no rating was sent" in printed
     assert "every device counted once and paid once" in printed
 
 
 def test_options_of_ratings_are_refused_beside_a_campaign(environment, capsys):
-    assert run(["demo", "--mode", "split", "--mechanism", "rr", "--keep"]) == 2
-    assert "--mechanism, --keep: not with --mode" in capsys.readouterr().err
+    assert run(["demo", "--mode", "split", "--mechanism", "rr", "--seconds", "9"]) == 2
+    assert "--seconds, --mechanism: not with --mode" in capsys.readouterr().err
 
 
 def test_a_stage_that_does_not_add_up_fails():
@@ -44,6 +48,9 @@ def test_a_stage_that_does_not_add_up_fails():
     fine.check(30, 5000)
     with pytest.raises(UserError, match="30 contributions of 31 devices"):
         fine.check(31, 5000)
+    replace(fine, contributions=31, visitors=1).check(30, 5000)
+    with pytest.raises(UserError, match="32 contributions of 30 devices"):
+        replace(fine, contributions=32, visitors=1).check(30, 5000)
     half = StageRun(0, "together", 30, 1000, 1.0, 1.0, 0.5)
     with pytest.raises(UserError, match=r"0\.500 of the standard deviation"):
         half.check(30, 5000)

@@ -94,7 +94,8 @@ def _run(settings: Settings, folder: Path, name: str) -> None:
     contributions = ContributionTopic(connection, names.contributions, ended.is_set)
     say(f"party {name} ({own.public.hex()[:16]}...) answers on {names.rounds}")
     try:
-        serve(Party(own, releases), log, contributions.read, ended.is_set, say)
+        party = Party(own, releases)
+        serve(party, log, contributions.read, contributions.read_on, ended.is_set, say)
     finally:
         contributions.close()
         log.close()

@@ -164,6 +164,41 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
         "phase": "of that stage: open while devices contribute",
         "partitions": "of the topic of contributions, in which pseudonyms have their place",
         "notice": "seconds for which the plan was public before it opened; null: not known",
+        "contributions": "number that counted in the stage, or in the last of a campaign that has "
+        "ended; null before that is known",
+    },
+    "ListFigures": {
+        "here": "of the lists of the deployment",
+        "popular": "of the most rated items",
+        "privacy_off": "of lists from the true ratings",
+        "users": "people whose lists were measured",
+        "error": "standard error of here minus popular",
+        "k": "length of the lists",
+    },
+    "GenreShares": {
+        "here": "of the lists of the deployment",
+        "popular": "of the most rated items",
+        "privacy_off": "of lists from the true ratings",
+    },
+    "GuessedRatings": {
+        "with": "by who has the report, too",
+        "without": "by who knows all other ratings",
+    },
+    "RatedExample": {"item": _ITEM, "stars": "on 1 .. 5"},
+    "ExamplePerson": {
+        "likes": "genres, the favourite first",
+        "rated": "some of the best rated items",
+        "list": "what is recommended, best first",
+        "popular": "the most rated items that the person has not rated",
+    },
+    "DemoFacts": {
+        "mode": "local, split or central",
+        "people": "simulated",
+        "ratings": "of these people",
+        "quality": "of lists; null until it is measured",
+        "genres": "how lists fit what people like; null where not known",
+        "attacker": "of single ratings; null where none are reported",
+        "example": "one of the people; null before there is a list",
     },
     "ListedItem": {
         "item": _ITEM,
