@@ -1,7 +1,7 @@
 // Ratings that stay in this browser: they rank its lists, and its part in a campaign is made of
 // them. No report of them is drawn. An item that was reported keeps what was clicked then.
 
-import { plural } from "./words.js";
+import { number, plural } from "./words.js";
 
 export const MOST_KEPT = 20_000;
 const DAY = 86_400_000;
@@ -21,7 +21,7 @@ export const keep = async (device, ratings) => {
     }
     if (kept.size > MOST_KEPT)
       throw new Error(`${plural(kept.size, "rating")} would be kept, and this browser keeps ` +
-        `${MOST_KEPT} at most: nothing was changed; take fewer`);
+        `${number(MOST_KEPT)} at most: nothing was changed; take fewer`);
     about.put([...kept.values()], "kept");
     return ratings.filter(({ key }) => reported.has(key)).length;
   });

@@ -1,7 +1,7 @@
 // Ratings that a person has elsewhere: lines "title or id, stars" become levels of known films.
 
 import { MOST_KEPT } from "./keeping.js";
-import { plural } from "./words.js";
+import { number, plural } from "./words.js";
 
 const LINE = /^(.*\S)\s*[,;\t]\s*([0-9](?:\.[0-9]+)?)\s*$/;
 const plain = (title) => title.trim().replace(/^"(.*)"$/, "$1").toLocaleLowerCase();
@@ -19,7 +19,7 @@ export const listenToPaste = (box) =>
 export const parsed = (text, catalogue, levels) => {
   const lines = text.split("\n").filter((line) => line.trim());
   if (lines.length > MOST_KEPT)
-    throw new Error(`${plural(lines.length, "line")}: ${MOST_KEPT} at most, nothing was kept; ` +
+    throw new Error(`${plural(lines.length, "line")}: ${number(MOST_KEPT)} at most, nothing was kept; ` +
       "paste fewer");
   const films = new Map();
   for (const film of catalogue) // the most popular of equal titles

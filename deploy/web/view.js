@@ -20,7 +20,8 @@ export const view = {
   levels: 5,
   ready: false,
   catalogue: [],
-  films: new Map(),
+  films: new Map(), // by key
+  items: new Map(), // by item, as text
   side: null,
   clear: null,
   records: [],

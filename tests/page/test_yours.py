@@ -4,7 +4,6 @@ once whatever happens on the way."""
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -369,10 +368,8 @@ def test_titles_with_markup_are_words_on_covers_and_lists(enter, visit) -> None:
         assert visitor.count("main img") + visitor.count("main script") == 0
 
 
-@pytest.mark.parametrize("campaigns", [False, True])
-def test_ten_thousand_pasted_ratings_do_not_freeze_the_page(visit, enter, campaign, campaigns):
-    made = campaign if campaigns else None
-    with stand(made, items=4000) as gateway:
+def test_ten_thousand_pasted_ratings_do_not_freeze_the_page(enter, campaign) -> None:
+    with stand(campaign, items=1200) as gateway:
         gateway.pages["/catalogue"] = many = with_more(gateway.pages["/catalogue"], 10_060)
         visitor = enter(gateway)
         titles = [each["title"] for each in json.loads(many)["items"]][50:10_050]
@@ -384,13 +381,12 @@ def test_ten_thousand_pasted_ratings_do_not_freeze_the_page(visit, enter, campai
         visitor.says("#problem", "1 name no film here")
         assert listed(visitor)
         keep(visitor, (3,))
-        if campaigns:
-            visitor.page.locator("#take-part").click()
-            done(visitor, "stored")
+        visitor.page.locator("#take-part").click()
+        done(visitor, "stored")
         visitor.page.evaluate(_PASTE, "a film, 3\n" * 20_001)
         visitor.page.locator("#paste-in").click()
         visitor.says("#problem", "20,001 lines: 20,000 at most")
-        assert re.search("10,000 ratings", visitor.text("#kept"))
+        visitor.says("#kept", "10,001 ratings")
 
 
 def with_more(catalogue: bytes, count: int) -> bytes:
