@@ -27,7 +27,8 @@ export const exampleRecords = (view) => {
   if (kept?.of === of) return kept.records;
   const records = rated.map(({ film: { item, key }, stars }, n) => {
     const level = Math.round(((stars - 1) / 4) * (mechanism.levels - 1));
-    const [word] = crypto.getRandomValues(new BigUint64Array(1));
+    const [high, low] = crypto.getRandomValues(new Uint32Array(2));
+    const word = (BigInt(high) << 32n) | BigInt(low);
     const drawn = { seq: n + 1, item, key, level, mechanism: mechanism.id, epoch: 0,
       report: sample(mechanism.counts, level, word) };
     const body = eventBody({ device: NOBODY, ...drawn });

@@ -16,6 +16,7 @@ from stream_app.wire.campaigns.plan import Campaign
 from tests.fixtures.waiting import until
 from tests.page.conftest import Visit
 from tests.page.stand import QUALITY, stand
+from tests.page.test_looks import SCHEMES, WIDTHS, fits, violations
 from tests.page.visitor import Visitor
 from tests.web import campaign_inputs
 from tests.web.small_gateway import SmallGateway
@@ -212,6 +213,24 @@ def test_a_phone_sees_about_two_screens(enter, gateway, rated) -> None:
         keep(visitor, (4, 3))
     visitor.says("#quality", "Privacy off")
     assert visitor.page.evaluate("document.documentElement.scrollHeight / innerHeight") <= 2.4
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_with_campaigns_all_fits_and_axe_finds_nothing(enter, gateway, width) -> None:
+    visitor = enter(gateway, viewport={"width": width, "height": 844})
+
+    def looks() -> None:
+        for scheme in SCHEMES:
+            visitor.page.emulate_media(color_scheme=scheme)
+            fits(visitor.page)
+            assert violations(visitor.page) == []
+
+    visitor.says("#quality", "Privacy off")
+    looks()
+    keep(visitor, (4, 3))
+    visitor.page.locator("#take-part").click()
+    done(visitor, "stored")
+    looks()
 
 
 # --- the part in a campaign -----------------------------------------------------------------------
