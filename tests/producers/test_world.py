@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
 
 from producers.datasets.synthetic import GENRES, World, generate, probabilities
+from producers.datasets.synthetic.titles import TITLES
 from producers.scale import Scale
+from tests.fixtures.worlds import Lists, demo_world, shape
+
+MOVIELENS = {"global": 1.2, "visit": 1.19}  # EASE / popular: tests/benchmarks/worlds.py
 
 
 @pytest.fixture(scope="module")
@@ -75,16 +80,28 @@ def test_it_looks_like_ratings_of_a_population(world: World) -> None:
     assert (gaps > 86_400).mean() > 0.005
 
 
-def test_titles_are_invented_and_different(world: World) -> None:
-    titles = world.dataset.titles
-    assert titles is not None
-    assert sorted(titles) == list(range(1, 601))  # type: ignore[type-var]
-    assert len(set(titles.values())) == 600
-    assert {len(title.split()) for title in titles.values()} == {2, 3}
-    assert [found.genres for found in world.dataset.described.values()] == [
-        (GENRES[genre],) for genre in world.genres.tolist()
-    ]
+def test_titles_are_invented_different_and_end_with_the_year(world: World) -> None:
+    described = world.dataset.described or {}
+    assert sorted(described) == list(range(1, 601))  # type: ignore[type-var]
+    assert len({found.title for found in described.values()}) == 600
+    for found, genre in zip(described.values(), world.genres.tolist(), strict=True):
+        assert found.genres == (GENRES[genre],)
+        assert found.title.endswith(f" ({found.year})")
+        assert found.year is not None
+        assert 1930 <= found.year <= 2024
     assert "generated" in world.dataset.name
+
+
+def test_a_title_tells_its_genre() -> None:
+    """No word occurs in titles of two genres, in a world that needs every title there is."""
+    most = TITLES * len(GENRES)
+    titled = generate(1, users=1, items=most, ratings=most // 2).dataset.described or {}
+    assert len({found.title for found in titled.values()}) == most
+    genres: dict[str, set[str]] = {}
+    for found in titled.values():
+        for word in set(re.findall(r"[^\W\d]{4,}", found.title.lower())) - {"from", "over"}:
+            genres.setdefault(word, set()).update(found.genres)
+    assert {word: found for word, found in genres.items() if len(found) > 1} == {}
 
 
 def test_a_user_rates_the_genres_it_leans_to_and_rates_them_higher(world: World) -> None:
@@ -100,28 +117,30 @@ def test_a_user_rates_the_genres_it_leans_to_and_rates_them_higher(world: World)
     assert of_favourite > of_others + 0.4
 
 
-def test_what_goes_together_says_more_about_the_next_items_than_popularity(world: World) -> None:
-    """The last fifth of each user's ratings against the rest; EASE (Steck 2019) of presence."""
-    data = world.dataset
-    rows = np.argsort(data.users, kind="stable")
-    users, items = data.users[rows] - 1, data.items[rows] - 1
-    counts = np.bincount(users)
-    places = np.arange(len(users)) - (np.cumsum(counts) - counts)[users]
-    later = places >= counts[users] * 4 // 5
-    seen, wanted = np.zeros((2, 800, 600), np.bool_)
-    seen[users[~later], items[~later]] = True
-    wanted[users[later], items[later]] = True
-    x = seen.astype(np.float64)
-    inverse = np.linalg.inv(x.T @ x + 200 * np.eye(600))
-    weights = -inverse / np.diag(inverse)
-    np.fill_diagonal(weights, 0)
+def test_a_user_rates_most_on_the_first_day_and_few_come_back(world: World) -> None:
+    found = shape(world.dataset)
+    assert 0.5 < found["users of one day, share"] < 0.68
+    assert 0.55 < found["ratings on a user's first day, share"] < 0.8
+    assert found["days a user, 50 %"] == 1
+    assert found["days a user, 99 %"] > 20
+    assert 1.3 < found["ratings a user, mean"] / found["ratings a user, 50 %"] < 2.2
 
-    def precision(scores: np.ndarray) -> float:
-        best = np.argsort(-np.where(seen, -np.inf, scores), axis=1)[:, :10]
-        return float(np.take_along_axis(wanted, best, axis=1).mean())
 
-    together, popular = precision(x @ weights), precision(np.tile(x.sum(axis=0), (800, 1)))
-    assert together > 1.4 * popular
+def test_a_few_items_have_most_ratings_as_in_movielens(world: World) -> None:
+    found = shape(world.dataset)
+    assert 0.03 < found["ratings of the top 1 % of the items, share"] < 0.1
+    assert 0.3 < found["ratings of the top 10 % of the items, share"] < 0.5
+    assert 0.8 < found["ratings of the top 50 % of the items, share"] < 0.95
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("split", MOVIELENS)
+def test_lists_beside_popular_ones_are_worth_what_they_are_on_movielens(split: str) -> None:
+    world = demo_world()
+    lists = Lists.of(world.dataset, split, devices=False)
+    worth, liked = lists.worth(), lists.liked_genres(world)
+    assert abs(worth["EASE"] / worth["popular"] / MOVIELENS[split] - 1) < 0.15
+    assert liked["EASE"] > 2 * liked["popular"]
 
 
 def test_a_seed_repeats_its_world_and_another_makes_another() -> None:
@@ -135,7 +154,7 @@ def test_a_seed_repeats_its_world_and_another_makes_another() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"users": 0}, {"items": 2501}, {"factors": 0}, {"ratings": 1}, {"ratings": 10**9}],
+    [{"users": 0}, {"items": TITLES * 12 + 1}, {"factors": 0}, {"ratings": 1}, {"ratings": 10**9}],
     ids=str,
 )
 def test_a_world_that_cannot_be_is_refused(wrong: dict[str, int]) -> None:

@@ -48,7 +48,7 @@ def demo(
         run_reports(options, file, settings.model_copy(update={"privacy_mode": "local"}))
 
 
-def _refuse(context: typer.Context, names: tuple[str, ...], why: str) -> None:
+def _refuse(context: typer.Context, names: tuple[str, ...], rule: str) -> None:
     given = [f"--{name}" for name in names if given_by_user(context, name)]
     if given:
-        raise UsageError(f"{', '.join(given)}: {why}")
+        raise UsageError(f"{', '.join(given)}: {rule}")

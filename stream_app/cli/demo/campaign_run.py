@@ -40,7 +40,7 @@ from stream_app.cli.demo.lists import story
 from stream_app.cli.demo.lists.page_facts import PageFacts
 from stream_app.cli.demo.lists.people import People
 from stream_app.cli.demo.lists.privacy_off import PrivacyOffTwin, write_side
-from stream_app.cli.demo.lists.quality import HeldBack, ListQuality, judged, on_devices
+from stream_app.cli.demo.lists.quality import HeldBack, ListQuality, device_lists, judged
 from stream_app.cli.demo.setup import DemoSetup, Ratings, prepare
 from stream_app.cli.device.mechanism_options import positive_fraction, today
 from stream_app.cli.device.publishers import contributions_publisher_for
@@ -96,7 +96,7 @@ def run_campaigns(options: DemoOptions, file: Path | None, settings: Settings) -
     began = time.monotonic()
     with ExitStack() as stack:
         stack.enter_context(services.terminated_like_interrupted())
-        ratings = Ratings.of(options, file)
+        ratings = Ratings.given(options, file)
         held = HeldBack(ratings.dataset)
         epsilon = positive_fraction("--epsilon", options.epsilon or "2")
         run = Campaigns.begin(stack, settings, held, epsilon, options=options)
@@ -108,7 +108,7 @@ def run_campaigns(options: DemoOptions, file: Path | None, settings: Settings) -
         found = run.see_through()
         run.check(found)
         side = found.published.side
-        lists = judged(held, people, twin, lambda task, _: on_devices(people, task, side))
+        lists = judged(held, people, twin, lambda task, _: device_lists(people, task, side))
         facts.judged(lists)
         quality = lists.quality
         figures = CampaignFigures(

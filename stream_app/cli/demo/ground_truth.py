@@ -74,26 +74,30 @@ class GroundTruth:
         return self._baseline.error.rmse_debiased("all") * self._unit
 
 
-def guessed_right(population: Population, mechanism: Mechanism) -> tuple[float, float] | None:
+def guessed_right(
+    items: NDArray[np.uint64], levels: NDArray[np.uint8], mechanism: Mechanism
+) -> tuple[float, float] | None:
     """Return the share of single ratings that an attacker guesses right who knows every other one:
-    without the report, and with it, on average over its noise. The guess is the likeliest
-    level. None for a mechanism whose channel depends on a mask."""
+    without the report, and with it, on average over its noise. The guess is the likeliest level.
+    None for a mechanism whose channel depends on a mask.
+
+    items, levels (n,): the true ratings.
+    """
     if len(mechanism.masks):
         return None
-    fresh, levels = population.fresh, mechanism.levels
-    keys, rows = np.unique(population.items[fresh], return_inverse=True)
-    counts = np.zeros((len(keys), levels))
-    np.add.at(counts, (rows, population.raw_levels[fresh]), 1)
-    total, channel, right = counts.sum(), mechanism.likelihood(), np.zeros(2)
-    for level in range(levels):
-        others = counts + counts.sum(axis=0) / total  # one rating as everybody's, of a new item
+    keys, rows = np.unique(items, return_inverse=True)
+    counts = np.zeros((len(keys), mechanism.levels))
+    np.add.at(counts, (rows, levels), 1)
+    channel, right = mechanism.likelihood(), np.zeros(2)
+    for level in range(mechanism.levels):
+        others = counts + counts.sum(axis=0) / len(items)  # of a new item
         others[:, level] -= counts[:, level] > 0
-        weight = counts[:, level]
+        weight = counts[:, level] / len(items)
         right[0] += weight @ (others.argmax(axis=1) == level)
         for report in range(len(channel)):
-            guess = (others * channel[report, :levels]).argmax(axis=1)
+            guess = (others * channel[report, : mechanism.levels]).argmax(axis=1)
             right[1] += channel[report, level] * (weight @ (guess == level))
-    return float(right[0] / total), float(right[1] / total)
+    return float(right[0]), float(right[1])
 
 
 def _cells(users: NDArray[np.uint64], items: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -21,11 +21,10 @@ from stream_app.cli.demo.demo_processes import terminated_like_interrupted
 from stream_app.cli.demo.figures import Figures, accounts, line_of, recomputed, rows_of
 from stream_app.cli.demo.ground_truth import GroundTruth, guessed_right
 from stream_app.cli.demo.lists import story
-from stream_app.cli.demo.lists.live_lists import LiveLists
-from stream_app.cli.demo.lists.page_facts import PageFacts
+from stream_app.cli.demo.lists.page_facts import LiveLists, PageFacts
 from stream_app.cli.demo.lists.people import People
 from stream_app.cli.demo.lists.privacy_off import PrivacyOffTwin
-from stream_app.cli.demo.lists.quality import HeldBack, judged, served
+from stream_app.cli.demo.lists.quality import HeldBack, judged, server_lists
 from stream_app.cli.demo.query_load import QueryLoad
 from stream_app.cli.demo.setup import DemoSetup, Ratings, prepare
 from stream_app.cli.device.mechanism_options import hides_presence, mechanism_from, today
@@ -46,7 +45,7 @@ def run_reports(options: DemoOptions, file: Path | None, settings: Settings) -> 
     """Run the demo; raises UserError when something the report claims does not hold."""
     with ExitStack() as stack:
         stack.enter_context(terminated_like_interrupted())
-        ratings = Ratings.of(options, file)
+        ratings = Ratings.given(options, file)
         mechanism = _mechanism(options, ratings.dataset.scale)
         held = HeldBack(ratings.dataset)
         demo = prepare(stack, settings, held.published, mechanism, options)
@@ -66,10 +65,10 @@ def run_reports(options: DemoOptions, file: Path | None, settings: Settings) -> 
         lists = LiveLists(demo, people, twin, facts)
         stack.callback(lists.close)
         _stream(demo, lists, options, figures)
-        found = judged(held, people, twin, partial(served, demo))
+        found = judged(held, people, twin, partial(server_lists, demo))
         figures.quality, figures.quality_absent = found.quality, found.absent
         figures.genres = found.genres
-        if right := guessed_right(demo.population, mechanism):
+        if right := guessed_right(people.keys, held.published.levels, mechanism):
             figures.attacker = {"with": right[1], "without": right[0]}
         facts.judged(found, figures.attacker)
         if options.verbose:
@@ -115,7 +114,7 @@ def _stream(demo: DemoSetup, lists: LiveLists, options: DemoOptions, figures: Fi
         say(f"metrics {url}/metrics   state {url}/state   (while the demo runs)")
     try:
         with progress("ratings sent") as advance, line:
-            watched, said, began = 0.0, 0.0, time.monotonic()
+            watched, printed, began = 0.0, 0.0, time.monotonic()
             for step in _replay(demo, options.seconds, line):
                 figures.published, figures.refused = step.published, step.refused
                 now = time.monotonic()
@@ -125,8 +124,8 @@ def _stream(demo: DemoSetup, lists: LiveLists, options: DemoOptions, figures: Fi
                     watched = now
                     _watch(demo, queries, figures)
                     lists.update(min(step.rows, demo.population.rows))
-                if options.verbose and now - said >= _LINE_SECONDS:
-                    said = now
+                if options.verbose and now - printed >= _LINE_SECONDS:
+                    printed = now
                     say(line_of(figures))
             line.close()
             figures.ratings_per_second = figures.published / (time.monotonic() - began)

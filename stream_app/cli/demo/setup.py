@@ -60,7 +60,7 @@ class Ratings:
     favourites: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, options: DemoOptions, file: Path | None) -> Ratings:
+    def given(cls, options: DemoOptions, file: Path | None) -> Ratings:
         """Return those of a file, or generated ones."""
         if file is not None:
             found = datasets.load(file, scale_from(options.scale))

@@ -109,7 +109,7 @@ class ListFigures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """nDCG@k of lists over `users` simulated people, and the standard error of `here` minus
     `popular`."""
 
-    here: float
+    served: float = msgspec.field(name="here")
     popular: float
     privacy_off: float
     users: _Count
@@ -120,7 +120,7 @@ class ListFigures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class GenreShares(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The mean share of a list in genres that its person likes."""
 
-    here: float
+    served: float = msgspec.field(name="here")
     popular: float
     privacy_off: float
 

@@ -3,7 +3,6 @@
 people        what they like, and how lists fit that
 quality       three lists of each tested person, compared
 privacy_off   lists from the true ratings
-live_lists    one person's lists while ratings arrive
 story         all of it in plain words
 page_facts    the same for the page
 """

@@ -35,7 +35,7 @@ from stream_app.wire import LIST_LENGTH, Item, key_of
 
 K, USERS, LEAST_USERS = 10, 200, 30
 _ANSWER_SECONDS = 10.0
-Here = Callable[[ranking.RankingTask, Sequence[int]], Lists]
+MakeLists = Callable[[ranking.RankingTask, Sequence[int]], Lists]
 """Gives the lists of a deployment for the tested users, who are these of the population."""
 
 
@@ -113,7 +113,7 @@ class HeldBack:
         return chosen
 
 
-def served(demo: DemoSetup, task: ranking.RankingTask, users: Sequence[int]) -> Lists:
+def server_lists(demo: DemoSetup, task: ranking.RankingTask, users: Sequence[int]) -> Lists:
     """Return the lists of the tested users, who are these of the population, as the server replies
     now, without what they have rated."""
     devices = [demo.population.devices[user].hex() for user in users]
@@ -122,7 +122,7 @@ def served(demo: DemoSetup, task: ranking.RankingTask, users: Sequence[int]) -> 
     return dict(zip(keys, _asked(demo, devices, known), strict=False))
 
 
-def on_devices(people: People, task: ranking.RankingTask, side: PublicSide) -> Lists:
+def device_lists(people: People, task: ranking.RankingTask, side: PublicSide) -> Lists:
     """Return the lists that the tested users' devices make of a campaign's side."""
     ranker, found = CampaignRanker(side), {}
     for user in task.users[task.tested].tolist():
@@ -163,7 +163,7 @@ class Comparison:
 
     people: People
     task: ranking.RankingTask
-    here: Lists
+    served: Lists
     popular: Lists
     privacy_off: Lists
 
@@ -171,7 +171,7 @@ class Comparison:
         """Return the mean share of each list that is in genres that its user likes; None where no
         likes are known."""
         names = ("here", "popular", "privacy_off")
-        lists = (self.here, self.popular, self.privacy_off)
+        lists = (self.served, self.popular, self.privacy_off)
         shares = {name: self.people.fit(each) for name, each in zip(names, lists, strict=True)}
         if not all(shares.values()):
             return None
@@ -180,8 +180,8 @@ class Comparison:
     def shown(self) -> list[int]:
         """Return two users of middling lists."""
         keys = self.task.users[self.task.tested].tolist()
-        gains = ranking.gains_by_key(self.task, self.here, K).tolist()
-        return self.people.shown(dict(zip(keys, gains, strict=True)), self.people.fit(self.here))
+        gains = ranking.gains_by_key(self.task, self.served, K).tolist()
+        return self.people.shown(dict(zip(keys, gains, strict=True)), self.people.fit(self.served))
 
     def later(self, user: int) -> set[int]:
         """Return what a tested user liked later."""
@@ -202,7 +202,7 @@ class Judged(NamedTuple):
         return None if self.found is None else self.found.fits()
 
 
-def judged(held: HeldBack, people: People, twin: PrivacyOffTwin, here: Here) -> Judged:
+def judged(held: HeldBack, people: People, twin: PrivacyOffTwin, lists_of: MakeLists) -> Judged:
     """Return the three lists of each tested user, as they are now."""
     found = None
     try:
@@ -212,7 +212,7 @@ def judged(held: HeldBack, people: People, twin: PrivacyOffTwin, here: Here) -> 
         count = twin.population.rows
         clear = twin.lists(twin.side(count), count, users, K)
         off = dict(zip(task.users[task.tested].tolist(), clear, strict=True))
-        found = Comparison(people, task, here(task, users), popular(task), off)
-        return Judged(found, ListQuality.measured(task, found.here, off))
+        found = Comparison(people, task, lists_of(task, users), popular(task), off)
+        return Judged(found, ListQuality.measured(task, found.served, off))
     except ValueError as error:
         return Judged(found, None, str(error))

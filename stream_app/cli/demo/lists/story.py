@@ -45,7 +45,7 @@ def _of_person(found: Comparison, user: int) -> Iterator[str]:
     yield f"a person who likes {likes}, and rated {'; '.join(rated)}"
     marked = (
         _LATER * (item in later) + _FITS * people.fits(user, item) + _title(people, item)
-        for item in found.here[user][:_LISTED]
+        for item in found.served[user][:_LISTED]
     )
     yield f"  is recommended {'; '.join(marked)}"
 

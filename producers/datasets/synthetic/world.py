@@ -1,0 +1,218 @@
+"""Synthetic ratings of users whose taste is known, so the smallest possible error is known too.
+
+Every item is of one genre, which is public, as its year is; every user leans to one, two or three
+genres (l_ug = 1, .7, .5, else 0). The leaning decides what a user rates as well as how.
+
+    s_ui = mean + b_u + b_i + a l_ug(i) + p_u . q_i    planted score; p, q of `factors` components
+    P(r <= k | s) = 1 / (1 + exp(-(k + 1/2 - s) / t))  k = 1 .. 4: logistic noise, rounded into 1..5
+
+so every cell has an exact distribution over 1..5. No predictor has a smaller expected squared error
+than the conditional mean m(s) = sum_k k P(k | s), and its error is the conditional variance:
+
+    best_rmse = sqrt( mean over rows of sum_k (k - m)^2 P(k | s) )
+
+The first component of q is the year: users differ in the age of what they like. What a user rates
+is drawn without repetition, likelier items first, with the log weights
+
+    - e sqrt(rank / items) + g l_ug(i) + c s_ui        larger on the first visit than later
+
+never on the noise. A user rates most on the first visit, and six of ten never come back. Sizes of
+histories, popularity, visits and the worth of lists (popular, EASE, devices) are near those of
+MovieLens-1M (`tests/benchmarks/worlds.py`). The titles are invented. Every number follows from the
+seed; the users are simulated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from producers.datasets.columns import Description, Descriptions
+from producers.datasets.load import Dataset
+from producers.datasets.synthetic.titles import GENRES, TITLES, titles, years
+from producers.datasets.synthetic.visits import visits
+from producers.scale import Scale
+
+_WIDTH = 0.45  # t: width of the logistic noise, in stars
+_LEANINGS = (1.0, 0.7, 0.5)  # l_ug of a user's genres, the favourite first
+_STARS_OF_LEANING = 0.7  # a
+_QUALITY = 0.5  # correlation of b_i with popularity
+
+
+class _Pull(NamedTuple):
+    """e, g and c: logarithms of how much likelier an item is rated."""
+
+    popularity: float
+    leaning: float
+    score: float
+
+
+_FIRST, _LATER = _Pull(5.0, 1.9, 1.0), _Pull(2.3, 0.7, 0.9)
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """A generated data set in time order, the best rating prediction of each row, and its error.
+
+    expected (n,): conditional mean of each row's rating. genres (items,): index into `GENRES` of
+    item 1, 2, ... . leanings (users, len(GENRES)): l_ug of user 1, 2, ... .
+    """
+
+    dataset: Dataset
+    expected: NDArray[np.float64] = field(repr=False)
+    best_rmse: float
+    genres: NDArray[np.int64] = field(repr=False)
+    leanings: NDArray[np.float64] = field(repr=False)
+
+    def favourites(self) -> dict[int, tuple[str, ...]]:
+        """Return the names of the genres that each user leans to, the favourite first."""
+        order = np.argsort(-self.leanings, axis=1, kind="stable")
+        numbers = (self.leanings > 0).sum(axis=1)
+        return {
+            user: tuple(GENRES[genre] for genre in row[:number])
+            for user, (row, number) in enumerate(zip(order, numbers, strict=True), start=1)
+        }
+
+
+def generate(
+    seed: int = 1,
+    *,
+    users: int = 3000,
+    items: int = 2000,
+    ratings: int = 300_000,
+    factors: int = 6,
+    days: int = 365,
+) -> World:
+    """Return the world of a seed with about `ratings` ratings; users and items count from 1."""
+    most = TITLES * len(GENRES)
+    if min(users, items, factors, days) < 1 or items > most:
+        raise ValueError(
+            f"world of {users} users and {items} items: 1 or more, and {most} titles at most"
+        )
+    if not users <= ratings <= users * items // 2:
+        raise ValueError(f"{ratings} ratings: between one per user and half of all cells")
+    random = np.random.Generator(np.random.PCG64(seed))
+    taste = _taste(random, users, items, factors)
+    user, item, when = _occasions(random, taste, ratings, days)
+    planted = taste.scores[user, item]
+    odds = probabilities(planted)
+    stars = np.arange(1.0, 6.0)
+    expected = odds @ stars
+    best_rmse = float(np.sqrt((odds @ stars**2 - expected**2).mean()))
+    drawn = (random.random(len(user))[:, None] > np.cumsum(odds, axis=1)[:, :4]).sum(axis=1)
+    dataset = Dataset(
+        user + 1,
+        item + 1,
+        drawn + 1.0,
+        drawn.astype(np.uint8),
+        when,
+        _described(random, taste),
+        Scale(1, 5, 1),
+        f"generated world {seed}",
+    )
+    return World(dataset, expected, best_rmse, taste.genres, taste.leanings)
+
+
+def probabilities(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return P(rating = 1..5 | score), shape (n, 5)."""
+    below = 1.0 / (1.0 + np.exp(-(np.arange(1.5, 5.0) - scores[:, None]) / _WIDTH))
+    edges = np.hstack([np.zeros((len(scores), 1)), below, np.ones((len(scores), 1))])
+    return np.diff(edges, axis=1)
+
+
+class _Taste(NamedTuple):
+    """What is planted: genres, years and popularity (items,), leanings (users, genres), scores
+    (users, items); popularity: -sqrt(rank / items)."""
+
+    genres: NDArray[np.int64]
+    years: NDArray[np.int64]
+    popularity: NDArray[np.float64]
+    leanings: NDArray[np.float64]
+    scores: NDArray[np.float64]
+
+
+def _taste(random: np.random.Generator, users: int, items: int, factors: int) -> _Taste:
+    genres = random.permutation(np.arange(items) % len(GENRES))
+    favourites = random.permuted(np.tile(np.arange(len(GENRES)), (users, 1)), axis=1)
+    leanings = np.zeros((users, len(GENRES)))
+    number = random.integers(1, len(_LEANINGS) + 1, users)
+    for place, leaning in enumerate(_LEANINGS):
+        leanings[np.arange(users), favourites[:, place]] = np.where(place < number, leaning, 0.0)
+    made = years(random, items)
+    popularity = -np.sqrt(random.permutation(items) / items)
+    traits = random.standard_normal((factors, items))
+    traits[0] = _standardised(made)
+    deviation = random.standard_normal((users, factors)) @ traits / np.sqrt(factors)
+    quality = _QUALITY * _standardised(popularity)
+    quality += np.sqrt(1 - _QUALITY**2) * random.standard_normal(items)
+    scores = 2.95 + random.normal(0.0, 0.42, users)[:, None] + 0.6 * quality
+    scores += _STARS_OF_LEANING * leanings[:, genres] + 0.5 * deviation
+    return _Taste(genres, made, popularity, leanings, scores)
+
+
+def _standardised(values: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.float64]:
+    return np.asarray((values - values.mean()) / (values.std() or 1.0))
+
+
+def _occasions(
+    random: np.random.Generator, taste: _Taste, ratings: int, days: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return (user, item, time) of every rating, in time order; no cell occurs twice."""
+    users, items = taste.scores.shape
+    counts = _history_sizes(random, users, items, ratings)
+    chosen: list[NDArray[np.int64]] = []
+    times: list[NDArray[np.int64]] = []
+    for place, count in enumerate(counts.tolist()):
+        sizes, when = visits(random, count, days)
+        chosen.extend(_rated(random, taste, place, int(sizes[0]), count))
+        times.append(when)
+    user = np.repeat(np.arange(users, dtype=np.int64), counts)
+    order = np.argsort(np.concatenate(times), kind="stable")
+    return user[order], np.concatenate(chosen)[order], np.concatenate(times)[order]
+
+
+def _history_sizes(
+    random: np.random.Generator, users: int, items: int, ratings: int
+) -> NDArray[np.int64]:
+    """Return how many items each user rates (users,), between an eighth of the mean and four times
+    the mean, and half of the items at most; where some may not, the other users rate more."""
+    shares = random.lognormal(0.0, 1.1, users)
+    least, most = ratings / users / 8, max(1, min(items // 2, 4 * ratings // users))
+    factor = (ratings - least * users) / shares.sum()
+    counts = np.ones(users, np.int64)
+    for _ in range(20):
+        counts = np.clip(np.rint(least + shares * factor), 1, most).astype(np.int64)
+        factor *= ratings / counts.sum()
+    return counts
+
+
+def _rated(
+    random: np.random.Generator, taste: _Taste, user: int, first: int, count: int
+) -> Iterator[NDArray[np.int64]]:
+    """Yield the items of a user's first visit, the likeliest soonest, and of all later ones."""
+    leaning, score = taste.leanings[user, taste.genres], taste.scores[user]
+
+    def drawn(pull: _Pull, number: int, without: NDArray[np.int64]) -> NDArray[np.int64]:
+        # The largest of weight + Gumbel noise are a draw without repetition (Vieira 2014).
+        luck = pull.popularity * taste.popularity + pull.leaning * leaning + pull.score * score
+        luck += random.gumbel(size=len(luck))
+        luck[without] = -np.inf
+        best = np.argpartition(-luck, number - 1)[:number]
+        return best[np.argsort(-luck[best])]
+
+    yield (rated := drawn(_FIRST, first, np.empty(0, np.int64)))
+    if count > first:
+        yield random.permutation(drawn(_LATER, count - first, rated))
+
+
+def _described(random: np.random.Generator, taste: _Taste) -> Descriptions:
+    names = titles(random, taste.genres, taste.years)
+    rows = zip(names, taste.genres.tolist(), taste.years.tolist(), strict=True)
+    return {
+        item: Description(title, (GENRES[genre],), year)
+        for item, (title, genre, year) in enumerate(rows, start=1)
+    }
