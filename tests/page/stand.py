@@ -18,7 +18,14 @@ from tests.web.small_gateway import WEB, SmallGateway, small_gateway
 
 GENRES = ("western", "war", "space", "romance", "comedy", "crime")
 LIKES = ("western", "war")
-QUALITY = {"here": 0.174, "popular": 0.145, "privacy_off": 0.3, "users": 200, "error": 0.01, "k": 10}
+QUALITY = {
+    "here": 0.174,
+    "popular": 0.145,
+    "privacy_off": 0.3,
+    "users": 200,
+    "error": 0.01,
+    "k": 10,
+}
 
 
 def films(keys: Sequence[int], titles: Sequence[str] = ()) -> bytes:

@@ -1,5 +1,5 @@
-"""The first tab over a gateway in memory: ratings stay here, the list follows, a part is contributed
-once whatever happens on the way."""
+"""The first tab over a gateway in memory: ratings stay here, the list follows, and a part is
+contributed once, whatever happens on the way."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import msgspec
 import pytest
 
 from stream_app.campaigns.verified import field
-from stream_app.wire.campaigns.contribution import decode_value
 from stream_app.wire.campaigns.plan import Campaign
 from tests.fixtures.waiting import until
 from tests.page.conftest import Visit
@@ -23,6 +22,7 @@ from tests.web.small_gateway import SmallGateway
 from tests.web.test_campaigning import KEYS, vector
 
 pytestmark = pytest.mark.thorough
+Enter = Callable[..., Visitor]
 HOSTILE = ('<img src=x onerror="fail()">', "</text></svg><script>fail()</script>", 'a "b" & c <b>')
 _PASTE = """text => {
   const clipboardData = new DataTransfer();
@@ -59,7 +59,7 @@ def local() -> Iterator[SmallGateway]:
 
 
 @pytest.fixture
-def enter(visit: Visit) -> Callable[..., Visitor]:
+def enter(visit: Visit) -> Enter:
     """Open the page of a gateway as a new visitor, and return when films can be rated."""
 
     def entered(gateway: SmallGateway, path: str = "", **options: Any) -> Visitor:
@@ -106,7 +106,9 @@ def done(visitor: Visitor, stage: str) -> None:
 # --- ratings stay here ----------------------------------------------------------------------------
 
 
-def test_before_a_rating_the_list_is_an_example_of_somebody_else(enter, local) -> None:
+def test_before_a_rating_the_list_is_an_example_of_somebody_else(
+    enter: Enter, local: SmallGateway
+) -> None:
     visitor = enter(local)
     visitor.says("#list-note", "nobody’s: for somebody who likes western and war films")
     example = json.loads(local.pages["/demo"])["example"]
@@ -115,7 +117,9 @@ def test_before_a_rating_the_list_is_an_example_of_somebody_else(enter, local) -
     assert set(fitting) == {"western", "war"}
 
 
-def test_a_rating_is_kept_and_changes_the_list_and_nothing_is_sent(enter, local) -> None:
+def test_a_rating_is_kept_and_changes_the_list_and_nothing_is_sent(
+    enter: Enter, local: SmallGateway
+) -> None:
     visitor = enter(local)
     keys = keep(visitor, (4, 0, 3))
     assert kept(visitor) == dict(zip(keys, (4, 0, 3), strict=True))
@@ -133,7 +137,9 @@ def test_a_rating_is_kept_and_changes_the_list_and_nothing_is_sent(enter, local)
     visitor.says("#part-body", "takes no campaigns")
 
 
-def test_a_kept_rating_is_not_reported_and_a_reported_one_counts_for_the_list(enter, local) -> None:
+def test_a_kept_rating_is_not_reported_and_a_reported_one_counts_for_the_list(
+    enter: Enter, local: SmallGateway
+) -> None:
     visitor = enter(local)
     (first,) = keep(visitor, (4,))
     visitor.page.locator("#tab-reports").click()
@@ -156,7 +162,7 @@ def test_a_kept_rating_is_not_reported_and_a_reported_one_counts_for_the_list(en
     visitor.says("#part-public", "1 answer with noise")
 
 
-def test_stars_and_tabs_by_keyboard_alone(enter, local) -> None:
+def test_stars_and_tabs_by_keyboard_alone(enter: Enter, local: SmallGateway) -> None:
     visitor = enter(local)
     visitor.page.locator("#cards .stars input").first.focus()
     for key in ("ArrowRight", "ArrowRight", "Enter"):
@@ -173,7 +179,9 @@ def test_stars_and_tabs_by_keyboard_alone(enter, local) -> None:
         assert visitor.count("[role=tab][tabindex='-1']") == 2
 
 
-def test_the_address_names_the_tab_over_a_reload_and_the_back_button(enter, local) -> None:
+def test_the_address_names_the_tab_over_a_reload_and_the_back_button(
+    enter: Enter, local: SmallGateway
+) -> None:
     visitor = enter(local)
     page = visitor.page
     for name in ("reports", "operators"):
@@ -193,7 +201,9 @@ def test_the_address_names_the_tab_over_a_reload_and_the_back_button(enter, loca
     page.locator("#panel-yours").wait_for()
 
 
-def test_the_first_screen_has_the_three_facts_in_few_words(enter, local, gateway) -> None:
+def test_the_first_screen_has_the_three_facts_in_few_words(
+    enter: Enter, local: SmallGateway, gateway: SmallGateway
+) -> None:
     for found in (local, gateway):
         visitor = enter(found, viewport={"width": 1280, "height": 800})
         visitor.says("#fact-worth", f"{QUALITY['here']:.3f}")
@@ -207,7 +217,7 @@ def test_the_first_screen_has_the_three_facts_in_few_words(enter, local, gateway
 
 
 @pytest.mark.parametrize("rated", [False, True])
-def test_a_phone_sees_about_two_screens(enter, gateway, rated) -> None:
+def test_a_phone_sees_about_two_screens(enter: Enter, gateway: SmallGateway, rated: bool) -> None:
     visitor = enter(gateway, viewport={"width": 390, "height": 844})
     if rated:
         keep(visitor, (4, 3))
@@ -216,7 +226,9 @@ def test_a_phone_sees_about_two_screens(enter, gateway, rated) -> None:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_with_campaigns_all_fits_and_axe_finds_nothing(enter, gateway, width) -> None:
+def test_with_campaigns_all_fits_and_axe_finds_nothing(
+    enter: Enter, gateway: SmallGateway, width: int
+) -> None:
     visitor = enter(gateway, viewport={"width": width, "height": 844})
 
     def looks() -> None:
@@ -237,7 +249,7 @@ def test_with_campaigns_all_fits_and_axe_finds_nothing(enter, gateway, width) ->
 
 
 def test_one_click_contributes_what_was_kept_and_shows_the_shares_that_were_sealed(
-    enter, gateway, campaign
+    enter: Enter, gateway: SmallGateway, campaign: Campaign
 ) -> None:
     visitor = enter(gateway)
     visitor.says("#part-shares .example", "nobody’s")
@@ -262,7 +274,9 @@ def test_one_click_contributes_what_was_kept_and_shows_the_shares_that_were_seal
     assert gateway.posts == []
 
 
-def test_the_page_follows_the_stage_until_its_sum_is_released(enter, gateway, campaign) -> None:
+def test_the_page_follows_the_stage_until_its_sum_is_released(
+    enter: Enter, gateway: SmallGateway, campaign: Campaign
+) -> None:
     visitor = enter(gateway)
     keep(visitor, (4,))
     visitor.page.locator("#take-part").click()
@@ -281,12 +295,11 @@ def test_the_page_follows_the_stage_until_its_sum_is_released(enter, gateway, ca
 
 
 def test_after_the_next_campaign_the_own_part_is_still_said_to_have_counted(
-    enter, gateway, campaign
+    enter: Enter, gateway: SmallGateway, campaign: Campaign
 ) -> None:
     visitor = enter(gateway)
     visitor.page.locator("#take-part").click()
     done(visitor, "stored")
-    import msgspec
 
     gateway.pin(msgspec.structs.replace(campaign, number=campaign.number + 2**12))
     visitor.says("#part-words", f"Your part counted in campaign {campaign.number}")
@@ -294,7 +307,9 @@ def test_after_the_next_campaign_the_own_part_is_still_said_to_have_counted(
     assert len(gateway.contributions) == 1  # the pace of the device
 
 
-def test_a_gateway_that_goes_away_in_a_stage_gets_the_same_bytes(enter, gateway) -> None:
+def test_a_gateway_that_goes_away_in_a_stage_gets_the_same_bytes(
+    enter: Enter, gateway: SmallGateway
+) -> None:
     visitor = enter(gateway)
     keep(visitor, (4,))
     gateway.answers = [0, 503]
@@ -304,7 +319,7 @@ def test_a_gateway_that_goes_away_in_a_stage_gets_the_same_bytes(enter, gateway)
     assert len(set(gateway.contributions)) == 1
 
 
-def test_a_reload_in_between_sends_the_same_bytes(enter, gateway) -> None:
+def test_a_reload_in_between_sends_the_same_bytes(enter: Enter, gateway: SmallGateway) -> None:
     visitor = enter(gateway)
     gateway.answers = [503] * 2
     visitor.page.locator("#take-part").click()
@@ -314,7 +329,9 @@ def test_a_reload_in_between_sends_the_same_bytes(enter, gateway) -> None:
     assert len(set(gateway.contributions)) == 1
 
 
-def test_two_tabs_make_one_contribution_and_share_what_was_kept(enter, gateway) -> None:
+def test_two_tabs_make_one_contribution_and_share_what_was_kept(
+    enter: Enter, gateway: SmallGateway
+) -> None:
     visitor = enter(gateway)
     page = visitor.context.new_page()
     tab = Visitor(page, visitor.context, visitor.complaints)
@@ -329,7 +346,7 @@ def test_two_tabs_make_one_contribution_and_share_what_was_kept(enter, gateway) 
     assert len(set(gateway.contributions)) == 1
 
 
-def test_a_phone_that_sleeps_goes_on_when_it_wakes(enter, gateway) -> None:
+def test_a_phone_that_sleeps_goes_on_when_it_wakes(enter: Enter, gateway: SmallGateway) -> None:
     visitor = enter(gateway)
     visitor.page.clock.install()
     visitor.page.reload()
@@ -349,7 +366,9 @@ def test_a_phone_that_sleeps_goes_on_when_it_wakes(enter, gateway) -> None:
 
 
 @pytest.mark.parametrize("seconds", [0, 4_102_444_800])  # 1970 and 2100
-def test_a_clock_that_is_wrong_keeps_and_contributes(enter, gateway, visit, seconds) -> None:
+def test_a_clock_that_is_wrong_keeps_and_contributes(
+    visit: Visit, gateway: SmallGateway, seconds: int
+) -> None:
     visitor = visit("about:blank", site=gateway.address, unanswered=True)
     visitor.page.clock.install(time=seconds)
     visitor.page.goto(gateway.address)
@@ -360,7 +379,9 @@ def test_a_clock_that_is_wrong_keeps_and_contributes(enter, gateway, visit, seco
     assert len(gateway.contributions) == 1
 
 
-def test_storage_that_is_refused_is_said_and_nothing_is_drawn(visit, gateway) -> None:
+def test_storage_that_is_refused_is_said_and_nothing_is_drawn(
+    visit: Visit, gateway: SmallGateway
+) -> None:
     visitor = visit("about:blank", site=gateway.address, unanswered=True)
     visitor.context.add_init_script("""indexedDB.open = () => {
       throw new DOMException("this site may not store anything", "SecurityError"); }""")
@@ -375,7 +396,7 @@ def test_storage_that_is_refused_is_said_and_nothing_is_drawn(visit, gateway) ->
 # --- bad input ------------------------------------------------------------------------------------
 
 
-def test_titles_with_markup_are_words_on_covers_and_lists(enter, visit) -> None:
+def test_titles_with_markup_are_words_on_covers_and_lists(enter: Enter, visit: Visit) -> None:
     with stand(titles=HOSTILE) as gateway:
         visitor = enter(gateway)
         names = visitor.page.locator("#cards .card > .title").all_text_contents()
@@ -387,7 +408,9 @@ def test_titles_with_markup_are_words_on_covers_and_lists(enter, visit) -> None:
         assert visitor.count("main img") + visitor.count("main script") == 0
 
 
-def test_ten_thousand_pasted_ratings_do_not_freeze_the_page(enter, campaign) -> None:
+def test_ten_thousand_pasted_ratings_do_not_freeze_the_page(
+    enter: Enter, campaign: Campaign
+) -> None:
     with stand(campaign, items=1200) as gateway:
         gateway.pages["/catalogue"] = many = with_more(gateway.pages["/catalogue"], 10_060)
         visitor = enter(gateway)
