@@ -21,15 +21,16 @@ const made = new WeakMap(); // side -> {history, list}
 const ranked = (side, history) => {
   const before = made.get(side);
   if (before?.history === history) return before.list;
-  const list = rank(side, historyOf(history, ({ stars }) => stars), LENGTH);
+  const told = historyOf(history, ({ stars }) => stars);
+  const list = side.listOf ? side.listOf(told, LENGTH) : rank(side, told, LENGTH);
   made.set(side, { history, list });
   return list;
 };
 
 /** What this browser would recommend; the popular films where there is no item side. */
-export const ownList = ({ side, history, catalogue, byKey, kept }) =>
-  side
-    ? ranked(side, history)
+export const ownList = ({ summed, side, history, catalogue, byKey, kept }) =>
+  (summed ?? side)
+    ? ranked(summed ?? side, history)
     : catalogue
         .filter(({ key }) => !byKey.has(key) && !kept.has(key))
         .slice(0, LENGTH)
@@ -62,7 +63,7 @@ const entry = (view, { key, because = [], title }, mine) =>
   );
 
 const ownNote = (view) => {
-  if (!view.side) return "The server has not learned enough yet. Until then: the popular films.";
+  if (!view.summed && !view.side) return "The server has not learned enough yet. Until then: the popular films.";
   if (!view.history.length) return "The popular films, until you rate one.";
   return "From your true stars, of both tabs. Not sent to any computer.";
 };

@@ -18,7 +18,8 @@ import { finished, showPart } from "./part.js";
 import { listenToPaste, parsed } from "./pasting.js";
 import { openingProblem, reportingProblem, showProblems } from "./problems.js";
 import {
-  readCampaign, readCatalogue, readClearSide, readDemo, readList, readMechanisms, readPinned, readSide,
+  readCampaign, readCampaignSide, readCatalogue, readClearSide, readDemo, readList,
+  readMechanisms, readPinned, readSide,
 } from "./reading.js";
 import { showBeliefs } from "./server.js";
 import { follow, showStream } from "./stream.js";
@@ -214,7 +215,7 @@ const learnCatalogue = async () => {
   return view.catalogue.length > 0 && view.catalogue.length === before; // none is still arriving
 };
 
-let known = { side: 0, clear: 0 }; // sizes and first bytes stand for the newest tables
+let known = {}; // sizes and first bytes stand for the newest tables
 
 const decoded = (name, bytes) => {
   if (!bytes) return null;
@@ -224,7 +225,23 @@ const decoded = (name, bytes) => {
   return decodeSide(bytes);
 };
 
+/** Read what the newest campaign has published; its ranking is loaded where there are campaigns. */
+const learnSummed = async () => {
+  const bytes = await readCampaignSide();
+  const head = bytes && new Uint8Array(bytes, 0, Math.min(bytes.byteLength, 96)).join();
+  if (!bytes || !view.items.size || known.summed === head) return;
+  const { decodeCampaign, rankCampaign } = await import("./campaign_ranking.js");
+  const side = decodeCampaign(bytes, view.items);
+  // An item that the catalogue does not name is no film to show.
+  const named = ({ key }) => view.films.has(key);
+  const listOf = (history, count) =>
+    rankCampaign(side, history, side.keys.length).filter(named).slice(0, count);
+  view.summed = { ...side, listOf };
+  known.summed = head;
+};
+
 const learnSides = async () => {
+  if (view.pinned) await learnSummed();
   view.side = decoded("side", await readSide());
   if (view.offered?.demo) {
     view.clear = decoded("clear", await readClearSide());
@@ -289,7 +306,10 @@ const loadPart = async () => {
 
 /** Read what is public of the newest campaign, and in a demo contribute where a stage is open. */
 const learnCampaign = async () => {
+  const before = view.campaign;
   view.campaign = await readCampaign();
+  if (before?.number !== view.campaign?.number || before?.phase !== view.campaign?.phase)
+    await learnSummed().catch(() => {}); // asked again with the other tables
   const { part, offered } = view;
   const { on, own } = part?.state ?? {};
   if (offered.demo && on && !document.hidden && !finished(own, view.campaign)) await part.look();

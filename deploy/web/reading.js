@@ -59,6 +59,9 @@ export const readCampaign = async () => {
 /** The bytes of the public item side, or null while there is none. */
 export const readSide = () => bytesOrNull("item-links");
 
+/** The bytes of what the newest campaign has published, or null while it has not. */
+export const readCampaignSide = () => bytesOrNull("campaign/side");
+
 /** The bytes of the item side without privacy, in a demo only: null while there is none. */
 export const readClearSide = () => bytesOrNull("demo/item-links");
 

@@ -22,7 +22,8 @@ export const view = {
   catalogue: [],
   films: new Map(), // by key
   items: new Map(), // by item, as text
-  side: null,
+  side: null, // what goes together in released reports
+  summed: null, // what a campaign has published, with how lists are made of it
   clear: null,
   records: [],
   byKey: new Map(),

@@ -38,15 +38,18 @@ const card = (view, film, rate) => {
     { class: own || reported ? "card rated" : "card", "data-key": film.key, title: film.title },
     cover(film),
     el("p", { class: "title unseen" }, film.title),
-    el("p", { class: "facts-of" }, facts(film) || "film"),
+    el(
+      "div",
+      { class: "caption" },
+      el("p", { class: "facts-of" }, reported ? "reported" : facts(film) || "film"),
+      own
+        ? el("button", { type: "button", class: "forget", "aria-label": `Forget the rating of ${film.title}`, onclick: forget }, "×")
+        : null,
+    ),
     starsFor(film, levels, level, (value, byKeyboard) => rate(film, value, byKeyboard), {
       fixed: Boolean(reported),
       group: "kept-",
     }),
-    own
-      ? el("button", { type: "button", class: "forget", "aria-label": `Forget the rating of ${film.title}`, onclick: forget }, "×")
-      : null,
-    reported ? el("p", { class: "facts-of" }, "reported") : null,
   );
 };
 
@@ -114,7 +117,7 @@ const listOf = (view) => {
 const listNote = (view) => {
   if (!view.history.length && view.demo?.example?.list?.length)
     return `An example, nobody’s: for somebody who likes ${listed(view.demo.example.likes)} films. Rate one for yours.`;
-  if (!view.side) return "The server has not learned enough yet. Until then: the popular films.";
+  if (!view.summed && !view.side) return "The server has not learned enough yet. Until then: the popular films.";
   if (!view.history.length) return "The popular films, until you rate one.";
   if (!view.own.length) return "You have rated every film that the public table knows.";
   return "Ranked here, from your stars and a public table that is the same for everybody.";

@@ -8,9 +8,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 
+from stream_app.campaigns.public_side import PublicSide, PublishedSide, encode_published
+from stream_app.campaigns.together import TogetherSide
 from stream_app.ranking.compact_side import encode_side
 from stream_app.wire.campaigns.plan import Campaign
 from tests.fixtures.item_sides import item_side
@@ -49,6 +52,14 @@ def demo_document(keys: Sequence[int]) -> bytes:
     return json.dumps(found).encode()
 
 
+def published(campaign: Campaign, rng: np.random.Generator) -> bytes:
+    """Return GET /campaign/side after a first stage *together*."""
+    vectors = rng.normal(size=(len(campaign.scope) // 2, 4)).astype(np.float32)
+    together = TogetherSide(vectors, rng.random(4).astype(np.float32))
+    side = replace(PublicSide.begin(campaign), together=together)
+    return encode_published(PublishedSide.of_campaign(campaign, 1, side))
+
+
 @contextmanager
 def stand(
     campaign: Campaign | None = None,
@@ -75,4 +86,5 @@ def stand(
         }
         if campaign is not None:
             gateway.pin(campaign)
+            gateway.pages["/campaign/side"] = published(campaign, rng)
         yield gateway

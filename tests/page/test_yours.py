@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from stream_app import wire
 from stream_app.campaigns.verified import field
 from stream_app.wire.campaigns.plan import Campaign
 from tests.fixtures.waiting import until
@@ -72,9 +73,8 @@ def enter(visit: Visit) -> Enter:
 
 def ready(visitor: Visitor) -> None:
     visitor.page.locator("#cards .card").first.wait_for()
-    visitor.page.locator("#take-part:enabled, #part-body code, #stop-part").first.wait_for(
-        state="attached"
-    )
+    known = "#take-part:enabled:not([hidden]), #part-body code, #stop-part:not([hidden])"
+    visitor.page.locator(known).first.wait_for()
 
 
 def keep(visitor: Visitor, levels: tuple[int, ...]) -> list[str]:
@@ -254,6 +254,9 @@ def test_one_click_contributes_what_was_kept_and_shows_the_shares_that_were_seal
     visitor = enter(gateway)
     visitor.says("#part-shares .example", "nobody’s")
     keys = keep(visitor, (4, 4, 0))
+    visitor.says("#listed .why", "goes with")  # by the side of a campaign
+    scope = {f"{wire.key(item):016x}" for item in campaign.scope}
+    assert set(listed(visitor)) <= scope - set(keys)
     visitor.page.locator("#take-part").click()
     done(visitor, "stored")
     (body,) = gateway.contributions
@@ -290,7 +293,6 @@ def test_the_page_follows_the_stage_until_its_sum_is_released(
     done(visitor, "released")
     # The next stage is contributed to by itself; the device paid for the whole campaign.
     gateway.stage, gateway.phase, gateway.counted = 1, "open", None
-    gateway.pages["/campaign/side"] = b""  # the first stage of stars needs none
     until(lambda: len(gateway.contributions) == 2, "the second stage has a part")
 
 
