@@ -73,7 +73,7 @@ def stand(
         rng = np.random.default_rng(5)
         side = item_side(rng, items, 9, 5, 4)
         known = [] if campaign is None else [i for i in campaign.scope if isinstance(i, int)]
-        keys = [i for i in known if i < 2**53] + list(range(1000, 1000 + items))
+        keys = known + list(range(1000, 1000 + items))
         keys = sorted(set(keys[:items]))
         side = type(side)(**(vars(side) | {"keys": np.array(keys, np.uint64)}))
         gateway.demo = demo
