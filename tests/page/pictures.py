@@ -93,7 +93,6 @@ def main() -> None:
         with visiting(browser, url, viewport=WIDE) as visitor:
             visitor.rate_ten()
             visitor.all_confirmed(10)
-            visitor.page.locator("#asked > li").first.wait_for()
             still(visitor)
             write(options.folder / "page-reports.png", visitor.page.screenshot())
 
