@@ -25,10 +25,16 @@ const worth = ({ demo, status }) => {
 const costs = ({ pinned, campaign, mechanism }) => {
   if (pinned && campaign) {
     const epsilon = fraction(campaign.epsilon);
-    return `Epsilon ${number(epsilon, 2)} a campaign: what becomes public is at most ${times(epsilon)} times likelier with you than without.`;
+    return (
+      `Epsilon ${number(epsilon, 2)} a campaign: what becomes public is at most ${times(epsilon)} ` +
+      "times likelier with you than without."
+    );
   }
   if (pinned || !mechanism) return "Nothing, until you take part.";
-  return `Nothing in this tab. In the next one, an answer is at most ${times(fraction(mechanism.epsilon))} times likelier after one click than after another.`;
+  return (
+    `Nothing in this tab. In the next one, an answer is at most ` +
+    `${times(fraction(mechanism.epsilon))} times likelier after one click than after another.`
+  );
 };
 
 /** Write the facts. */

@@ -37,7 +37,9 @@ const intro = ({ pinned, offered, campaign }) => {
     ];
   const split = campaign?.parties === 1
     ? "It goes to one party, which adds everybody’s and noise; you trust that party."
-    : "Your browser makes two random vectors of your ratings, one for each of two parties. Each adds up everybody’s and adds noise; only together do the two give the sum.";
+    : "Your browser makes two random vectors of your ratings, one for each of two parties (if both " +
+      "joined against you, they could read yours). Each adds up everybody’s and adds noise; only " +
+      "together do the two give the sum.";
   return [`${split} Then the server cannot tell whether you rated at all.`];
 };
 
@@ -58,7 +60,8 @@ const words = ({ part, campaign, joining }) => {
   const { on, own, problem } = part?.state ?? {};
   if (joining) return "Making your contribution: some seconds of arithmetic in this browser.";
   if (own?.refused) return `Refused: ${sentence(own.refused)}`;
-  if (aborted(own, campaign)) return "The stage was ended without a sum: too few took part, or a party was away. Nothing was released.";
+  if (aborted(own, campaign))
+    return "The stage was ended without a sum: too few took part, or a party was away.";
   if (passed(own, campaign) === 4 && Number(campaign.number) > Number(own.number))
     return `Your part counted in campaign ${own.number}, which is released. Now campaign ${campaign.number} is under way.`;
   if (problem) return sentence(problem);
@@ -72,8 +75,14 @@ const words = ({ part, campaign, joining }) => {
 const publicWords = ({ pinned, part, records }) => {
   const reports = records.length ? ` And ${plural(records.length, "answer")} with noise, of the other tab.` : "";
   if (!part?.state.own)
-    return `${records.length ? "nothing from this tab." : "nothing."}${pinned && !records.length ? " Once you take part: only that you did." : ""}${reports}`;
-  return `nothing but that you took part: when, under this pseudonym, from this address. Without a rating yours would look the same.${reports}`;
+    return (
+      `nothing but that this address opened the page.${reports}` +
+      (pinned ? " Once you take part: that you did." : "")
+    );
+  return (
+    "nothing but that you took part: when, under this pseudonym, from this address. Without a " +
+    `rating yours would look the same.${reports}`
+  );
 };
 
 const showStages = ({ part, campaign }) => {
@@ -88,7 +97,11 @@ const showStages = ({ part, campaign }) => {
   };
   fill(
     "part-stages",
-    own.of > 1 ? el("p", { class: "quiet" }, `Campaign ${own.number}, stage ${own.stage + 1} of ${own.of}`) : el("p", { class: "quiet" }, `Campaign ${own.number}`),
+    el(
+      "p",
+      { class: "quiet" },
+      `Campaign ${own.number}${own.of > 1 ? `, stage ${own.stage + 1} of ${own.of}` : ""}`,
+    ),
     el("ol", { class: "stages" }, STAGES.map((name, n) =>
       el("li", { class: n < done ? "done" : n === done ? "next" : null, "data-stage": name },
         el("b", {}, name), el("span", { class: "unseen" }, n < done ? ": done" : ": not yet"),
@@ -130,7 +143,12 @@ const showShares = ({ part, pinned, campaign }) => {
     row("To party b:", "random numbers", shares.b, "b"),
     row("Both together:", example ? "zeros" : "your vector, which only this browser has",
       shares.vector.map((each) => each / most), "own"),
-    el("p", { class: "quiet" }, `The first ${first} numbers of what was sealed for each. Each vector alone is uniformly random; the parties add everybody’s before they put the two together.`),
+    el(
+      "p",
+      { class: "quiet" },
+      `The first ${first} numbers of what was sealed for each. Each vector alone is uniformly ` +
+        "random; the parties add everybody’s before they put the two together.",
+    ),
   );
 };
 

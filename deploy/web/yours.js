@@ -57,7 +57,9 @@ const showCards = (view, rate) => {
   const films = chosen(varied(view.catalogue), byId("search").value, first, SHOWN);
   if (!films.length) {
     nodes.clear();
-    const words = view.catalogue.length ? "No film has these words." : "No films yet: the catalogue is still arriving.";
+    const words = view.catalogue.length
+      ? "No film has these words."
+      : "No films yet: the catalogue is still arriving.";
     return fill("cards", el("p", { class: "quiet" }, words));
   }
   const old = new Map(nodes), box = byId("cards");
@@ -67,7 +69,10 @@ const showCards = (view, rate) => {
     const state = JSON.stringify([view.levels, level, film.retried ?? 0, view.byKey.has(film.key), film.title]);
     const before = old.get(film.key);
     if (before?.state === state) nodes.set(film.key, before);
-    else nodes.set(film.key, { state, node: card(view, film, rate), focused: before?.node.contains(document.activeElement) });
+    else {
+      const focused = before?.node.contains(document.activeElement);
+      nodes.set(film.key, { state, node: card(view, film, rate), focused });
+    }
   }
   const shown = [...nodes.values()].map(({ node }) => node);
   if (shown.length === box.children.length && shown.every((node, n) => node === box.children[n])) return;
@@ -116,7 +121,10 @@ const listOf = (view) => {
 
 const listNote = (view) => {
   if (!view.history.length && view.demo?.example?.list?.length)
-    return `An example, nobody’s: for somebody who likes ${listed(view.demo.example.likes)} films. Rate one for yours.`;
+    return (
+      `An example, nobody’s: for somebody who likes ${listed(view.demo.example.likes)} films. ` +
+      "Rate one for yours."
+    );
   if (!view.summed && !view.side) return "The server has not learned enough yet. Until then: the popular films.";
   if (!view.history.length) return "The popular films, until you rate one.";
   if (!view.own.length) return "You have rated every film that the public table knows.";

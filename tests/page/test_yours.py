@@ -133,7 +133,7 @@ def test_a_rating_is_kept_and_changes_the_list_and_nothing_is_sent(
     visitor.says("#kept", "2 ratings kept here and not sent")
     assert visitor.records() == []
     assert local.posts == local.contributions == []
-    visitor.says("#part-public", "nothing.")
+    visitor.says("#part-public", "nothing but that this address opened the page")
     visitor.says("#part-body", "takes no campaigns")
 
 

@@ -6,7 +6,8 @@
 import { sealed, sharesOf } from "./sealing.js";
 import { vectorOf } from "./vectors.js";
 
-/** {body: Uint8Array, shares}: what the record of the topic of contributions holds, its key being `device`.
+/** {body: Uint8Array, shares}: what the record of the topic of contributions holds, its key being
+ *  `device`; `shares` of `sealing.js`.
  *
  *  plan: of `decodePlan`. stage: its index. device: the pseudonym in hex. rated: [{key, level}],
  *  oldest first, keys of 16 hex digits. side: of `decodeSide` for stages of stars after the first.
