@@ -205,8 +205,11 @@ class StreamStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rmse_baseline: float | None = None
     ndcg: float | None = None
     ndcg_popular: float | None = None
+    list_devices: int | None = None
     list_method: str | None = None
     kl_nats: float | None = None
+    lag_records: int | None = None
+    lag_seconds: float | None = None
     drift: float | None = None
     privacy: str | None = None
 
