@@ -33,8 +33,8 @@ const curve = (view, priors, levels) => {
   const points = Array.from({ length: 41 }, (_, n) => (n * MOST) / 40);
   const own = fraction(view.mechanism.epsilon);
   const label =
-    `An attacker is right about ${percent(mean(0))} of your films without your answers, ` +
-    `and ${percent(mean(own))} at your protection.`;
+    `An attacker is right about ${percent(mean(0))} of these films without answers, ` +
+    `and ${percent(mean(own))} at this protection.`;
   return svg(
     "svg",
     { viewBox: `0 0 ${width} ${HEIGHT}`, class: "curve", role: "img", "aria-label": label },
@@ -46,7 +46,7 @@ const curve = (view, priors, levels) => {
     svg(
       "text",
       { class: "blind-words", x: width - RIGHT, y: up(mean(0)) + 13, "text-anchor": "end" },
-      "without your answers",
+      "without answers",
     ),
     svg("polyline", {
       class: "line",
@@ -71,6 +71,17 @@ const curve = (view, priors, levels) => {
   );
 };
 
+/** What the attacker guesses right of all people of a demo. */
+const everybody = (shares) =>
+  shares
+    ? el(
+        "p",
+        { class: "quiet" },
+        `Of all simulated people’s ratings: ${percent(shares.with)} with their answers, ` +
+          `${percent(shares.without)} without.`,
+      )
+    : null;
+
 const presence = (view, found) => {
   const blind = found.number
     ? `The films’ public averages alone get ${found.blind} of ${found.number} right.`
@@ -90,21 +101,20 @@ const presence = (view, found) => {
     el(
       "p",
       { class: "quiet" },
-      "Noise on the stars does not hide which films you rated. " +
-        "Campaigns of murmurec hide that too.",
+      "Noise on the stars does not hide which films you rated. The first tab hides that too.",
     ),
   ];
 };
 
 /** Draw the guesses about this visitor, with the expected numbers beside. */
 export const showAttacker = (view) => {
-  if (!view.records.length || !view.mechanism) {
+  if (!view.shown.length || !view.mechanism) {
     fill("guesses", el("p", { class: "quiet" }, "Nothing to guess from yet."));
     fill("presence");
     return;
   }
-  const found = guesses(view.records);
-  const levels = view.records[0].levels;
+  const found = guesses(view.shown);
+  const levels = view.shown[0].levels;
   const share = (count) => count / found.number;
   fill(
     "guesses",
@@ -114,7 +124,7 @@ export const showAttacker = (view) => {
       el("span", { class: "big" }, `${found.right} of ${found.number}`),
       " stars guessed right",
     ),
-    bar("With your answers", share(found.right), "rust", `${found.right} of ${found.number}`),
+    bar("With the answers", share(found.right), "rust", `${found.right} of ${found.number}`),
     bar(
       "Without them, from public averages",
       share(found.blind),
@@ -127,12 +137,13 @@ export const showAttacker = (view) => {
       `Expected on average: ${number(found.expected, 1)} with, ` +
         `${number(found.expectedBlind, 1)} without. ${found.number < 30 ? "So few ratings vary by luck." : ""}`,
     ),
+    everybody(view.demo?.attacker),
     el("h3", {}, "Right guesses to expect, by protection"),
     curve(
       view,
-      view.records.map((record) => record.prior),
+      view.shown.map((record) => record.prior),
       levels,
     ),
   );
-  fill("presence", presence(view, found));
+  fill("presence", view.records.length ? presence(view, found) : []);
 };

@@ -106,7 +106,11 @@ export class Campaigning {
   async #shown() {
     const all = await this.device.all(), { campaign } = this.state;
     const sent = campaign && found(all, campaign.plan, campaign.stage);
-    this.state = { ...this.state, on: Boolean(all.campaigns?.on), sent: Boolean(sent?.place) };
+    const { on = false, contributions = [], shares } = all.campaigns ?? {};
+    const { body, ...own } = contributions.at(-1) ?? {}; // the newest of this device
+    const before = contributions.findLast(({ plan, place }) => place && plan !== own.plan)?.number;
+    this.state = { ...this.state, on, sent: Boolean(sent?.place), shares,
+      own: own.plan ? { ...own, waiting: Boolean(body), before } : null };
   }
 
   async #get(path) {
@@ -145,16 +149,19 @@ export class Campaigning {
     paid(budget, before, plan); // before anything is computed
     const side = await this.#side(plan, stage), { device: { key: secret } } = before;
     const levels = Number(before.plan?.id.split(":")[1] ?? 5);
-    const rated = before.rated.map(({ key, level }) => ({ key, level }));
-    const { body } =
+    const scaled = (level, own) => own ? level * (levels - 1) / (own - 1) : level;
+    const rated = before.rated.map(({ key, level, levels: own }) =>
+      ({ key, level: scaled(level, own) }));
+    const { body, shares } =
       await contribution({ plan: { ...plan, levels }, stage, device, rated, side, secret });
     await new Promise((later) => setTimeout(later, began + PAUSE - performance.now()));
     // Another tab may have rated, or the person may have stopped, since.
     await this.#change((campaigns, now) => {
       if (!campaigns.on || found(now, plan, stage)) return campaigns;
-      const made = { plan: plan.digest, stage, body, place: null, refused: null };
+      const made = { plan: plan.digest, number: String(plan.number), stage,
+        of: plan.stages.length, body, place: null, refused: null };
       const { contributions, ...rest } = paid(budget, now, plan);
-      return { ...rest, contributions: [...contributions, made] };
+      return { ...rest, shares, contributions: [...contributions, made] };
     });
   }
 

@@ -147,7 +147,7 @@ export class Device {
       records.add({ ...drawn, body, place: null, refused: null });
       return { ...drawn, body, place: null, refused: null };
     });
-    this.#changed();
+    this.changed();
     this.#sendLater(0);
     return record;
   }
@@ -157,7 +157,8 @@ export class Device {
     this.#timer = setTimeout(() => this.send().catch(() => {}), 1000 * seconds);
   }
 
-  #changed() {
+  /** Tells this page and the other tabs that the journal has changed. */
+  changed() {
     this.#channel.postMessage("changed");
     this.onchange();
   }
@@ -178,7 +179,7 @@ export class Device {
       }
       const changed = sent || problem !== this.state.problem;
       this.state = { sent, waiting: open.length - sent, problem };
-      if (changed) this.#changed(); // or two tabs would wake each other without an end
+      if (changed) this.changed(); // or two tabs would wake each other without an end
       return this.state;
     });
   }
@@ -202,13 +203,16 @@ export class Device {
   /** The records, oldest first. */
   records() { return this.change((records) => done(records.getAll())); }
 
-  /** {records, plan, campaigns, device, likes, rated} as they are on disk. */
+  /** {records, plan, campaigns, device, likes, kept, rated} as they are on disk; `kept` of
+   *  `keeping.js` are rated and not reported. */
   all() { return this.change(this.read); }
   async read(records, about) { // in a transaction
-    const of = (name) => done(about.get(name)), kept = await done(records.getAll());
-    const likes = await of("likes");
-    return { records: kept, plan: await of("plan"), campaigns: await of("campaigns"),
-      device: await of("device"), likes, rated: likes?.rated ?? kept };
+    const of = (name) => done(about.get(name)), reports = await done(records.getAll());
+    const likes = await of("likes"), first = likes?.rated ?? reports;
+    const known = new Set(first.map(({ key }) => key));
+    const kept = (await of("kept") ?? []).filter(({ key }) => !known.has(key));
+    return { records: reports, plan: await of("plan"), campaigns: await of("campaigns"),
+      device: await of("device"), likes, kept, rated: [...first, ...kept] };
   }
 
   /** What this person spent, and how many reports are left: {reports, epsilon, left}. */

@@ -1,25 +1,30 @@
 // Your device: the films, their stars, the choice of protection. All of it stays on this page.
 
 import { byId, el, fill, say } from "./dom.js";
+import { reportingProblem } from "./problems.js";
 import { starsFor } from "./stars.js";
-import { fraction, plural, rated, short, strength, times } from "./words.js";
+import { fraction, meaning, plural, rated, short, times } from "./words.js";
 
 const SHOWN = 12; // films at a time
-const POPULAR = 24; // "Show others" goes round these, and on to less popular ones
+const POPULAR = 24; // "Show others" goes round twice as many
 
 let first = 0; // place of the first film shown
 let drawn = ""; // what the rows show, so that typing and focus survive a redraw
 
 const words = (film) => [film.title, film.year, ...film.genres].join(" ").toLocaleLowerCase();
 
-/** The films to show: found by the words typed, or the next ones by popularity. */
-const chosen = (catalogue, typed) => {
+/** The films to show: found by the words typed, or so many from place `from` on. */
+export const chosen = (catalogue, typed, from, count = SHOWN) => {
   const wanted = typed.toLocaleLowerCase().split(/\s+/).filter(Boolean);
-  if (!wanted.length) return catalogue.slice(first, first + SHOWN);
+  if (!wanted.length) return catalogue.slice(from, from + count);
   return catalogue
     .filter((film) => wanted.every((word) => words(film).includes(word)))
-    .slice(0, SHOWN);
+    .slice(0, count);
 };
+
+/** The place of the next films, round the popular ones. */
+export const nextFrom = (from, count = SHOWN) =>
+  from + count >= POPULAR * 2 ? 0 : from + count;
 
 const row = (view, film, rate) => {
   const record = view.byKey.get(film.key);
@@ -31,7 +36,7 @@ const row = (view, film, rate) => {
     el(
       "p",
       { class: "title" },
-      film.title,
+      film.bare,
       film.year ? el("span", { class: "year" }, ` ${film.year}`) : null,
     ),
     starsFor(film, record ? record.levels : levels, level, (value, byKeyboard) =>
@@ -47,7 +52,7 @@ const row = (view, film, rate) => {
 
 /** Draw the films again where they changed. */
 export const showFilms = (view, rate) => {
-  const films = chosen(view.catalogue, byId("filter").value);
+  const films = chosen(view.catalogue, byId("filter").value, first);
   const state = JSON.stringify([
     view.levels,
     view.ready,
@@ -79,7 +84,7 @@ export const listenToFilms = (redraw) => {
   byId("filter").addEventListener("input", redraw);
   byId("others").addEventListener("click", () => {
     byId("filter").value = "";
-    first = first + SHOWN >= POPULAR * 2 ? 0 : first + SHOWN;
+    first = nextFrom(first);
     redraw();
   });
 };
@@ -108,7 +113,7 @@ export const sayLast = (view, record) => {
 const protectionNote = (view, fixed) =>
   fixed
     ? "Fixed by your first rating. Another protection needs a new device."
-    : "× says how many times likelier one rating can make an answer than another, at most. " +
+    : "× is how many times likelier one rating can make an answer than another, at most. " +
       `${plural(view.spent?.left ?? 0, "rating")} with this protection fit into your budget.`;
 
 /** The choice among the mechanisms of this browser; fixed by the first rating. */
@@ -117,11 +122,12 @@ export const showProtection = (view, choose) => {
   const key = JSON.stringify([view.mechanisms.map(({ id }) => id), fixed]);
   const box = byId("protection");
   if (box.dataset.key === key) {
-    if (view.mechanisms.length) fill(box.querySelector(".quiet"), protectionNote(view, fixed));
+    if (view.mechanisms.length) fill(box.querySelector(".quiet:last-child"), protectionNote(view, fixed));
     return;
   }
   box.dataset.key = key;
-  if (!view.mechanisms.length) return fill(box);
+  if (!view.mechanisms.length)
+    return fill(box, el("p", { class: "quiet" }, reportingProblem(view.offered)));
   const options = view.mechanisms.map((mechanism) => {
     const epsilon = fraction(mechanism.epsilon);
     return el(
@@ -138,9 +144,8 @@ export const showProtection = (view, choose) => {
       el(
         "span",
         {},
-        el("b", {}, strength(epsilon)),
-        ` ≤ ${times(epsilon)}× `,
-        el("small", {}, `(ε ${mechanism.epsilon})`),
+        el("b", {}, meaning(epsilon)),
+        el("small", {}, `≤ ${times(epsilon)}× (ε ${mechanism.epsilon})`),
       ),
     );
   });
@@ -149,8 +154,14 @@ export const showProtection = (view, choose) => {
     el(
       "fieldset",
       {},
-      el("legend", {}, "Protection of each rating"),
+      el("legend", {}, "What the server can tell of your stars"),
       el("div", { class: "choice" }, options),
+    ),
+    el(
+      "p",
+      { class: "quiet" },
+      el("a", { href: "#yours" }, "It cannot tell whether you rated at all"),
+      ": that is the first tab.",
     ),
     el("p", { class: "quiet" }, protectionNote(view, fixed)),
   );

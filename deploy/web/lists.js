@@ -15,29 +15,29 @@ export const historyOf = (records, stars) =>
     place,
   }));
 
-/** What this browser would recommend; the popular films where there is no item side. */
-export const ownList = (view) => {
-  if (view.side)
-    return rank(
-      view.side,
-      historyOf(view.records, (record) => record.stars),
-      LENGTH,
-    );
-  return view.catalogue
-    .filter((film) => !view.byKey.has(film.key))
-    .slice(0, LENGTH)
-    .map((film) => ({ key: film.key, because: [] }));
+// A list is made again only where its table or what was rated has changed.
+const made = new WeakMap(); // side -> {history, list}
+
+const ranked = (side, history) => {
+  const before = made.get(side);
+  if (before?.history === history) return before.list;
+  const told = historyOf(history, ({ stars }) => stars);
+  const list = side.listOf ? side.listOf(told, LENGTH) : rank(side, told, LENGTH);
+  made.set(side, { history, list });
+  return list;
 };
 
+/** What this browser would recommend; the popular films where there is no item side. */
+export const ownList = ({ summed, side, history, catalogue, byKey, kept }) =>
+  (summed ?? side)
+    ? ranked(summed ?? side, history)
+    : catalogue
+        .filter(({ key }) => !byKey.has(key) && !kept.has(key))
+        .slice(0, LENGTH)
+        .map(({ key }) => ({ key, because: [] }));
+
 /** The same with privacy off: the table of the true ratings of a demo. */
-export const clearList = (view) =>
-  view.clear
-    ? rank(
-        view.clear,
-        historyOf(view.records, (record) => record.stars),
-        LENGTH,
-      )
-    : null;
+export const clearList = ({ clear, history }) => (clear ? ranked(clear, history) : null);
 
 /** How many entries of a list are in another. */
 export const shared = (list, other) => {
@@ -63,13 +63,13 @@ const entry = (view, { key, because = [], title }, mine) =>
   );
 
 const ownNote = (view) => {
-  if (!view.side) return "The server has not learned enough yet. Until then: the popular films.";
-  if (!view.records.length) return "The popular films, until you rate one.";
-  return "From your true stars. Not sent to any computer.";
+  if (!view.summed && !view.side) return "The server has not learned enough yet. Until then: the popular films.";
+  if (!view.history.length) return "The popular films, until you rate one.";
+  return "From your true stars, of both tabs. Not sent to any computer.";
 };
 
 const askedNote = (view, mine) => {
-  if (!view.records.length) return "The server knows nothing of you yet.";
+  if (!view.records.length) return "The server knows nothing of you yet: the popular films.";
   if (view.askedProblem) return view.askedProblem;
   if (!view.asked) return "Asked as soon as Kafka has one of your answers.";
   const found = view.asked.filter(({ key }) => mine.has(key)).length;
@@ -92,7 +92,8 @@ export const showLists = (view) => {
     own.map((item) => entry(view, item)),
   );
   say("own-note", ownNote(view));
-  const asked = view.records.length && view.asked ? view.asked : [];
+  const popular = () => view.catalogue.slice(0, LENGTH).map(({ key }) => ({ key }));
+  const asked = view.records.length ? (view.asked ?? []) : popular();
   fill(
     "asked",
     asked.map((item) => entry(view, { key: item.key, title: item.title || null }, mine)),
@@ -110,12 +111,10 @@ export const showLists = (view) => {
 /** How many of your own list stay when only which films you rated is used, and not your stars. */
 export const presenceOverlap = (view) => {
   if (!view.side || !view.records.length) return null;
-  const blind = rank(
-    view.side,
-    historyOf(view.records, () => null),
-    LENGTH,
+  const [seen, blind] = [({ stars }) => stars, () => null].map((stars) =>
+    rank(view.side, historyOf(view.records, stars), LENGTH),
   );
-  return { same: shared(view.own, blind), of: view.own.length };
+  return { same: shared(seen, blind), of: seen.length };
 };
 
 export const presenceWords = ({ same, of }) =>

@@ -134,17 +134,18 @@ export const showMap = (view) => {
     return;
   }
   width = Math.max(byId("map-body").clientWidth, 280);
-  height = Math.round(Math.max(width * 0.7, 300));
+  height = Math.round(Math.min(Math.max(width * 0.7, 300), 480));
   if (layout?.side !== side) layout = layOut(side);
+  const rated = new Set(view.history.map(({ key }) => key));
   const dots = layout.slots.map((slot, n) => {
     const [x, y] = onPaper(layout.places[n].map((z, axis) => z / layout.most[axis]));
     const key = side.keys[slot];
-    return { key, x, y, rated: view.byKey.has(key) };
+    return { key, x, y, rated: rated.has(key) };
   });
   const you = standing(
     layout,
     side,
-    historyOf(view.records, (record) => record.stars),
+    historyOf(view.history, ({ stars }) => stars),
   );
   const seen = standing(
     layout,
@@ -195,8 +196,10 @@ export const showMap = (view) => {
         ? "You stand in the middle of the dozen films here that fit your taste best. To the server " +
             "you stand there too: which films you rated says most, and that is public."
         : you
-          ? "You stand in the middle of the dozen films here that fit your taste best. The line " +
-            "leads to where the server, from the noised answers, thinks that you stand."
+          ? "You stand in the middle of the dozen films here that fit your taste best." +
+            (seen
+              ? " The line leads to where the server, from the noised answers, thinks that you stand."
+              : "")
           : "Rate some films to see where you stand, and where the server thinks you stand.",
     ),
   );

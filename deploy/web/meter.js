@@ -71,7 +71,7 @@ export const showMeter = (view) => {
   if (!view.mechanism || !view.spent) {
     fill(
       "meter-body",
-      el("p", { class: "quiet" }, "No protection that this browser can draw with."),
+      el("p", { class: "quiet" }, "No single rating is reported from here."),
     );
     return;
   }

@@ -1,24 +1,33 @@
-// The page: reads the catalogue and the public table, opens the device, and draws every section
-// from one view.
+// The page: reads the catalogue and the public table, opens the device, and draws the tab that is
+// open from one view.
 
 import { Device } from "./device.js";
 import { decodeSide } from "./ranking.js";
 import { byId, fill, say } from "./dom.js";
+import { exampleRecords } from "./example.js";
+import { showFacts, showQuality } from "./facts.js";
 import { focusNext, listenToFilms, sayLast, showFilms, showProtection } from "./films.js";
 import { fly } from "./flight.js";
+import { keep } from "./keeping.js";
 import { linkColumns } from "./linking.js";
 import { clearList, LENGTH, ownList, presenceOverlap, showLists } from "./lists.js";
 import { showAttacker } from "./attacker.js";
 import { showMap } from "./map.js";
 import { showMeter } from "./meter.js";
-import { openingProblem, showProblems } from "./problems.js";
-import { readCatalogue, readClearSide, readList, readMechanisms, readSide } from "./reading.js";
+import { finished, showPart } from "./part.js";
+import { listenToPaste, parsed } from "./pasting.js";
+import { openingProblem, reportingProblem, showProblems } from "./problems.js";
+import {
+  readCampaign, readCampaignSide, readCatalogue, readClearSide, readDemo, readList,
+  readMechanisms, readPinned, readSide,
+} from "./reading.js";
 import { showBeliefs } from "./server.js";
 import { follow, showStream } from "./stream.js";
-import { showPart } from "./taking.js";
+import { listenToTabs, openTab } from "./tabs.js";
 import { rowOf, showWire } from "./wire.js";
+import { listenToCards, showYours } from "./yours.js";
 import { BUDGET, concluded, readJournal, view } from "./view.js";
-import { fraction, plural, sentence, times } from "./words.js";
+import { fraction, plural, sentence, split, times } from "./words.js";
 
 const GOAL = 10; // ratings that show what the page is about
 const refresh = async () => {
@@ -40,23 +49,40 @@ const refresh = async () => {
   draw();
 };
 
+// What each tab shows; the others are drawn when they are opened.
+const PARTS = {
+  yours: () => {
+    showYours(view, keepRating);
+    showPart(view);
+    showQuality(view);
+  },
+  reports: () => {
+    view.presence = presenceOverlap(view);
+    showLead();
+    showProtection(view, (mechanism) => {
+      view.mechanism = mechanism;
+      refresh();
+    });
+    showFilms(view, rate);
+    showWire(view);
+    showBeliefs(view);
+    showLists(view);
+    showMeter(view);
+    showAttacker(view);
+    showMap(view);
+  },
+  operators: () => {},
+};
+
 const draw = () => {
+  view.shown = view.records.length ? view.records : exampleRecords(view);
+  document.querySelectorAll(".example").forEach((node) => {
+    node.hidden = view.records.length > 0 || !view.shown.length;
+  });
   view.own = ownList(view);
   view.clearOwn = clearList(view);
-  view.presence = presenceOverlap(view);
-  showLead();
-  showProtection(view, (mechanism) => {
-    view.mechanism = mechanism;
-    refresh();
-  });
-  showFilms(view, rate);
-  showWire(view);
-  showBeliefs(view);
-  showLists(view);
-  showMeter(view);
-  showPart(view);
-  showAttacker(view);
-  showMap(view);
+  showFacts(view);
+  PARTS[openTab()]();
   showProblems(view);
 };
 
@@ -67,23 +93,54 @@ const showLead = () => {
     document.querySelectorAll(".epsilon").forEach((node) => fill(node, view.mechanism.epsilon));
   }
   const rated = view.records.length;
-  byId("start").disabled = !view.ready || !view.catalogue.length;
   say(
     "progress",
-    !view.ready
-      ? (view.opening ?? "loading")
-      : rated === 0
-        ? "one click a film"
-        : rated < GOAL
-          ? `${rated} of ${GOAL} rated`
-          : `${plural(rated, "film")} rated: now read on`,
+    !view.ready || !view.mechanism
+      ? ""
+      : rated < GOAL
+        ? `${rated} of ${GOAL} rated.`
+        : `${plural(rated, "film")} rated: now read on.`,
   );
+};
+
+/** Keep a level in this browser, or forget it with null; nothing is sent. */
+const keepRating = async (film, level) => {
+  const { item, key } = film;
+  try {
+    if (!view.ready) throw new Error(view.opening ?? "this page still opens: rate again");
+    await keep(view.device, [{ item, key, level, levels: view.levels }]);
+    view.problems.delete("keeping");
+  } catch (problem) {
+    view.problems.set("keeping", problem.message);
+    film.retried = (film.retried ?? 0) + 1; // draws the card again, without the choice
+    draw();
+  }
+};
+
+const paste = async () => {
+  const box = byId("pasted");
+  try {
+    if (!view.ready) throw new Error("this page still opens: try again");
+    const { ratings, unknown, missed } = parsed(box.value, view.catalogue, view.levels);
+    await keep(view.device, ratings);
+    box.value = "";
+    view.problems.delete("keeping");
+    if (missed)
+      view.problems.set(
+        "keeping",
+        `${plural(ratings.length, "line")} kept, ${missed} name no film here or no stars from 1 to 5, ` +
+          `first: ${unknown}`,
+      );
+  } catch ({ message }) {
+    view.problems.set("keeping", message);
+  }
+  await refresh();
 };
 
 const starsOfFilm = (film) => document.querySelector(`#films [data-key="${film.key}"] .stars`);
 
 const rate = async (film, level, byKeyboard) => {
-  if (!view.ready) {
+  if (!view.ready || !view.mechanism) {
     film.retried = (film.retried ?? 0) + 1; // draws the row again, without the choice
     return showFilms(view, rate);
   }
@@ -146,19 +203,19 @@ const until = async (name, attempt, seconds) => {
 const learnCatalogue = async () => {
   const before = view.catalogue.length;
   view.catalogue = await readCatalogue();
-  view.catalogue = view.catalogue.map((film) => ({
-    ...film,
-    title: film.title || String(film.item),
-    name: film.title || String(film.item),
-    genres: film.genres ?? [],
-  }));
+  view.catalogue = view.catalogue.map((film) => {
+    const title = film.title || String(film.item);
+    const [bare, year] = split(title, film.year);
+    return { ...film, title, name: title, bare, year, genres: film.genres ?? [] };
+  });
   view.films = new Map(view.catalogue.map((film) => [film.key, film]));
+  view.items = new Map(view.catalogue.map((film) => [String(film.item), film]));
   view.problems.delete("catalogue");
   await refresh();
   return view.catalogue.length > 0 && view.catalogue.length === before; // none is still arriving
 };
 
-let known = { side: 0, clear: 0 }; // sizes and first bytes stand for the newest tables
+let known = {}; // sizes and first bytes stand for the newest tables
 
 const decoded = (name, bytes) => {
   if (!bytes) return null;
@@ -168,43 +225,109 @@ const decoded = (name, bytes) => {
   return decodeSide(bytes);
 };
 
+/** Read what the newest campaign has published; its ranking is loaded where there are campaigns. */
+const learnSummed = async () => {
+  const bytes = await readCampaignSide();
+  const head = bytes && new Uint8Array(bytes, 0, Math.min(bytes.byteLength, 96)).join();
+  if (!bytes || !view.items.size || known.summed === head) return;
+  const { decodeCampaign, rankCampaign } = await import("./campaign_ranking.js");
+  const side = decodeCampaign(bytes, view.items);
+  // An item that the catalogue does not name is no film to show.
+  const named = ({ key }) => view.films.has(key);
+  const listOf = (history, count) =>
+    rankCampaign(side, history, side.keys.length).filter(named).slice(0, count);
+  view.summed = { ...side, listOf };
+  known.summed = head;
+};
+
 const learnSides = async () => {
+  if (view.pinned) await learnSummed();
   view.side = decoded("side", await readSide());
-  const offered = await readMechanisms().catch(() => null);
-  if (offered?.demo) view.clear = decoded("clear", await readClearSide());
+  if (view.offered?.demo) {
+    view.clear = decoded("clear", await readClearSide());
+    view.demo = await readDemo().catch(() => view.demo);
+  }
   return false; // the tables change as the server learns
 };
 
 const openDevice = async () => {
   const offered = await readMechanisms().catch(() => null);
-  const problem = openingProblem(offered);
+  view.offered ??= offered;
+  view.reading ??= until("side", learnSides, 20);
+  const problem = openingProblem();
   if (problem) {
-    view.opening = "this page can only be looked at";
+    view.opening = problem;
     throw new Error(problem);
   }
-  view.device = await Device.open({ budget: BUDGET });
-  view.mechanisms = view.device.mechanisms.toSorted(
+  const device = await Device.open({ budget: BUDGET });
+  if (!offered && !device.mechanisms.length) throw new Error("The gateway does not answer.");
+  view.offered ??= { allowed: [], demo: false, privacy_mode: "local" };
+  view.device = device;
+  view.mechanisms = (reportingProblem(offered) ? [] : device.mechanisms).toSorted(
     (a, b) => fraction(a.epsilon) - fraction(b.epsilon),
   );
   view.mechanism =
     view.mechanisms.find(({ id }) => id === offered?.default) ?? view.mechanisms[0] ?? null;
-  if (!view.mechanism)
-    throw new Error("This page reports single ratings, of which this gateway takes none.");
-  view.device.onchange = changed;
+  device.onchange = changed;
   view.problems.delete("device");
   view.ready = true;
   await refresh();
   askLater();
-  if (offered && offered.privacy_mode !== "local")
-    takePart().catch(({ message }) => view.problems.set("part", message));
+  if (view.offered.privacy_mode !== "local") openPart();
   return true;
 };
 
-const takePart = async () => {
+const openPart = async () => {
+  view.pinned = await readPinned().catch(() => false);
+  if (!view.pinned) return draw();
+  if ((await view.device.all()).campaigns?.on) await loadPart().catch(tellPart);
+  return until("part", learnCampaign, view.offered.demo ? 2 : 60);
+};
+
+const tellPart = ({ message }) => {
+  view.problems.set("part", message);
+  draw();
+};
+
+/** Turn the part in campaigns on or off. In a demo its stage is looked for at once; elsewhere at the
+ *  minute's moment, so that when it is sent says nothing of the click. */
+const takePart = async (on) => {
+  await loadPart();
+  await view.part.takePart(on);
+  view.problems.delete("part");
+};
+
+const loadPart = async () => {
+  if (view.part) return;
   const { Campaigning } = await import("./campaigning.js");
   view.part = await Campaigning.open(view.device);
-  if (view.part) view.part.onchange = changed;
+  view.part.onchange = changed;
+};
+
+/** Read what is public of the newest campaign, and in a demo contribute where a stage is open. */
+const learnCampaign = async () => {
+  const before = view.campaign;
+  view.campaign = await readCampaign();
+  if (before?.number !== view.campaign?.number || before?.phase !== view.campaign?.phase)
+    await learnSummed().catch(() => {}); // asked again with the other tables
+  const { part, offered } = view;
+  const { on, own } = part?.state ?? {};
+  if (offered.demo && on && !document.hidden && !finished(own, view.campaign)) await part.look();
   await refresh();
+  return false;
+};
+
+const clickPart = (on) => async () => {
+  view.joining = on;
+  draw();
+  try {
+    await takePart(on);
+    if (on && view.offered.demo) await view.part.look();
+  } catch (problem) {
+    tellPart(problem);
+  }
+  view.joining = false;
+  await learnCampaign().catch(tellPart);
 };
 
 let last = Promise.resolve();
@@ -228,19 +351,20 @@ const startAgain = async () => {
 
 linkColumns();
 listenToFilms(() => showFilms(view, rate));
+listenToCards(() => showYours(view, keepRating));
+listenToTabs(draw);
 byId("again").addEventListener("click", startAgain);
-byId("takes-part").addEventListener("change", ({ target }) => 
-  view.part.takePart(target.checked).catch(() => { target.checked = !target.checked; }));
-byId("start").addEventListener("click", () => {
-  byId("device").scrollIntoView();
-  document.querySelector("#films .film:not(.rated) input")?.focus();
-});
+byId("take-part").addEventListener("click", clickPart(true));
+byId("stop-part").addEventListener("click", clickPart(false));
+byId("paste-in").addEventListener("click", paste);
+listenToPaste(byId("pasted"));
 showStream(null);
 follow((status) => {
+  const first = !view.status && status;
   view.status = status;
   showStream(status);
   showProblems(view);
+  if (first) draw();
 });
 until("device", openDevice, 3);
 until("catalogue", learnCatalogue, 3);
-until("side", learnSides, 20);

@@ -3,8 +3,8 @@
 import { byId } from "./dom.js";
 import { plural, sentence } from "./words.js";
 
-/** Why this page cannot take part, or an empty string. */
-export const openingProblem = (offered) => {
+/** Why this browser cannot keep anything, or an empty string. */
+export const openingProblem = () => {
   if (!globalThis.isSecureContext || !globalThis.crypto?.subtle) {
     return (
       "Your browser gives its cryptography to secure pages alone: open this page over https, " +
@@ -13,17 +13,21 @@ export const openingProblem = (offered) => {
   }
   if (!globalThis.indexedDB)
     return "This browser keeps no database: without a journal nothing is sent.";
+  return "";
+};
+
+/** Why no single rating can be reported from here, or an empty string. */
+export const reportingProblem = (offered) => {
   if (offered?.devices === "signed") {
     return (
       "This deployment takes part with enrolled devices that sign what they send; a visitor's " +
-      "browser is not enrolled, so this page only shows what others do."
+      "browser is not enrolled, so this tab only shows what others do."
     );
   }
-  if (offered?.allowed.every(({ in_browser: usable }) => !usable)) {
-    const why = offered.allowed.find((mechanism) => mechanism.why_not)?.why_not;
-    return `None of the allowed mechanisms runs in a browser${why ? `: ${why}` : "."}`;
-  }
-  return "";
+  const usable = ({ family, in_browser: here }) => here && family !== "like";
+  if (!offered || offered.allowed.some(usable)) return "";
+  const why = offered.allowed.find((mechanism) => mechanism.why_not)?.why_not;
+  return `No single ratings are reported from this page${why ? `: ${why}` : "."}`;
 };
 
 const waitingWords = (view) => {

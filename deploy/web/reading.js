@@ -37,8 +37,30 @@ const bytesOrNull = async (path) => {
   return reply.status === 204 ? null : reply.arrayBuffer();
 };
 
+/** What a demo measured and knows of its simulated people; null while it does not yet. */
+export const readDemo = async () => {
+  const reply = await answer("demo");
+  return reply.status === 204 ? null : reply.json();
+};
+
+/** Whether the page's host pins the parties of campaigns. */
+export const readPinned = async () => (await fetch("web/pinned.json", OPTIONS)).ok;
+
+/** The newest campaign {number, epsilon, delta, parties, stages, stage, phase, contributions}, to be
+ *  shown and not believed: `campaign/terms.js` checks it before anything is made. Null: none. */
+export const readCampaign = async () => {
+  const reply = await answer("campaign");
+  if (reply.status === 204) return null;
+  const { plan, ...status } = await reply.json();
+  const { number, epsilon, delta, parties, stages } = JSON.parse(atob(plan));
+  return { contributions: null, ...status, number, epsilon, delta, parties, stages: stages.length };
+};
+
 /** The bytes of the public item side, or null while there is none. */
 export const readSide = () => bytesOrNull("item-links");
+
+/** The bytes of what the newest campaign has published, or null while it has not. */
+export const readCampaignSide = () => bytesOrNull("campaign/side");
 
 /** The bytes of the item side without privacy, in a demo only: null while there is none. */
 export const readClearSide = () => bytesOrNull("demo/item-links");

@@ -5,6 +5,7 @@ import { guessOf } from "./beliefs.js";
 import { percent, rated, short } from "./words.js";
 
 const rows = new Map();
+let source; // the first body that the rows are of
 
 const bars = (record) => {
   const most = Math.max(...record.belief);
@@ -16,7 +17,7 @@ const bars = (record) => {
     {
       class: "bars",
       role: "img",
-      "aria-label": `${words}. You clicked ${rated(record.level, record.levels)}.`,
+      "aria-label": `${words}. Clicked: ${rated(record.level, record.levels)}.`,
     },
     record.belief.map((share, level) => {
       const filled = el("i");
@@ -24,7 +25,7 @@ const bars = (record) => {
       return el(
         "span",
         {
-          class: level === record.level ? "bar true" : "bar",
+          class: `bar${level === record.level ? " true" : ""}${record.example ? " nobody" : ""}`,
           title: `${rated(level, record.levels)}: ${percent(share)}`,
         },
         filled,
@@ -59,21 +60,12 @@ const row = (view, record) => {
 /** Draw the beliefs again where they changed, newest first. */
 export const showBeliefs = (view) => {
   const list = byId("beliefs");
-  if (!view.records.length) {
+  if (source !== view.shown[0]?.body) {
+    source = view.shown[0]?.body; // an example, or another device
     rows.clear();
-    fill(
-      list,
-      el(
-        "li",
-        { class: "empty" },
-        "Nothing about you. After a rating: bars for what the server believes, and a mark under the ",
-        "level that you clicked, which only this page knows.",
-      ),
-    );
-    return;
+    fill(list);
   }
-  list.querySelector(".empty")?.remove();
-  for (const record of view.records) {
+  for (const record of view.shown) {
     const state = JSON.stringify([record.belief, view.titleOf(record)]);
     const earlier = rows.get(record.seq);
     if (earlier?.state === state) continue;

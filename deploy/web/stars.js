@@ -8,9 +8,10 @@ import { rated } from "./words.js";
 
 const star = (half) => el("span", { class: half ? "star half" : "star", "aria-hidden": "true" });
 
-/** The radio group of `film` on a scale of `levels`; `rate(level, byKeyboard)` is called once.
- *  A film that is rated has its level checked and takes no further answer. */
-export const starsFor = (film, levels, level, rate) => {
+/** The radio group of `film` on a scale of `levels`, the level checked where there is one;
+ *  `rate(level, byKeyboard)` is called with each answer. `fixed`: it takes none; `group`: names the
+ *  one of several groups of a film. */
+export const starsFor = (film, levels, level, rate, { fixed = level !== null, group: of = "" } = {}) => {
   const group = el("div", { class: "stars", role: "radiogroup", "aria-label": film.name });
   const inputs = [];
   const commit = (byKeyboard) => {
@@ -20,11 +21,11 @@ export const starsFor = (film, levels, level, rate) => {
   for (let value = 0; value < levels; value++) {
     const input = el("input", {
       type: "radio",
-      name: `stars-${film.key}`,
+      name: `stars-${of}${film.key}`,
       value: String(value),
       "aria-label": `${film.name}, ${rated(value, levels)}`,
       checked: value === level,
-      disabled: level !== null,
+      disabled: fixed,
     });
     inputs.push(input);
     // The stars are drawn by the label; `filled` marks those up to the one chosen or pointed at.
@@ -34,7 +35,7 @@ export const starsFor = (film, levels, level, rate) => {
       input,
       star(levels === 10),
     );
-    label.addEventListener("pointerenter", () => level === null && paint(inputs, value));
+    label.addEventListener("pointerenter", () => !fixed && paint(inputs, value));
     group.append(label);
   }
   group.addEventListener("pointerleave", () => paint(inputs));

@@ -3,6 +3,12 @@
 import { el, fill, say } from "./dom.js";
 import { number } from "./words.js";
 
+const interval = ({ ndcg_error: error, list_devices: people }) =>
+  [
+    Number.isFinite(error) ? `, ± ${number(2 * error, 3)}` : "",
+    people == null ? "" : `, on ${number(people)} people`,
+  ].join("");
+
 const FIGURES = [
   [
     "Ratings a second",
@@ -23,8 +29,17 @@ const FIGURES = [
   [
     "Quality of the lists",
     (s) => number(s.ndcg, 3),
-    (s) => (s.ndcg_popular == null ? null : `${number(s.ndcg_popular, 3)} by popularity alone`),
+    (s) =>
+      s.ndcg_popular == null
+        ? null
+        : `${number(s.ndcg_popular, 3)} by popularity alone${interval(s)}`,
     "How well lists foretell what is liked at a later visit (nDCG, 1 is perfect).",
+  ],
+  [
+    "Lag",
+    (s) => (s.lag_seconds == null ? "–" : `${number(s.lag_seconds, 1)} s`),
+    (s) => (s.lag_records == null ? null : `${number(s.lag_records)} records not yet applied`),
+    "Age of the oldest answer that the model has not learned.",
   ],
   [
     "Learned by heart",
@@ -36,7 +51,7 @@ const FIGURES = [
     "Drift",
     (s) => (typeof s.drift === "boolean" ? (s.drift ? "yes" : "no") : number(s.drift, 2)),
     () => null,
-    "Whether taste as a whole is changing.",
+    "How much worse the newest ratings are predicted than those before, in stars.",
   ],
 ];
 
@@ -62,12 +77,54 @@ const liveWords = (status) => {
   return "live";
 };
 
+// The limits of deploy/alerts.yml, on what the page sees; Prometheus waits before it calls.
+const ALERTS = [
+  [(s) => s.lag_seconds > 60, "MurmurecConsumerLag", "ratings wait for more than a minute"],
+  [
+    (s) => s.rmse_baseline != null && s.rmse > 1.02 * s.rmse_baseline,
+    "MurmurecErrorAboveBaseline",
+    "predictions are worse than each film’s average",
+  ],
+  [
+    (s) => s.ndcg != null && s.ndcg < 0.95 * s.ndcg_popular && s.list_devices > 200,
+    "MurmurecListsBelowPopular",
+    "lists are worse than what is popular",
+  ],
+  [(s) => s.kl_nats > 0.1, "MurmurecLeakageHigh", "the model treats what it has learned otherwise"],
+];
+
+const alerts = (status) => {
+  const live = liveWords(status);
+  const known = status ?? {};
+  return [
+    live === "live" ? null : ["MurmurecWorkerNotReady", live],
+    ...ALERTS.filter(([holds]) => holds(known)).map(([, name, words]) => [name, words]),
+  ].filter(Boolean);
+};
+
+const showAlerts = (status) => {
+  const found = alerts(status);
+  fill(
+    "alerts",
+    found.length
+      ? el("ul", {}, found.map(([name, words]) => el("li", {}, el("b", {}, name), `: ${words}`)))
+      : el("p", {}, "Nothing."),
+    el(
+      "p",
+      { class: "quiet" },
+      "The limits of deploy/alerts.yml, on the numbers above. Boards and all alerts: Grafana of " +
+        "deploy/compose.yaml, on port 3000 there.",
+    ),
+  );
+};
+
 /** Draw the numbers of one status, or that there is none. */
 export const showStream = (status) => {
   fill(
     "figures",
     FIGURES.map((row) => figure(status ?? {}, row)),
   );
+  showAlerts(status);
   const live = document.getElementById("live");
   live.classList.toggle("on", liveWords(status) === "live");
   say("live", liveWords(status));

@@ -1,6 +1,7 @@
 // What the page shows, in one place. The true ratings are here and in the device's database, and
 // nowhere else.
 
+import { reportsOf, wholePerson } from "./device.js";
 import { channelOf, posterior, priorOf, uniformResponse } from "./beliefs.js";
 import { fraction, internal } from "./words.js";
 
@@ -9,18 +10,28 @@ export const BUDGET = { epsilon: 20, delta: 1e-6 };
 export const view = {
   budget: BUDGET,
   device: null,
-  part: null,
+  part: null, // of `campaigning.js`, once this browser takes part
+  pinned: false,
+  campaign: null,
+  demo: null,
+  offered: null,
   mechanisms: [],
   mechanism: null,
   levels: 5,
   ready: false,
   catalogue: [],
-  films: new Map(),
-  side: null,
+  films: new Map(), // by key
+  items: new Map(), // by item, as text
+  side: null, // what goes together in released reports
+  summed: null, // what a campaign has published, with how lists are made of it
   clear: null,
   records: [],
   byKey: new Map(),
+  kept: new Map(),
+  history: [],
+  shown: [], // the records, or those of an example
   spent: null,
+  epsilon: 0, // of the whole person, from everything together
   own: [],
   clearOwn: [],
   asked: null,
@@ -56,10 +67,16 @@ export const concluded = (record) => {
 
 /** Read the journal: the device's database is the one memory of what was rated. */
 export const readJournal = async () => {
-  view.records = (await view.device.records()).map(concluded);
+  const { records, kept, plan, campaigns } = await view.device.all();
+  view.records = records.filter(({ key }) => key).map(concluded);
   view.byKey = new Map(view.records.map((record) => [record.key, record]));
-  view.mechanism =
-    view.mechanisms.find(({ id }) => id === view.records[0]?.mechanism) ?? view.mechanism;
-  view.spent = await view.device.spent(view.mechanism.id);
-  view.levels = view.mechanism.levels;
+  view.kept = new Map(kept.map((each) => [each.key, each]));
+  const own = kept.map((each) => ({ ...each, stars: internal(each.level, each.levels) }));
+  view.history = [...view.records, ...own].sort((a, b) => a.epoch - b.epoch);
+  const { id } = view.records[0] ? { id: view.records[0].mechanism } : {};
+  view.mechanism = view.mechanisms.find((each) => each.id === id) ?? view.mechanism;
+  view.spent = (view.mechanism && (await view.device.spent(view.mechanism.id))) ?? null;
+  const debits = campaigns?.debits ?? [];
+  view.epsilon = wholePerson(plan?.counts, reportsOf(records), view.budget.delta, debits);
+  view.levels = view.mechanism?.levels ?? 5;
 };

@@ -18,6 +18,7 @@ const marked = (record) => {
 };
 
 const placeOf = (record) => {
+  if (record.example) return "not sent";
   if (record.place) {
     return `partition ${number(record.place.partition)}, offset ${record.place.offset}`;
   }
@@ -45,34 +46,26 @@ const row = (view, record) =>
 /** Add the rows of new records, newest first, and write where each is stored. */
 export const showWire = (view) => {
   const list = byId("events");
-  if (!view.records.length) {
-    rows.clear();
-    fill(
-      list,
-      el(
-        "li",
-        { class: "empty" },
-        "Nothing yet. Your first rating appears here as the server receives it.",
-      ),
-    );
-    return;
+  if (rows.size && rows.values().next().value.of !== view.shown[0]?.body) {
+    rows.clear(); // of an example, or of a device that was forgotten
+    fill(list);
   }
-  list.querySelector(".empty")?.remove();
-  for (const record of view.records) {
+  for (const record of view.shown) {
     if (!rows.has(record.seq)) {
-      for (const earlier of rows.values()) earlier.querySelector("details").open = false;
-      rows.set(record.seq, row(view, record));
-      list.prepend(rows.get(record.seq));
-      rows.get(record.seq).querySelector("details").open = true;
+      for (const { node } of rows.values()) node.querySelector("details").open = false;
+      rows.set(record.seq, { node: row(view, record), of: view.shown[0].body });
+      list.prepend(rows.get(record.seq).node);
+      rows.get(record.seq).node.querySelector("details").open = true;
     }
-    const shown = rows.get(record.seq);
+    const shown = rows.get(record.seq).node;
     const place = shown.querySelector(".place");
     if (place.textContent !== placeOf(record)) place.textContent = placeOf(record);
-    shown.classList.remove("stored", "refused", "waiting");
-    shown.classList.add(record.place ? "stored" : record.refused ? "refused" : "waiting");
     shown.querySelector(".title").textContent = view.titleOf(record);
+    shown.classList.remove("stored", "refused", "waiting");
+    if (record.example) continue;
+    shown.classList.add(record.place ? "stored" : record.refused ? "refused" : "waiting");
   }
 };
 
 /** The row of a record, where an answer that leaves the device arrives. */
-export const rowOf = (record) => rows.get(record.seq);
+export const rowOf = (record) => rows.get(record.seq)?.node;

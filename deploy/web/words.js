@@ -40,9 +40,15 @@ export const times = (epsilon) => {
   return number(up(value, 2), value < 10 ? 2 : 0);
 };
 
-/** What a protection is worth, in a word. */
-export const strength = (epsilon) =>
-  epsilon <= 0.5 ? "strongest" : epsilon <= 1 ? "strong" : epsilon < 4 ? "medium" : "weak";
+/** What the server can tell from an answer, in words. */
+export const meaning = (epsilon) =>
+  epsilon <= 0.5
+    ? "It can hardly tell 1 star from 5"
+    : epsilon <= 1
+      ? "It gets a hint of your stars"
+      : epsilon < 4
+        ? "It often reads your stars right"
+        : "It mostly knows your stars";
 
 /** What is left of a whole person's protection, in a few words. */
 export const personStrength = (epsilon) =>
@@ -71,6 +77,12 @@ export const short = (level, levels) =>
   halves(levels) ? `${number(starsOf(level, levels), 1)}\u00a0★` : `${level + 1}/${levels}`;
 
 export const plural = (count, word) => `${number(count)} ${word}${count === 1 ? "" : "s"}`;
+
+/** "The Sheriff (1962)" -> ["The Sheriff", 1962]: as catalogues write titles. */
+export const split = (title, year) => {
+  const found = /^(.+?)\s*\((\d{4})\)\s*$/.exec(title);
+  return [found?.[1] ?? title, year ?? (found ? Number(found[2]) : null)];
+};
 
 /** A message of a program as a sentence. */
 export const sentence = (text) =>

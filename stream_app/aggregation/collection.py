@@ -11,6 +11,9 @@ boxes open depends on the party's key. One of two parties says something of the 
 that it opens. With `counted` only those contributions are opened and summed. All other records are
 counted by reason and are no part of anything.
 
+What a box holds follows from its bytes, so it may be opened before the stage is closed: a
+collection of the records so far is then `prepared` for the one that decides what counts.
+
 One contribution more than the stage's `most` is taken, so that the stage ends as having too many;
 those after it are counted and not opened, whatever number of pseudonyms a sender makes up.
 """
@@ -22,6 +25,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import blake2b
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,15 +84,30 @@ class Collected:
     dropped: Counter[str]
 
 
+class Ready(NamedTuple):
+    """What opening a party's box of these contents gave: why it does not count, or what the party
+    says of the proof, empty for a party alone."""
+
+    contents: bytes
+    refused: Drop | None
+    message: bytes
+
+
 @dataclass(eq=False)
 class Collection:
-    """Takes the records of a stage one by one; `counted` limits what is opened and summed."""
+    """Takes the records of a stage one by one; `counted` limits what is opened and summed.
+
+    prepared: a collection of the same stage, party and keys, of which nothing is opened again.
+    ready: what is opened, by device, where a later collection is to use this one.
+    """
 
     campaign: Campaign
     stage: StageState
     party: int
     keys: PartyKeys
     counted: NDArray[np.bool_] | None = None
+    prepared: Collection | None = None
+    ready: dict[bytes, Ready] | None = None
     dropped: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
@@ -96,6 +115,7 @@ class Collection:
         self._total: NDArray[np.unsignedinteger] = np.zeros(self.stage.stage.size, kind)
         self._opened, self._checks = bytearray(), bytearray()
         self._devices: dict[bytes, bytes] = {}  # what identifies the contents of the first
+        self._taken_over = 0  # opened contributions of `prepared`
         self._records = blake2b(digest_size=RECORDS_DIGEST_BYTES, person=_PERSON)
         self._most = min(self.stage.stage.most + 1, MAX_CONTRIBUTIONS)
         parties = range(self.campaign.parties)
@@ -123,14 +143,22 @@ class Collection:
         self._devices[found.device] = contents[:_CONTENTS_BYTES]
         place = record.partition.to_bytes(4, "little") + record.offset.to_bytes(8, "little")
         self._records.update(place + found.device + contents)
-        self._opened.append(self._take(found))
+        self._opened.append(self._take(found, contents))
         self._checks += bytes(CHECK_BYTES * len(self._opened) - len(self._checks))
+
+    @property
+    def holds_prepared(self) -> bool:
+        """Whether every contribution that `prepared` has opened is one of this collection, so that
+        the sum is that of what counts."""
+        return self.prepared is None or self._taken_over == sum(self.prepared._opened)
 
     def finished(self) -> Collected:
         """Return what was read."""
         opened = np.frombuffer(bytes(self._opened), np.uint8).astype(np.bool_)
         devices = tuple(self._devices)
         checks = np.frombuffer(bytes(self._checks), np.uint8).reshape(-1, CHECK_BYTES)
+        if self.prepared is not None:
+            self._add(self.prepared._total)
         return Collected(self._records.digest(), devices, opened, self._total, checks, self.dropped)
 
     def _refusal(self, found: Contribution) -> Drop | None:
@@ -146,34 +174,51 @@ class Collection:
             return Drop.TWICE
         return Drop.TOO_MANY if len(self._devices) >= self._most else None
 
-    def _take(self, found: Contribution) -> bool:
+    def _take(self, found: Contribution, contents: bytes) -> bool:
         """Add the party's share to the total; return whether its box could be opened."""
         place = len(self._opened)
         if self.counted is not None and not (place < len(self.counted) and self.counted[place]):
             return False
-        share = self._share(found)
-        if share is None:
-            self.dropped[Drop.UNOPENED] += 1
+        made = self._prepared(found.device, contents) or self._open(found, contents)
+        if self.ready is not None:
+            self.ready[found.device] = made
+        if made.refused is not None:
+            self.dropped[made.refused] += 1
             return False
+        self._checks += made.message
+        return True
+
+    def _prepared(self, device: bytes, contents: bytes) -> Ready | None:
+        made = self.prepared and self.prepared.ready and self.prepared.ready.get(device)
+        if not made or made.contents != contents:
+            return None
+        self._taken_over += made.refused is None
+        return made
+
+    def _open(self, found: Contribution, contents: bytes) -> Ready:
+        share, message = self._share(found)
+        if share is None:
+            return Ready(contents, Drop.UNOPENED, b"")
+        if self.campaign.parties == 1 and not within(
+            share.astype(np.uint32).view(np.int32), self.stage.stage.bound
+        ):
+            return Ready(contents, Drop.BEYOND_BOUND, b"")
+        self._add(share)
+        return Ready(contents, None, message)
+
+    def _add(self, share: NDArray[np.unsignedinteger]) -> None:
         if self.campaign.parties == 1:
-            if not within(share.astype(np.uint32).view(np.int32), self.stage.stage.bound):
-                self.dropped[Drop.BEYOND_BOUND] += 1
-                return False
             self._total += share
         else:
             self._total = residues.add(self._total, share)
-        return True
 
-    def _share(self, found: Contribution) -> NDArray[np.unsignedinteger] | None:
-        """Return the party's share, and keep what it says of the proof."""
+    def _share(self, found: Contribution) -> tuple[NDArray[np.unsignedinteger] | None, bytes]:
+        """Return the party's share, and what it says of the proof."""
         keys = self.keys.public, self.keys.secret
         if self.campaign.parties == 1 or self.counted is not None:
-            return open_box(self.campaign, found, self.party, *keys)
+            return open_box(self.campaign, found, self.party, *keys), b""
         checked = check_box(self.campaign, found, self.party, *keys)
-        if checked is None:
-            return None
-        self._checks += checked.message
-        return checked.share
+        return (None, b"") if checked is None else (checked.share, checked.message)
 
 
 def collect(collection: Collection, records: Iterable[Record]) -> Collected:

@@ -1,5 +1,6 @@
 """A party of a campaign as a function of the log and its keys.
 
+    open      open what has arrived, and say nothing of it
     closed    read the records, publish which contributions could be opened
     opened    of two: publish what is found of the proofs in those that both opened
     counted   sum the shares of those that count, add noise, publish the noisy share
@@ -48,6 +49,7 @@ Read = Callable[[StageState], Iterable[Record]]
 """Gives the records of a closed stage in canonical order; raises `RecordsGone` without them."""
 
 _SHARE_DIGEST_BYTES = 32
+MOST_PREPARED = 1 << 16  # contributions, whose results are kept in memory
 
 
 class RecordsGone(Exception):
@@ -70,6 +72,7 @@ class Party:
     releases: Releases
     rounds: Rounds = field(default_factory=Rounds)
     _collected: tuple[StageState, Collected] | None = field(default=None, init=False)
+    _prepared: tuple[Collection, list[int]] | None = field(default=None, init=False)
 
     def answer(self, read: Read) -> Answer | None:
         """Return the entry that this party owes the log as it stands; None if it owes none.
@@ -87,6 +90,29 @@ class Party:
             return due[stage.phase](campaign, stage, party, read)
         except RecordsGone:
             return Abort(stage.plan, stage.index, AbortReason.RECORDS_GONE)
+
+    @property
+    def next_places(self) -> tuple[int, ...]:
+        """The offset of each partition from which on nothing is prepared of the open stage; none
+        where no stage is open, or enough is prepared."""
+        campaign, stage = self.rounds.campaign, self.rounds.current
+        party = None if campaign is None else self.keys.party(campaign)
+        if campaign is None or stage is None or party is None or stage.phase is not Phase.OPEN:
+            return ()
+        if self._prepared is None or self._prepared[0].stage is not stage:
+            made = Collection(campaign, stage, party, self.keys, ready={})
+            self._prepared = made, list(stage.begins)
+        collection, places = self._prepared
+        return tuple(places) if len(collection.ready or ()) < MOST_PREPARED else ()
+
+    def prepare(self, records: Iterable[Record]) -> None:
+        """Open contributions of the stage that is open, from `next_places` on, in the order of each
+        partition, so that closing it is cheap. What counts is decided by the log, afterwards."""
+        if self.next_places and self._prepared is not None:
+            collection, places = self._prepared
+            for record in records:
+                collection.add(record)
+                places[record.partition] = record.offset + 1
 
     @property
     def collected(self) -> Collected | None:
@@ -109,8 +135,12 @@ class Party:
         return Checks(stage.plan, stage.index, party, start, messages)
 
     def _read(self, campaign: Campaign, stage: StageState, party: int, read: Read) -> Collected:
-        found = collect(Collection(campaign, stage, party, self.keys), read(stage))
-        self._collected = stage, found
+        ready = self._prepared[0] if self._prepared and self._prepared[0].stage is stage else None
+        collection = Collection(campaign, stage, party, self.keys, prepared=ready)
+        found = collect(collection, read(stage))
+        if not collection.holds_prepared:  # a forgotten device, one too many, or one too late
+            found = collect(Collection(campaign, stage, party, self.keys), read(stage))
+        self._collected, self._prepared = (stage, found), None
         return found
 
     def _share(self, campaign: Campaign, stage: StageState, party: int, read: Read) -> Answer:

@@ -1,4 +1,4 @@
-"""A party at work: read the log to its end, answer what is owed, and wait for more.
+"""A party at work: read the log to its end, answer what is owed, prepare, and wait for more.
 
 One entry at a time: before the next answer the log is read to its end again, so an answer that
 another process of the same party wrote meanwhile is seen. Killed anywhere, the next process begins
@@ -8,8 +8,9 @@ owed waits.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
+from stream_app.aggregation.collection import Record
 from stream_app.aggregation.party import Answer, Party, Read
 from stream_app.aggregation.round_topics import RoundLog, RoundTopic
 from stream_app.campaigns.rounds import Phase, StageState
@@ -21,6 +22,8 @@ from stream_app.wire.campaigns.round_log import CHECK_BYTES, Checks, NoisyShare,
 _WAIT_SECONDS = 0.2
 
 Report = Callable[[str], None]
+ReadOn = Callable[[tuple[int, ...]], Iterable[Record]]
+"""Gives some records from these offsets on, one for each partition, in the order of each."""
 
 
 def turn(party: Party, log: RoundLog, read: Read) -> Answer | None:
@@ -32,8 +35,24 @@ def turn(party: Party, log: RoundLog, read: Read) -> Answer | None:
     return answer
 
 
+def prepare(party: Party, log: RoundLog, read_on: ReadOn) -> bool:
+    """Prepare some contributions of a stage that is open; return whether there were any.
+
+    The log is read once more in between: what arrives after a stage was closed is none of it.
+    """
+    records = list(read_on(party.next_places))
+    party.rounds = log.catch_up()
+    party.prepare(records)
+    return bool(records)
+
+
 def serve(
-    party: Party, log: RoundTopic, read: Read, stopping: Callable[[], bool], report: Report
+    party: Party,
+    log: RoundTopic,
+    read: Read,
+    read_on: ReadOn,
+    stopping: Callable[[], bool],
+    report: Report,
 ) -> None:
     """Answer until `stopping` returns True; `report` gets a sentence for each answer and result."""
     shown: StageState | None = None
@@ -41,6 +60,7 @@ def serve(
     while not stopping():
         try:
             answer = turn(party, log, read)
+            is_preparing = answer is None and prepare(party, log, read_on)
         except Stopped:
             return
         except Unanswered as reason:
@@ -63,7 +83,8 @@ def serve(
             foreign = plan.digest
             if party.keys.party(plan) is None:
                 report(_not_named(party, plan))
-        log.wait(_WAIT_SECONDS)
+        if not is_preparing:
+            log.wait(_WAIT_SECONDS)
 
 
 def _ended(log: RoundTopic) -> StageState | None:

@@ -200,6 +200,18 @@ def confirm(yes: bool, what: str, question: str) -> None:
         raise typer.Exit(1)
 
 
+def one_blas_thread() -> None:
+    """Limit linear algebra to one thread, unless the environment sets another number; to be called
+    before numpy is imported, which reads the variables.
+
+    The idle threads keep spinning: with three processes on two cores a proof took three times as
+    long.
+    """
+    for name in ("OPENBLAS", "OMP", "MKL"):
+        os.environ.setdefault(f"{name}_NUM_THREADS", "1")
+    os.environ.setdefault("VECLIB_MAXIMUM_THREADS", "1")
+
+
 def writable(path: Path) -> Path:
     """Return a path that can be written; called before the work whose result it takes."""
     try:

@@ -378,10 +378,7 @@ PLAIN: dict[str, tuple[str, ...]] = {
         r"does not exist; publish a rating first",
         r"another journal \(--journal\)",
     ),
-    "said while nothing is wrong": (
-        r"^\nbroker, worker and page stay up",
-        r"stage close ends it now",
-    ),
+    "said while nothing is wrong": (r"stage close ends it now",),
     "see `enrol --raise`": (r"these are other terms: raise",),
     "an editor shows items again": (
         r"all items of list_scope are withdrawn",

@@ -22,7 +22,10 @@ from stream_app.campaigns.learning.stars_learning import UNKNOWN_BIAS
 from stream_app.campaigns.public_side import PublicSide
 from stream_app.campaigns.sealing import seal
 from stream_app.campaigns.stars.fold_in import MEAN, fold_in, predict
-from stream_app.cli.demo.campaign_run import CampaignRun, Judge, campaign_of
+from stream_app.cli.demo.campaign_run import CampaignRun, campaign_of
+from stream_app.cli.demo.lists.people import Lists, People
+from stream_app.cli.demo.lists.quality import HeldBack, K, device_lists, popular
+from stream_app.evaluation import ranking
 from stream_app.evaluation.campaigns.runs import Run, run
 from stream_app.privacy.randomness import SeededSource, SystemSource
 from stream_app.settings import load as settings_of
@@ -47,17 +50,17 @@ def measure() -> list[Figure]:
 
 
 def _of(name: str, kinds: tuple[str, ...], scope: int, dataset: Dataset) -> list[Figure]:
-    judge, settings = Judge(dataset), settings_of(privacy_mode="split")
+    held, settings = HeldBack(dataset, users=None), settings_of(privacy_mode="split")
     with ExitStack() as stack:
         stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
-        found = campaign_of(stack, settings, judge, _EPSILON, scope=scope, kinds=kinds, exact=False)
+        found = campaign_of(stack, settings, held, _EPSILON, scope=scope, kinds=kinds, exact=False)
         people = len(found.demo.population.devices)
         assert {each.contributions for each in found.stages} == {people}
         name = f"split campaign of {people} devices, {name}"
         offline = _offline(found)
         figures = [
             *_times(name, found, _work(found, offline)),
-            *_quality(name, judge, dataset, found, offline.side),
+            *_quality(name, held, dataset, found, offline.side),
         ]
     return figures
 
@@ -99,27 +102,36 @@ def _work(found: CampaignRun, offline: Run) -> float:
 
 
 def _quality(
-    name: str, judge: Judge, dataset: Dataset, found: CampaignRun, offline: PublicSide
+    name: str, held: HeldBack, dataset: Dataset, found: CampaignRun, offline: PublicSide
 ) -> list[Figure]:
+    task, people = held.task(), People(held.published, {})
+
+    def ndcg(lists: Lists) -> float:
+        return ranking.Mean.over(ranking.gains_by_key(task, lists, K)).value
+
     figures = [
-        Figure(f"{name}: nDCG@10", judge.lists(found.published.side).ndcg, "nDCG"),
-        Figure(f"{name}: the same in one process", judge.lists(offline).ndcg, "nDCG"),
-        Figure(f"{name}: popular", judge.popular().ndcg, "nDCG"),
+        Figure(f"{name}: nDCG@10", ndcg(device_lists(people, task, found.published.side)), "nDCG"),
+        Figure(
+            f"{name}: the same in one process", ndcg(device_lists(people, task, offline)), "nDCG"
+        ),
+        Figure(f"{name}: popular", ndcg(popular(task)), "nDCG"),
     ]
     if found.published.side.stars is None:
         return figures
     for label, side in (("RMSE, last fifth", found.published.side), ("in one process", offline)):
-        figures.append(Figure(f"{name}: {label}", _rmse(judge, dataset, found, side), "stars"))
+        figures.append(Figure(f"{name}: {label}", _rmse(task, dataset, found, side), "stars"))
     return figures
 
 
-def _rmse(judge: Judge, dataset: Dataset, found: CampaignRun, side: PublicSide) -> float:
+def _rmse(
+    task: ranking.RankingTask, dataset: Dataset, found: CampaignRun, side: PublicSide
+) -> float:
     """Return the error of what devices expect of the ratings that are held out."""
     assert side.stars is not None
     places = {item: place for place, item in enumerate(found.campaign.scope)}
     ratings = ScopedRatings(found.demo.population, found.campaign)
     held = np.ones(len(dataset), bool)
-    held[judge.task.rows] = False
+    held[task.rows] = False
     rows = np.flatnonzero(held)
     rows = rows[np.argsort(dataset.users[rows], kind="stable")]
     squares = 0.0

@@ -1,4 +1,5 @@
-"""The page in a browser: first paint, size, requests, from a click to the confirmed offset, and how
+"""The page in a browser: first paint, size, requests, findings of axe and words on the first screen
+over three tabs, two widths and two colour schemes; from a click to the confirmed offset; and how
 long a contribution to a campaign takes.
 
 A deployment as the tests have it (`tests/page/world.py`), on loopback: what is measured is the page
@@ -13,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -22,6 +24,7 @@ from stream_app.kafka.clients import Connection
 from tests.benchmarks.figure import Figure
 from tests.conftest import cache_dir
 from tests.fixtures.browser import ARGUMENTS, chromium, serving
+from tests.page.test_looks import SCHEMES, TABS, WIDTHS, violations
 from tests.page.visitor import Visitor, visiting
 from tests.page.world import world
 from tests.web.web_vectors import PATH as VECTORS
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
 
 OPENINGS, CLICKS = 5, 8
 DATA = (
-    "/reports",
+    *("/reports", "/campaign", "/contributions"),
     "/catalogue",
     "/mechanisms",
     "/item-links",
@@ -116,14 +119,34 @@ def figures(browser: Browser, url: str) -> list[Figure]:
     own = [(size, sent) for part, size, sent in parts if not urlsplit(part).path.startswith(DATA)]
     hosts = {urlsplit(part).netloc for part, _, _ in parts if part.startswith("http")}
     kilobytes = [sum(sizes) / 1000 for sizes in zip(*own, strict=True)]
+    findings, words = looks(browser, url)
     return [
+        Figure(
+            "page: findings of axe, three tabs, two widths, light and dark", findings, "", "<= 0"
+        ),
+        Figure("page: words above the tabs, with the three facts", words, "", "<= 120"),
         Figure("page: first paint, median, cold", statistics.median(paints), "ms", "<= 300"),
-        Figure("page: size without data", kilobytes[0], "kB", "<= 150"),
+        Figure("page: size without data", kilobytes[0], "kB", "<= 200"),
         Figure("page: the same as sent, compressed", kilobytes[1], "kB"),
         Figure("page: files without data", len(own), ""),
         Figure("page: requests to other hosts", len(hosts - {urlsplit(url).netloc}), "", "<= 0"),
         Figure("page: click to confirmed offset, median", 1000 * statistics.median(times), "ms"),
     ]
+
+
+def looks(browser: Browser, url: str) -> tuple[int, int]:
+    """Return how many findings axe has, and how many words stand above the tabs' content."""
+    findings, words = 0, 0
+    for width in WIDTHS:
+        with visiting(browser, url, viewport={"width": width, "height": 800}) as visitor:
+            visitor.page.locator("#cards .card").first.wait_for()
+            for scheme, tab in product(SCHEMES, TABS):
+                visitor.page.emulate_media(color_scheme=scheme)
+                visitor.open(tab)
+                findings += len(violations(visitor.page))
+            shown = " ".join(visitor.text(each) for each in ("header", "#lead", "[role=tablist]"))
+            words = max(words, len(shown.split()))
+    return findings, words
 
 
 def contributions(browser: Browser) -> list[Figure]:

@@ -57,12 +57,16 @@ def visit_again(page: str) -> None:
     lists = f"{page}recommendations/{VISITOR}?k=5"
     until(lambda: json.loads(answer(lists))["user"] == VISITOR, "a list over HTTP")
     assert len(decode_side(answer(page + "demo/item-links"))) > 100
+    until(lambda: json.loads(answer(page + "demo"))["example"], "an example before the end")
+    facts = json.loads(answer(page + "demo"))
+    assert (facts["mode"], facts["quality"]) == ("local", None)
+    assert 0 < len(facts["example"]["list"]) <= 10
 
 
 def test_the_demo_runs_through_and_accounts_for_every_row(kafka: Kafka, tmp_path: Path) -> None:
     report, lines, seen_again = tmp_path / "report.json", [], False
     command = [sys.executable, "-m", "stream_app.cli", "demo", "--bootstrap", kafka.bootstrap]
-    command += ["--ratings", "20000", "--seconds", "5", "--epsilon", "4", "--plain"]
+    command += ["--ratings", "20000", "--seconds", "5", "--epsilon", "4", "--verbose"]
     command += ["--json", str(report)]
     with (tmp_path / "errors").open("wb") as errors:
         demo = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
@@ -82,7 +86,7 @@ def test_the_demo_runs_through_and_accounts_for_every_row(kafka: Kafka, tmp_path
     assert demo.returncode == 0, shown + stderr
     assert seen_again
     assert shown.index("the page: ") < shown.index("published ")
-    assert "the page ends with the demo; --keep keeps it up" in shown
+    assert "(while the demo runs; --keep keeps it up)" in shown
     with pytest.raises(OSError, match="refused"):
         answer(page)
     found = json.loads(report.read_text())
@@ -98,9 +102,17 @@ def test_the_demo_runs_through_and_accounts_for_every_row(kafka: Kafka, tmp_path
     assert abs(found["rmse_true"] - found["rmse_debiased"]) < 0.1
     assert found["query_p50_ms"] > 0
     assert found["query_unanswered"] <= 10  # of some hundreds; on a busy machine some come late
-    assert "only the device knows" in shown
-    last = r"list quality here 0\.\d{3}, popular 0\.\d{3}, privacy off 0\.\d{3}\n"
-    assert re.fullmatch(last, lines[-1])
+    story = "".join(lines[-11:])
+    assert re.search(
+        r"\nlists: quality here 0\.\d{3}, popular 0\.\d{3}, with privacy off 0\.\d{3} \(", story
+    )
+    assert story.startswith("learned ")
+    assert story.count("a person who likes ") == story.count("  is recommended ") == 2
+    assert re.search(r"here \d+%, popular \d+%, with privacy off \d+%", story)
+    assert "a measurement, not a guarantee" in story
+    assert re.fullmatch(r"state recomputed from the log in \d+\.\d s: equal\n", lines[-1])
+    assert set(found["genres"]) == {"here", "popular", "privacy_off"}
+    assert found["attacker"]["with"] > found["attacker"]["without"]
     assert found["quality"]["users"] > 100
     assert found["quality"]["served"] > found["quality"]["popular"] > 0
     assert "Traceback" not in stderr

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import signal
+import subprocess
+import sys
+import urllib.request
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from stream_app.campaigns.public_side import decode_published
 from stream_app.campaigns.rounds import Phase, StageState
+from stream_app.campaigns.sealing import seal
 from stream_app.cli import run
 from stream_app.cli.demo.campaign_stages import StageRun, noise_ratio
 from stream_app.errors import UserError
+from stream_app.privacy.randomness import SystemSource
+from stream_app.ranking.compact_side import decode_side
+from stream_app.wire import key
+from stream_app.wire.campaigns.contribution import encode_contribution
+from stream_app.wire.campaigns.plan import decode_plan
+from tests.fixtures.gateways import PACKED
+from tests.fixtures.waiting import PATIENCE_SECONDS, until
+from tests.kafka.test_demo import answer
 from tests.stream_app.aggregation.world import keys_of, plan_of
 
 pytestmark = pytest.mark.kafka
@@ -21,22 +37,83 @@ def test_a_demo_of_a_campaign_counts_everybody_once(kafka, environment, tmp_path
     figures = tmp_path / "figures.json"
     environment(MURMUREC_CAMPAIGN_KEYS=f"{'ab' * 32},{'cd' * 32}")  # of another deployment
     command = ["demo", "--mode", mode, "--ratings", "4000", "--bootstrap", kafka.bootstrap]
-    assert run([*command, "--json", str(figures)]) == 0, capsys.readouterr().err
+    status, (printed, errors) = run([*command, "--json", str(figures)]), capsys.readouterr()
     found = json.loads(figures.read_text())
+    quality = found["quality"]  # of 130 people at epsilon 2: about that of popular items
+    fails = quality["above_popular"] < -quality["above_popular_error"]
+    assert status == int(fails), errors
+    assert ("below the most popular items" in errors) == fails
     (stage,) = found["stages"]
     assert (found["mode"], found["people"], stage["contributions"]) == (mode, 130, 130)
     assert found["epsilon"] == pytest.approx(2, abs=1e-3)
     assert abs(stage["noise_ratio"] - 1) < 0.05
     assert 0 < found["ndcg"] < 1
     assert 0 < found["ndcg_popular"] < 1
-    printed = capsys.readouterr().out
     assert "no rating was sent" in printed
     assert "every device counted once and paid once" in printed
 
 
+@pytest.mark.thorough
+def test_campaigns_go_on_with_visitors_until_ctrl_c(kafka, tmp_path):
+    """The second stage stays open for a visitor, who counts; then the third campaign begins."""
+    command = [sys.executable, "-m", "stream_app.cli", "demo", "--mode", "split", "--keep"]
+    command += ["--ratings", "4000", "--epsilon", "20", "--bootstrap", kafka.bootstrap]
+    printed = []
+    with (tmp_path / "errors").open("wb") as errors:
+        demo = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+    try:
+        for line in demo.stdout:
+            printed.append(line)
+            if line.startswith("the page: "):
+                page = line.split()[2]
+            if line.startswith("campaign 2 begins"):
+                visit(page)
+            if line.startswith("campaign 3 begins"):
+                ended = json.loads(answer(page + "campaign"))
+                demo.send_signal(signal.SIGINT)
+        demo.wait(PATIENCE_SECONDS)
+    finally:
+        demo.kill()
+    assert demo.returncode == 0, "".join(printed) + (tmp_path / "errors").read_text()
+    assert any(line.startswith("campaign 2: 131 people counted, 1 of them") for line in printed)
+    assert (ended["phase"], ended["contributions"]) == (None, 131)
+
+
+def visit(page):
+    """Contribute to the second campaign as a browser does, with what the page serves alone."""
+    assert json.loads(answer(page + "mechanisms"))["demo"]
+    facts, pinned = (json.loads(answer(page + name)) for name in ("demo", "web/pinned.json"))
+    assert (facts["mode"], facts["people"], facts["attacker"]) == ("split", 130, None)
+    assert facts["quality"]["users"] > 100
+    assert len(facts["example"]["popular"]) == 10
+    assert len(decode_side(answer(page + "demo/item-links"))) > 100
+    until(lambda: is_open(page), "the stage is open")
+    found = json.loads(answer(page + "campaign"))
+    plan = decode_plan(base64.b64decode(found["plan"]))
+    assert (plan.number, found["contributions"]) == (2, None)
+    assert (pinned["keys"], pinned["notice_seconds"]) == (list(plan.keys), 0)
+    assert pinned["items"] == [f"{key(item):016x}" for item in plan.scope]
+    published = decode_published(answer(page + "campaign/side"))
+    assert published.side.number == 1
+    vector = np.zeros(plan.stages[0].size, np.int64)
+    made = seal(plan, 0, bytes(16), vector, SystemSource())
+    assert "offset" in json.loads(post(page + "contributions", encode_contribution(made)))
+
+
+def is_open(page):
+    found = json.loads(answer(page + "campaign"))
+    return found["phase"] == "open" and decode_plan(base64.b64decode(found["plan"])).number == 2
+
+
+def post(url, body):
+    request = urllib.request.Request(url, body, PACKED)
+    with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as reply:
+        return reply.read()
+
+
 def test_options_of_ratings_are_refused_beside_a_campaign(environment, capsys):
-    assert run(["demo", "--mode", "split", "--mechanism", "rr", "--keep"]) == 2
-    assert "--mechanism, --keep: not with --mode" in capsys.readouterr().err
+    assert run(["demo", "--mode", "split", "--mechanism", "rr", "--seconds", "9"]) == 2
+    assert "--seconds, --mechanism: not with --mode" in capsys.readouterr().err
 
 
 def test_a_stage_that_does_not_add_up_fails():
@@ -44,6 +121,9 @@ def test_a_stage_that_does_not_add_up_fails():
     fine.check(30, 5000)
     with pytest.raises(UserError, match="30 contributions of 31 devices"):
         fine.check(31, 5000)
+    replace(fine, contributions=31, visitors=1).check(30, 5000)
+    with pytest.raises(UserError, match="32 contributions of 30 devices"):
+        replace(fine, contributions=32, visitors=1).check(30, 5000)
     half = StageRun(0, "together", 30, 1000, 1.0, 1.0, 0.5)
     with pytest.raises(UserError, match=r"0\.500 of the standard deviation"):
         half.check(30, 5000)

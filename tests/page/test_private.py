@@ -215,6 +215,11 @@ def test_what_a_gateway_is_asked_names_no_film_that_was_searched_for(
         visitor.page.locator("#filter").fill(film["title"])
         visitor.says("#films .title", film["title"])
         visitor.page.locator("#others").click()
+        visitor.open("yours")
+        visitor.page.locator("#search").fill(film["title"])
+        visitor.says("#cards .title", film["title"])
+        visitor.page.locator("#cards .stars label").nth(3).click()
+        visitor.says("#kept", "1 rating kept here and not sent")
         asked = b"".join(request.raw for request in relay.requests())
         visitor.page.goto("about:blank")
     assert film["title"].split()[0].encode() not in asked

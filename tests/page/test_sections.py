@@ -119,6 +119,7 @@ def test_the_map_has_places_for_films_of_both_lists(rated: Rated) -> None:
 
 def test_the_stream_shows_numbers_and_their_baselines(rated: Rated) -> None:
     visitor, _ = rated
+    visitor.open("operators")
     visitor.says("#live", "live")
     status = visitor.page.evaluate(
         """() => new Promise(resolve => {
@@ -138,6 +139,9 @@ def test_the_stream_shows_numbers_and_their_baselines(rated: Rated) -> None:
     assert "KL" in figures
     assert "NaN" not in figures
     assert "-0\n" not in figures
+    assert "records not yet applied" in figures
+    assert "deploy/alerts.yml" in visitor.text("#alerts")
+    visitor.open("reports")
 
 
 def test_a_spent_budget_refuses_a_rating_and_sends_nothing(rated: Rated, demo: World) -> None:
@@ -286,7 +290,10 @@ def test_an_insecure_page_says_so_and_draws_nothing(demo: World, visit: Visit) -
     visitor.context.add_init_script(hidden)
     visitor.page.goto(demo.gateway.url)
     visitor.says("#problem", "https")
+    visitor.page.locator("#cards .stars label").first.click()
+    assert visitor.count("#cards .rated") == 0
+    assert visitor.page.locator("#take-part").is_hidden()
+    visitor.open("reports")
     visitor.page.locator("#films .film").first.wait_for()
-    assert visitor.page.locator("#start").is_disabled()
     visitor.page.locator("#films .stars label").first.click()
     assert visitor.count("#events .place") == 0

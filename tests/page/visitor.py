@@ -33,9 +33,15 @@ class Visitor:
     context: BrowserContext
     complaints: list[str] = field(default_factory=list)
 
+    def open(self, tab: str) -> None:
+        """Open a tab: yours, reports or operators."""
+        self.page.locator(f"#tab-{tab}").click()
+        self.page.locator(f"#panel-{tab}").wait_for()
+
     def ready(self) -> None:
-        """Return when films can be rated."""
-        self.page.locator("#start:not([disabled])").wait_for()
+        """Return when films can be rated in the tab of reports."""
+        self.open("reports")
+        self.page.locator("#protection input").first.wait_for(state="attached")
         self.page.locator("#films .film input:not([disabled])").first.wait_for()
 
     def rate(self, level: int) -> str:

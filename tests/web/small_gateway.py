@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stream_app.privacy import registry
+from stream_app.web.cached_document import TYPES
 from stream_app.wire import Intake, WireError
 from stream_app.wire.campaigns.contribution import decode_value
 from stream_app.wire.campaigns.plan import Campaign, encode_plan
@@ -51,7 +52,10 @@ class SmallGateway:
     pages: dict[str, bytes] = field(default_factory=dict)
     campaign: Campaign | None = None
     stage: int = 0
+    phase: str = "open"
+    counted: int | None = None
     notice: float | None = 86_400.0
+    demo: bool = False
     contributions: list[bytes] = field(default_factory=list)
 
     def pin(self, campaign: Campaign) -> None:
@@ -61,14 +65,22 @@ class SmallGateway:
         pinned = {"keys": campaign.keys, "items": items}
         self.pages["/web/pinned.json"] = json.dumps(pinned).encode()
 
-    def counted(self, body: bytes) -> tuple[int, dict[str, object]]:
+    @property
+    def offered(self) -> dict[str, object]:
+        """What GET /mechanisms hands out."""
+        allowed = {"default": self.mechanisms[0]["id"], "allowed": self.mechanisms}
+        mode = "local" if self.campaign is None else "split"
+        return allowed | {"privacy_mode": mode, "devices": "open", "demo": self.demo}
+
+    def taken_up(self, body: bytes) -> tuple[int, dict[str, object]]:
         """Return the answer to a contribution that was just posted."""
         made = decode_value(body)
         assert self.campaign is not None
         if (made.plan, made.stage) != (self.campaign.digest, self.stage):
             return 409, {"error": "another stage", "reason": "stage"}
         known = [decode_value(each) for each in self.contributions[:-1]]
-        same = [each for each in known if (each.device, each.stage) == (made.device, made.stage)]
+        one = made.plan, made.device, made.stage
+        same = [each for each in known if (each.plan, each.device, each.stage) == one]
         if same and same[0] != made:
             return 409, {"error": "other bytes", "reason": "contributed"}
         return 202, {"partition": 0, "offset": 0, "duplicate": bool(same)}
@@ -88,15 +100,14 @@ def small_gateway() -> Iterator[SmallGateway]:
     class Views(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             if self.path == "/mechanisms":
-                handed = {"default": gateway.mechanisms[0]["id"], "allowed": gateway.mechanisms}
-                return self._send(gateway.mechanisms_status, handed)
+                return self._send(gateway.mechanisms_status, gateway.offered)
             if self.path in gateway.pages:
                 return self._send(200, gateway.pages[self.path], "text/html")
             if self.path == "/campaign" and gateway.campaign is not None:
                 plan = base64.b64encode(encode_plan(gateway.campaign)).decode()
-                shown = {"plan": plan, "stage": gateway.stage, "phase": "open", "partitions": 4}
-                shown["notice"] = gateway.notice
-                return self._send(200, shown)
+                shown = {"plan": plan, "stage": gateway.stage, "phase": gateway.phase}
+                shown |= {"partitions": 4, "notice": gateway.notice}
+                return self._send(200, shown | {"contributions": gateway.counted})
             if self.path == "/":
                 return self._send(200, b"<!doctype html><title>page</title>", "text/html")
             if not self.path.startswith("/web/"):
@@ -104,7 +115,7 @@ def small_gateway() -> Iterator[SmallGateway]:
             file = WEB / self.path.removeprefix("/web/")
             if not file.exists():
                 return self._send(404, {"error": "there is no such file"})
-            return self._send(200, file.read_bytes(), "text/javascript")
+            return self._send(200, file.read_bytes(), TYPES[file.suffix])
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
@@ -118,7 +129,7 @@ def small_gateway() -> Iterator[SmallGateway]:
             if status != 202:
                 return self._send(status, {"error": f"status {status}", "reason": "test"})
             if contributes:
-                return self._send(*gateway.counted(body))
+                return self._send(*gateway.taken_up(body))
             try:
                 event, _ = decode_unaddressed(body, intake)
             except WireError as error:

@@ -12,7 +12,7 @@ from tests.web import web_vectors
 
 WEB = web_vectors.PATH.parent
 MODULES = {  # most lines
-    **{"campaigning.js": 205, "device.js": 230, "privacy.js": 105, "ranking.js": 125},
+    **{"campaigning.js": 205, "device.js": 235, "privacy.js": 105, "ranking.js": 125},
     **{"epoch_reports.js": 120, "epochs.js": 120, "relay.js": 130},
 }
 LOAD = """async () => {

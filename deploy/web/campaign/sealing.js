@@ -5,8 +5,9 @@
 // bytes, in a second browser with that key too, and no other vector uses a number of them again.
 
 import { hsalsa, x25519, xsalsa20poly1305 } from "../vendor/noble.js";
+import { P, residue, sub } from "./field.js";
 import { prove } from "./norm_proof.js";
-import { blake, littleEndian } from "./transcript.js";
+import { blake, littleEndian, uniform } from "./transcript.js";
 
 const SIGMA = new TextEncoder().encode("expand 32-byte k");
 export const bytesOf = (hex) => Uint8Array.from(hex.match(/../g) ?? [], (b) => parseInt(b, 16));
@@ -21,11 +22,9 @@ export async function sealed({ plan, stage, device, vector, secret }) {
     throw new Error(`a vector of ${vector.length}, not of ${size} within the bound`);
   if (plan.keys.length !== plan.parties || secret.length !== 32 || named.length !== 16)
     throw new Error("a contribution needs the keys of its parties, a device and its secret");
-  const content = new Uint8Array(vector.buffer, vector.byteOffset, vector.byteLength);
-  const root = blake(32, "murmurec.draw.1", [digest, number, named, content], secret);
-  const drawn = (label) => blake(32, "murmurec.draw.1", [new TextEncoder().encode(label)], root);
+  const drawn = drawnOf({ plan, stage, device, vector, secret });
   const context = Uint8Array.from([...digest, ...number, ...named]);
-  const payloads = plan.parties === 1 ? [content]
+  const payloads = plan.parties === 1 ? [contentOf(vector)]
     : await prove({ context, size, bound }, vector, drawn("seed"), drawn("blind"));
   const boxes = payloads.map((payload, party) => {
     const plain = new Uint8Array(32 + payload.length);
@@ -35,6 +34,25 @@ export async function sealed({ plan, stage, device, vector, secret }) {
   });
   return record({ plan: digest, stage, device: named, boxes, v: 1 });
 }
+
+const contentOf = (vector) =>
+  new Uint8Array(vector.buffer, vector.byteOffset, vector.byteLength);
+
+/** By label, 32 bytes of the device's key and everything that is sealed. */
+const drawnOf = ({ plan, stage, device, vector, secret }) => {
+  const named = [bytesOf(plan.digest), littleEndian(stage, 4), bytesOf(device), contentOf(vector)];
+  const root = blake(32, "murmurec.draw.1", named, secret);
+  return (label) => blake(32, "murmurec.draw.1", [new TextEncoder().encode(label)], root);
+};
+
+/** The first numbers of what each of two parties gets, as shares of p, and of the vector, for a
+ *  person to look at: {a, b, vector}. Null with one party, which gets the vector. */
+export const sharesOf = (told, count = 160) => {
+  if (told.plan.parties !== 2) return null;
+  const next = uniform(drawnOf(told)("seed")), vector = [...told.vector.subarray(0, count)];
+  const a = vector.map(next), b = vector.map((each, n) => sub(residue(each), a[n]));
+  return { a: a.map((each) => each / P), b: b.map((each) => each / P), vector };
+};
 
 /** libsodium's sealed box of some bytes, with this secret key of its own. */
 const box = (plain, key, ephemeral) => {

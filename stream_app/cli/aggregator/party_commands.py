@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from stream_app.cli.commands import option
-from stream_app.cli.options import Cluster, ConfigOption, reached, settings_from, shared
+from stream_app.cli.options import (
+    Cluster,
+    ConfigOption,
+    one_blas_thread,
+    reached,
+    settings_from,
+    shared,
+)
 from stream_app.cli.output import say
 
 if TYPE_CHECKING:
@@ -67,6 +74,7 @@ def aggregate(cluster: Cluster, party: PartyOption, folder: FolderOption = None)
 
     Example: murmurec aggregate --party a --bootstrap localhost:9092
     """
+    one_blas_thread()
     settings = cluster.settings()
     _run(settings, keys_folder(folder, cluster.config), str(party.value))
 
@@ -94,7 +102,8 @@ def _run(settings: Settings, folder: Path, name: str) -> None:
     contributions = ContributionTopic(connection, names.contributions, ended.is_set)
     say(f"party {name} ({own.public.hex()[:16]}...) answers on {names.rounds}")
     try:
-        serve(Party(own, releases), log, contributions.read, ended.is_set, say)
+        party = Party(own, releases)
+        serve(party, log, contributions.read, contributions.read_on, ended.is_set, say)
     finally:
         contributions.close()
         log.close()

@@ -1,72 +1,82 @@
-"""`murmurec demo --mode split|central`: one campaign of a population, from its plan to lists.
+"""`murmurec demo --mode split|central`: campaigns of a population, from their plan to lists.
 
-Set up, contribute, sum, learn, rank on the devices, check, report. Each user's last fifth of the
-ratings is held out; a device's history is the rest, the same that it has contributed with, and its
-list is the one of `murmurec recommend --local`.
+Set up, contribute, sum, learn, rank on the devices, check, report. The last fifth of the ratings of
+some users is held out; a device's history is the rest, the same that it has contributed with, and
+its list is the one of `murmurec recommend --local`.
+
+    campaign 1       the population alone; its side is what the page ranks by
+    campaign 2, ...  the population again, and visitors: with --keep its stage stays open until a
+                     visitor of the page has contributed
 """
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import partial
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
-from murmurec.ratings import item_keys, user_keys
 from producers.campaign.terms import Pinned
-from producers.datasets.load import Dataset
 from producers.fleet.campaigning import Fleet
-from producers.journal import PersonBudget
 from producers.publishing import OutboxRelay
-from producers.ranking import RatedItem, campaign_side
-from producers.ranking.campaign_ranker import CampaignRanker
-from producers.ranking.in_scope import LIKED_STARS
+from producers.ranking import campaign_side
 from stream_app import wire
-from stream_app.aggregation import keys
 from stream_app.aggregation.coordinator import Coordinator
 from stream_app.aggregation.keys import Role
 from stream_app.aggregation.round_topics import ContributionTopic, RoundTopic
 from stream_app.campaigns.planning import TOGETHER_ITEMS, Outline, certificate, plan
-from stream_app.campaigns.public_side import PublicSide, PublishedSide
+from stream_app.campaigns.public_side import PublishedSide
 from stream_app.cli.demo import demo_processes as services
 from stream_app.cli.demo.campaign_stages import Check, StageRun, conduct, published_side
-from stream_app.cli.demo.setup import DemoSetup, prepare
-from stream_app.cli.device.mechanism_options import today
+from stream_app.cli.demo.demo_options import DemoOptions
+from stream_app.cli.demo.lists import story
+from stream_app.cli.demo.lists.page_facts import PageFacts
+from stream_app.cli.demo.lists.people import People
+from stream_app.cli.demo.lists.privacy_off import PrivacyOffTwin, write_side
+from stream_app.cli.demo.lists.quality import HeldBack, ListQuality, device_lists, judged
+from stream_app.cli.demo.setup import DemoSetup, Ratings, prepare
+from stream_app.cli.device.mechanism_options import positive_fraction, today
 from stream_app.cli.device.publishers import contributions_publisher_for
-from stream_app.cli.output import plural, progress, refusing, say
+from stream_app.cli.output import progress, refusing, say
 from stream_app.errors import UserError
-from stream_app.evaluation import ranking
 from stream_app.privacy.registry import parse
 from stream_app.settings import Settings
 from stream_app.wire import Item
 from stream_app.wire.campaigns.plan import Campaign
 
-K = 10
 ROLES = {"central": (Role.CENTRAL,), "split": (Role.A, Role.B)}
-SCOPE = 200
+SCOPE = 100
 DELTA = Fraction(1, 10**6)
-_UNREPORTED = parse("rr:5:2")  # the worker's allow-list needs a mechanism; no rating is sent
+OPEN_CUTS = 2**31  # a stage is closed here, and not at a deadline
+_SHOWN_SECONDS = 10.0  # a visitor's page sees what became of a campaign
+_REPORTS = parse("rr:5:2")  # of visitors: the population sends none
 
 
 @dataclass(frozen=True)
 class CampaignFigures:
-    """What a demo has measured; `seconds` from its start to its end."""
+    """What the first campaign of a demo has measured; `seconds` from the start to its end."""
 
     mode: str
     data: str
     people: int
+    ratings: int
     scope: int
     epsilon: float
     delta: float
     stages: tuple[StageRun, ...]
-    ndcg: float
-    ndcg_popular: float
-    seconds: float = 0.0
+    ndcg: float | None
+    ndcg_popular: float | None
+    seconds: float
+    quality: ListQuality | None = None
+    quality_absent: str = ""
+    genres: dict[str, float] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,40 +90,58 @@ class CampaignRun:
     seconds: float
 
 
-def run_campaign(
-    stack: ExitStack, settings: Settings, dataset: Dataset, epsilon: Fraction
-) -> CampaignFigures:
-    """Run one campaign over the people of a data set and return the figures.
-
-    Raises UserError where a device did not count once, the noise is not what the plan states, or a
-    device has spent more than the campaign costs.
-    """
+def run_campaigns(options: DemoOptions, file: Path | None, settings: Settings) -> None:
+    """Run the demo of campaigns; raises UserError where a device did not count once, the noise is
+    not what the plan states, a device has paid more than once, or lists are below popularity."""
     began = time.monotonic()
-    judge = Judge(dataset)
-    found = campaign_of(stack, settings, judge, epsilon)
-    people = len(found.demo.population.devices)
-    for done, stage in zip(found.stages, found.campaign.stages, strict=True):
-        done.check(people, stage.size)
-    _check_spending(found.demo)
-    lists, popular = judge.lists(found.published.side), judge.popular()
-    return CampaignFigures(
-        settings.privacy_mode,
-        dataset.name,
-        people,
-        len(found.campaign.scope),
-        float(certificate(found.campaign.stages).epsilon(DELTA)),
-        float(DELTA),
-        found.stages,
-        lists.ndcg,
-        popular.ndcg,
-        time.monotonic() - began,
-    )
+    with ExitStack() as stack:
+        stack.enter_context(services.terminated_like_interrupted())
+        ratings = Ratings.given(options, file)
+        held = HeldBack(ratings.dataset)
+        epsilon = positive_fraction("--epsilon", options.epsilon or "2")
+        run = Campaigns.begin(stack, settings, held, epsilon, options=options)
+        demo, people = run.demo, People(held.published, ratings.favourites)
+        facts, count = PageFacts(demo.folder), len(demo.population.devices)
+        facts.update(mode=settings.privacy_mode, people=count, ratings=demo.population.rows)
+        twin = PrivacyOffTwin(demo.population, people.stars)
+        write_side(demo.folder, twin.side(demo.population.rows))
+        found = run.see_through()
+        run.check(found)
+        side = found.published.side
+        lists = judged(held, people, twin, lambda task, _: device_lists(people, task, side))
+        facts.judged(lists)
+        quality = lists.quality
+        figures = CampaignFigures(
+            settings.privacy_mode,
+            ratings.dataset.name,
+            count,
+            demo.population.rows,
+            len(found.campaign.scope),
+            float(certificate(found.campaign.stages).epsilon(DELTA)),
+            float(DELTA),
+            found.stages,
+            None if quality is None else quality.served,
+            None if quality is None else quality.popular,
+            time.monotonic() - began,
+            quality,
+            lists.absent,
+            lists.genres,
+        )
+        for line in (story.of_sums(figures), *story.of_lists(lists), *story.of_stages(figures)):
+            say(line)
+        if options.json_file is not None:
+            options.json_file.write_text(json.dumps(asdict(figures), indent=1) + "\n")
+            say(f"written to {options.json_file}")
+        if quality is not None:
+            quality.check()
+        if options.stays:
+            run.repeat()
 
 
 def campaign_of(
     stack: ExitStack,
     settings: Settings,
-    judge: Judge,
+    held: HeldBack,
     epsilon: Fraction,
     *,
     scope: int = SCOPE,
@@ -124,167 +152,145 @@ def campaign_of(
 
     scope: most items; exact: measure the noise of every sum.
     """
-    budget = PersonBudget(epsilon, DELTA, None)
-    demo = prepare(stack, settings, judge.learned, _UNREPORTED, budget)
-    public, check = _start_parties(stack, demo, ROLES[settings.privacy_mode])
-    campaign = _plan(judge.scope(scope), epsilon, kinds, public, signed=demo.settings.signed)
-    began = time.monotonic()
-    stages = tuple(_conducted(stack, demo, campaign, check, exact=exact))
-    found = published_side(demo.connection, demo.topics.prefix, campaign, check)
-    return CampaignRun(demo, campaign, stages, found, time.monotonic() - began)
+    run = Campaigns.begin(stack, settings, held, epsilon, scope=scope, kinds=kinds)
+    return run.see_through(exact=exact)
 
 
-def _start_parties(
-    stack: ExitStack, demo: DemoSetup, roles: Sequence[Role]
-) -> tuple[tuple[str, ...], Check]:
-    """Run an aggregator for each role, with fresh keys, until the stack ends; return the public
-    halves in hex, and a function that raises UserError if a process of the demo has ended."""
-    public, checks = [], [demo.worker.check]
+@dataclass
+class Campaigns:
+    """The campaigns of one population, one after another, over the same scope and keys."""
+
+    demo: DemoSetup
+    scope: list[Item]
+    kinds: tuple[str, ...]
+    epsilon: Fraction
+    log: RoundTopic
+    contributions: ContributionTopic
+    check_processes: Check
+    number: int = 0
+
+    @classmethod
+    def begin(
+        cls,
+        stack: ExitStack,
+        settings: Settings,
+        held: HeldBack,
+        epsilon: Fraction,
+        *,
+        scope: int = SCOPE,
+        kinds: tuple[str, ...] = ("together",),
+        options: DemoOptions | None = None,
+    ) -> Campaigns:
+        """Start everything; options: those of a demo, which has a page."""
+        roles, items = ROLES[settings.privacy_mode], held.scope(scope)
+        demo = prepare(
+            stack, settings, held.published, _REPORTS, options, parties=roles, scope=items
+        )
+        check = _start_parties(stack, demo, roles)
+        log = RoundTopic(demo.connection, demo.topics.rounds)
+        stack.callback(log.close)
+        contributions = ContributionTopic(demo.connection, demo.topics.contributions)
+        stack.callback(contributions.close)
+        return cls(demo, items, kinds, epsilon, log, contributions, check)
+
+    def see_through(self, *, exact: bool = True, visitors: bool = False) -> CampaignRun:
+        """Begin the next campaign and see it through; with `visitors` its stages stay open until
+        more than the population has contributed. Every contribution is accepted."""
+        campaign, demo = self._plan(), self.demo
+        Coordinator(self.log, self.contributions).begin(campaign)
+        began, publisher = time.monotonic(), contributions_publisher_for(demo.settings)
+        with publisher, progress("contributed") as advance:
+            stages = conduct(
+                self._fleet(campaign, OutboxRelay(demo.journal, publisher)),
+                self.log,
+                self.contributions,
+                self.check_processes,
+                lambda step: advance(step.done, step.total),
+                exact=exact,
+                visitors=visitors,
+            )
+            done = tuple(stages)
+        if publisher.failed:
+            raise UserError(f"{publisher.failed} contributions failed: {publisher.first_error}")
+        side = published_side(demo.connection, demo.topics.prefix, campaign, self.check_processes)
+        return CampaignRun(demo, campaign, done, side, time.monotonic() - began)
+
+    def repeat(self) -> None:
+        """Run campaigns with visitors until Ctrl-C."""
+        try:
+            while True:
+                time.sleep(_SHOWN_SECONDS)
+                say(
+                    f"campaign {self.number + 1} begins, and ends when a visitor of the page has "
+                    "taken part (Ctrl-C ends the demo)"
+                )
+                found = self.see_through(visitors=True)
+                self.check(found)
+                say(
+                    f"campaign {self.number}: {found.stages[-1].contributions:,} people counted, "
+                    f"{found.stages[-1].visitors:,} of them visitors; "
+                    f"{found.stages[-1].summing:.1f} s from the first visitor to the sum"
+                )
+        except KeyboardInterrupt:
+            say("stopping")
+
+    def check(self, found: CampaignRun) -> None:
+        """Raise UserError where a device has not counted once, where one has paid more often, or
+        where the noise of a sum is not what the plan states."""
+        devices = self.demo.population.devices
+        for done, stage in zip(found.stages, found.campaign.stages, strict=True):
+            done.check(len(devices), stage.size)
+        for device in devices:
+            debits = self.demo.journal.spent(device)["user"].reports
+            if debits != self.number:
+                raise UserError(
+                    f"a device was debited {debits} times in {self.number} campaigns: please "
+                    "report this as a defect"
+                )
+
+    def _plan(self) -> Campaign:
+        demo, items = self.demo, self.scope
+        public = demo.settings.campaign_keys
+        count: Literal[1, 2] = 1 if len(public) == 1 else 2
+        together = min(TOGETHER_ITEMS, len(items))
+        outline = Outline(
+            self.epsilon, DELTA, count, self.kinds, together_items=together, deadline_cuts=OPEN_CUTS
+        )
+        self.number += 1
+        with refusing(UserError):
+            signed = demo.settings.signed
+            return plan(outline, items, self.number, keys=public, signed=signed)
+
+    def _fleet(self, campaign: Campaign, relay: OutboxRelay) -> Fleet:
+        demo = self.demo
+        items = np.array([wire.key(item) for item in campaign.scope], np.uint64)
+        return Fleet(
+            demo.journal,
+            demo.population,
+            Pinned(campaign.keys, items, campaign.epsilon, demo.settings.signed),
+            demo.topics.contributions,
+            relay,
+            today,
+            partial(campaign_side, demo.connection, demo.topics.prefix),
+            identities=demo.identities,
+        )
+
+
+def _start_parties(stack: ExitStack, demo: DemoSetup, roles: Sequence[Role]) -> Check:
+    """Run an aggregator for each role until the stack ends; return a function that raises UserError
+    if a process of the demo has ended."""
+    checks: list[Check] = [demo.worker.check]
     for role in roles:
         log = demo.folder / f"{role}.log"
-        public.append(keys.make(demo.folder, role).public.hex())
         arguments = ["aggregate", "--party", role, "--folder", str(demo.folder)]
         arguments += ["--bootstrap", demo.bootstrap, "--prefix", demo.topics.prefix]
         process = stack.enter_context(services.started(arguments, log))
         checks.append(partial(services.check, process, f"party {role}", log))
+    if demo.gateway is not None:
+        checks.append(demo.gateway.check)
 
     def check() -> None:
         for each in checks:
             each()
 
-    return tuple(public), check
-
-
-def _plan(
-    scope: list[Item],
-    epsilon: Fraction,
-    kinds: tuple[str, ...],
-    public: tuple[str, ...],
-    *,
-    signed: bool,
-) -> Campaign:
-    count: Literal[1, 2] = 1 if len(public) == 1 else 2
-    items = min(TOGETHER_ITEMS, len(scope))
-    outline = Outline(epsilon, DELTA, count, kinds, together_items=items)
-    with refusing(UserError):
-        return plan(outline, scope, keys=public, signed=signed)
-
-
-def _conducted(
-    stack: ExitStack, demo: DemoSetup, campaign: Campaign, check: Check, *, exact: bool
-) -> list[StageRun]:
-    """Begin the campaign and see it through; every contribution is accepted."""
-    log = RoundTopic(demo.connection, demo.topics.rounds)
-    stack.callback(log.close)
-    contributions = ContributionTopic(demo.connection, demo.topics.contributions)
-    stack.callback(contributions.close)
-    Coordinator(log, contributions).begin(campaign)
-    items = np.array([wire.key(item) for item in campaign.scope], np.uint64)
-    publisher = contributions_publisher_for(demo.settings)
-    fleet = Fleet(
-        demo.journal,
-        demo.population,
-        Pinned(campaign.keys, items, campaign.epsilon, demo.settings.signed),
-        demo.topics.contributions,
-        OutboxRelay(demo.journal, publisher),
-        today,
-        partial(campaign_side, demo.connection, demo.topics.prefix),
-        identities=demo.identities,
-    )
-    with publisher, progress("contributed") as advance:
-        found = list(
-            conduct(
-                fleet,
-                log,
-                contributions,
-                check,
-                lambda step: advance(step.done, step.total),
-                exact=exact,
-            )
-        )
-    if publisher.failed:
-        raise UserError(f"{publisher.failed} contributions failed: {publisher.first_error}")
-    return found
-
-
-def _check_spending(demo: DemoSetup) -> None:
-    for device in demo.population.devices:
-        debits = demo.journal.spent(device)["user"].reports
-        if debits != 1:
-            raise UserError(f"a device was debited {debits} times: please report this as a defect")
-
-
-def show(figures: CampaignFigures) -> None:
-    """Print the figures in words."""
-    trust = (
-        "two parties, of which one must be honest"
-        if figures.mode == "split"
-        else "one trusted party"
-    )
-    say(
-        f"epsilon {figures.epsilon:.3g} at delta {figures.delta:g} for everything that a person "
-        f"ever rated; {trust}; no rating was sent"
-    )
-    for stage in figures.stages:
-        say(
-            f"stage {stage.index} ({stage.kind}): {plural(stage.contributions, 'device')} sent "
-            f"{stage.bytes / 1000:.0f} kB each in {stage.sending:.1f} s; summed in "
-            f"{stage.summing:.1f} s; the sum is exact but for {stage.noise_ratio:.3f} of the "
-            "stated noise"
-        )
-    say(
-        f"lists made on the devices: nDCG@{K} {figures.ndcg:.3f}; popular items: "
-        f"{figures.ndcg_popular:.3f} (each person's last fifth, {figures.scope} items)"
-    )
-    say(f"every device counted once and paid once; {figures.seconds:.0f} s in all")
-
-
-class Judge:
-    """The task of one data set, in time order; `learned` are the rows that devices have."""
-
-    def __init__(self, dataset: Dataset) -> None:
-        dataset = dataset.in_time_order()
-        scale = dataset.scale
-        stars = 1 + 4 * dataset.levels / (scale.levels - 1)
-        users, items = user_keys(dataset.users), item_keys(dataset.items)
-        self.task: ranking.RankingTask = ranking.ranking_task(
-            users, items, stars, stars >= LIKED_STARS
-        )
-        rows = self.task.rows
-        self.learned = dataset.at(rows)
-        self._stars, self._keys = stars[rows], items[rows]
-        self._items = self.learned.items
-
-    def scope(self, most: int) -> list[Item]:
-        """Return the most rated items, the most popular first: a public list, as of a shop."""
-        names, counts = np.unique(self._items, return_counts=True)
-        chosen: list[Item] = names[np.argsort(-counts, kind="stable")[:most]].tolist()
-        return chosen
-
-    def lists(self, side: PublicSide) -> ranking.RankingRow:
-        """Return the figures of the tested users' own lists."""
-        ranker, found = CampaignRanker(side), np.full((len(self.task.tested), K), -1, np.intp)
-        for row, user in enumerate(self.task.tested.tolist()):
-            listed = ranker.rank(self._history(user), K)
-            keys = np.array([each.item for each in listed], np.uint64)
-            found[row, : len(keys)] = np.searchsorted(self.task.items, keys)
-        return ranking.row_of(
-            self.task, ranking.Way("together", "device", "clean, by recency", found)
-        )
-
-    def popular(self) -> ranking.RankingRow:
-        """Return the figures of the most rated items that a user has not rated."""
-        lists = ranking.lists_of(self.task, ranking.baselines.popular(self.task), K)
-        return ranking.row_of(self.task, ranking.Way("popular", "baseline", "none", lists))
-
-    def _history(self, user: int) -> list[RatedItem]:
-        rows = np.flatnonzero(self.task.learned.users == user)
-        return [
-            RatedItem(item, key, stars)
-            for item, key, stars in zip(
-                self._items[rows].tolist(),
-                self._keys[rows].tolist(),
-                self._stars[rows].tolist(),
-                strict=True,
-            )
-        ]
+    return check

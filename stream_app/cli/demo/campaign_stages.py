@@ -42,8 +42,9 @@ Check = Callable[[], object]
 class StageRun:
     """One stage: what it took, and the ratio of its noise to what the plan states.
 
-    sending: seconds until the broker had every contribution; summing: until the sum was released.
-    bytes: of one contribution as it is sent.
+    sending: seconds until the broker had every contribution; summing: from the close until the sum
+    was released. bytes: of one contribution as it is sent. visitors: records that the population
+    has not sent.
     """
 
     index: int
@@ -53,10 +54,11 @@ class StageRun:
     sending: float
     summing: float
     noise_ratio: float = math.nan
+    visitors: int = 0
 
     def check(self, people: int, integers: int) -> None:
         """Raise UserError unless every device counted once and the noise is what is stated."""
-        if self.contributions != people:
+        if not people <= self.contributions <= people + self.visitors:
             raise UserError(
                 f"stage {self.index}: {self.contributions} contributions of {people} devices "
                 "counted: please report this as a defect"
@@ -77,12 +79,14 @@ def conduct(
     show: Callable[[StageProgress], object],
     *,
     exact: bool = True,
+    visitors: bool = False,
 ) -> Iterator[StageRun]:
     """Let the fleet contribute to every stage and yield each once it is released.
 
     `check` raises where a process has ended. With `exact` the noise is measured against the exact
-    sum, computed from the same public side, after the stage. Raises UserError where a stage is
-    aborted.
+    sum of the population, computed from the same public side, after the stage; the vector of a
+    visitor is below what can be measured. With `visitors` a stage is not closed before one has
+    contributed. Raises UserError where a stage is aborted.
     """
     campaign, coordinator = under_way(log.catch_up()), Coordinator(log, contributions)
     ratings, began, ended = ScopedRatings(fleet.population, campaign), 0.0, -1
@@ -95,7 +99,12 @@ def conduct(
         ended = step.stage
         fleet.relay.settle()
         side = fleet.published() if exact else None
-        sent = time.monotonic()
+        sent = closed = time.monotonic()
+        if visitors:
+            while not _others(log, contributions, step.total):
+                check()
+                time.sleep(_WAIT_SECONDS)
+            closed = time.monotonic()
         stage = coordinator.close_stage()
         while stage.phase in (Phase.CLOSED, Phase.OPENED, Phase.COUNTED):
             check()
@@ -108,12 +117,19 @@ def conduct(
             stage.contributions,
             step.bytes // max(step.sent, 1),
             sent - began,
-            time.monotonic() - sent,
+            time.monotonic() - closed,
+            visitors=sum(stage.ends) - sum(stage.begins) - step.total,
         )
         if exact:
             total = exact_sum(campaign, stage, side, fleet.population.devices, ratings)
             done = replace(done, noise_ratio=noise_ratio(campaign, stage, total))
         yield done
+
+
+def _others(log: RoundTopic, contributions: Positions, people: int) -> int:
+    """Return how many records of the open stage the population has not sent."""
+    stage = log.catch_up().current
+    return 0 if stage is None else sum(contributions.ends) - sum(stage.begins) - people
 
 
 def exact_sum(

@@ -40,7 +40,6 @@ _END_SECONDS = 8.0
 # Strengths of protection between which a visitor of the page chooses, as epsilons.
 _CHOICES = ("1/2", "1", "2", "4")
 _CHOICE_LEVELS = 5
-SIDE_NAME = "privacy-off.side"  # the item side from the true ratings, in the demo's folder
 
 
 @dataclass
@@ -218,6 +217,18 @@ class GatewayProcess:
         raise UserError(f"no page within {_START_SECONDS:.0f} s; the gateway's log: {self.log}")
 
 
+def campaigns_of(settings: Settings) -> dict[str, str]:
+    """Return the environment of a process that takes part in campaigns as these settings say, and
+    not as those of the user; a plan is followed at once."""
+    scope = settings.campaign_scope
+    return {
+        "MURMUREC_PRIVACY_MODE": settings.privacy_mode,
+        "MURMUREC_CAMPAIGN_KEYS": ",".join(settings.campaign_keys),
+        "MURMUREC_CAMPAIGN_SCOPE": "" if scope is None else str(scope),
+        "MURMUREC_CAMPAIGN_NOTICE_SECONDS": "0",
+    }
+
+
 @contextmanager
 def gateway_running(
     settings: Settings, worker_url: str, folder: Path, *more: str
@@ -235,12 +246,8 @@ def gateway_running(
     arguments = ["gateway", *(word for option in options.items() for word in option), *more]
     for mechanism in settings.mechanisms:
         arguments += ["--allow", mechanism]
-    environment = {
-        "MURMUREC_GATEWAY_WORKER": worker_url,
-        "MURMUREC_PRIVACY_MODE": "local",
-        "MURMUREC_CAMPAIGN_KEYS": "",
-    }
-    with started(arguments, log, environment) as process:
+    environment = {"MURMUREC_GATEWAY_WORKER": worker_url}
+    with started(arguments, log, environment | campaigns_of(settings)) as process:
         gateway = GatewayProcess(process, f"http://127.0.0.1:{port}/", log)
         gateway.wait_until_live()
         yield gateway

@@ -1,41 +1,18 @@
-"""The figures of a demo: one record, shown while it runs, written as JSON and checked in words.
-
-The live view is a table that is redrawn on a terminal, and a line every few seconds elsewhere.
-"""
+"""The figures of a demo: one record, written as JSON and checked in words; all of them, in lines,
+for who asks for that."""
 
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from math import isfinite, nan
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.live import Live
-from rich.table import Table
-from rich.text import Text
-
-from stream_app.cli import output
-from stream_app.cli.output import say
+from stream_app.errors import UserError
 
 if TYPE_CHECKING:
-    from stream_app.cli.demo.quality import ListQuality
-
-
-_LINE_SECONDS = 5.0
-_SHOWN = 4  # titles of a list
-
-
-@dataclass(frozen=True)
-class UserLists:
-    """Titles of two lists for one user, best first: the server's, and that with privacy off."""
-
-    user: str
-    server: tuple[str, ...]
-    privacy_off: tuple[str, ...]
+    from stream_app.cli.demo.lists.quality import ListQuality
 
 
 @dataclass
@@ -43,9 +20,9 @@ class Figures:
     """Counts are ratings, `rejected` alone counts records; RMSEs in the data's own units; NaN is
     null.
 
-    lists_shared: mean share that two users' lists have in common, of the server and, `_clear`, with
-    privacy off. quality: None where `quality_absent` says why. A worker measures lists at later
-    visits, which a demo of one day does not have.
+    quality: None where `quality_absent` says why. A worker measures lists at later visits, which a
+    demo of one day does not have. genres: share of a list in genres that its user likes. attacker:
+    share of single ratings that are guessed right, with the report and without.
     """
 
     rows: int = 0
@@ -76,18 +53,10 @@ class Figures:
     rebuild_seconds: float = nan
     data: str = ""
     list_method: str = ""
-    lists_shared: float = nan
-    lists_shared_clear: float = nan
-    lists: tuple[UserLists, ...] = ()
     quality: ListQuality | None = None
     quality_absent: str = ""
-
-    @property
-    def list_quality(self) -> str:
-        """The quality of the lists in words; empty before it is measured."""
-        if self.quality is None:
-            return f"unknown: {self.quality_absent}" if self.quality_absent else ""
-        return str(self.quality)
+    genres: dict[str, float] | None = None
+    attacker: dict[str, float] | None = None
 
     def write(self, path: Path) -> None:
         """Write the figures as one JSON object."""
@@ -97,57 +66,45 @@ class Figures:
         }
         path.write_text(json.dumps(row, indent=2) + "\n")
 
+    @property
+    def is_accounted_for(self) -> bool:
+        """Whether every rating is found at the worker or was refused."""
+        arrived = self.applied + self.duplicates + self.held_out
+        whole = self.published + self.refused == self.rows
+        return whole and arrived == self.published + self.visitors
 
-def show_accounts(figures: Figures) -> None:
-    """Print whether every rating is accounted for and whether the worker has the log's state."""
+    def check(self) -> None:
+        """Raise UserError where a rating is lost, where the state is not that of the log, or where
+        lists are below popularity by more than chance."""
+        if not self.is_accounted_for:
+            raise UserError(
+                f"not every rating is accounted for ({accounts(self)}): please report it"
+            )
+        if self.model_digest != self.log_digest:
+            raise UserError(
+                "the worker's state is not that of the log: please report this as a defect"
+            )
+        if self.quality is not None:
+            self.quality.check()
+
+
+def accounts(figures: Figures) -> str:
+    """Return where every rating is."""
     f = figures
     visitors = f" + {f.visitors:,} of visitors of the page" if f.visitors else ""
-    arrived = f.applied + f.duplicates + f.held_out
-    say(
-        f"rows {f.rows:,} = published {f.published:,} + refused {f.refused:,} "
-        f"{_accounted(f.published + f.refused == f.rows)}"
+    whole = "all accounted for" if f.is_accounted_for else "NOT ALL ACCOUNTED FOR"
+    return (
+        f"rows {f.rows:,} = published {f.published:,} + refused {f.refused:,}; published"
+        f"{visitors} = applied {f.applied:,} + held out {f.held_out:,} + duplicate "
+        f"{f.duplicates:,}; records rejected: {f.rejected:,}: {whole}"
     )
-    whole = _accounted(arrived == f.published + f.visitors)
-    say(
-        f"published {f.published:,}{visitors} = applied {f.applied:,} + held out {f.held_out:,} + "
-        f"duplicate {f.duplicates:,} {whole}; records rejected: {f.rejected:,}"
-    )
+
+
+def recomputed(figures: Figures) -> str:
+    """Return whether the worker has the state of the log."""
+    f = figures
     equal = "equal" if f.model_digest == f.log_digest else f"DIFFERENT: {f.log_digest}"
-    say(
-        f"state at cut {f.cut}: {f.model_digest}; recomputed from the log in "
-        f"{f.rebuild_seconds:.1f} s: {equal}"
-    )
-
-
-def _accounted(whole: bool) -> str:
-    return "(all accounted for)" if whole else "(NOT ALL ACCOUNTED FOR)"
-
-
-Show = Callable[[Figures], None]
-
-
-@contextmanager
-def live_view(*, plain: bool) -> Iterator[Show]:
-    """Give a function that shows the figures; plain lines are complete when the block ends."""
-    if not plain:
-        with Live(console=output.console(), refresh_per_second=4) as live:
-            yield lambda figures: live.update(_table(figures))
-        return
-    newest, printed = Figures(), 0.0
-
-    def show(figures: Figures) -> None:
-        nonlocal newest, printed
-        newest = figures
-        if time.monotonic() - printed >= _LINE_SECONDS:
-            printed = time.monotonic()
-            say(_line(figures))
-            for found in figures.lists:
-                say(f"  {found.user}: {_titles(found.server)}")
-                say(f"    privacy off: {_titles(found.privacy_off)}")
-
-    yield show
-    for name, text in _rows(newest):
-        say(f"{name:20} {text}")
+    return f"state recomputed from the log in {f.rebuild_seconds:.1f} s: {equal}"
 
 
 def _number(value: float, form: str = ".3f") -> str:
@@ -164,7 +121,8 @@ def _protection(figures: Figures) -> str:
     )
 
 
-def _rows(figures: Figures) -> list[tuple[str, str]]:
+def rows_of(figures: Figures) -> list[str]:
+    """Return all figures in lines with labels."""
     f, n = figures, _number
     rows = {
         "published": f"{f.published:,} of {f.rows:,}, refused {f.refused:,}",
@@ -183,34 +141,18 @@ def _rows(figures: Figures) -> list[tuple[str, str]]:
         f"unanswered {f.query_unanswered}",
         "worker": f"{n(f.worker_rss_mb, '.0f')} MB resident",
         "lists": f"by {f.list_method}" if f.list_method else "-",
-        "list quality": f.list_quality or "-",
-        "two lists share": f"{n(f.lists_shared, '.0%')}   with privacy off "
-        f"{n(f.lists_shared_clear, '.0%')}",
+        "state": f"{f.model_digest} at cut {f.cut}; of the log {f.log_digest}",
     }
-    for number, found in enumerate(f.lists, start=1):
-        rows[f"list {number}"] = f"{found.user}: {_titles(found.server)}"
-        rows[f"  privacy off{' ' * number}"] = _titles(found.privacy_off)
-    return [(name, text) for name, text in rows.items() if text != "-"]
+    return [f"{name:20} {text}" for name, text in rows.items() if text != "-"]
 
 
-def _titles(titles: tuple[str, ...]) -> str:
-    return "; ".join(titles[:_SHOWN]) or "no list yet"
-
-
-def _table(figures: Figures) -> Table:
-    table = Table(title=f"murmurec demo: {figures.data}", show_header=False, title_justify="left")
-    for name, text in _rows(figures):
-        table.add_row(name, Text(text))  # a title may look like markup
-    return table
-
-
-def _line(figures: Figures) -> str:
+def line_of(figures: Figures) -> str:
+    """Return the figures while it runs."""
     f, n = figures, _number
     return (
         f"published {f.published} applied {f.applied} held_out {f.held_out} "
         f"duplicate {f.duplicates} rejected {f.rejected} "
         f"ratings_per_second {n(f.ratings_per_second, '.0f')} "
         f"rmse_debiased {n(f.rmse_debiased)} kl {n(f.kl_nats, '.5f')} "
-        f"query_p50_ms {n(f.query_p50_ms, '.1f')} "
-        f"lists_shared {n(f.lists_shared, '.2f')}"
+        f"query_p50_ms {n(f.query_p50_ms, '.1f')}"
     )

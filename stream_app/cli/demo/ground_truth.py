@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from producers.fleet.population import Population
 from stream_app.monitoring.live_baselines import ItemMeanBaseline
+from stream_app.privacy.mechanism import Mechanism
 from stream_app.state.replica import BatchOutcome
 from stream_app.wire import Batch
 
@@ -71,6 +72,32 @@ class GroundTruth:
     def rmse_baseline(self) -> float:
         """Prequential RMSE of the running item means of the truth, in the data's own units."""
         return self._baseline.error.rmse_debiased("all") * self._unit
+
+
+def guessed_right(
+    items: NDArray[np.uint64], levels: NDArray[np.uint8], mechanism: Mechanism
+) -> tuple[float, float] | None:
+    """Return the share of single ratings that an attacker guesses right who knows every other one:
+    without the report, and with it, on average over its noise. The guess is the likeliest level.
+    None for a mechanism whose channel depends on a mask.
+
+    items, levels (n,): the true ratings.
+    """
+    if len(mechanism.masks):
+        return None
+    keys, rows = np.unique(items, return_inverse=True)
+    counts = np.zeros((len(keys), mechanism.levels))
+    np.add.at(counts, (rows, levels), 1)
+    channel, right = mechanism.likelihood(), np.zeros(2)
+    for level in range(mechanism.levels):
+        others = counts + counts.sum(axis=0) / len(items)  # of a new item
+        others[:, level] -= counts[:, level] > 0
+        weight = counts[:, level] / len(items)
+        right[0] += weight @ (others.argmax(axis=1) == level)
+        for report in range(len(channel)):
+            guess = (others * channel[report, : mechanism.levels]).argmax(axis=1)
+            right[1] += channel[report, level] * (weight @ (guess == level))
+    return float(right[0]), float(right[1])
 
 
 def _cells(users: NDArray[np.uint64], items: NDArray[np.uint64]) -> NDArray[np.uint64]:

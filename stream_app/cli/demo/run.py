@@ -2,41 +2,33 @@
 
 from __future__ import annotations
 
-import json
 import os
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import asdict
 from functools import partial
 from math import isfinite, nan
+from pathlib import Path
 
 import numpy as np
 from confluent_kafka import TopicPartition
 
-from producers.datasets import load as datasets
-from producers.datasets import synthetic
 from producers.fleet.replay import Pace, ReplayOptions, ReplayProgress, replay
 from producers.publishing import OutboxRelay, Publisher
 from producers.scale import Scale
-from stream_app.cli.demo import campaign_run as campaign
 from stream_app.cli.demo.demo_options import DemoOptions
-from stream_app.cli.demo.demo_processes import open_page, terminated_like_interrupted
-from stream_app.cli.demo.figures import Figures, live_view, show_accounts
-from stream_app.cli.demo.ground_truth import GroundTruth
-from stream_app.cli.demo.quality import HeldBack
+from stream_app.cli.demo.demo_processes import terminated_like_interrupted
+from stream_app.cli.demo.figures import Figures, accounts, line_of, recomputed, rows_of
+from stream_app.cli.demo.ground_truth import GroundTruth, guessed_right
+from stream_app.cli.demo.lists import story
+from stream_app.cli.demo.lists.page_facts import LiveLists, PageFacts
+from stream_app.cli.demo.lists.people import People
+from stream_app.cli.demo.lists.privacy_off import PrivacyOffTwin
+from stream_app.cli.demo.lists.quality import HeldBack, judged, server_lists
 from stream_app.cli.demo.query_load import QueryLoad
-from stream_app.cli.demo.sample_lists import DemoLists, Tastes, show_sample_answers
-from stream_app.cli.demo.setup import DemoSetup, prepare
-from stream_app.cli.device.mechanism_options import (
-    hides_presence,
-    mechanism_from,
-    positive_fraction,
-    scale_from,
-    today,
-)
-from stream_app.cli.output import notice, refusing, say
+from stream_app.cli.demo.setup import DemoSetup, Ratings, prepare
+from stream_app.cli.device.mechanism_options import hides_presence, mechanism_from, today
+from stream_app.cli.output import progress, refusing, say, status
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.monitoring.metric_table import LISTED_BY
@@ -46,85 +38,54 @@ from stream_app.privacy.privacy_map import Adjacency
 from stream_app.replay.recompute import Replay
 from stream_app.settings import Settings
 
-_WATCH_SECONDS = 0.5
+_WATCH_SECONDS, _LINE_SECONDS = 0.5, 5.0
 
 
-def _page_is_up(options: DemoOptions, url: str) -> None:
-    say(f"the page: {url}   ({'until Ctrl-C' if options.stays else 'while the demo runs'})")
-    if options.open_page:
-        open_page(url)
-
-
-def run_sums(options: DemoOptions, settings: Settings) -> None:
-    """Run the demo of a campaign; raises UserError when something does not add up."""
-    with ExitStack() as stack:
-        stack.enter_context(terminated_like_interrupted())
-        say("no page: it is for ratings, and a campaign sends none")
-        dataset, _, _ = _dataset(options)
-        epsilon = positive_fraction("--epsilon", options.epsilon or "2")
-        figures = campaign.run_campaign(stack, settings, dataset, epsilon)
-        campaign.show(figures)
-        if options.json_file is not None:
-            options.json_file.write_text(json.dumps(asdict(figures), indent=1) + "\n")
-            say(f"written to {options.json_file}")
-
-
-def run(options: DemoOptions, settings: Settings) -> None:
+def run_reports(options: DemoOptions, file: Path | None, settings: Settings) -> None:
     """Run the demo; raises UserError when something the report claims does not hold."""
-    plain = options.plain or not sys.stdout.isatty()
     with ExitStack() as stack:
         stack.enter_context(terminated_like_interrupted())
-        dataset, best_rmse, tastes = _dataset(options)
-        mechanism = _mechanism(options, dataset.scale)
-        held = HeldBack(dataset)
-        opened = partial(_page_is_up, options)
-        demo = prepare(stack, settings, held.published, mechanism, opened=opened)
+        ratings = Ratings.given(options, file)
+        mechanism = _mechanism(options, ratings.dataset.scale)
+        held = HeldBack(ratings.dataset)
+        demo = prepare(stack, settings, held.published, mechanism, options)
         figures = Figures(
             rows=demo.population.rows + demo.population.unreadable,
             mechanism=mechanism.id,
             epsilon=None if mechanism.epsilon is None else float(mechanism.epsilon),
             adjacency=str(mechanism.adjacency),
-            rmse_best_possible=best_rmse,
-            data=dataset.name,
+            rmse_best_possible=ratings.best_rmse,
+            data=ratings.dataset.name,
         )
-        lists = DemoLists(demo, tastes)
+        facts = PageFacts(demo.folder)
+        count, devices = demo.population.rows, len(demo.population.devices)
+        facts.update(mode="local", people=devices, ratings=count)
+        people = People(held.published, ratings.favourites)
+        twin = PrivacyOffTwin(demo.population, people.stars)
+        lists = LiveLists(demo, people, twin, facts)
         stack.callback(lists.close)
-        _stream(demo, lists, held, options.seconds, figures, plain)
-        show_sample_answers(demo)
-        show_accounts(figures)
+        _stream(demo, lists, options, figures)
+        found = judged(held, people, twin, partial(server_lists, demo))
+        figures.quality, figures.quality_absent = found.quality, found.absent
+        figures.genres = found.genres
+        if right := guessed_right(people.keys, held.published.levels, mechanism):
+            figures.attacker = {"with": right[1], "without": right[0]}
+        facts.judged(found, figures.attacker)
+        if options.verbose:
+            for line in (*rows_of(figures), accounts(figures)):
+                say(line)
+        say(story.of_reports(figures.published, devices, mechanism))
+        for line in story.of_lists(found):
+            say(line)
+        if right:
+            say(story.of_attacker(right))
         if options.json_file is not None:
             figures.write(options.json_file)
             say(f"written to {options.json_file}")
-        if not options.stays:
-            say("the page ends with the demo; --keep keeps it up")
-        say(f"list quality {figures.list_quality}")
+        say(recomputed(figures))
         if options.stays:
-            _wait(demo)
-    if figures.model_digest != figures.log_digest:
-        raise UserError("the worker's state is not that of the log: please report this as a defect")
-    if figures.quality is not None:
-        figures.quality.check()
-
-
-def _dataset(options: DemoOptions) -> tuple[datasets.Dataset, float, Tastes]:
-    """Return the ratings in time order, and where they are known the RMSE of the best predictor and
-    the tastes."""
-    if options.data is not None:
-        found = datasets.load(options.data, scale_from(options.scale))
-        for warning in found.warnings:
-            notice(f"warning: {warning}")
-        return found.in_time_order(), nan, Tastes({})
-    generated = synthetic.generate(
-        seed=1,
-        ratings=options.ratings,
-        # As many ratings a user as in MovieLens-1M, and enough items of each genre that no user has
-        # rated them all: taste can be learned, and lists have what to offer.
-        users=max(130, options.ratings // 150),
-        items=max(320, min(2000, options.ratings // 150)),
-        factors=3,
-    )
-    tastes = Tastes(generated.favourites())
-    return generated.dataset.in_time_order(), generated.best_rmse, tastes
+            _wait(demo, options)
+    figures.check()
 
 
 def _mechanism(options: DemoOptions, scale: Scale) -> Mechanism:
@@ -140,50 +101,41 @@ def _mechanism(options: DemoOptions, scale: Scale) -> Mechanism:
     return mechanism
 
 
-def _stream(
-    demo: DemoSetup,
-    lists: DemoLists,
-    held: HeldBack,
-    seconds: float,
-    figures: Figures,
-    plain: bool,
-) -> None:
-    """Replay the ratings while one process sends queries and the live view refreshes; then
-    recompute the state from the log."""
+def _stream(demo: DemoSetup, lists: LiveLists, options: DemoOptions, figures: Figures) -> None:
+    """Replay the ratings while one process sends queries; then recompute the state from the log."""
     # Every seventh device: neither the first to rate nor the last.
     devices = demo.population.devices[::7]
     queries = QueryLoad(demo.bootstrap, demo.topics.prefix, devices, demo.folder)
     line = Publisher(
         clients.producer(demo.connection, linger_ms=20, message_timeout_ms=0), demo.topics.ratings
     )
-    url = demo.worker.url
-    say(f"metrics {url}/metrics   state {url}/state   (while the demo runs)")
+    if options.verbose:
+        url = demo.worker.url
+        say(f"metrics {url}/metrics   state {url}/state   (while the demo runs)")
     try:
-        with live_view(plain=plain) as show, line:
-            watched, began = 0.0, time.monotonic()
-            for step in _replay(demo, seconds, line):
+        with progress("ratings sent") as advance, line:
+            watched, printed, began = 0.0, 0.0, time.monotonic()
+            for step in _replay(demo, options.seconds, line):
                 figures.published, figures.refused = step.published, step.refused
                 now = time.monotonic()
                 figures.ratings_per_second = step.published / max(1e-9, now - began)
+                advance(step.rows, step.total)
                 if now - watched >= _WATCH_SECONDS:
                     watched = now
                     _watch(demo, queries, figures)
-                    lists.update(figures, min(step.rows, demo.population.rows))
-                    show(figures)
+                    lists.update(min(step.rows, demo.population.rows))
+                if options.verbose and now - printed >= _LINE_SECONDS:
+                    printed = now
+                    say(line_of(figures))
             line.close()
             figures.ratings_per_second = figures.published / (time.monotonic() - began)
             if line.failed:
                 raise UserError(f"{line.failed} events were not accepted: {line.first_error}")
+        with status("recomputing the state from the log"):
             demo.worker.wait_for(_end_offsets(demo))
             time.sleep(1.1)  # one more round of the worker's one-second gauges
             _watch(demo, queries, figures)
             _recompute(demo, figures)
-            lists.finish(figures)
-            try:
-                figures.quality = held.measured(demo, lists.twin)
-            except ValueError as error:
-                figures.quality_absent = str(error)
-            show(figures)
     finally:
         queries.stop()
 
@@ -259,14 +211,28 @@ def _recompute(demo: DemoSetup, figures: Figures) -> None:
     figures.rmse_true, figures.rmse_baseline = truth.rmse, truth.rmse_baseline
 
 
-def _wait(demo: DemoSetup) -> None:
-    """Keep everything running until Ctrl-C, and print commands to try."""
+def _wait(demo: DemoSetup, options: DemoOptions) -> None:
+    """Keep everything running until Ctrl-C."""
+    say("broker, worker and page stay up until Ctrl-C")
+    if options.verbose:
+        _show_commands(demo)
+    demo.journal.close()  # so that the commands above can open it
+    try:
+        while True:
+            demo.worker.check()
+            if demo.gateway is not None:
+                demo.gateway.check()
+            time.sleep(0.5)
+    except KeyboardInterrupt:
+        say(f"stopping (worker {demo.worker.process.pid}, this process {os.getpid()})")
+
+
+def _show_commands(demo: DemoSetup) -> None:
+    """Print commands to try in another terminal."""
     url, scale, population = demo.worker.url, demo.dataset.scale, demo.population
-    page = "" if demo.gateway is None else demo.gateway.url
     family, _, epsilon = demo.mechanism.id.split(":")[:3]
     print(
-        f"""
-broker, worker and page stay up until Ctrl-C: {page}; in another terminal:
+        f"""\
   export MURMUREC_BOOTSTRAP_SERVERS={demo.bootstrap} MURMUREC_TOPIC_PREFIX={demo.topics.prefix}
   export MURMUREC_ADMIN_PORT={url.rsplit(":", 1)[1]} MURMUREC_MODEL={demo.settings.model}
   export MURMUREC_MECHANISMS={",".join(demo.settings.mechanisms)}
@@ -280,12 +246,3 @@ broker, worker and page stay up until Ctrl-C: {page}; in another terminal:
   murmurec state digest""",
         flush=True,
     )
-    demo.journal.close()  # so that the commands above can open it
-    try:
-        while True:
-            demo.worker.check()
-            if demo.gateway is not None:
-                demo.gateway.check()
-            time.sleep(0.5)
-    except KeyboardInterrupt:
-        say(f"stopping (worker {demo.worker.process.pid}, this process {os.getpid()})")

@@ -1,45 +1,85 @@
-"""Set up a demo: broker, topics, worker, devices, and the public catalogue."""
+"""Set up a demo: its ratings, broker, topics, worker, page, devices, and the public catalogue."""
 
 from __future__ import annotations
 
 import secrets
 import tempfile
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import nan
 from pathlib import Path
 
 from producers import catalogue_reader as catalogue
 from producers.datasets import load as datasets
+from producers.datasets import synthetic
 from producers.device.item_means import ItemMeans
 from producers.device.requests import ReportSettings
 from producers.fleet.population import Population, populate
 from producers.identities import Identities
 from producers.journal import Journal
-from producers.person.enrolment import NO_LIMIT, PersonBudget
+from producers.person.enrolment import NO_LIMIT
 from producers.publishing import Publisher
 from stream_app.agents.warmup import warm_up
+from stream_app.aggregation import keys
+from stream_app.aggregation.keys import Role
 from stream_app.broker.local import free_ports
 from stream_app.broker.resolve import running as broker_running
+from stream_app.cli.demo.demo_options import DemoOptions
 from stream_app.cli.demo.demo_processes import (
-    SIDE_NAME,
     GatewayProcess,
     WorkerProcess,
     allowed_mechanisms,
+    campaigns_of,
     gateway_running,
+    open_page,
     with_topics,
 )
 from stream_app.cli.demo.demo_processes import running as worker_running
-from stream_app.cli.device.mechanism_options import today
+from stream_app.cli.device.mechanism_options import scale_from, today
 from stream_app.cli.device.publishers import item_table_for
 from stream_app.cli.device.simulated_population import enrolled_population
-from stream_app.cli.output import say, status
+from stream_app.cli.output import notice, say, status
 from stream_app.deployment import Deployment, spec_from_settings
 from stream_app.kafka import clients, topic_admin
 from stream_app.kafka.clients import Connection
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.settings import Settings
-from stream_app.wire import Topics
+from stream_app.wire import Item, Topics
+
+SIDE_NAME = "privacy-off.side"  # the item side from the true ratings, in the demo's folder
+
+
+@dataclass(frozen=True, eq=False)
+class Ratings:
+    """The ratings of a demo in time order; where the world is generated, the RMSE of the best
+    predictor, and the genres that each user leans to."""
+
+    dataset: datasets.Dataset
+    best_rmse: float = nan
+    favourites: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def given(cls, options: DemoOptions, file: Path | None) -> Ratings:
+        """Return those of a file, or generated ones."""
+        if file is not None:
+            found = datasets.load(file, scale_from(options.scale))
+            for warning in found.warnings:
+                notice(f"warning: {warning}")
+            if not found.described:
+                notice(f"warning: {found.name}: has no titles, so that its items are shown by id")
+            return cls(found.in_time_order())
+        generated = synthetic.generate(
+            seed=1,
+            ratings=options.ratings,
+            # As many ratings a user as in MovieLens-1M, and enough items of each genre that no user
+            # has rated them all: taste can be learned, and lists have what to offer.
+            users=max(130, options.ratings // 150),
+            items=max(320, min(2000, options.ratings // 150)),
+            factors=3,
+        )
+        dataset = generated.dataset.in_time_order()
+        return cls(dataset, generated.best_rmse, generated.favourites())
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,34 +140,59 @@ def prepare(
     settings: Settings,
     dataset: datasets.Dataset,
     mechanism: Mechanism,
-    budget: PersonBudget = NO_LIMIT,
-    opened: Callable[[str], None] | None = None,
+    options: DemoOptions | None = None,
+    *,
+    parties: Sequence[Role] = (),
+    scope: Sequence[Item] = (),
 ) -> DemoSetup:
     """Start the broker and the worker, create topics, publish the catalogue, make devices.
 
-    `budget`: of each simulated person. `opened` is called with the page's address as soon as the
-    page is there, before the worker has compiled; None: no gateway.
+    options: those of a demo, which has a page; it is there before the worker has compiled. parties,
+    scope: of its campaigns, if any.
     """
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="murmurec-demo-")))
-    allowed = (mechanism.id,) if opened is None else allowed_mechanisms(mechanism)
-    settings = settings.model_copy(update={"mechanisms": allowed})
-    settings = _start_broker(stack, settings)
+    allowed = (mechanism.id,) if options is None else allowed_mechanisms(mechanism)
+    settings = settings.model_copy(
+        update={"mechanisms": allowed} | _campaigns(folder, parties, scope)
+    )
+    settings, kind = _start_broker(stack, settings)
     _publish_catalogue(settings, dataset)
     port, gateway = free_ports(1)[0], None
-    if opened is not None:
+    if options is not None:
         url = f"http://127.0.0.1:{port}"
         side = "--demo-side", str(folder / SIDE_NAME)
         gateway = stack.enter_context(gateway_running(settings, url, folder, *side))
-        opened(gateway.url)
+        _page_is_up(options, gateway.url)
     worker = _start_worker(stack, settings, folder, port)
     journal = stack.enter_context(Journal.open(folder / "device.journal"))
     with status(f"making a device for every user of {dataset.name}"):
         identities = Identities(journal.key, signed=settings.signed)
         population = populate(dataset, journal.key, identities)
-    say(enrolled_population(journal, population.devices, budget, today()))
+    enrolled_population(journal, population.devices, NO_LIMIT, today())
+    say(
+        f"started: Kafka at {settings.servers} ({kind}; topics {settings.topic_prefix}.*), a "
+        f"worker, {'the page, ' if gateway else ''}and the devices of "
+        f"{len(population.devices):,} simulated people ({dataset.name})"
+    )
     return DemoSetup(
         settings, worker, dataset, population, mechanism, journal, folder, identities, gateway
     )
+
+
+def _page_is_up(options: DemoOptions, url: str) -> None:
+    end = "until Ctrl-C" if options.stays else "while the demo runs; --keep keeps it up"
+    say(f"the page: {url}   ({end})")
+    if options.open_page:
+        open_page(url)
+
+
+def _campaigns(folder: Path, parties: Sequence[Role], scope: Sequence[Item]) -> dict[str, object]:
+    """Return the settings of campaigns: fresh keys of the parties, whose secret halves are in the
+    folder, and a file with the scope."""
+    public = tuple(keys.make(folder, role).public.hex() for role in parties)
+    file = folder / "scope"
+    file.write_text("".join(f"{item}\n" for item in scope))
+    return {"campaign_keys": public, "campaign_scope": file if parties else None}
 
 
 def _publish_catalogue(settings: Settings, dataset: datasets.Dataset) -> None:
@@ -137,8 +202,9 @@ def _publish_catalogue(settings: Settings, dataset: datasets.Dataset) -> None:
     catalogue.publish(line, catalogue.entries(set(dataset.items.tolist()), dataset.described))
 
 
-def _start_broker(stack: ExitStack, settings: Settings) -> Settings:
-    """Start or check the broker, create the topics, and return the settings that name them."""
+def _start_broker(stack: ExitStack, settings: Settings) -> tuple[Settings, str]:
+    """Start or check the broker, create the topics, and return the settings that name them, and
+    the kind of broker."""
     own = settings.bootstrap_servers is None
     configured = None if own else Connection(settings.servers, settings.kafka)
     # On a broker of the user the demo uses topics of its own and removes them.
@@ -152,8 +218,7 @@ def _start_broker(stack: ExitStack, settings: Settings) -> Settings:
         admin = clients.admin(Connection(broker.bootstrap, settings.kafka))
         names = [topic.name for topic in Topics(prefix).table(features=settings.features)]
         stack.callback(topic_admin.delete, admin, names)
-    say(f"Kafka at {broker.bootstrap} ({broker.kind}); topics {prefix}.*")
-    return settings
+    return settings, broker.kind
 
 
 def _start_worker(stack: ExitStack, settings: Settings, folder: Path, port: int) -> WorkerProcess:
@@ -174,12 +239,7 @@ def _start_worker(stack: ExitStack, settings: Settings, folder: Path, port: int)
                 port,
                 folder,
                 settings.admin_token,
-                {
-                    "MURMUREC_PRIVACY_MODE": settings.privacy_mode,
-                    "MURMUREC_CAMPAIGN_KEYS": "",  # a campaign of the demo has keys of its own
-                    "MURMUREC_CAMPAIGN_SCOPE": "",
-                    "MURMUREC_CAMPAIGN_NOTICE_SECONDS": "0",
-                },
+                campaigns_of(settings),
             )
         )
         worker.wait_until_ready()

@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stream_app.cli.commands import option
-from stream_app.cli.options import AllowOption, Cluster, GroupOption, ModelOption, connection_from
+from stream_app.cli.options import (
+    AllowOption,
+    Cluster,
+    GroupOption,
+    ModelOption,
+    connection_from,
+    one_blas_thread,
+)
 from stream_app.cli.output import plural, say
 from stream_app.errors import UsageError
 
@@ -113,7 +120,9 @@ def worker(
 
     Example: murmurec worker --bootstrap localhost:9092 --allow rr:5:2
     """
-    _one_blas_thread()
+    # Item sides are derived beside the stream: more threads would take the cores on which it is
+    # learned.
+    one_blas_thread()
     _return_large_blocks()
     settings = cluster.settings(
         allow=allow,
@@ -150,20 +159,6 @@ def _compile(settings: Settings) -> None:
         f"{plural(count, 'kernel')} compiled in {time.monotonic() - began:.1f} s; the "
         f"others were in the cache {os.environ['NUMBA_CACHE_DIR']}"
     )
-
-
-def _one_blas_thread() -> None:
-    """Limit linear algebra to one thread, unless the environment sets another number.
-
-    Item sides are derived beside the stream: more threads would take the cores on which the stream
-    is learned, and the idle ones keep spinning. The library reads the variables when numpy is
-    imported.
-    """
-    import os
-
-    for name in ("OPENBLAS", "OMP", "MKL"):
-        os.environ.setdefault(f"{name}_NUM_THREADS", "1")
-    os.environ.setdefault("VECLIB_MAXIMUM_THREADS", "1")
 
 
 def _return_large_blocks() -> None:

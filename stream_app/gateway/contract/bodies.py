@@ -94,13 +94,71 @@ class Mechanisms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class CampaignStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The newest campaign; a device checks the plan against what it has pinned. `notice`: for how
-    many seconds the plan was public before it opened, by the broker's times."""
+    many seconds the plan was public before it opened, by the broker's times. `contributions`: how
+    many counted in the stage, or in the last one of a campaign that has ended."""
 
     plan: Annotated[str, msgspec.Meta(extra_json_schema={"contentEncoding": "base64"})]
     stage: Annotated[int, msgspec.Meta(ge=0, lt=MAX_STAGES)] | None
     phase: str | None
     partitions: Annotated[int, msgspec.Meta(ge=1)]
     notice: float | None
+    contributions: _Count | None
+
+
+class ListFigures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """nDCG@k of lists over `users` simulated people, and the standard error of `here` minus
+    `popular`."""
+
+    served: float = msgspec.field(name="here")
+    popular: float
+    privacy_off: float
+    users: _Count
+    error: float
+    k: _Count
+
+
+class GenreShares(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The mean share of a list in genres that its person likes."""
+
+    served: float = msgspec.field(name="here")
+    popular: float
+    privacy_off: float
+
+
+class GuessedRatings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The share of single ratings that are guessed right, with the report and without: a
+    measurement, no guarantee."""
+
+    with_: float = msgspec.field(name="with")
+    without: float
+
+
+class RatedExample(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A true rating of a simulated person."""
+
+    item: IntItem | TextItem
+    stars: float
+
+
+class ExamplePerson(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A simulated person: likes, ratings and two lists."""
+
+    likes: tuple[str, ...]
+    rated: Annotated[tuple[RatedExample, ...], _Entries]
+    list: Annotated[tuple[IntItem | TextItem, ...], _Entries]
+    popular: Annotated[tuple[IntItem | TextItem, ...], _Entries]
+
+
+class DemoFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a demo knows of its simulated people; null until it is measured."""
+
+    mode: str
+    people: _Count
+    ratings: _Count
+    quality: ListFigures | None
+    genres: GenreShares | None
+    attacker: GuessedRatings | None
+    example: ExamplePerson | None
 
 
 class ListedItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -147,8 +205,11 @@ class StreamStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rmse_baseline: float | None = None
     ndcg: float | None = None
     ndcg_popular: float | None = None
+    list_devices: int | None = None
     list_method: str | None = None
     kl_nats: float | None = None
+    lag_records: int | None = None
+    lag_seconds: float | None = None
     drift: float | None = None
     privacy: str | None = None
 

@@ -226,6 +226,14 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         refusals=_WITHOUT_PARAMETERS | {503: (HttpReason.STREAMS,)},
     ),
     Endpoint(
+        *("GET", "/demo", "demo", "numbers"),
+        "In a demo: its size, how good its lists are, and one of its made-up users",
+        _SAME_FOR_ALL,
+        body=bodies.DemoFacts,
+        later=True,
+        **_CACHED | {"refusals": _WITHOUT_PARAMETERS | {404: (HttpReason.NOT_A_DEMO,)}},
+    ),
+    Endpoint(
         *("GET", "/demo/item-links", "demoItemLinks", "numbers"),
         "In a demo: the item side from the true ratings of its made-up users",
         _SAME_FOR_ALL,

@@ -78,7 +78,16 @@ EXAMPLES: Mapping[type[msgspec.Struct], msgspec.Struct] = {
     bodies.Mechanisms: bodies.Mechanisms(
         "rr:5:2", "local", "open", "murmurec.ratings.v1", (_allowed("rr:5:2"),), demo=False
     ),
-    bodies.CampaignStatus: bodies.CampaignStatus("e30=", 0, "open", 4, 86_400.0),
+    bodies.CampaignStatus: bodies.CampaignStatus("e30=", 0, "open", 4, 86_400.0, None),
+    bodies.DemoFacts: bodies.DemoFacts(
+        "local",
+        2000,
+        300_000,
+        bodies.ListFigures(0.174, 0.145, 0.3, 200, 0.01, 10),
+        bodies.GenreShares(0.6, 0.2, 0.7),
+        bodies.GuessedRatings(with_=0.66, without=0.35),
+        bodies.ExamplePerson(("Drama",), (bodies.RatedExample(1193, 5.0),), (318,), (1193,)),
+    ),
     bodies.ItemList: bodies.ItemList(
         DEVICE.hex(),
         (_LISTED,),
@@ -103,7 +112,10 @@ EXAMPLES: Mapping[type[msgspec.Struct], msgspec.Struct] = {
         rmse_baseline=0.98,
         ndcg=0.1312,
         ndcg_popular=0.0857,
+        list_devices=412,
         list_method="links",
+        lag_records=120,
+        lag_seconds=0.4,
         privacy="local",
     ),
     bodies.Alive: bodies.Alive(alive=True),

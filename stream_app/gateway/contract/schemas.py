@@ -39,6 +39,7 @@ BODIES: Mapping[str, type[msgspec.Struct]] = {
     "catalogue": bodies.Catalogue,
     "mechanisms": bodies.Mechanisms,
     "campaign": bodies.CampaignStatus,
+    "demo": bodies.DemoFacts,
     "item-list": bodies.ItemList,
     "stream-status": bodies.StreamStatus,
     "alive": bodies.Alive,

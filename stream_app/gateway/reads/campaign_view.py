@@ -66,7 +66,9 @@ class CampaignLog(Looking):
 
     def _show(self, rounds: Rounds) -> None:
         plan, stage = rounds.campaign, rounds.current
-        shown = (plan and plan.digest, stage and (stage.index, stage.phase))
+        newest = stage or next(reversed(rounds.stages), None)
+        counted = newest.contributions if newest else 0
+        shown = (plan and plan.digest, stage and (stage.index, stage.phase), counted)
         if shown == self._shown:
             return
         self._shown, self.open_stage = shown, None
@@ -75,7 +77,9 @@ class CampaignLog(Looking):
             return
         index, phase = (stage.index, str(stage.phase)) if stage else (None, None)
         encoded = base64.b64encode(encode_plan(plan)).decode()
-        status = CampaignStatus(encoded, index, phase, self._partitions, rounds.notice)
+        status = CampaignStatus(
+            encoded, index, phase, self._partitions, rounds.notice, counted or None
+        )
         self.campaign = Document.made(msgspec.json.encode(status), "application/json")
         if stage is not None and stage.phase is Phase.OPEN:
             sizes = tuple(box_bytes(plan, stage.index, party) for party in range(plan.parties))

@@ -6,6 +6,8 @@
     ratings            learned and held out since the worker started
     rmse               debiased, over the newest 10,000 ratings; baseline: the running item means
     ndcg               nDCG@10 of the served list at later visits, beside the most popular items
+    list_devices       by how many people's later visits the lists are measured
+    lag_records, lag_seconds    what is published and not yet applied, and the age of the oldest
     kl_nats            between the errors on learned and on held-out ratings
     drift              rmse minus the debiased RMSE over all ratings, in stars: above 0 the newest
                        ratings are predicted worse than those before
@@ -33,7 +35,7 @@ NAMES = {
     for name in (
         *("ready", "cut_number", "ratings_total", "devices", "prediction_rmse"),
         *("prediction_rmse_baseline", "list_ndcg_ratio", "list_method", "leakage_kl_nats"),
-        "privacy_mode_info",
+        *("list_devices", "consumer_lag_records", "consumer_lag_seconds", "privacy_mode_info"),
     )
 }
 
@@ -93,8 +95,11 @@ def status_of(
         rmse_baseline=numbers.number("prediction_rmse_baseline", kind="debiased"),
         ndcg=numbers.number("list_ndcg_ratio", list="served"),
         ndcg_popular=numbers.number("list_ndcg_ratio", list="popular"),
+        list_devices=numbers.whole("list_devices"),
         list_method=numbers.label("list_method", "method"),
         kl_nats=numbers.number("leakage_kl_nats"),
+        lag_records=numbers.whole("consumer_lag_records"),
+        lag_seconds=numbers.number("consumer_lag_seconds"),
         drift=None if rmse is None or longer is None else rmse - longer,
         privacy=numbers.label("privacy_mode_info", "privacy_mode"),
     )

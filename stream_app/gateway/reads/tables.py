@@ -8,18 +8,12 @@ looks no consumer reads, so an idle topic costs a request every few seconds. Eve
 with new documents or changes none of them: a client never gets half a catalogue, nor a version of
 the item side whose pages are not whole (`wire/public_tables.py`). The gateway starts without Kafka;
 both are empty then, and /readyz has the reason.
-
-GET /demo/item-links: the item side without noise, from a file. A demo has simulated people, so
-their true ratings are no person's; a real gateway has no such file, and 404.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from pathlib import Path
-from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
@@ -33,7 +27,7 @@ from stream_app.kafka import clients
 from stream_app.kafka.background_thread import BackgroundThread
 from stream_app.kafka.clients import Connection
 from stream_app.kafka.topic_follower import TopicReader
-from stream_app.ranking.compact_side import MOST_BYTES, CompactSideError, decode_side
+from stream_app.ranking.compact_side import CompactSideError, decode_side
 from stream_app.web.cached_document import Document, nothing_yet
 from stream_app.web.refusals import refused
 from stream_app.wire import Topics
@@ -229,42 +223,9 @@ class PublicTables(Looking):
             self.item_links = document
 
 
-class DemoSide:
-    """The document of a file, read again when the file changes; half a file is not taken."""
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        self._lock = Lock()
-        self._read: tuple[int, int, int] | None = None
-        self._document: Document | None = None
-
-    def current(self) -> Document | None:
-        """Return the newest whole side that was in the file, None before the first; it reads the
-        file, so call it in a thread."""
-        with self._lock:
-            try:
-                found = self._file.stat()
-                state = (found.st_mtime_ns, found.st_size, found.st_ino)
-                if state != self._read:
-                    self._take(self._file.read_bytes() if found.st_size <= MOST_BYTES else b"")
-                    self._read = state
-            except OSError:
-                self._read = None
-            return self._document
-
-    def _take(self, table: bytes) -> None:
-        try:
-            decode_side(table)
-        except CompactSideError:
-            return
-        self._document = Document.made(table, "application/octet-stream")
-
-
 def attach(app: web.Application, gateway: Gateway) -> Views:
-    """Return the three pages, and add the thread for the time that the application runs."""
+    """Return both pages, and add the thread for the time that the application runs."""
     tables = PublicTables(gateway.connection, gateway.topics)
-    file = gateway.demo_side
-    side = None if file is None else DemoSide(file)
 
     async def catalogue(request: web.Request) -> web.Response:
         tables.check()
@@ -278,12 +239,6 @@ def attach(app: web.Application, gateway: Gateway) -> Views:
         # Not an error: a browser would show one to each visitor of a page that waits.
         return refused(404, "foreign", _FOREIGN) if tables.is_foreign else nothing_yet()
 
-    async def demo_item_links(request: web.Request) -> web.Response:
-        if side is None:
-            return refused(404, "not_a_demo", "only a demo knows true ratings: there are none here")
-        document = await asyncio.to_thread(side.current)
-        return nothing_yet() if document is None else document.answer(request)
-
     app[TITLES] = tables.titles
     app.cleanup_ctx.append(tables.following)
-    return {"catalogue": catalogue, "itemLinks": item_links, "demoItemLinks": demo_item_links}
+    return {"catalogue": catalogue, "itemLinks": item_links}

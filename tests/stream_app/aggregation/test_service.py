@@ -25,7 +25,7 @@ class Log:
         return not self._looks
 
     def catch_up(self) -> Rounds:
-        if (found := self._looks.pop(0)) is not None:
+        if self._looks and (found := self._looks.pop(0)) is not None:
             raise found
         return self.rounds
 
@@ -37,7 +37,7 @@ def said(*looks: UserError | None) -> list[str]:
     log: Any = Log(*looks)
     found: list[str] = []
     party = Party(keys_of(1)[0], Kept())
-    serve(party, log, lambda _: (), lambda: bool(log.over), found.append)
+    serve(party, log, lambda _: (), lambda _: (), lambda: bool(log.over), found.append)
     return found
 
 

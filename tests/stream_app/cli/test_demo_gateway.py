@@ -8,7 +8,7 @@ import pytest
 from producers.datasets.synthetic import generate
 from producers.fleet.population import populate
 from stream_app.cli.demo.demo_processes import allowed_mechanisms
-from stream_app.cli.demo.figures import Figures, show_accounts
+from stream_app.cli.demo.figures import Figures, accounts
 from stream_app.cli.demo.ground_truth import GroundTruth
 from stream_app.privacy import registry
 
@@ -39,10 +39,8 @@ def test_a_rating_of_a_visitor_has_no_true_rating() -> None:
 
 
 @pytest.mark.parametrize(("visitors", "whole"), [(3, True), (2, False)])
-def test_ratings_of_visitors_are_accounted_for(
-    visitors: int, whole: bool, capsys: pytest.CaptureFixture[str]
-) -> None:
-    show_accounts(Figures(rows=10, published=10, applied=12, held_out=1, visitors=visitors))
-    shown = capsys.readouterr().out
-    assert f"published 10 + {visitors} of visitors of the page = applied 12" in shown
-    assert ("NOT ALL" in shown) != whole
+def test_ratings_of_visitors_are_accounted_for(visitors: int, whole: bool) -> None:
+    figures = Figures(rows=10, published=10, applied=12, held_out=1, visitors=visitors)
+    assert f"+ {visitors} of visitors of the page = applied 12" in accounts(figures)
+    assert figures.is_accounted_for is whole
+    assert ("NOT ALL" in accounts(figures)) != whole

@@ -12,7 +12,9 @@ import pytest
 from murmurec.ratings import columns_of
 from producers.datasets.synthetic import generate
 from stream_app.cli.demo.figures import Figures
-from stream_app.cli.demo.quality import LEAST_USERS, HeldBack, K, ListQuality, Lists
+from stream_app.cli.demo.lists import story
+from stream_app.cli.demo.lists.people import Lists
+from stream_app.cli.demo.lists.quality import LEAST_USERS, HeldBack, Judged, K, ListQuality
 from stream_app.errors import UserError
 from stream_app.evaluation.ranking import RankingTask
 
@@ -60,8 +62,8 @@ def test_lists_of_what_is_liked_later_are_better_than_popular_ones(task: Ranking
     assert 0 < found.popular < found.privacy_off < 1
     assert found.above_popular == pytest.approx(1 - found.popular)
     found.check()
-    shown = f"here 1.000, popular {found.popular:.3f}, privacy off {found.privacy_off:.3f}"
-    assert Figures(quality=found).list_quality == shown
+    shown = f"here 1.000, popular {found.popular:.3f}, with privacy off {found.privacy_off:.3f}"
+    assert str(found) == shown
 
 
 def test_lists_without_a_hit_are_below_popularity_and_fail(task: RankingTask) -> None:
@@ -91,8 +93,21 @@ def test_a_file_without_later_likes_has_no_quality(rating: int, reason: str) -> 
         HeldBack(data).task()
 
 
-def test_the_report_says_why_a_quality_is_not_known(tmp_path: Path) -> None:
-    figures = Figures(quality_absent="no user has a later like")
-    assert figures.list_quality == "unknown: no user has a later like"
-    figures.write(tmp_path / "report.json")
+def test_the_story_says_why_a_quality_is_not_known(tmp_path: Path) -> None:
+    lists = Judged(None, None, "no user has a later like")
+    assert list(story.of_lists(lists)) == ["lists: quality unknown: no user has a later like"]
+    Figures(quality_absent=lists.absent).write(tmp_path / "report.json")
     assert json.loads((tmp_path / "report.json").read_text())["quality"] is None
+
+
+def test_the_demo_fails_below_popularity_and_where_something_is_lost(task: RankingTask) -> None:
+    best = liked_later(task)
+    below = ListQuality.measured(task, dict.fromkeys(best, ()), best)
+    Figures().check()
+    for figures, reason in (
+        (Figures(quality=below), "below the most popular"),
+        (Figures(rows=1), "not every rating is accounted for"),
+        (Figures(model_digest="a"), "not that of the log"),
+    ):
+        with pytest.raises(UserError, match=reason):
+            figures.check()

@@ -205,8 +205,14 @@ def test_a_demo_on_a_file_that_is_not_ratings_is_refused(
 ) -> None:
     file = tmp_path / "letter.csv"
     file.write_text("Dear Sir or Madam\n")
-    assert "letter.csv" in refused(["demo", "--data", str(file)], capsys)
-    assert "nowhere" in refused(["demo", "--data", "nowhere.npz"], capsys)
+    assert "letter.csv" in refused(["demo", str(file)], capsys)
+    assert "nowhere" in refused(["demo", "nowhere.npz"], capsys)
+    file.write_text("")
+    assert "letter.csv" in refused(["demo", str(file)], capsys)
+    assert "--ratings: not with a FILE" in refused(
+        ["demo", str(file), "--ratings", "2000"], capsys, 2
+    )
+    assert "give it with a FILE" in refused(["demo", "--scale", "1", "5", "1"], capsys, 2)
 
 
 @pytest.mark.parametrize("seconds", ["nan", "inf", "0.5", "-1"])

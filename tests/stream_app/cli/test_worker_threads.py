@@ -15,8 +15,8 @@ from stream_app.cli.server.worker import _without_start
 
 _PRODUCT = """
 import os
-from stream_app.cli.server.worker import _one_blas_thread
-_one_blas_thread()
+from stream_app.cli.options import one_blas_thread
+one_blas_thread()
 import numpy
 numpy.ones((600, 600)) @ numpy.ones((600, 600))
 print(len(os.listdir("/proc/self/task")), os.environ["OPENBLAS_NUM_THREADS"])

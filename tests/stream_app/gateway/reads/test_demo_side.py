@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from stream_app.gateway.reads.tables import DemoSide
-from stream_app.ranking.compact_side import encode_side
+from stream_app.gateway.reads.demo_files import DemoFile
+from stream_app.ranking.compact_side import decode_side, encode_side
 from tests.fixtures.gateways import running
 from tests.fixtures.item_sides import item_side
+
+
+def of_side(file: Path) -> DemoFile:
+    return DemoFile(file, decode_side, "application/octet-stream")
 
 
 @pytest.fixture
@@ -25,7 +30,7 @@ def test_the_file_is_read_again_when_it_changes_and_only_whole(
     tmp_path: Path, sides: list[bytes]
 ) -> None:
     file = tmp_path / "side"
-    side = DemoSide(file)
+    side = of_side(file)
     assert side.current() is None
     file.write_bytes(b"")
     assert side.current() is None
@@ -51,7 +56,7 @@ def test_a_file_of_the_same_size_that_takes_its_place_is_read(
 ) -> None:
     file = tmp_path / "side"
     file.write_bytes(sides[0])
-    side, state = DemoSide(file), file.stat()
+    side, state = of_side(file), file.stat()
     assert side.current() is not None
     (tmp_path / "next").write_bytes(sides[1])
     os.utime(tmp_path / "next", ns=(state.st_atime_ns, state.st_mtime_ns))
@@ -61,8 +66,10 @@ def test_a_file_of_the_same_size_that_takes_its_place_is_read(
     assert document.plain == sides[1]
 
 
-def test_only_a_demo_has_the_page(tmp_path: Path, sides: list[bytes]) -> None:
+def test_only_a_demo_has_the_pages(tmp_path: Path, sides: list[bytes]) -> None:
     file = tmp_path / "side"
+    facts = dict.fromkeys(("quality", "genres", "attacker", "example"))
+    facts |= {"mode": "local", "people": 3, "ratings": 9}
 
     def page(demo_side: Path | None, path: str = "/demo/item-links") -> tuple[int, bytes]:
         async def ask() -> tuple[int, bytes]:
@@ -78,3 +85,10 @@ def test_only_a_demo_has_the_page(tmp_path: Path, sides: list[bytes]) -> None:
     assert page(file) == (204, b"")
     file.write_bytes(sides[0])
     assert page(file) == (200, sides[0])
+    assert page(None, "/demo")[0] == 404
+    assert page(file, "/demo") == (204, b"")
+    (tmp_path / "demo.json").write_text('{"mode": "local"')
+    assert page(file, "/demo") == (204, b"")
+    (tmp_path / "demo.json").write_text(json.dumps(facts))
+    status, body = page(file, "/demo")
+    assert (status, json.loads(body)) == (200, facts)

@@ -1,0 +1,92 @@
+// The three facts at the top of the page, and what a list is worth: measured, beside popular films
+// and beside privacy off.
+
+import { byId, el, fill, say, size } from "./dom.js";
+import { fraction, number, percent, times } from "./words.js";
+
+const SIMPLE = "Quality is measured in the demo and on the board.";
+const exact = (value) => value.toFixed(3);
+
+const leaves = ({ pinned, mechanism }) => {
+  if (pinned)
+    return "Two random vectors, if you take part: alone they say nothing. Only everybody’s sum, with noise, becomes public.";
+  return `Nothing from this tab.${mechanism ? " From the next one, answers with noise." : ""}`;
+};
+
+const worth = ({ demo, status }) => {
+  const { here, popular, privacy_off: off } = demo?.quality ?? {};
+  if (Number.isFinite(here))
+    return `A list scores ${exact(here)} (1 is perfect); popular films ${exact(popular)}; privacy off ${exact(off)}.`;
+  if (Number.isFinite(status?.ndcg) && Number.isFinite(status.ndcg_popular))
+    return `Measured now (1 is perfect): ${exact(status.ndcg)}; popular films: ${exact(status.ndcg_popular)}.`;
+  return SIMPLE;
+};
+
+const costs = ({ pinned, campaign, mechanism }) => {
+  if (pinned && campaign) {
+    const epsilon = fraction(campaign.epsilon);
+    return (
+      `Epsilon ${number(epsilon, 2)} a campaign: what becomes public is at most ${times(epsilon)} ` +
+      "times likelier with you than without."
+    );
+  }
+  if (pinned || !mechanism) return "Nothing, until you take part.";
+  return (
+    `Nothing in this tab. In the next one, an answer is at most ` +
+    `${times(fraction(mechanism.epsilon))} times likelier after one click than after another.`
+  );
+};
+
+/** Write the facts. */
+export const showFacts = (view) => {
+  say("fact-leaves", view.offered ? leaves(view) : "Nothing, unless you say so.");
+  say("fact-worth", worth(view));
+  say("fact-costs", view.offered ? costs(view) : "Nothing, until you take part.");
+};
+
+const bar = (words, value, shown, most, kind) =>
+  el(
+    "div",
+    { class: "share" },
+    el("p", {}, words, el("b", {}, shown)),
+    el("div", { class: "track" }, size(el("i", { class: kind }), "width", value / most)),
+  );
+
+const three = ({ here, popular, privacy_off: off }, shown) => {
+  const most = Math.max(here, popular, off, 1e-9);
+  return [
+    bar("Ranked here", here, shown(here), most, "own"),
+    bar("Popular films", popular, shown(popular), most, "grey"),
+    bar("Privacy off", off, shown(off), most, "rust"),
+  ];
+};
+
+let drawn = "";
+
+/** Draw what lists are worth, where a demo has measured it. */
+export const showQuality = ({ demo, status, pinned, offered }) => {
+  const alone = Boolean(offered) && !pinned; // without campaigns it stands where the part would
+  const home = byId(alone ? "part" : "list");
+  if (byId("quality").parentNode !== home) home.append(byId("quality"));
+  byId("list").classList.toggle("alone", alone);
+  const { quality, genres } = demo ?? {};
+  const state = JSON.stringify([quality, genres, worth({ demo, status })]);
+  if (state === drawn) return;
+  drawn = state;
+  if (!quality) {
+    fill("quality", el("h3", {}, "How good such lists are"), el("p", { class: "quiet" }, worth({ demo, status })));
+    return;
+  }
+  const { k = 10, users, error } = quality;
+  fill(
+    "quality",
+    el("h3", {}, "How good such lists are"),
+    three(quality, exact),
+    el(
+      "p",
+      { class: "quiet" },
+      `nDCG@${k}, 1 is perfect: how well lists foretell what ${number(users)} simulated people like next; ± ${exact(error)}.`,
+    ),
+    genres ? [el("h3", {}, "In genres that a person likes"), three(genres, percent)] : null,
+  );
+};

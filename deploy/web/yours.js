@@ -1,0 +1,157 @@
+// Your ratings stay here: cards of films to rate, and the list that is ranked from them. Nothing on
+// these cards is reported; a film that was reported in the other tab shows what was clicked there.
+
+import { cover } from "./covers.js";
+import { byId, el, fill, say } from "./dom.js";
+import { chosen, nextFrom } from "./films.js";
+import { starsFor } from "./stars.js";
+import { listed, plural } from "./words.js";
+
+const SHOWN = 10; // cards at a time
+const VARIED = 72; // popular films among which every genre comes in turn
+let first = 0;
+const nodes = new Map(); // key -> {state, node}, so that typing and focus survive
+let order = { of: null, films: [] };
+
+/** The catalogue with its popular films by turns of genres: among the first is one for everybody. */
+const varied = (catalogue) => {
+  if (order.of === catalogue) return order.films;
+  const turns = new Map();
+  const rows = catalogue.slice(0, VARIED).map((film, place) => {
+    const genre = film.genres[0] ?? "", turn = turns.get(genre) ?? 0;
+    turns.set(genre, turn + 1);
+    return { film, turn, place };
+  });
+  rows.sort((a, b) => a.turn - b.turn || a.place - b.place);
+  order = { of: catalogue, films: [...rows.map(({ film }) => film), ...catalogue.slice(VARIED)] };
+  return order.films;
+};
+
+const facts = ({ genres, year }) => [genres.slice(0, 2).join(", "), year].filter(Boolean).join(" · ");
+
+const card = (view, film, rate) => {
+  const reported = view.byKey.get(film.key), own = view.kept.get(film.key);
+  const { level = null, levels = view.levels } = reported ?? own ?? {};
+  const forget = () => rate(film, null, false);
+  return el(
+    "div",
+    { class: own || reported ? "card rated" : "card", "data-key": film.key, title: film.title },
+    cover(film),
+    el("p", { class: "title unseen" }, film.title),
+    el(
+      "div",
+      { class: "caption" },
+      el("p", { class: "facts-of" }, reported ? "reported" : facts(film) || "film"),
+      own
+        ? el("button", { type: "button", class: "forget", "aria-label": `Forget the rating of ${film.title}`, onclick: forget }, "×")
+        : null,
+    ),
+    starsFor(film, levels, level, (value, byKeyboard) => rate(film, value, byKeyboard), {
+      fixed: Boolean(reported),
+      group: "kept-",
+    }),
+  );
+};
+
+const showCards = (view, rate) => {
+  const films = chosen(varied(view.catalogue), byId("search").value, first, SHOWN);
+  if (!films.length) {
+    nodes.clear();
+    const words = view.catalogue.length
+      ? "No film has these words."
+      : "No films yet: the catalogue is still arriving.";
+    return fill("cards", el("p", { class: "quiet" }, words));
+  }
+  const old = new Map(nodes), box = byId("cards");
+  nodes.clear();
+  for (const film of films) {
+    const { level = null } = view.byKey.get(film.key) ?? view.kept.get(film.key) ?? {};
+    const state = JSON.stringify([view.levels, level, film.retried ?? 0, view.byKey.has(film.key), film.title]);
+    const before = old.get(film.key);
+    if (before?.state === state) nodes.set(film.key, before);
+    else {
+      const focused = before?.node.contains(document.activeElement);
+      nodes.set(film.key, { state, node: card(view, film, rate), focused });
+    }
+  }
+  const shown = [...nodes.values()].map(({ node }) => node);
+  if (shown.length === box.children.length && shown.every((node, n) => node === box.children[n])) return;
+  fill(box, shown);
+  for (const each of nodes.values()) {
+    if (each.focused) (each.node.querySelector("input:checked") ?? each.node.querySelector("input"))?.focus();
+    each.focused = false;
+  }
+};
+
+const keptWords = (view) => {
+  const kept = view.kept.size, reported = view.records.length;
+  if (!kept && !reported) return "Nothing here is sent, nor what you look for.";
+  const also = reported ? ` ${plural(reported, "reported film")} of the other tab count too.` : "";
+  return `${plural(kept, "rating")} kept here and not sent.${also}`;
+};
+
+/** The genres that a person gave 4 stars or more. */
+const likedOf = ({ history, films }) =>
+  new Set(history.filter(({ stars }) => stars >= 4).flatMap(({ key }) => films.get(key)?.genres ?? []));
+
+const entry = (view, { key, because = [] }, liked) => {
+  const film = view.films.get(key) ?? { key, bare: view.nameOf(key), genres: [], year: null };
+  const reasons = listed(because.slice(0, 2).map((each) => view.films.get(each)?.bare ?? each));
+  return el(
+    "li",
+    { "data-key": key },
+    cover(film, true),
+    el(
+      "div",
+      {},
+      el("p", { class: "title" }, film.bare, film.year ? el("span", { class: "year" }, ` ${film.year}`) : null),
+      el("p", { class: "genres" }, film.genres.map((genre, n) => [n ? ", " : "",
+        liked.has(genre) ? el("b", { class: "fits", title: "a genre of films rated 4 or 5" }, genre) : genre])),
+      because.length ? el("p", { class: "why" }, `goes with ${reasons}`) : null,
+    ),
+  );
+};
+
+const listOf = (view) => {
+  const { example } = view.demo ?? {};
+  if (view.history.length || !example?.list?.length) return [view.own, likedOf(view)];
+  const films = example.list.map((item) => view.items.get(String(item))).filter(Boolean);
+  return [films.map(({ key }) => ({ key })), new Set(example.likes)];
+};
+
+const listNote = (view) => {
+  if (!view.history.length && view.demo?.example?.list?.length)
+    return (
+      `An example, nobody’s: for somebody who likes ${listed(view.demo.example.likes)} films. ` +
+      "Rate one for yours."
+    );
+  if (!view.summed && !view.side) return "The server has not learned enough yet. Until then: the popular films.";
+  if (!view.history.length) return "The popular films, until you rate one.";
+  if (!view.own.length) return "You have rated every film that the public table knows.";
+  return "Ranked here, from your stars and a public table that is the same for everybody.";
+};
+
+let drawn = "";
+
+/** Draw cards and list. */
+export const showYours = (view, rate) => {
+  showCards(view, rate);
+  say("kept", keptWords(view));
+  say("list-note", listNote(view));
+  byId("list").classList.toggle("nobodys", !view.history.length);
+  const [list, liked] = listOf(view);
+  const state = JSON.stringify([list.map(({ key, because }) => [key, because]), [...liked], view.films.size]);
+  if (state === drawn) return;
+  drawn = state;
+  fill("listed", list.map((item) => entry(view, item, liked)));
+};
+
+/** Connect the search field and the button for other films. */
+export const listenToCards = (redraw) => {
+  byId("search").addEventListener("input", redraw);
+  byId("more").addEventListener("click", () => {
+    byId("search").value = "";
+    first = nextFrom(first, SHOWN);
+    redraw();
+  });
+};
