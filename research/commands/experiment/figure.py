@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from research.commands.experiment.grid import CAMPAIGN, ITEM_MEANS, PERSON, SPLITS
+from research.commands.experiment.grid import ITEM_MEANS, PERSON, SPLITS
 from research.commands.experiment.summary import Group
 from research.commands.pictures import GREY, TEXT, dress, number, save, sheet, style
 
@@ -150,12 +150,7 @@ def _panel_of(group: Group) -> Panel:
 
 
 def _line_of(group: Group) -> str:
-    family = group.first.mechanism.partition(":")[0]
-    return (
-        f"{CAMPAIGN}, {family}"
-        if group.first.model == CAMPAIGN
-        else f"{group.first.model}, {family}"
-    )
+    return f"{group.first.model}, {group.first.mechanism.partition(':')[0]}"
 
 
 def _noised(group: Group, adjacency: str) -> bool:

@@ -18,6 +18,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import msgspec
 import numpy as np
 
 from producers.datasets.load import Dataset
@@ -147,7 +148,8 @@ def rows(
                 share = _share(progress, number, len(cells), cell)
                 share(0, 1)
                 key = cell._asdict() | {"factors": grid.factors, "scope": grid.scope}
-                yield _typed(kept.once(key, partial(_row, data, grid, cell, share, now)))
+                row = kept.once(key, partial(_row, data, grid, cell, share, now))
+                yield msgspec.convert(row, ExperimentRow)
         progress(len(cells), len(cells), "")
 
     return each()
@@ -160,7 +162,3 @@ def _row(data: Dataset, grid: Grid, cell: Cell, share: Share, now: Callable[[], 
 def _share(progress: Progress, number: int, total: int, cell: Cell) -> Share:
     name = f"{cell.model} {cell.mechanism} {cell.split} {cell.seed}"
     return lambda done, parts: progress(number + done / max(parts, 1), total, name)
-
-
-def _typed(row: Row) -> ExperimentRow:
-    return ExperimentRow(**row | {"rmse_parts": tuple(row["rmse_parts"])})

@@ -148,13 +148,8 @@ class Lists:
 
     def campaign(self, mode: str, epsilon: Fraction) -> Row:
         """Return the point of *together* alone."""
-        found = campaign_lists(
-            self._dataset,
-            mode,
-            epsilon,
-            ListOptions(self._length, scope=self._scope),
-            seed=self._seed,
-        )
+        options = ListOptions(self._length, scope=self._scope)
+        found = campaign_lists(self._dataset, mode, epsilon, options, seed=self._seed)
         ndcg = next(row.ndcg for row in found.rows if row.history == "clean")
         return point(
             LISTS, "campaign", float(epsilon), ndcg, variant=mode, spent="together, 1 stage"
