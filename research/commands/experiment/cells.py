@@ -115,11 +115,9 @@ def _item_means(data: Dataset, cell: Cell) -> Found:
     data, values = data.in_time_order(cell.seed), data.scale.values
     middle = float(values[0] + values[-1]) / 2
     errors = running_item_means(item_keys(data.items), data.ratings, middle) - data.ratings
-    error, mae, parts = rms(errors), float(np.abs(errors).mean()), rms_of_parts(errors, PARTS)
-    return {
-        **{"rmse": error, "mae": mae, "baseline": error, "learned": len(data)},
-        "rmse_parts": parts,
-    }
+    error, mae = rms(errors), float(np.abs(errors).mean())
+    found = {"rmse": error, "mae": mae, "baseline": error, "learned": len(data)}
+    return found | {"rmse_parts": rms_of_parts(errors, PARTS)}
 
 
 def _campaign_stars(data: Dataset, _: Grid, cell: Cell, progress: Share) -> Found:

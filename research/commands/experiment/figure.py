@@ -38,11 +38,10 @@ def draw_quality(groups: Sequence[Group], title: str, place: Path) -> None:
     """Write a panel for each measure and split, by adjacency, as PNG."""
     panels = list(dict.fromkeys(_panel_of(each) for each in groups))
     adjacencies = [each for each in _EPSILON if any(_noised(group, each) for group in groups)]
-    adjacencies = adjacencies or ["nothing"]
     places = [
         (shown, panel, adjacency)
         for panel in panels
-        for adjacency in adjacencies
+        for adjacency in adjacencies or ["nothing"]
         if (shown := [group for group in groups if _panel_of(group) == panel])
         and (adjacency == "nothing" or any(_noised(group, adjacency) for group in shown))
     ]

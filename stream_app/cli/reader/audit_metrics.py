@@ -38,12 +38,10 @@ class AuditMetrics(Collectors):
     def found(self, findings: Iterable[Finding], mechanisms: Sequence[Mechanism]) -> None:
         """Enter the bound of each of these mechanisms of which a finding has one."""
         adjacencies = {each.id: str(each.adjacency) for each in mechanisms}
-        for finding in findings:
-            mechanism = str(finding.figures.get("mechanism", ""))
-            if mechanism in adjacencies:
-                bound = self._gauges["audit_epsilon_lower_bound"]
-                labels = mechanism, adjacencies[mechanism]
-                bound.labels(*labels).set(float(finding.figures["epsilon"]))
+        bound = self._gauges["audit_epsilon_lower_bound"]
+        for figures in (finding.figures for finding in findings):
+            if (mechanism := str(figures.get("mechanism"))) in adjacencies:
+                bound.labels(mechanism, adjacencies[mechanism]).set(float(figures["epsilon"]))
 
 
 def write(path: Path, findings: Iterable[Finding], mechanisms: Sequence[Mechanism]) -> None:
