@@ -54,7 +54,7 @@ class _Pull(NamedTuple):
     series: float
 
 
-_FIRST, _LATER = _Pull(5.6, 2.2, 0.9, 1.2), _Pull(2.3, 1.15, 0.7, 0.8)
+_FIRST, _LATER = _Pull(8.0, 2.8, 0.9, 1.1), _Pull(4.2, 1.6, 0.7, 0.75)
 
 
 @dataclass(frozen=True, eq=False)
