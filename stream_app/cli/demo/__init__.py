@@ -36,7 +36,7 @@ def demo(
 ) -> None:
     """Start Kafka, a worker and a page, simulate a population of devices, recommend.
 
-    The two people that it shows have lists of middling quality, near the median.
+    The two people that it shows have lists near the middle of all.
 
     Example: murmurec demo ml-1m.zip --epsilon 1
     """

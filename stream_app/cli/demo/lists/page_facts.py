@@ -60,7 +60,7 @@ def example_of(
     people: People, user: int, listed: Iterable[int], popular: Iterable[int]
 ) -> dict[str, Any]:
     """Return one person's likes, best ratings and lists of item keys, as ids."""
-    rated = people.rated(user)[:_RATED]
+    rated = people.typical(user)[:_RATED]
     return {
         "likes": people.likes(user),
         "rated": [{"item": people.items[key], "stars": stars} for key, stars in rated],

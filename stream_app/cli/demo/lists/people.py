@@ -3,8 +3,8 @@
 likes     a generated person's genres, the favourite first; of a file the two genres that are most
           above everybody's in what the person likes, of the ratings that devices have
 fit       mean share of a list that is in a genre that the person likes
-shown     two people with different favourites whose lists are of middling quality: nearest to
-          the median nDCG, then to the median fit; one of the two lists has a hit, if any has
+shown     two people with different favourites: of the third nearest to the median nDCG, those
+          nearest to the mean fit
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ Lists = Mapping[int, Sequence[int]]
 """Keys of items, best first, by the key of a user."""
 
 _LEAST_LIKES, _MOST_GENRES = 5, 2
+_MIDDLING = 3  # of three users one is
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +86,10 @@ class People:
         rows = rows[np.argsort(-self.stars[rows], kind="stable")]
         return list(zip(self.keys[rows].tolist(), self.stars[rows].tolist(), strict=True))
 
+    def typical(self, user: int) -> list[tuple[int, float]]:
+        """Return items and stars of a user, those of liked genres first, and the best first."""
+        return sorted(self.rated(user), key=lambda pair: (not self.fits(user, pair[0]), -pair[1]))
+
     def likes(self, user: int) -> tuple[str, ...]:
         """Return the genres that a user likes; none where they are not known."""
         if user not in self._likes:
@@ -116,17 +121,18 @@ class People:
         }
 
     def shown(self, gains: Mapping[int, float], fit: Mapping[int, float]) -> list[int]:
-        """Return two users of middling lists with different favourites; fewer where there are not
-        two. gains: nDCG by user; NaN without a list."""
+        """Return two users with different favourites, of the third whose nDCG is nearest the
+        median, those whose lists hold about the mean share of liked genres; fewer where there are
+        not two. gains: nDCG by user; NaN without a list."""
         users = [user for user, gain in gains.items() if not np.isnan(gain)]
         if not users:
             return []
         middle = float(np.median([gains[user] for user in users]))
-        usual = float(np.median([fit.get(user, 0.0) for user in users]))
-        users.sort(key=lambda each: (abs(gains[each] - middle), abs(fit.get(each, 0.0) - usual)))
+        users.sort(key=lambda each: abs(gains[each] - middle))
+        users = users[: max(2, len(users) // _MIDDLING)]
+        usual = float(np.mean(list(fit.values()) or [0.0]))
+        users.sort(key=lambda each: abs(fit.get(each, 0.0) - usual))  # stable
         first, *others = users
-        hits = {user for user in users if gains[user] > 0 or fit.get(user, 0.0) > 0}
-        others.sort(key=lambda each: first not in hits and each not in hits)  # stable
         likes = self.likes(first)[:1]
         second = next((each for each in others if self.likes(each)[:1] != likes), None)
         return [first, *([second] if second is not None else others[:1])]

@@ -34,7 +34,7 @@ def of_lists(lists: Judged) -> Iterator[str]:
         yield from _of_person(found, user)
     yield (
         f"  {_LATER} the person liked it later, which was never sent; {_FITS} it is of a genre "
-        "that the person likes; both lists are of middling quality"
+        "that the person likes; both lists are near the middle of all"
     )
     if shares := lists.genres:
         yield (
@@ -46,7 +46,7 @@ def of_lists(lists: Judged) -> Iterator[str]:
 def _of_person(found: Comparison, user: int) -> Iterator[str]:
     people, later = found.people, found.later(user)
     likes = " and ".join(people.likes(user)) or "nothing that has a name"
-    rated = (f"{_title(people, item)} {stars:g}" for item, stars in people.rated(user)[:_RATED])
+    rated = (f"{_title(people, item)} {stars:g}" for item, stars in people.typical(user)[:_RATED])
     yield f"a person who likes {likes}, and rated {'; '.join(rated)}"
     listed = found.served[user]
     marks = [_LATER * (item in later) + _FITS * people.fits(user, item) for item in listed]
