@@ -285,6 +285,15 @@ def test_one_click_contributes_what_was_kept_and_shows_the_shares_that_were_seal
     visitor.says("#kept", "3 ratings kept here; they leave only as your part in the sum")
 
 
+def test_of_one_party_it_is_said_that_it_can_read_the_part(enter: Enter) -> None:
+    with stand(campaign_inputs.campaign(40, KEYS[:1])) as gateway:
+        visitor = enter(gateway)
+        visitor.says("#part-body", "one party, which can read it")
+        visitor.says("#fact-leaves", "can read it")
+        assert visitor.count("#part-shares .strip") == 0
+        assert "random" not in visitor.text("#panel-yours") + visitor.text("#lead")
+
+
 def test_the_page_follows_the_stage_until_its_sum_is_released(
     enter: Enter, gateway: SmallGateway, campaign: Campaign
 ) -> None:
