@@ -24,7 +24,7 @@ def progress_lines(what: str, now: Callable[[], float] = time.monotonic) -> Call
         if (seconds := now()) - printed >= LINE_SECONDS:
             printed = seconds
             left = (seconds - began) * (total - done) / max(done - first, 1) / 60
-            known = f", {max(1, round(left)):,} min left" if done >= first + 1 else ""
+            known = f", {max(1, round(left)):,} min left" if first + 1 <= done < total else ""
             named = f", {part}{known}" if part else ""
             print(f"{what}: {int(done):,} of {total:,}{named}", file=sys.stderr, flush=True)
 

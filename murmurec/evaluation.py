@@ -184,7 +184,8 @@ def experiment(
         out: a folder in which rows are kept; a later call goes on from them.
         progress: called with the cells done and their total; by default a line every ten seconds.
 
-    Raises ValueError, before any work, for what is unknown or cannot be combined.
+    Raises ValueError, before any work, for what is unknown or cannot be combined, and UserError for
+    a folder that cannot be used.
     """
     grids, kept = (research(f"commands.experiment.{name}") for name in ("grid", "rows"))
     grid = grids.Grid(tuple(models), tuple(mechanisms), tuple(splits), seeds, factors=factors)

@@ -176,7 +176,7 @@ METRICS: tuple[Metric, ...] = (
            "nDCG@10 of a list against what is liked at a later visit, on a sample; NaN without "
            "second visits, and where presence is protected."),
     Metric("list_ndcg_error_ratio", "gauge", RELEASED, (),
-           "Standard error of that of the served list: 1.96 of it to either side hold 95 %."),
+           "Standard error of nDCG@10 of the served list: 1.96 of it to either side hold 95 %."),
     Metric("list_method", "gauge", RELEASED, (RANKING,),
            "1 for the ranking method that serves, 0 for the others."),
     Metric("list_devices", "gauge", RELEASED, (),

@@ -97,7 +97,7 @@ def _legend(sheet: Drawing, y: float) -> None:
     said = (
         (16, "clean", "clean ratings, or a vector of them"),
         (290, "noised", "noised reports: those of one person add up"),
-        (630, "hidden", "nothing of a person beyond the epsilon"),
+        (630, "hidden", "of ratings, only what the epsilon allows"),
     )
     for x, fill, text in said:
         sheet.box(x, y - 7, 20, 14, fill)

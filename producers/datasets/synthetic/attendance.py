@@ -22,8 +22,8 @@ _LONGEST = 20_000.0  # seconds of a visit
 def history_sizes(
     random: np.random.Generator, users: int, items: int, ratings: int
 ) -> NDArray[np.int64]:
-    """Return how many items each user rates (users,), between an eighth of the mean and four times
-    the mean, and half of the items at most; where some may not, the other users rate more."""
+    """Return how many items each user rates (users,): between an eighth of the mean and four times
+    the mean, and half of the items at most. Their sum is near `ratings`."""
     shares = random.lognormal(0.0, 1.1, users)
     least, most = ratings / users / 8, max(1, min(items // 2, 4 * ratings // users))
     factor = (ratings - least * users) / shares.sum()

@@ -16,11 +16,11 @@ is drawn without repetition, likelier items first, with the log weights
 
     - e sqrt(rank / items) + g l_ug(i) + c s_ui + f z_us(i)    z: normal; s(i): the series of i
 
-with other factors on the first visit than later,
-never on the noise. A user rates most on the first visit, and six of ten never come back. Sizes of
-histories, popularity, visits and the worth of lists (popular, EASE, devices) are near those of
-MovieLens-1M (`tests/benchmarks/worlds.py`). The titles are invented. Every number follows from the
-seed; the users are simulated.
+with other factors on the first visit than later; what is rated depends on the score, and not on the
+noise of the rating. A user rates most on the first visit, and six of ten never come back. Sizes of
+histories, popularity, visits and the worth of lists (popular, EASE, devices) were compared with
+those of MovieLens-1M (`tests/benchmarks/worlds.py`). The titles are invented. Every number follows
+from the seed; the users are simulated.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class _Pull(NamedTuple):
     series: float
 
 
-_FIRST, _LATER = _Pull(5.6, 2.2, 0.9, 1.2), _Pull(2.3, 1.15, 0.7, 0.8)
+_FIRST, _LATER = _Pull(8.0, 2.8, 0.9, 1.1), _Pull(4.2, 1.6, 0.7, 0.75)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +94,8 @@ def generate(
     most = TITLES * len(GENRES)
     if min(users, items, factors, days) < 1 or items > most:
         raise ValueError(
-            f"world of {users} users and {items} items: 1 or more, and {most} titles at most"
+            f"world of {users} users, {items} items ({most} at most), {factors} factors and {days} "
+            "days: give 1 of each at least"
         )
     if not users <= ratings <= users * items // 2:
         raise ValueError(f"{ratings} ratings: between one per user and half of all cells")

@@ -10,6 +10,8 @@ whole_person   the preset of that name: by the epsilon of a whole person
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -61,8 +63,9 @@ def experiment(
 ) -> None:
     """Measure a grid: one table with mean and interval, CSV and pictures.
 
-    Lists are measured by nDCG@10, predicted ratings by RMSE, prequentially. Each row is kept as it
-    is finished: the same command goes on after a stop. Nothing is published.
+    Lists are measured by nDCG@10, made as a device makes them, of its clean ratings and what the
+    server has learned; predicted ratings by RMSE, prequentially. Each row is kept as it is
+    finished: the same command goes on after a stop. Nothing is published.
 
     Example: murmurec experiment ml-1m.zip --models hybrid,EASE --mechanisms none,rr:5:2 --seeds 3
     """
@@ -80,7 +83,8 @@ def experiment(
                 raise UsageError(f"--{name}: --preset {preset} has its own; leave it out")
         quick = preset != "whole-person"
         asked = whole_person.asked(quick, models or "dense", factors, scope, seed, seeds)
-        whole_person.run(file, scale_from(scale), asked, out)
+        with _going_on(out):
+            whole_person.run(file, scale_from(scale), asked, out)
         return
     ratings = load(file, scale_from(scale))
     for warning in ratings.warnings:
@@ -114,16 +118,22 @@ def _run(data: Dataset, grid: Grid, out: Path) -> None:
     from research.commands.experiment.rows import rows
 
     done: list[ExperimentRow] = []
+    with _going_on(out), progress("experiment") as advance:
+        with refusing(UsageError, "--{}".format):
+            measured = rows(data, grid, out, advance)
+        with refusing(UserError):
+            done.extend(measured)
+    _show(data, grid, done, out)
+
+
+@contextmanager
+def _going_on(out: Path) -> Iterator[None]:
+    """Say after an interrupt how to go on."""
     try:
-        with progress("experiment") as advance:
-            with refusing(UsageError, "--{}".format):
-                measured = rows(data, grid, out, advance)
-            with refusing(UserError):
-                done.extend(measured)
+        yield
     except KeyboardInterrupt:
         notice(f"stopped; finished rows are in {out}, and the same command goes on from them")
         raise
-    _show(data, grid, done, out)
 
 
 def _show(data: Dataset, grid: Grid, done: list[ExperimentRow], out: Path) -> None:
@@ -133,6 +143,7 @@ def _show(data: Dataset, grid: Grid, done: list[ExperimentRow], out: Path) -> No
     head, lines = summary.table_of(groups)
     title = f"{data.name}: {len(data):,} ratings on {data.scale}, {plural(grid.seeds, 'seed')}"
     table(head, lines, title=title)
+    say(summary.PROTECTS)
     if grid.seeds > 1:
         say(summary.COVERS)
     try:

@@ -8,27 +8,33 @@ packed messages; where too few ratings leave no item side, those of the server.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import cache, partial
 from typing import Any
+
+import numpy as np
 
 from murmurec.campaigns import campaign_lists, campaign_stars
 from murmurec.learner_evaluation import Evaluation, Options
 from murmurec.ranking import RankingEvaluation, RankingOptions
 from murmurec.ratings import item_keys
 from producers.datasets.load import Dataset
+from producers.datasets.row_order import is_timed
 from research.commands.experiment.grid import (
     CAMPAIGN,
     ITEM_MEANS,
     NONE,
     OF_LISTS,
+    SCOPE,
     SPLITS,
     Cell,
     Grid,
     person_epsilon,
     promised,
+    test_of_ratings,
 )
 from stream_app.evaluation import running_item_means
-from stream_app.evaluation.campaigns import ListOptions
+from stream_app.evaluation.campaigns import LARGEST_SCOPE, ListOptions
 from stream_app.evaluation.ranking import RankingRow, Way, baselines, lists_of, row_of, user_gains
 from stream_app.evaluation.results import PARTS, ExperimentRow, rms, rms_of_parts
 
@@ -36,6 +42,34 @@ LENGTH = 10
 _FORM = "packed"
 Share = Callable[[int, int], object]  # done and total of the cell's own work
 Found = dict[str, Any]
+
+
+def refuse_scope(data: Dataset, grid: Grid, cells: Iterable[Cell]) -> None:
+    """Raise ValueError for a scope of the grid that one of its cells cannot have."""
+    if grid.scope is None:
+        return
+    timed, known = is_timed(data.timestamps), cache(partial(_known, data))
+    for cell in cells:
+        campaign = cell.model == CAMPAIGN and cell.split in SPLITS
+        scoped = cell.mechanism != NONE and test_of_ratings(cell.mechanism, data.scale.levels)
+        if not campaign and scoped != SCOPE:
+            continue
+        items = known(cell.split, grid.seed if timed else cell.seed)
+        least, most = (LENGTH, min(items, LARGEST_SCOPE)) if campaign else (1, items)
+        if not least <= grid.scope <= most:
+            raise ValueError(
+                f"scope {grid.scope}: give {least} to {most} for {cell.mechanism} ({cell.split})"
+            )
+
+
+def _known(data: Dataset, split: str, seed: int) -> int:
+    """Return how many items a public scope may have: those that a split has learned, or all."""
+    if split not in SPLITS:
+        return len(np.unique(data.items))
+    run = RankingEvaluation(
+        data, None, k=LENGTH, split=split, model="sketch", seed=seed, options=RankingOptions(1)
+    )
+    return len(run.task.items)
 
 
 def measured(
@@ -81,8 +115,9 @@ def _item_means(data: Dataset, cell: Cell) -> Found:
     data, values = data.in_time_order(cell.seed), data.scale.values
     middle = float(values[0] + values[-1]) / 2
     errors = running_item_means(item_keys(data.items), data.ratings, middle) - data.ratings
-    error, parts = rms(errors), rms_of_parts(errors, PARTS)
-    return {"rmse": error, "baseline": error, "learned": len(data), "rmse_parts": parts}
+    error, mae = rms(errors), float(np.abs(errors).mean())
+    found = {"rmse": error, "mae": mae, "baseline": error, "learned": len(data)}
+    return found | {"rmse_parts": rms_of_parts(errors, PARTS)}
 
 
 def _campaign_stars(data: Dataset, _: Grid, cell: Cell, progress: Share) -> Found:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from research.commands.experiment.grid import CAMPAIGN, ITEM_MEANS, PERSON, SPLITS
+from research.commands.experiment.grid import ITEM_MEANS, PERSON, SPLITS
 from research.commands.experiment.summary import Group
 from research.commands.pictures import GREY, TEXT, dress, number, save, sheet, style
 
@@ -38,11 +38,10 @@ def draw_quality(groups: Sequence[Group], title: str, place: Path) -> None:
     """Write a panel for each measure and split, by adjacency, as PNG."""
     panels = list(dict.fromkeys(_panel_of(each) for each in groups))
     adjacencies = [each for each in _EPSILON if any(_noised(group, each) for group in groups)]
-    adjacencies = adjacencies or ["nothing"]
     places = [
         (shown, panel, adjacency)
         for panel in panels
-        for adjacency in adjacencies
+        for adjacency in adjacencies or ["nothing"]
         if (shown := [group for group in groups if _panel_of(group) == panel])
         and (adjacency == "nothing" or any(_noised(group, adjacency) for group in shown))
     ]
@@ -150,12 +149,7 @@ def _panel_of(group: Group) -> Panel:
 
 
 def _line_of(group: Group) -> str:
-    family = group.first.mechanism.partition(":")[0]
-    return (
-        f"{CAMPAIGN}, {family}"
-        if group.first.model == CAMPAIGN
-        else f"{group.first.model}, {family}"
-    )
+    return f"{group.first.model}, {group.first.mechanism.partition(':')[0]}"
 
 
 def _noised(group: Group, adjacency: str) -> bool:

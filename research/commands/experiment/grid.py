@@ -74,6 +74,8 @@ class Grid:
             raise ValueError(f"seed {self.seed}: give a number from 0 to 2^63-{MOST_SEEDS + 1}")
         if not 1 <= self.factors <= 256:
             raise ValueError(f"factors {self.factors}: give 1 to 256")
+        if self.scope is not None and self.scope < 1:
+            raise ValueError(f"scope {self.scope}: give 1 or more")
 
 
 class Cell(NamedTuple):
@@ -106,22 +108,23 @@ def _ways(grid: Grid, split: str | None, levels: int) -> Iterator[tuple[str, str
     for model in grid.models:
         for given in grid.mechanisms:
             mechanism = f"none:{levels}:inf" if given == NONE else given
-            test = _test_of_ratings(mechanism, levels)
+            test = test_of_ratings(mechanism, levels)
             if model in CO_RATED and test == SCOPE:
                 raise ValueError(
                     f"models {model}: needs a mechanism with public presence, such as "
                     f"rr:{levels}:2; leave {mechanism} out"
                 )
+            if _mode(mechanism):
+                yield CAMPAIGN, mechanism, split or test
             if model in (ITEM_MEANS, *OF_LISTS):
                 if (split is None) == (model == ITEM_MEANS):
                     yield model, NONE, split or PREQUENTIAL
-            elif _mode(mechanism):
-                yield CAMPAIGN, mechanism, split or test
-            elif split is None or model in LEARNERS:
+            elif not _mode(mechanism) and (split is None or model in LEARNERS):
                 yield model, mechanism, split or test
 
 
-def _test_of_ratings(mechanism: str, levels: int) -> str:
+def test_of_ratings(mechanism: str, levels: int) -> str:
+    """Return how predicted ratings are tested; ValueError for what is no mechanism of these."""
     if _mode(mechanism):
         person_epsilon(mechanism)
         return ONE_PASS

@@ -25,6 +25,10 @@ _STUDENT = (
     *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045),
 )
 MEASURES = ("rmse", "mae", "log_loss", "ndcg", "recall", "coverage")
+PROTECTS = (
+    "protects: value, the stars of one rating; cell, one item of a user, rated or not; user, all "
+    "that a person rated, at delta 1e-6; epsilons of two of these do not compare"
+)
 COVERS = (
     "95 % intervals are over seeds: noise, hashes, which users are tested, and the random split of "
     "scope and one-pass; all other splits are one, and other data are not covered"

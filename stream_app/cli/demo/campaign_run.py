@@ -52,7 +52,8 @@ from stream_app.wire import Item
 from stream_app.wire.campaigns.plan import Campaign
 
 ROLES = {"central": (Role.CENTRAL,), "split": (Role.A, Role.B)}
-SCOPE = 100
+SCOPE = 150
+TESTED = 600  # users: devices make their lists in this process, so more than are asked over Kafka
 DELTA = Fraction(1, 10**6)
 OPEN_CUTS = 2**31  # a stage is closed here, and not at a deadline
 _SHOWN_SECONDS = 10.0  # a visitor's page sees what became of a campaign
@@ -97,7 +98,7 @@ def run_campaigns(options: DemoOptions, file: Path | None, settings: Settings) -
     with ExitStack() as stack:
         stack.enter_context(services.terminated_like_interrupted())
         ratings = Ratings.given(options, file)
-        held = HeldBack(ratings.dataset)
+        held = HeldBack(ratings.dataset, TESTED)
         epsilon = positive_fraction("--epsilon", options.epsilon or "2")
         run = Campaigns.begin(stack, settings, held, epsilon, options=options)
         demo, people = run.demo, People(held.published, ratings.favourites)

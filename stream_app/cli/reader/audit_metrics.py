@@ -23,7 +23,8 @@ from stream_app.privacy.mechanism import Mechanism
 AUDIT_METRICS: tuple[Metric, ...] = (
     Metric(
         *("audit_epsilon_lower_bound", "gauge", Source.RELEASED, (MECHANISM, ADJACENCY)),
-        "Least epsilon of a report by devices of known ratings: a measurement, no guarantee.",
+        "Lower bound of the epsilon of a report, from devices of known ratings, false with "
+        "probability --alpha at most: a measurement, no guarantee.",
     ),
 )
 
@@ -37,12 +38,10 @@ class AuditMetrics(Collectors):
     def found(self, findings: Iterable[Finding], mechanisms: Sequence[Mechanism]) -> None:
         """Enter the bound of each of these mechanisms of which a finding has one."""
         adjacencies = {each.id: str(each.adjacency) for each in mechanisms}
-        for finding in findings:
-            mechanism = str(finding.figures.get("mechanism", ""))
-            if mechanism in adjacencies:
-                bound = self._gauges["audit_epsilon_lower_bound"]
-                labels = mechanism, adjacencies[mechanism]
-                bound.labels(*labels).set(float(finding.figures["epsilon"]))
+        bound = self._gauges["audit_epsilon_lower_bound"]
+        for figures in (finding.figures for finding in findings):
+            if (mechanism := str(figures.get("mechanism"))) in adjacencies:
+                bound.labels(mechanism, adjacencies[mechanism]).set(float(figures["epsilon"]))
 
 
 def write(path: Path, findings: Iterable[Finding], mechanisms: Sequence[Mechanism]) -> None:
@@ -50,6 +49,8 @@ def write(path: Path, findings: Iterable[Finding], mechanisms: Sequence[Mechanis
     written."""
     metrics = AuditMetrics()
     metrics.found(findings, mechanisms)
+    if path.is_dir():
+        raise UserError(f"--metrics {path}: is a folder; name a file in it")
     try:
         durable_file.replace(path, metrics.exposition(), durable_file.SHARED)
     except OSError as error:

@@ -205,6 +205,7 @@ class StreamStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rmse_baseline: float | None = None
     ndcg: float | None = None
     ndcg_popular: float | None = None
+    ndcg_error: float | None = None
     list_devices: int | None = None
     list_method: str | None = None
     kl_nats: float | None = None

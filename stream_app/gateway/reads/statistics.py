@@ -6,6 +6,7 @@
     ratings            learned and held out since the worker started
     rmse               debiased, over the newest 10,000 ratings; baseline: the running item means
     ndcg               nDCG@10 of the served list at later visits, beside the most popular items
+    ndcg_error         standard error of the served lists' nDCG@10
     list_devices       by how many people's later visits the lists are measured
     lag_records, lag_seconds    what is published and not yet applied, and the age of the oldest
     kl_nats            between the errors on learned and on held-out ratings
@@ -35,7 +36,8 @@ NAMES = {
     for name in (
         *("ready", "cut_number", "ratings_total", "devices", "prediction_rmse"),
         *("prediction_rmse_baseline", "list_ndcg_ratio", "list_method", "leakage_kl_nats"),
-        *("list_devices", "consumer_lag_records", "consumer_lag_seconds", "privacy_mode_info"),
+        *("list_devices", "list_ndcg_error_ratio", "consumer_lag_records", "consumer_lag_seconds"),
+        "privacy_mode_info",
     )
 }
 
@@ -95,6 +97,7 @@ def status_of(
         rmse_baseline=numbers.number("prediction_rmse_baseline", kind="debiased"),
         ndcg=numbers.number("list_ndcg_ratio", list="served"),
         ndcg_popular=numbers.number("list_ndcg_ratio", list="popular"),
+        ndcg_error=numbers.number("list_ndcg_error_ratio"),
         list_devices=numbers.whole("list_devices"),
         list_method=numbers.label("list_method", "method"),
         kl_nats=numbers.number("leakage_kl_nats"),

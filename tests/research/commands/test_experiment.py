@@ -22,6 +22,7 @@ from research.commands.experiment.rows import rows
 from research.commands.experiment.summary import Interval, groups_of, table_of
 from research.commands.pictures import number
 from stream_app.cli import run
+from stream_app.errors import UserError
 from stream_app.evaluation.results import ExperimentRow
 from stream_app.privacy import registry
 
@@ -84,6 +85,21 @@ def test_a_wider_grid_in_the_same_folder_measures_what_is_new(
     found = list(rows(data, more, tmp_path))
     assert found[:4] == few[:4]
     assert len((tmp_path / "rows.jsonl").read_bytes().splitlines()) == len(few) + 4
+
+
+def test_a_folder_is_of_one_run_at_a_time(data: Dataset, tmp_path: Path) -> None:
+    first = rows(data, SMALL, tmp_path)
+    next(first)
+    with pytest.raises(UserError, match="another experiment writes there; wait for its end, or"):
+        rows(data, SMALL, tmp_path)
+    first.close()  # type: ignore[attr-defined]
+    assert len(list(rows(data, SMALL, tmp_path))) == 6
+
+
+def test_a_campaign_beside_baselines_alone_is_measured(data: Dataset) -> None:
+    asked = Grid(("popular",), ("none", "central:2"), ("global",), seeds=1)
+    found = {(cell.model, cell.split) for cell in cells_of(asked, data)}
+    assert found == {("popular", "global"), ("campaign", "global"), ("campaign", "one-pass")}
 
 
 @pytest.mark.thorough
@@ -209,6 +225,17 @@ def test_an_interrupt_says_how_to_go_on(
         (["--seeds", "0"], 2, "--seeds 0: give 1 to 30"),
         (["--seed", "-1"], 2, "--seed -1: give a number from 0"),
         (["--factors", "0"], 2, "--factors 0: give 1 to 256"),
+        (["--scope", "0"], 2, "--scope 0: give 1 or more"),
+        (
+            ["--mechanisms", "cell:5:1", "--scope", "31"],
+            2,
+            "--scope 31: give 1 to 30 for cell:5:1 (scope)",
+        ),
+        (
+            ["--mechanisms", "none,central:1", "--scope", "9"],
+            2,
+            "--scope 9: give 10 to 30 for central:1 (global)",
+        ),
         (["--preset", "best"], 2, "--preset best: choose one of tradeoff, whole-person"),
         (["-o", "file/x"], 1, "--out file/x: cannot be written"),
         (
@@ -257,6 +284,9 @@ def test_a_folder_of_other_ratings_or_of_other_lines_is_refused(
     Path("out/rows.jsonl").write_text("x\n")
     assert run(["experiment", str(file), *asked]) == 1
     assert "line 1 is no row of an experiment; delete the line" in capsys.readouterr().err
+    Path("out/rows.jsonl").write_text("not of an experiment")
+    assert run(["experiment", str(file), *asked]) == 1
+    assert Path("out/rows.jsonl").read_text() == "not of an experiment"
 
 
 def test_too_few_ratings_are_a_sentence(

@@ -175,7 +175,7 @@ def test_the_committed_picture_is_that_of_the_committed_numbers(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--seeds", "0"], "--seeds 0: give 1 to 100"),
+        (["--seeds", "0"], "--seeds 0: give 1 to 30"),
         (["--scope", "310"], "--scope 310: give 2 to 309"),
         (["--mechanisms", "rr:5:1"], "--mechanisms: --preset whole-person-quick has its own"),
         (["--models", "forest"], "--models forest: choose one of"),

@@ -93,6 +93,8 @@ def test_a_file_for_prometheus_that_cannot_be_written_is_one_sentence(
     said = capsys.readouterr().err
     assert f"--metrics {file}: cannot be written" in said
     assert len(said.strip().splitlines()) == 1
+    assert run([*CANARY, "--reports", "100", "--metrics", "."]) == 1
+    assert "--metrics .: is a folder; name a file in it" in capsys.readouterr().err
 
 
 def test_an_installed_mechanism_that_draws_less_noise_is_exit_code_1(

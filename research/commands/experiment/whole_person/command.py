@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from producers.datasets.descriptions import metadata_of
 from producers.datasets.load import load
 from producers.scale import Scale
+from research.commands.experiment import grid
 from research.commands.experiment.rows import Rows
 from research.commands.experiment.whole_person.figure import draw
 from research.commands.experiment.whole_person.measure import measure
@@ -19,7 +21,6 @@ from stream_app.errors import UsageError, UserError
 from stream_app.evaluation.campaigns.campaign_lists import LARGEST_SCOPE, SCOPE
 from stream_app.models.factorization.factory import LEARNERS
 
-MOST_SPLITS = 100
 _FEW_FACTORS = 8
 _TITLES = {
     "errors": "RMSE of predicted ratings ({scale}) by the epsilon of a whole person",
@@ -34,19 +35,16 @@ def asked(
     """Return the parameters; UsageError for one out of range."""
     factors = _FEW_FACTORS if factors is None else factors
     scope = SCOPE if scope is None else scope
+    splits = 1 if splits is None else splits
     if model not in LEARNERS:
         raise UsageError(f"--models {model[:40]}: choose one of {', '.join(LEARNERS)}")
-    if not 1 <= factors <= 256:
-        raise UsageError(f"--factors {factors}: give 1 to 256")
-    if not 0 <= seed < 2**63 - MOST_SPLITS:
-        raise UsageError(f"--seed {seed}: give a number from 0 to 2^63-{MOST_SPLITS + 1}")
+    with output.refusing(UsageError, "--{}".format):
+        grid.Grid((model,), (grid.NONE,), (), splits, seed, factors)
     if not 2 <= scope <= LARGEST_SCOPE:
         raise UsageError(
             f"--scope {scope}: give 2 to {LARGEST_SCOPE}, the most that a contribution holds"
         )
-    if splits is not None and not 1 <= splits <= MOST_SPLITS:
-        raise UsageError(f"--seeds {splits}: give 1 to {MOST_SPLITS}")
-    return WholePersonOptions(QUICK if quick else Grid(), model, factors, scope, seed, splits or 1)
+    return WholePersonOptions(QUICK if quick else Grid(), model, factors, scope, seed, splits)
 
 
 def run(file: Path, scale: Scale | None, options: WholePersonOptions, out: Path) -> None:
@@ -58,9 +56,9 @@ def run(file: Path, scale: Scale | None, options: WholePersonOptions, out: Path)
         options = replace(options, metadata=metadata_of(ratings.described, file))
     except UserError as error:
         output.notice(f"without genres and years: {error}")
-    kept = Rows(out, ratings)
     places = [out / f"whole-person.{ending}" for ending in ("json", "png", "svg")]
-    with output.refusing(UserError), output.progress("points") as advance:
+    progress, refusing = output.progress("points"), output.refusing(UserError)
+    with closing(Rows(out, ratings)) as kept, refusing, progress as advance:
         found = measure(ratings, options, kept, advance)
     _show(found)
     _write(found, places)
@@ -77,7 +75,7 @@ def _show(found: dict[str, Any]) -> None:
                 (
                     f"{row['family']}{', ' if row['variant'] else ''}{row['variant']}",
                     f"{row['person_epsilon']:.3g}",
-                    f"{row['value']:.3f}",
+                    f"{row['value']:.3f}" + (f" ± {row['half']:.3f}" if row["half"] else ""),
                     row["spent"],
                 )
                 for row in rows

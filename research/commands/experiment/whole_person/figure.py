@@ -6,12 +6,12 @@ in marker and dash besides. Every line has its name beside it.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from research.commands.pictures import GREY, INK, sheet
 from stream_app.cli.output import plural
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ _TICKS = (0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 _LAST = 640.0
 _COMPARED = 2.0
 _SMALL, _TEXT = 8.5, 9.5
-_INK, _GREY = "#222222", "#666666"
-
 
 # Text stays text in an SVG: small, and readable by machines; the fonts have one width.
 _SETTINGS: dict[Any, Any] = {
@@ -91,8 +89,6 @@ def draw(found: Row, places: Sequence[Path]) -> None:
     """Write the figure of the results of `measure`, each file by its ending, .svg or .png."""
     import matplotlib
 
-    # Matplotlib builds a font cache on first use, and warns if that takes more than 5 s.
-    logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
     # No date and no random names: the same numbers are the same file.
     with matplotlib.rc_context(_SETTINGS):
         for place in places:
@@ -102,23 +98,19 @@ def draw(found: Row, places: Sequence[Path]) -> None:
 
 
 def _figure(found: Row) -> Figure:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
-
-    layout = ConstrainedLayoutEngine(wspace=0.06)
-    figure = Figure(figsize=(8.8, 4.5), layout=layout, dpi=160, facecolor="white")
-    FigureCanvasAgg(figure)
+    figure = sheet(8.8, 4.5)
+    figure.set_dpi(160)
+    figure.set_layout_engine("constrained", wspace=0.06)
     errors, lists = figure.subplots(1, 2)
     _panel(errors, found, "errors")
     errors.set_ylabel("RMSE, stars: lower is better")
-    errors.set_title("Predicted ratings", loc="left", fontsize=11, color=_INK)
+    errors.set_title("Predicted ratings", loc="left", fontsize=11, color=INK)
     _panel(lists, found, "lists")
     lists.set_ylabel("nDCG@10: higher is better")
-    lists.set_title("Recommended lists", loc="left", fontsize=11, color=_INK)
+    lists.set_title("Recommended lists", loc="left", fontsize=11, color=INK)
     title = "What a whole person spends, and what it buys"
-    figure.suptitle(title, x=0.01, ha="left", fontsize=13, color=_INK)
-    figure.supxlabel(_caption(found), x=0.01, ha="left", fontsize=8, color=_GREY)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=13, color=INK)
+    figure.supxlabel(_caption(found), x=0.01, ha="left", fontsize=8, color=GREY)
     return figure
 
 
@@ -151,7 +143,7 @@ def _panel(axes: Axes, found: Row, panel: str) -> None:
     axes.minorticks_off()
     axes.set_xlabel("epsilon of the whole person, delta 1e-6")
     axes.spines[["top", "right"]].set_visible(False)
-    axes.tick_params(colors=_INK, labelsize=_SMALL)
+    axes.tick_params(colors=INK, labelsize=_SMALL)
     axes.margins(y=0.07)
 
 
@@ -182,11 +174,11 @@ def _same_error(axes: Axes, lines: Mapping[tuple[str, str], list[tuple[float, fl
         return
     axes.annotate(
         "", (end, start[1]), start,
-        arrowprops={"arrowstyle": "<->", "color": _INK, "lw": 0.9, "shrinkA": 6, "shrinkB": 3},
+        arrowprops={"arrowstyle": "<->", "color": INK, "lw": 0.9, "shrinkA": 6, "shrinkB": 3},
     )  # fmt: skip
     axes.annotate(
         f"{end / start[0]:.0f} times the epsilon", ((start[0] * end) ** 0.5, start[1]), (0, 2),
-        textcoords="offset points", ha="center", va="bottom", fontsize=_SMALL, color=_INK,
+        textcoords="offset points", ha="center", va="bottom", fontsize=_SMALL, color=INK,
     )  # fmt: skip
 
 
@@ -199,9 +191,9 @@ def _crossing(points: Sequence[tuple[float, float]], value: float) -> float | No
 
 
 def _reference(axes: Axes, value: float, label: str, side: str) -> None:
-    axes.axhline(value, color=_GREY, lw=1, ls=(0, (5, 4)), zorder=1)
+    axes.axhline(value, color=GREY, lw=1, ls=(0, (5, 4)), zorder=1)
     axes.annotate(
         label, (0.995 if side == "right" else 0.02, value), (0, 3),
         xycoords=("axes fraction", "data"), textcoords="offset points",
-        ha=side, va="bottom", fontsize=_SMALL, color=_GREY,
+        ha=side, va="bottom", fontsize=_SMALL, color=GREY,
     )  # fmt: skip

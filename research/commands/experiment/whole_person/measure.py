@@ -22,6 +22,7 @@ from murmurec.campaigns import campaign_lists
 from murmurec.ranking import RankingEvaluation, RankingOptions
 from producers.datasets.load import Dataset
 from research.commands.experiment.rows import Rows
+from research.commands.experiment.summary import Interval
 from research.commands.experiment.whole_person.errors import Errors
 from research.commands.experiment.whole_person.points import (
     DELTA,
@@ -89,13 +90,11 @@ def _references(panels: tuple[Errors, Lists]) -> dict[str, float]:
 
 
 def _means(found: list[list[Row]]) -> Iterator[Row]:
-    """Yield each point with the means over splits."""
+    """Yield each point with the means over splits, and half the 95 % interval of its value."""
     for rows in zip(*found, strict=True):
-        means = {
-            name: float(np.mean([row[name] for row in rows]))
-            for name in ("person_epsilon", "value")
-        }
-        yield rows[0] | means
+        epsilon = float(np.mean([row["person_epsilon"] for row in rows]))
+        value, half = Interval.over([row["value"] for row in rows])
+        yield rows[0] | {"person_epsilon": epsilon, "value": value, "half": half}
 
 
 LENGTH = 10
@@ -149,13 +148,8 @@ class Lists:
 
     def campaign(self, mode: str, epsilon: Fraction) -> Row:
         """Return the point of *together* alone."""
-        found = campaign_lists(
-            self._dataset,
-            mode,
-            epsilon,
-            ListOptions(self._length, scope=self._scope),
-            seed=self._seed,
-        )
+        options = ListOptions(self._length, scope=self._scope)
+        found = campaign_lists(self._dataset, mode, epsilon, options, seed=self._seed)
         ndcg = next(row.ndcg for row in found.rows if row.history == "clean")
         return point(
             LISTS, "campaign", float(epsilon), ndcg, variant=mode, spent="together, 1 stage"

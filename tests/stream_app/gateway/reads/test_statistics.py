@@ -37,7 +37,7 @@ def exposition(*, measured: bool) -> str:
         metrics.rmse("reported", "recent", 3.0)
         metrics.rmse_baseline("debiased", 1.1)
         metrics.rmse_baseline("reported", 4.0)
-        metrics.ranking("learned", 0.16, 0.06)
+        metrics.ranking("learned", 0.16, 0.06, ndcg_error=0.02)
         metrics.kl(0.01)
         metrics.privacy_mode("local", "split")
     return metrics.exposition().decode()
@@ -64,6 +64,7 @@ def test_every_number_is_the_one_of_its_metric() -> None:
         rmse_baseline=1.1,
         ndcg=0.16,
         ndcg_popular=0.06,
+        ndcg_error=0.02,
         list_method="learned",
         kl_nats=0.01,
         drift=drift,
