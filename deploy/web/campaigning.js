@@ -149,7 +149,7 @@ export class Campaigning {
     paid(budget, before, plan); // before anything is computed
     const side = await this.#side(plan, stage), { device: { key: secret } } = before;
     const levels = Number(before.plan?.id.split(":")[1] ?? 5);
-    const scaled = (level, own) => own ? level * (levels - 1) / (own - 1) : level;
+    const scaled = (level, own) => own ? Math.round(level * (levels - 1) / (own - 1)) : level;
     const rated = before.rated.map(({ key, level, levels: own }) =>
       ({ key, level: scaled(level, own) }));
     const { body, shares } =

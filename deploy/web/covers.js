@@ -66,9 +66,9 @@ export const cover = ({ key, bare, genres, year }, small = false) => {
       fill: colour(24, 46, dark + 9) }),
     svg("g", { transform: `translate(${x} ${y}) rotate(${tilt} ${size / 2} ${size / 2}) ` +
       `scale(${size / 100})` },
-    svg("path", { d: filled, fill: colour(-6, 58, 66), "fill-rule": "evenodd" }),
-    lines ? svg("path", { d: lines, fill: "none", stroke: colour(40, 60, 80), "stroke-width": 5,
-      "stroke-linecap": "round" }) : null),
+      svg("path", { d: filled, fill: colour(-6, 58, 66), "fill-rule": "evenodd" }),
+      lines ? svg("path", { d: lines, fill: "none", stroke: colour(40, 60, 80), "stroke-width": 5,
+        "stroke-linecap": "round" }) : null),
     words.map((line, n) =>
       svg("text", { class: "cover-title", x: 9, y: 20 + 15 * n, fill: "#fff" }, line)),
     small || !year ? null

@@ -2,23 +2,35 @@
 // and beside privacy off.
 
 import { byId, el, fill, say, size } from "./dom.js";
-import { fraction, number, percent, times } from "./words.js";
+import { oneParty } from "./view.js";
+import { fraction, number, oneIn, percent, times } from "./words.js";
 
 const SIMPLE = "Quality is measured in the demo and on the board.";
 const exact = (value) => value.toFixed(3);
 
-const leaves = ({ pinned, mechanism }) => {
+const leaves = (view) => {
+  const { pinned, mechanism } = view;
+  if (pinned && oneParty(view))
+    return "A vector of your ratings, if you take part: the one party that gets it can read it. " +
+      "Only everybody’s sum, with noise, becomes public.";
   if (pinned)
-    return "Two random vectors, if you take part: alone they say nothing. Only everybody’s sum, with noise, becomes public.";
+    return "Two random vectors, if you take part: alone they say nothing. " +
+      "Only everybody’s sum, with noise, becomes public.";
   return `Nothing from this tab.${mechanism ? " From the next one, answers with noise." : ""}`;
 };
 
 const worth = ({ demo, status }) => {
   const { here, popular, privacy_off: off } = demo?.quality ?? {};
   if (Number.isFinite(here))
-    return `A list scores ${exact(here)} (1 is perfect); popular films ${exact(popular)}; privacy off ${exact(off)}.`;
+    return (
+      `A list scores ${exact(here)} (1 is perfect); popular films ${exact(popular)}; ` +
+      `privacy off ${exact(off)}.`
+    );
   if (Number.isFinite(status?.ndcg) && Number.isFinite(status.ndcg_popular))
-    return `Measured now (1 is perfect): ${exact(status.ndcg)}; popular films: ${exact(status.ndcg_popular)}.`;
+    return (
+      `Measured now (1 is perfect): ${exact(status.ndcg)}; ` +
+      `popular films: ${exact(status.ndcg_popular)}.`
+    );
   return SIMPLE;
 };
 
@@ -27,7 +39,7 @@ const costs = ({ pinned, campaign, mechanism }) => {
     const epsilon = fraction(campaign.epsilon);
     return (
       `Epsilon ${number(epsilon, 2)} a campaign: what becomes public is at most ${times(epsilon)} ` +
-      "times likelier with you than without."
+      `times likelier with your ratings than without, but for a chance of ${oneIn(campaign.delta)}.`
     );
   }
   if (pinned || !mechanism) return "Nothing, until you take part.";
@@ -74,7 +86,11 @@ export const showQuality = ({ demo, status, pinned, offered }) => {
   if (state === drawn) return;
   drawn = state;
   if (!quality) {
-    fill("quality", el("h3", {}, "How good such lists are"), el("p", { class: "quiet" }, worth({ demo, status })));
+    fill(
+      "quality",
+      el("h3", {}, "How good such lists are"),
+      el("p", { class: "quiet" }, worth({ demo, status })),
+    );
     return;
   }
   const { k = 10, users, error } = quality;
@@ -85,7 +101,8 @@ export const showQuality = ({ demo, status, pinned, offered }) => {
     el(
       "p",
       { class: "quiet" },
-      `nDCG@${k}, 1 is perfect: how well lists foretell what ${number(users)} simulated people like next; ± ${exact(error)}.`,
+      `nDCG@${k}: how well lists foretell what ${number(users)} people of the demo like next. ` +
+        `Here minus popular: ± ${exact(error)} (standard error).`,
     ),
     genres ? [el("h3", {}, "In genres that a person likes"), three(genres, percent)] : null,
   );

@@ -122,15 +122,17 @@ const paste = async () => {
   try {
     if (!view.ready) throw new Error("this page still opens: try again");
     const { ratings, unknown, missed } = parsed(box.value, view.catalogue, view.levels);
-    await keep(view.device, ratings);
+    const left = await keep(view.device, ratings);
     box.value = "";
+    const words = [
+      missed && `${missed} name no film here or no stars from 1 to 5, first: ${unknown}`,
+      left && `${left} are of films reported in the other tab, which keep those stars`,
+    ].filter(Boolean);
     view.problems.delete("keeping");
-    if (missed)
-      view.problems.set(
-        "keeping",
-        `${plural(ratings.length, "line")} kept, ${missed} name no film here or no stars from 1 to 5, ` +
-          `first: ${unknown}`,
-      );
+    if (words.length) {
+      const taken = plural(ratings.length - left, "line");
+      view.problems.set("keeping", `${taken} kept; ${words.join("; ")}`);
+    }
   } catch ({ message }) {
     view.problems.set("keeping", message);
   }

@@ -2,7 +2,8 @@
 // is. The contribution itself is made by `campaigning.js`, which is loaded when it is wanted.
 
 import { byId, el, fill, say, svg } from "./dom.js";
-import { fraction, number, plural, sentence, times } from "./words.js";
+import { oneParty } from "./view.js";
+import { fraction, number, oneIn, plural, sentence, times } from "./words.js";
 
 const STAGES = ["sent", "stored", "counted", "released"];
 const AFTER = { counted: ["counted", "released"], released: ["released"] };
@@ -27,7 +28,8 @@ export const finished = (own, campaign) =>
 const aborted = (own, campaign) =>
   own && campaign?.phase === "aborted" && Number(own.number) === Number(campaign.number);
 
-const intro = ({ pinned, offered, campaign }) => {
+const intro = (view) => {
+  const { pinned, offered } = view;
   if (!offered) return ["Looking for campaigns."];
   if (!pinned)
     return [
@@ -35,24 +37,30 @@ const intro = ({ pinned, offered, campaign }) => {
       el("code", {}, "murmurec demo --mode split"),
       " shows one: your browser adds its ratings to a noisy sum over everybody.",
     ];
-  const split = campaign?.parties === 1
-    ? "It goes to one party, which adds everybody’s and noise; you trust that party."
+  const split = oneParty(view)
+    ? "It goes to one party, which can read it, and adds everybody’s and noise; you trust that party."
     : "Your browser makes two random vectors of your ratings, one for each of two parties (if both " +
       "joined against you, they could read yours). Each adds up everybody’s and adds noise; only " +
       "together do the two give the sum.";
-  return [`${split} Then the server cannot tell whether you rated at all.`];
+  const blind = oneParty(view) ? "Nobody else can" : "Then the server cannot";
+  return [`${split} ${blind} tell whether you rated at all.`];
 };
 
 const cost = ({ campaign, epsilon, budget }) => {
-  if (!campaign && !epsilon) return null;
-  const one = campaign ? fraction(campaign.epsilon) : epsilon;
-  const chance = campaign ? 1 / fraction(campaign.delta) : 1 / budget.delta;
+  const rounded = number(Math.ceil(10 * epsilon - 1e-6) / 10, 1);
+  const spent = epsilon
+    ? el("p", { class: "quiet" },
+        `Spent by you so far, both tabs together: ε ${rounded} of ${number(budget.epsilon)}.`)
+    : null;
+  if (!campaign) return spent;
+  const one = fraction(campaign.epsilon);
   return [
-    el("p", { class: "big" }, `ε ${number(one, 2)}`, el("small", {}, " a campaign, for you as a whole")),
+    el("p", { class: "big" }, `ε ${number(one, 2)}`,
+      el("small", {}, " a campaign, for you as a whole")),
     el("p", { class: "quiet" },
-      `Whatever becomes public is at most ${times(one)} times likelier with your ratings than with none, ` +
-      `but for a chance of one in ${number(chance)} (delta).` +
-      (epsilon ? ` Spent by you so far, both tabs together: ε ${number(Math.ceil(10 * epsilon - 1e-6) / 10, 1)} of ${number(budget.epsilon)}.` : "")),
+      `Whatever becomes public is at most ${times(one)} times likelier with your ratings than ` +
+      `with none, but for a chance of ${oneIn(campaign.delta)} (delta).`),
+    spent,
   ];
 };
 
@@ -63,25 +71,33 @@ const words = ({ part, campaign, joining }) => {
   if (aborted(own, campaign))
     return "The stage was ended without a sum: too few took part, or a party was away.";
   if (passed(own, campaign) === 4 && Number(campaign.number) > Number(own.number))
-    return `Your part counted in campaign ${own.number}, which is released. Now campaign ${campaign.number} is under way.`;
+    return (
+      `Your part counted in campaign ${own.number}, which is released. ` +
+      `Now campaign ${campaign.number} is under way.`
+    );
   if (problem) return sentence(problem);
   if (own?.before) return `Your part counted in campaign ${own.before} too.`;
   if (!on || own?.waiting) return "";
   if (!own || (finished(own, campaign) && campaign?.phase !== "open"))
-    return campaign ? "You take part: your browser adds its part when a stage opens." : "You take part. No campaign is under way.";
+    return campaign
+      ? "You take part: your browser adds its part when a stage opens."
+      : "You take part. No campaign is under way.";
   return "";
 };
 
-const publicWords = ({ pinned, part, records }) => {
-  const reports = records.length ? ` And ${plural(records.length, "answer")} with noise, of the other tab.` : "";
-  if (!part?.state.own)
+const publicWords = (view) => {
+  const { pinned, contributed, records } = view;
+  const reports = records.length
+    ? ` And ${plural(records.length, "answer")} with noise, of the other tab.`
+    : "";
+  if (!contributed)
     return (
       `nothing but that this address opened the page.${reports}` +
       (pinned ? " Once you take part: that you did." : "")
     );
   return (
     "nothing but that you took part: when, under this pseudonym, from this address. Without a " +
-    `rating yours would look the same.${reports}`
+    `rating yours would look the same${oneParty(view) ? ", but to the one party" : ""}.${reports}`
   );
 };
 
@@ -91,7 +107,8 @@ const showStages = ({ part, campaign }) => {
   const done = passed(own, campaign);
   const more = {
     stored: own.place && `partition ${own.place.partition}, offset ${own.place.offset}`,
-    counted: done >= 3 && campaign.contributions && campaign.phase !== "open" && Number(campaign.number) === Number(own.number)
+    counted: done >= 3 && campaign.contributions && campaign.phase !== "open" &&
+      Number(campaign.number) === Number(own.number)
       ? `of ${plural(campaign.contributions, "contribution")}` : null,
     released: done === 4 ? "the sum, with noise" : null,
   };
@@ -110,9 +127,11 @@ const showStages = ({ part, campaign }) => {
 };
 
 const strip = (values, colour, label) =>
-  svg("svg", { viewBox: `0 0 ${values.length} 24`, preserveAspectRatio: "none", class: `strip ${colour}`, role: "img", "aria-label": label },
+  svg("svg", { viewBox: `0 0 ${values.length} 24`, preserveAspectRatio: "none",
+    class: `strip ${colour}`, role: "img", "aria-label": label },
     values.map((value, n) => value
-      ? svg("rect", { x: n, width: 0.8, y: value > 0 ? 24 - 24 * value : 0, height: 24 * Math.abs(value) }) : null));
+      ? svg("rect", { x: n, width: 0.8, y: value > 0 ? 24 - 24 * value : 0,
+        height: 24 * Math.abs(value) }) : null));
 
 let shown = null;
 
@@ -138,7 +157,9 @@ const showShares = ({ part, pinned, campaign }) => {
   ];
   fill(
     "part-shares",
-    example ? el("p", { class: "example" }, "An example, nobody’s: of a person without ratings.") : null,
+    example
+      ? el("p", { class: "example" }, "An example, nobody’s: of a person without ratings.")
+      : null,
     row("To party a:", "random numbers", shares.a, "a"),
     row("To party b:", "random numbers", shares.b, "b"),
     row("Both together:", example ? "zeros" : "your vector, which only this browser has",

@@ -14,8 +14,8 @@ export const listenToPaste = (box) =>
     box.value = value.slice(0, from) + event.clipboardData.getData("text") + value.slice(to);
   });
 
-/** {ratings, unknown, missed}: of the lines that name a film and 1 to 5 stars, and the first line that does
- *  not. Error where there are more than are kept. */
+/** {ratings, unknown, missed}: of the lines that name a film and 1 to 5 stars, the first line that
+ *  does not, and how many do not. Error where there are more than are kept. */
 export const parsed = (text, catalogue, levels) => {
   const lines = text.split("\n").filter((line) => line.trim());
   if (lines.length > MOST_KEPT)

@@ -11,6 +11,7 @@ export const view = {
   budget: BUDGET,
   device: null,
   part: null, // of `campaigning.js`, once this browser takes part
+  contributed: false, // ever, though it may have stopped since
   pinned: false,
   campaign: null,
   demo: null,
@@ -65,6 +66,10 @@ export const concluded = (record) => {
   };
 };
 
+/** Whether campaigns here have one party, which reads each part that it gets. */
+export const oneParty = ({ campaign, offered }) =>
+  campaign ? campaign.parties === 1 : offered?.privacy_mode === "central";
+
 /** Read the journal: the device's database is the one memory of what was rated. */
 export const readJournal = async () => {
   const { records, kept, plan, campaigns } = await view.device.all();
@@ -77,6 +82,7 @@ export const readJournal = async () => {
   view.mechanism = view.mechanisms.find((each) => each.id === id) ?? view.mechanism;
   view.spent = (view.mechanism && (await view.device.spent(view.mechanism.id))) ?? null;
   const debits = campaigns?.debits ?? [];
+  view.contributed = Boolean(campaigns?.contributions?.length);
   view.epsilon = wholePerson(plan?.counts, reportsOf(records), view.budget.delta, debits);
   view.levels = view.mechanism?.levels ?? 5;
 };

@@ -19,6 +19,9 @@ export const fraction = (text) => {
   return Number(over) / Number(under);
 };
 
+/** A delta as a chance, rounded so that it is not below: "one in 1,000,000". */
+export const oneIn = (delta) => `one in ${number(Math.floor(1 / fraction(delta) + 1e-6))}`;
+
 const up = (value, digits) => {
   const unit = 10 ** (Math.floor(Math.log10(value)) - digits + 1);
   return Math.ceil(value / unit - 1e-9) * unit;

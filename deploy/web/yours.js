@@ -27,12 +27,14 @@ const varied = (catalogue) => {
   return order.films;
 };
 
-const facts = ({ genres, year }) => [genres.slice(0, 2).join(", "), year].filter(Boolean).join(" · ");
+const facts = ({ genres, year }) =>
+  [genres.slice(0, 2).join(", "), year].filter(Boolean).join(" · ");
 
 const card = (view, film, rate) => {
   const reported = view.byKey.get(film.key), own = view.kept.get(film.key);
   const { level = null, levels = view.levels } = reported ?? own ?? {};
-  const forget = () => rate(film, null, false);
+  const forget = () => rate(film, null);
+  const words = `Forget the rating of ${film.title}`;
   return el(
     "div",
     { class: own || reported ? "card rated" : "card", "data-key": film.key, title: film.title },
@@ -43,10 +45,10 @@ const card = (view, film, rate) => {
       { class: "caption" },
       el("p", { class: "facts-of" }, reported ? "reported" : facts(film) || "film"),
       own
-        ? el("button", { type: "button", class: "forget", "aria-label": `Forget the rating of ${film.title}`, onclick: forget }, "×")
+        ? el("button", { type: "button", class: "forget", "aria-label": words, onclick: forget }, "×")
         : null,
     ),
-    starsFor(film, levels, level, (value, byKeyboard) => rate(film, value, byKeyboard), {
+    starsFor(film, levels, level, (value) => rate(film, value), {
       fixed: Boolean(reported),
       group: "kept-",
     }),
@@ -65,8 +67,9 @@ const showCards = (view, rate) => {
   const old = new Map(nodes), box = byId("cards");
   nodes.clear();
   for (const film of films) {
-    const { level = null } = view.byKey.get(film.key) ?? view.kept.get(film.key) ?? {};
-    const state = JSON.stringify([view.levels, level, film.retried ?? 0, view.byKey.has(film.key), film.title]);
+    const reported = view.byKey.get(film.key);
+    const { level = null } = reported ?? view.kept.get(film.key) ?? {};
+    const state = JSON.stringify([view.levels, level, film.retried ?? 0, Boolean(reported), film.title]);
     const before = old.get(film.key);
     if (before?.state === state) nodes.set(film.key, before);
     else {
@@ -75,10 +78,12 @@ const showCards = (view, rate) => {
     }
   }
   const shown = [...nodes.values()].map(({ node }) => node);
-  if (shown.length === box.children.length && shown.every((node, n) => node === box.children[n])) return;
+  if (shown.length === box.children.length && shown.every((node, n) => node === box.children[n]))
+    return;
   fill(box, shown);
   for (const each of nodes.values()) {
-    if (each.focused) (each.node.querySelector("input:checked") ?? each.node.querySelector("input"))?.focus();
+    const input = (which) => each.node.querySelector(which);
+    if (each.focused) (input("input:checked") ?? input("input"))?.focus();
     each.focused = false;
   }
 };
@@ -87,7 +92,8 @@ const keptWords = (view) => {
   const kept = view.kept.size, reported = view.records.length;
   if (!kept && !reported) return "Nothing here is sent, nor what you look for.";
   const also = reported ? ` ${plural(reported, "reported film")} of the other tab count too.` : "";
-  return `${plural(kept, "rating")} kept here and not sent.${also}`;
+  const left = view.contributed ? "; they leave only as your part in the sum" : " and not sent";
+  return `${plural(kept, "rating")} kept here${left}.${also}`;
 };
 
 /** The genres that a person gave 4 stars or more. */
@@ -104,9 +110,10 @@ const entry = (view, { key, because = [] }, liked) => {
     el(
       "div",
       {},
-      el("p", { class: "title" }, film.bare, film.year ? el("span", { class: "year" }, ` ${film.year}`) : null),
-      el("p", { class: "genres" }, film.genres.map((genre, n) => [n ? ", " : "",
-        liked.has(genre) ? el("b", { class: "fits", title: "a genre of films rated 4 or 5" }, genre) : genre])),
+      el("p", { class: "title" }, film.bare,
+        film.year ? el("span", { class: "year" }, ` ${film.year}`) : null),
+      el("p", { class: "genres" }, film.genres.map((genre, n) => [n ? ", " : "", liked.has(genre)
+        ? el("b", { class: "fits", title: "a genre of films rated 4 or 5" }, genre) : genre])),
       because.length ? el("p", { class: "why" }, `goes with ${reasons}`) : null,
     ),
   );
@@ -125,7 +132,8 @@ const listNote = (view) => {
       `An example, nobody’s: for somebody who likes ${listed(view.demo.example.likes)} films. ` +
       "Rate one for yours."
     );
-  if (!view.summed && !view.side) return "The server has not learned enough yet. Until then: the popular films.";
+  if (!view.summed && !view.side)
+    return "The server has not learned enough yet. Until then: the popular films.";
   if (!view.history.length) return "The popular films, until you rate one.";
   if (!view.own.length) return "You have rated every film that the public table knows.";
   return "Ranked here, from your stars and a public table that is the same for everybody.";
@@ -140,7 +148,8 @@ export const showYours = (view, rate) => {
   say("list-note", listNote(view));
   byId("list").classList.toggle("nobodys", !view.history.length);
   const [list, liked] = listOf(view);
-  const state = JSON.stringify([list.map(({ key, because }) => [key, because]), [...liked], view.films.size]);
+  const rows = list.map(({ key, because }) => [key, because]);
+  const state = JSON.stringify([rows, [...liked], view.films.size]);
   if (state === drawn) return;
   drawn = state;
   fill("listed", list.map((item) => entry(view, item, liked)));

@@ -107,12 +107,14 @@ class Party:
 
     def prepare(self, records: Iterable[Record]) -> None:
         """Open contributions of the stage that is open, from `next_places` on, in the order of each
-        partition, so that closing it is cheap. What counts is decided by the log, afterwards."""
+        partition, so that closing it is cheap; those before, of a stage that was closed since they
+        were read, are left out. What counts is decided by the log, afterwards."""
         if self.next_places and self._prepared is not None:
             collection, places = self._prepared
             for record in records:
-                collection.add(record)
-                places[record.partition] = record.offset + 1
+                if record.offset >= places[record.partition]:
+                    collection.add(record)
+                    places[record.partition] = record.offset + 1
 
     @property
     def collected(self) -> Collected | None:

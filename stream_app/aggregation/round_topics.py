@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Protocol
 
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, Message, TopicPartition
@@ -201,7 +202,8 @@ class ContributionTopic:
         for partition, begin in enumerate(places):
             low, end = self._bounds(partition)
             if low <= begin < end:
-                yield from self._window(partition, begin, min(end, begin + _AT_A_TIME))
+                with suppress(RecordsGone):  # deleted since: closing the stage says so
+                    yield from self._window(partition, begin, min(end, begin + _AT_A_TIME))
 
     def close(self) -> None:
         """Leave the broker."""

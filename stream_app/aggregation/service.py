@@ -41,9 +41,11 @@ def prepare(party: Party, log: RoundLog, read_on: ReadOn) -> bool:
     The log is read once more in between: what arrives after a stage was closed is none of it.
     """
     records = list(read_on(party.next_places))
+    if not records:
+        return False
     party.rounds = log.catch_up()
     party.prepare(records)
-    return bool(records)
+    return True
 
 
 def serve(

@@ -210,6 +210,8 @@ def test_the_first_screen_has_the_three_facts_in_few_words(
         words = " ".join(visitor.text(part) for part in ("header", "#lead", "[role=tablist]"))
         assert len(words.split()) <= 120
         visitor.says("#fact-costs", "times likelier")
+        if found is gateway:
+            visitor.says("#fact-costs", "but for a chance of one in")
         visitor.says("#quality", "Privacy off")
         bottom = visitor.page.locator("#cards .card .stars").first.bounding_box()
         assert bottom is not None
@@ -275,6 +277,21 @@ def test_one_click_contributes_what_was_kept_and_shows_the_shares_that_were_seal
     visitor.says("#part-public", "nothing but that you took part")
     assert visitor.records() == []
     assert gateway.posts == []
+    visitor.page.locator("#stop-part").click()
+    visitor.page.locator("#take-part").wait_for()
+    visitor.page.reload()
+    ready(visitor)
+    visitor.says("#part-public", "nothing but that you took part")
+    visitor.says("#kept", "3 ratings kept here; they leave only as your part in the sum")
+
+
+def test_of_one_party_it_is_said_that_it_can_read_the_part(enter: Enter) -> None:
+    with stand(campaign_inputs.campaign(40, KEYS[:1])) as gateway:
+        visitor = enter(gateway)
+        visitor.says("#part-body", "one party, which can read it")
+        visitor.says("#fact-leaves", "can read it")
+        assert visitor.count("#part-shares .strip") == 0
+        assert "random" not in visitor.text("#panel-yours") + visitor.text("#lead")
 
 
 def test_the_page_follows_the_stage_until_its_sum_is_released(

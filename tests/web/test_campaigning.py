@@ -118,6 +118,22 @@ def test_a_stage_gets_one_contribution_of_the_ratings_of_this_browser(
 
 
 @pytest.mark.thorough
+def test_a_kept_rating_on_more_levels_counts_as_a_whole_level(page, gateway, campaign) -> None:
+    opened(page, gateway)
+    rate(page, campaign, (0,))  # from now on the device has five levels
+    item = next(each for each in campaign.scope[:20] if isinstance(each, str))
+    kept = {"item": item, "key": f"{wire.key(item):016x}", "level": 6, "levels": 10}
+    left = page.evaluate(
+        "async (kept) => (await import('/web/keeping.js')).keep(device, [kept])", kept
+    )
+    assert left == 0
+    assert page.evaluate(LOOK) is None
+    _, found = vector(campaign, gateway.contributions[0])
+    four = [RatedItem(item, wire.key(item), 4.0)]  # 6 of 0 .. 9 is 2.7 of 0 .. 4
+    assert np.array_equal(found, history.vector(campaign, 0, four))
+
+
+@pytest.mark.thorough
 def test_without_ratings_and_only_where_the_person_has_said_so_it_sends_zeros(
     page, gateway, campaign
 ) -> None:

@@ -102,7 +102,7 @@ def run_campaigns(options: DemoOptions, file: Path | None, settings: Settings) -
         epsilon = positive_fraction("--epsilon", options.epsilon or "2")
         run = Campaigns.begin(stack, settings, held, epsilon, options=options)
         demo, people = run.demo, People(held.published, ratings.favourites)
-        facts, count = PageFacts(demo.folder), len(demo.population.devices)
+        facts, count = PageFacts(demo.folder, file is None), len(demo.population.devices)
         facts.update(mode=settings.privacy_mode, people=count, ratings=demo.population.rows)
         twin = PrivacyOffTwin(demo.population, people.stars)
         write_side(demo.folder, twin.side(demo.population.rows))

@@ -57,7 +57,7 @@ def run_reports(options: DemoOptions, file: Path | None, settings: Settings) -> 
             rmse_best_possible=ratings.best_rmse,
             data=ratings.dataset.name,
         )
-        facts = PageFacts(demo.folder)
+        facts = PageFacts(demo.folder, file is None)
         count, devices = demo.population.rows, len(demo.population.devices)
         facts.update(mode="local", people=devices, ratings=count)
         people = People(held.published, ratings.favourites)

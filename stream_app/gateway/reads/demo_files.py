@@ -1,7 +1,8 @@
 """GET /demo and GET /demo/item-links: what only a demo knows, from files in its folder.
 
-A demo has simulated people, so their true ratings are no person's. A real gateway has no such
-files, and answers 404.
+A demo has simulated people, so their true ratings are no person's; of the people in a file of
+ratings none is shown, and the item side is of all together. A real gateway has no such files, and
+answers 404.
 """
 
 from __future__ import annotations

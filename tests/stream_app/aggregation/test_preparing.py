@@ -120,3 +120,26 @@ def test_what_arrives_after_the_end_is_not_prepared(rng, opened) -> None:
     prepared(world, party, then=world.close)
     assert len(opened) == 10  # each once, by the answer
     assert not prepared(world, party)
+
+
+def test_records_of_a_stage_that_was_closed_meanwhile_are_not_prepared_for_the_next(rng) -> None:
+    world, keys = central_world()
+    filled(world, rng)
+    party, other = (Party(each, Kept()) for each in keys * 2)
+    early = world.contribute(30, vectors(rng, 1)[0], stage=1)
+
+    def next_stage() -> None:
+        world.close()
+        world.settle([other])
+        world.open(1)
+
+    prepared(world, party, then=next_stage)
+    assert party.next_places == world.ends
+    world.contribute(30, vectors(rng, 1)[0], stage=1)  # other bytes than those that came too early
+    world.contribute(31, vectors(rng, 1)[0], stage=1)
+    assert early.stage == 1
+    assert prepared(world, party)
+    world.close(1)
+    done = world.settle([party]).stages[1]
+    assert done.phase is Phase.RELEASED
+    assert done.contributions == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from itertools import islice
 
@@ -11,9 +12,11 @@ from producers.datasets.synthetic import GENRES, generate
 from producers.fleet.population import populate
 from stream_app.cli.demo.demo_options import DemoOptions
 from stream_app.cli.demo.ground_truth import guessed_right
+from stream_app.cli.demo.lists.page_facts import PageFacts
 from stream_app.cli.demo.lists.people import People
 from stream_app.cli.demo.lists.privacy_off import PrivacyOffTwin
 from stream_app.cli.demo.setup import Ratings
+from stream_app.gateway.reads.demo_files import FACTS_NAME
 from stream_app.privacy import registry
 
 
@@ -95,3 +98,12 @@ def test_items_of_a_file_without_titles_are_shown_by_id(tmp_path, capsys) -> Non
     people = People(found.dataset, found.favourites)
     assert [people.about(key).title for key in people.items][:3] == ["0", "1", "2"]
     assert people.likes(1) == ()
+
+
+def test_nobody_of_a_file_is_an_example_for_visitors(tmp_path) -> None:
+    for simulated in (True, False):
+        facts = PageFacts(tmp_path, simulated)
+        facts.update(mode="local", people=2, ratings=3)
+        facts.update(example={"likes": ["war"]})
+        found = json.loads((tmp_path / FACTS_NAME).read_text())
+        assert (found["people"], found["example"] is not None) == (2, simulated)

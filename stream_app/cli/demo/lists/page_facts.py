@@ -34,14 +34,18 @@ _ANSWER_SECONDS = 2.0
 
 @dataclass
 class PageFacts:
-    """The facts in a demo's folder; null until they are known."""
+    """The facts in a demo's folder; null until they are known. Of a file's people, who are not
+    simulated, none is an example for visitors."""
 
     folder: Path
+    simulated: bool = True
     facts: dict[str, Any] = field(default_factory=dict)
 
     def update(self, **facts: Any) -> None:
         """Add facts and write all of them; a reader never sees half a file."""
         unknown = dict.fromkeys(("quality", "genres", "attacker", "example"))
+        if not self.simulated:
+            facts |= {"example": None}
         self.facts = unknown | self.facts | facts
         content = json.dumps(self.facts).encode()
         durable_file.replace(self.folder / FACTS_NAME, content, durable_file.SHARED)
