@@ -202,6 +202,15 @@ const until = async (name, attempt, seconds) => {
   setTimeout(() => until(name, attempt, seconds), 1000 * seconds);
 };
 
+/** The films of a campaign's scope first, in its order: a rating of another is no part of the sum. */
+const scopeFirst = () => {
+  const slots = view.summed?.slots;
+  if (!slots) return;
+  const place = ({ key }) => slots.get(key) ?? slots.size;
+  const films = view.catalogue.toSorted((a, b) => place(a) - place(b));
+  if (films.some((film, n) => film !== view.catalogue[n])) view.catalogue = films;
+};
+
 const learnCatalogue = async () => {
   const before = view.catalogue.length;
   view.catalogue = await readCatalogue();
@@ -213,6 +222,7 @@ const learnCatalogue = async () => {
   view.films = new Map(view.catalogue.map((film) => [film.key, film]));
   view.items = new Map(view.catalogue.map((film) => [String(film.item), film]));
   view.problems.delete("catalogue");
+  scopeFirst();
   await refresh();
   return view.catalogue.length > 0 && view.catalogue.length === before; // none is still arriving
 };
@@ -240,6 +250,7 @@ const learnSummed = async () => {
     rankCampaign(side, history, side.keys.length).filter(named).slice(0, count);
   view.summed = { ...side, listOf };
   known.summed = head;
+  scopeFirst();
 };
 
 const learnSides = async () => {

@@ -150,10 +150,10 @@ const showShares = ({ part, pinned, campaign }) => {
   shown = state;
   byId("part-shares").classList.toggle("nobodys", example);
   if (!shares) return fill("part-shares");
-  const most = Math.max(...shares.vector.map(Math.abs), 1), first = shares.vector.length;
+  const most = Math.max(...shares.vector.map(Math.abs), 1), count = shares.vector.length;
   const row = (name, note, values, colour) => [
     el("p", {}, el("b", {}, name), ` ${note}`),
-    strip(values, colour, `${name}: the first ${first} numbers`),
+    strip(values, colour, `${name}: ${count} numbers`),
   ];
   fill(
     "part-shares",
@@ -167,7 +167,7 @@ const showShares = ({ part, pinned, campaign }) => {
     el(
       "p",
       { class: "quiet" },
-      `The first ${first} numbers of what was sealed for each. Each vector alone is uniformly ` +
+      `${count} numbers of what was sealed for each. Each vector alone is uniformly ` +
         "random; the parties add everybody’s before they put the two together.",
     ),
   );

@@ -45,11 +45,14 @@ const drawnOf = ({ plan, stage, device, vector, secret }) => {
   return (label) => blake(32, "murmurec.draw.1", [new TextEncoder().encode(label)], root);
 };
 
-/** The first numbers of what each of two parties gets, as shares of p, and of the vector, for a
- *  person to look at: {a, b, vector}. Null with one party, which gets the vector. */
+/** Some numbers of what each of two parties gets, as shares of p, and of the vector from its first
+ *  rating on, for a person to look at: {a, b, vector}. Null with one party, which gets the vector. */
 export const sharesOf = (told, count = 160) => {
   if (told.plan.parties !== 2) return null;
-  const next = uniform(drawnOf(told)("seed")), vector = [...told.vector.subarray(0, count)];
+  const next = uniform(drawnOf(told)("seed")), first = told.vector.findIndex((each) => each);
+  const begin = Math.max(0, Math.min(first - count / 4, told.vector.length - count));
+  for (let n = 0; n < begin; n++) next();
+  const vector = [...told.vector.subarray(begin, begin + count)];
   const a = vector.map(next), b = vector.map((each, n) => sub(residue(each), a[n]));
   return { a: a.map((each) => each / P), b: b.map((each) => each / P), vector };
 };

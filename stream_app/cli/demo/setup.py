@@ -171,8 +171,8 @@ def prepare(
     enrolled_population(journal, population.devices, NO_LIMIT, today())
     say(
         f"started: Kafka at {settings.servers} ({kind}; topics {settings.topic_prefix}.*), a "
-        f"worker, {'the page, ' if gateway else ''}and the devices of "
-        f"{len(population.devices):,} simulated people ({dataset.name})"
+        f"worker, {'the page, ' if gateway else ''}and simulated devices of "
+        f"{len(population.devices):,} people ({dataset.name})"
     )
     return DemoSetup(
         settings, worker, dataset, population, mechanism, journal, folder, identities, gateway
