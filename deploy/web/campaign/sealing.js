@@ -45,8 +45,8 @@ const drawnOf = ({ plan, stage, device, vector, secret }) => {
   return (label) => blake(32, "murmurec.draw.1", [new TextEncoder().encode(label)], root);
 };
 
-/** Some numbers of what each of two parties gets, as shares of p, and of the vector from its first
- *  rating on, for a person to look at: {a, b, vector}. Null with one party, which gets the vector. */
+/** For a person to look at, {a, b, vector}: numbers of what each of two parties gets, as shares of
+ *  p, and of the vector, around its first rating. Null with one party, which gets the vector. */
 export const sharesOf = (told, count = 160) => {
   if (told.plan.parties !== 2) return null;
   const next = uniform(drawnOf(told)("seed")), first = told.vector.findIndex((each) => each);
