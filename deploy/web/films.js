@@ -160,7 +160,7 @@ export const showProtection = (view, choose) => {
     el(
       "p",
       { class: "quiet" },
-      el("a", { href: "#yours" }, "It cannot tell whether you rated at all"),
+      el("a", { href: "#yours" }, "It can hardly tell whether you rated at all"),
       ": that is the first tab.",
     ),
     el("p", { class: "quiet" }, protectionNote(view, fixed)),

@@ -42,8 +42,8 @@ const intro = (view) => {
     : "Your browser makes two random vectors of your ratings, one for each of two parties (if both " +
       "joined against you, they could read yours). Each adds up everybody’s and adds noise; only " +
       "together do the two give the sum.";
-  const blind = oneParty(view) ? "Nobody else can" : "Then the server cannot";
-  return [`${split} ${blind} tell whether you rated at all.`];
+  const others = oneParty(view) ? "anybody else" : "the server";
+  return [`${split} Epsilon bounds what ${others} can tell, even whether you rated at all.`];
 };
 
 const cost = ({ campaign, epsilon, budget }) => {
