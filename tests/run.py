@@ -19,9 +19,12 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
+from statistics import median
 
 from tests.ceilings import ceiling
 
@@ -51,11 +54,14 @@ class Cost:
 
 
 def calibration_seconds() -> float:
-    """Return the CPU time of the loop: the least of some, which a busy machine disturbs least."""
-    return min(_one_loop() for _ in range(_REPETITIONS))
+    """Return the CPU time of the loop with every core busy, as in the run, since two threads of one
+    core slow each other down: the median of some on each."""
+    cores = os.cpu_count() or 1
+    with ProcessPoolExecutor(cores, mp_context=get_context("fork")) as busy:
+        return median(busy.map(_one_loop, range(cores * _REPETITIONS)))
 
 
-def _one_loop() -> float:
+def _one_loop(_: int) -> float:
     """Return the CPU time of a million steps of a linear congruential generator and a table."""
     began, state, table = time.process_time(), 1, dict.fromkeys(range(1024), 0)
     for _ in range(_STEPS):
@@ -92,8 +98,9 @@ def measured(command: list[str]) -> tuple[int, Cost]:
     code = process.wait()
     wall = time.monotonic() - began
     left = _left_running()
-    loop = min(loop, calibration_seconds())
-    return code or bool(left), Cost(wall, cpu_of_children() - before, loop)
+    used = cpu_of_children() - before
+    loop = (loop + calibration_seconds()) / 2
+    return code or bool(left), Cost(wall, used, loop)
 
 
 def _left_running() -> list[str]:

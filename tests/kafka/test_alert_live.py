@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from stream_app.broker.local import free_ports
 from stream_app.monitoring.exposition import Exposition
 from stream_app.privacy import registry
 from stream_app.privacy.randomness import SeededSource
 from stream_app.settings import Settings
 from tests.deploy.test_alert_rules import ALERTS
-from tests.deploy.test_prometheus import free_port
 from tests.fixtures.drift import drift_world, messages
 from tests.fixtures.programs import program
 from tests.fixtures.waiting import until
@@ -42,7 +42,7 @@ def test_a_worker_that_is_killed_rings_within_a_minute(start: Start, tmp_path: P
     job["static_configs"] = [{"targets": [worker.url.removeprefix("http://")]}]
     configuration["scrape_configs"] = [job]
     (tmp_path / "prometheus.yml").write_text(json.dumps(configuration), encoding="utf-8")
-    address = f"127.0.0.1:{free_port()}"
+    address = f"127.0.0.1:{free_ports(1)[0]}"
     with (tmp_path / "log").open("wb") as log:
         process = subprocess.Popen(
             [

@@ -212,15 +212,16 @@ def test_what_a_gateway_is_asked_names_no_film_that_was_searched_for(
         visitor = visit(relay.url)
         visitor.ready()
         film = json.loads(demo.gateway.get("/catalogue"))["items"][500]
+        title, _ = film["title"].split(" (")  # its year stands beside it
         visitor.page.locator("#filter").fill(film["title"])
-        visitor.says("#films .title", film["title"])
+        visitor.says("#films .title", title)
         visitor.page.locator("#others").click()
         visitor.open("yours")
         visitor.page.locator("#search").fill(film["title"])
-        visitor.says("#cards .title", film["title"])
+        visitor.says("#cards .title", title)
         visitor.page.locator("#cards .stars label").nth(3).click()
         visitor.says("#kept", "1 rating kept here and not sent")
         asked = b"".join(request.raw for request in relay.requests())
         visitor.page.goto("about:blank")
-    assert film["title"].split()[0].encode() not in asked
+    assert max(title.split(), key=len).encode() not in asked
     assert str(film["key"]).encode() not in asked

@@ -236,6 +236,7 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
         "rmse_baseline": "the same error of the mean rating of each item",
         "ndcg": "nDCG@10 of the served list against likes of later visits; null where not measured",
         "ndcg_popular": "the same of the most popular items",
+        "ndcg_error": "standard error of ndcg",
         "list_devices": "by how many devices' later visits lists are measured",
         "list_method": "the method that ranks lists now",
         "kl_nats": "distance of errors on learned ratings from those on held-out ones: a leak",
