@@ -273,6 +273,14 @@ def test_one_click_contributes_what_was_kept_and_shows_the_shares_that_were_seal
         total = (round(a * field.P) + round(b * field.P) - whole) % field.P
         assert min(total, field.P - total) <= 2  # a double holds the share of p
     assert visitor.count("#part-shares .strip") == 3
+    of_all, of_some = visitor.page.evaluate("""() => import("/web/campaign/sealing.js").then(
+      ({ sharesOf }) => {
+        const vector = new Int32Array(400).fill(5, 300), device = "00".repeat(16);
+        const plan = { parties: 2, digest: "00".repeat(32) }, secret = new Uint8Array(32);
+        const told = { plan, stage: 0, device, vector, secret };
+        return [sharesOf(told, 400), sharesOf(told)];
+      })""")
+    assert {name: of_all[name][240:] for name in of_all} == of_some  # from the first rating on
     assert visitor.page.locator("#part-shares .example").count() == 0
     visitor.says("#part-public", "nothing but that you took part")
     assert visitor.records() == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 
@@ -94,6 +96,25 @@ def test_a_party_that_prepared_answers_to_the_byte_as_one_that_did_not(
     second = world.settle(late).stages[0]
     assert first.phase is second.phase is Phase.RELEASED
     assert first.contributions == 10 - len(forgotten)
+    assert world.log == answers
+
+
+def test_other_contents_of_a_device_than_those_prepared_are_opened(rng) -> None:
+    """The record that was prepared is gone from the log, and another of its device counts."""
+    world, keys = central_world()
+    filled(world, rng)
+    ahead, late = (Party(each, Kept()) for each in keys * 2)
+    while prepared(world, ahead):
+        pass
+    for part in world.topic:
+        first = next((n for n, each in enumerate(part) if each.key == device_id(3)), None)
+        if first is not None:
+            part[first] = replace(part[first], value=None)
+    world.close()
+    before = list(world.log)
+    assert world.settle([ahead]).stages[0].phase is Phase.RELEASED
+    answers, world.log = world.log, before
+    world.settle([late])
     assert world.log == answers
 
 
