@@ -106,10 +106,9 @@ def test_other_contents_of_a_device_than_those_prepared_are_opened(rng) -> None:
     ahead, late = (Party(each, Kept()) for each in keys * 2)
     while prepared(world, ahead):
         pass
-    for part in world.topic:
-        first = next((n for n, each in enumerate(part) if each.key == device_id(3)), None)
-        if first is not None:
-            part[first] = replace(part[first], value=None)
+    name = device_id(3).hex().encode()
+    first, _ = (each for part in world.topic for each in part if each.key == name)
+    world.topic[first.partition][first.offset] = replace(first, value=None)
     world.close()
     before = list(world.log)
     assert world.settle([ahead]).stages[0].phase is Phase.RELEASED
