@@ -12,6 +12,7 @@ const VARIED = 72; // popular films among which every genre comes in turn
 let first = 0;
 const nodes = new Map(); // key -> {state, node}, so that typing and focus survive
 let order = { of: null, films: [] };
+let used = false; // the cards keep their places, or a click would be lost where they move
 
 /** The catalogue with its popular films by turns of genres: among the first is one for everybody. */
 const varied = (catalogue) => {
@@ -23,8 +24,14 @@ const varied = (catalogue) => {
     return { film, turn, place };
   });
   rows.sort((a, b) => a.turn - b.turn || a.place - b.place);
-  order = { of: catalogue, films: [...rows.map(({ film }) => film), ...catalogue.slice(VARIED)] };
-  return order.films;
+  const films = [...rows.map(({ film }) => film), ...catalogue.slice(VARIED)];
+  if (used) {
+    const places = new Map(order.films.map(({ key }, n) => [key, n]));
+    const place = ({ key }) => places.get(key) ?? places.size;
+    films.sort((a, b) => place(a) - place(b));
+  }
+  order = { of: catalogue, films };
+  return films;
 };
 
 const facts = ({ genres, year }) =>
@@ -158,9 +165,13 @@ export const showYours = (view, rate) => {
 /** Connect the search field and the button for other films. */
 export const listenToCards = (redraw) => {
   byId("search").addEventListener("input", redraw);
+  for (const use of ["pointerdown", "focusin"])
+    byId("cards").addEventListener(use, () => (used = true));
   byId("more").addEventListener("click", () => {
     byId("search").value = "";
     first = nextFrom(first, SHOWN);
+    used = false;
+    order.of = null;
     redraw();
   });
 };

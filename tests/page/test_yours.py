@@ -78,14 +78,13 @@ def ready(visitor: Visitor) -> None:
 
 
 def keep(visitor: Visitor, levels: tuple[int, ...]) -> list[str]:
-    """Rate the first cards; return their keys once all are kept."""
-    cards = visitor.page.locator("#cards .card")
-    keys = cards.evaluate_all("all => all.map(card => card.dataset.key)")[: len(levels)]
-    for key, level in zip(keys, levels, strict=True):
-        card = visitor.page.locator(f'#cards [data-key="{key}"]')
-        card.locator(".stars label").nth(level).click()
-        visitor.page.locator(f'#cards .card.rated[data-key="{key}"]').wait_for()
-    return keys
+    """Rate the first cards, which keep their places from the first click; return their keys once
+    all are kept."""
+    cards, rated = visitor.page.locator("#cards .card"), visitor.page.locator("#cards .card.rated")
+    for place, level in enumerate(levels):
+        cards.nth(place).locator(".stars label").nth(level).click()
+        rated.nth(place).wait_for()
+    return shown(visitor)[: len(levels)]
 
 
 def kept(visitor: Visitor) -> dict[str, int]:
@@ -97,6 +96,14 @@ def listed(visitor: Visitor) -> list[str]:
         "all => all.map(item => item.dataset.key)"
     )
     return found
+
+
+def shown(visitor: Visitor) -> list[str]:
+    """Return the keys of the cards, in their order."""
+    keys: list[str] = visitor.page.locator("#cards .card").evaluate_all(
+        "all => all.map(card => card.dataset.key)"
+    )
+    return keys
 
 
 def done(visitor: Visitor, stage: str) -> None:
@@ -160,6 +167,25 @@ def test_a_kept_rating_is_not_reported_and_a_reported_one_counts_for_the_list(
     assert kept(visitor) == {first: 4}
     assert json.loads(local.posts[0])["items"] == [int(reported, 16)]
     visitor.says("#part-public", "1 answer with noise")
+
+
+def test_a_click_counts_though_the_order_of_the_cards_arrives_while_the_button_is_down(
+    visit: Visit, gateway: SmallGateway
+) -> None:
+    held = gateway.pages.pop("/campaign/side")  # whose scope orders the cards
+    del gateway.pages["/item-links"], gateway.pages["/demo"]  # the list shows when it arrived
+    visitor = visit(gateway.address, unanswered=True)
+    ready(visitor)
+    before = shown(visitor)
+    star = visitor.page.locator("#cards .card").nth(1).locator(".stars label").nth(3)
+    star.hover()
+    visitor.page.mouse.down()
+    gateway.pages["/campaign/side"] = held
+    gateway.phase = "counted"  # the page asks again where the phase is another
+    visitor.says("#list-note", "until you rate one")
+    visitor.page.mouse.up()
+    visitor.page.locator(f'#cards .card.rated[data-key="{before[1]}"]').wait_for()
+    assert shown(visitor) == before
 
 
 def test_stars_and_tabs_by_keyboard_alone(enter: Enter, local: SmallGateway) -> None:
