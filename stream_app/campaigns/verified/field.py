@@ -16,6 +16,7 @@ P = 2**48 - 65
 ELEMENT_BYTES = 6
 _FOLD = np.uint64(65)  # 2^48 modulo p
 _P, _LOW, _LIMB = np.uint64(P), np.uint64(2**48 - 1), np.uint64(2**24 - 1)
+_ABOVE = np.uint64(P << 8)  # 0 modulo p, and above every product that is not reduced
 _24, _48 = np.uint64(24), np.uint64(48)
 
 Residues = NDArray[np.uint64]
@@ -53,10 +54,22 @@ def sub(a: Residues | np.uint64, b: Residues | np.uint64) -> Residues:
 
 def mul(a: Residues, b: Residues | np.uint64) -> Residues:
     """Return a b."""
+    return reduced(_product(a, b))
+
+
+def _product(a: Residues, b: Residues | np.uint64) -> Residues:
+    """Return a b below 2^55, not reduced; in place, where a pass over memory is what costs."""
     a1, a0, b1, b0 = a >> _24, a & _LIMB, b >> _24, b & _LIMB
-    middle = a0 * b1 + a1 * b0
-    high = a1 * b1 + (middle >> _24)
-    return reduced(high * _FOLD + ((middle & _LIMB) << _24) + a0 * b0)
+    middle = a0 * b1
+    middle += a1 * b0
+    high = a1 * b1
+    high += middle >> _24
+    high *= _FOLD
+    middle &= _LIMB
+    middle <<= _24
+    high += middle
+    high += a0 * b0
+    return high
 
 
 def total(values: Residues) -> Residues:
@@ -66,10 +79,16 @@ def total(values: Residues) -> Residues:
 
 def times(a: Residues, b: Residues) -> Residues:
     """Return the products of elements of F_p^2, (2, ...) each."""
-    made = mul(a[:, None], b[None])
-    found = np.empty(made.shape[1:], np.uint64)
-    found[0], found[1] = sub(made[0, 0], made[1, 1]), add(made[0, 1], made[1, 0])
-    return found
+    made = _product(a[:, None], b[None])
+    found = np.stack((made[0, 0] + (_ABOVE - made[1, 1]), made[0, 1] + made[1, 0]))
+    return reduced(found)
+
+
+def joined(parts: NDArray[np.integer], bits: int) -> Residues:
+    """Return the sums of 2^(bits n) times part n, of integers (parts, ...)."""
+    powers = np.array([pow(2, bits * n, P) for n in range(len(parts))], np.uint64)
+    made = mul((parts % P).astype(np.uint64), powers.reshape(-1, *[1] * (parts.ndim - 1)))
+    return reduced(made.sum(axis=0, dtype=np.uint64))
 
 
 def encode(values: Residues) -> bytes:

@@ -17,7 +17,7 @@ function is below that of a normal variable of variance |x|^2 / 2), 2^-84 over a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,16 +62,21 @@ class Layout:
         """Places of the first fold."""
         return self.length // 2
 
-    @property
+    @cached_property
     def masks(self) -> NDArray[np.intp]:
         """The places of the masks, (4,)."""
         return np.array([0, self.half, 1, self.half + 1])
 
-    @property
+    @cached_property
     def bits(self) -> NDArray[np.intp]:
         """The places of the bits, (BITS,)."""
         rank = np.arange(self.size, self.size + BITS)
         return np.where(rank < self.half - 2, rank + 2, rank + 4)
+
+    @cached_property
+    def own(self) -> NDArray[np.intp]:
+        """The places of bits and masks after the first fold, rising, each once."""
+        return np.unique(np.concatenate((self.bits, self.masks)) % self.half)
 
     def placed(self, vector: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Return all places (length,) with the vector (size,), and zeros elsewhere."""
@@ -80,3 +85,9 @@ class Layout:
         found[2 : 2 + first] = vector[:first]
         found[self.half + 2 : self.half + 2 + self.size - first] = vector[first:]
         return found
+
+
+@lru_cache(maxsize=16)
+def layout_of(size: int) -> Layout:
+    """Return the places of a vector of this size, which are the same for every device."""
+    return Layout(size)

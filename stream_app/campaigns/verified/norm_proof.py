@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.campaigns.verified import field, rows
-from stream_app.campaigns.verified.field import ELEMENT_BYTES, Residues
+from stream_app.campaigns.verified.field import ELEMENT_BYTES, P, Residues
 from stream_app.campaigns.verified.layout import (
     AUX,
     BITS,
@@ -45,6 +45,7 @@ from stream_app.campaigns.verified.layout import (
     ROWS,
     SPARE,
     Layout,
+    layout_of,
 )
 from stream_app.campaigns.verified.transcript import (
     HASH_BYTES,
@@ -79,7 +80,7 @@ class Statement:
     @property
     def layout(self) -> Layout:
         """The places of a vector of this size."""
-        return Layout(self.size)
+        return layout_of(self.size)
 
     @property
     def elements(self) -> int:
@@ -133,7 +134,7 @@ class Prover:
         size, layout = self.statement.size, self.statement.layout
         seeded = expanded(self.seed, self.statement.elements)
         self._commit(field.sub(values, seeded[:size]))
-        rows_of = rows.ternary(self.transcript.bits(rows.row_bytes(size)))
+        rows_of = self.transcript.bits(rows.row_bytes(size))
         bits = self.bits(values, field.centered(rows.products(rows_of, values)))
         beside = np.concatenate((bits, self._masks))
         self._commit(field.sub(beside, seeded[size : size + AUX]))
@@ -179,7 +180,8 @@ class Prover:
 class _Folding:
     """The sum of u_j v_j in the making; u is v but at few places.
 
-    v (2, n), and at the places `own` u - v (2, m); the first round works on integers of F_p.
+    v (2, n), and at the places `own` u - v (2, m); the first round works on integers of F_p. After
+    it `pairs` (2, u and v, lower half and its rise, n): what is folded, and what it is folded with.
     """
 
     def __init__(
@@ -194,17 +196,16 @@ class _Folding:
         more[:, layout.bits] = field.mul(field.sub(weights, one), bits)
         more[0, layout.masks[:2]] = masks[:2]
         more[0, layout.masks[2:]] = field.sub(np.zeros(2, np.uint64), masks[2:])
-        self._own = np.unique(np.concatenate((layout.bits, layout.masks)) % half)
+        self._own = layout.own
         self._low, self._rise = v[:half], field.sub(v[half:], v[:half])
         self._more = more[:, self._own]
         self._more_rise = field.sub(more[:, self._own + half], self._more)
-        self._u = self._v = np.zeros((2, 0), np.uint64)
+        self._pairs: Residues | None = None
 
     def ends(self) -> Residues:
         """Return (c_0, c_2), elements of F_p^2 each (2, 2)."""
-        if self._v.shape[1]:
-            u, v = _halves(self._u), _halves(self._v)
-            return np.stack([field.total(field.times(u[n], v[n])) for n in (0, 1)])
+        if self._pairs is not None:
+            return field.total(field.times(self._pairs[:, 0], self._pairs[:, 1])).T
         parts = (self._low, self._more), (self._rise, self._more_rise)
         found = []
         for part, more in parts:
@@ -214,25 +215,19 @@ class _Folding:
 
     def fold(self, r: Residues) -> None:
         """Put a challenge (2, 1) in the place of X."""
-        if self._v.shape[1]:
-            self._u, self._v = _folded(self._u, r), _folded(self._v, r)
-            return
-        self._v = field.mul(r, self._rise)
-        self._v[0] = field.add(self._v[0], self._low)
-        self._u = self._v.copy()
-        more = field.add(self._more, field.times(r, self._more_rise))
-        self._u[:, self._own] = field.add(self._u[:, self._own], more)
-
-
-def _halves(values: Residues) -> tuple[Residues, Residues]:
-    half = values.shape[1] // 2
-    low = values[:, :half]
-    return low, field.sub(values[:, half:], low)
-
-
-def _folded(values: Residues, r: Residues) -> Residues:
-    low, rise = _halves(values)
-    return field.add(low, field.times(r, rise))
+        if self._pairs is not None:
+            low, rise = self._pairs[:, :, 0], self._pairs[:, :, 1]
+            folded = field.add(low, field.times(r[:, :, None], rise))
+        else:
+            v = field.mul(r, self._rise)
+            v[0] = field.add(v[0], self._low)
+            folded = np.stack((v, v), axis=1)
+            more = field.add(self._more, field.times(r, self._more_rise))
+            folded[:, 0, self._own] = field.add(v[:, self._own], more)
+        if folded.shape[2] > 1:
+            half = folded.shape[2] // 2
+            rise = field.sub(folded[:, :, half:], folded[:, :, :half])
+            self._pairs = np.stack((folded[:, :, :half], rise), axis=2)
 
 
 def bits_of(sums: NDArray[np.int64], spare: int) -> Residues:
@@ -259,7 +254,7 @@ def check(statement: Statement, party: int, payload: bytes) -> Checked | None:
     size, layout, public = statement.size, statement.layout, np.uint64(party == 0)
     vector, bits, masks = np.split(share[: size + AUX], (size, size + BITS))
     transcript = _begun(statement, seeded, committed[0])
-    rows_of = rows.ternary(transcript.bits(rows.row_bytes(size)))
+    rows_of = transcript.bits(rows.row_bytes(size))
     transcript.absorb(committed[1])
     row_weights, weights = _weights(transcript)
     digits = field.total(field.mul(bits[:_DIGITS].reshape(ROWS, DIGITS), _DIGIT_WEIGHTS))
@@ -270,12 +265,12 @@ def check(statement: Statement, party: int, payload: bytes) -> Checked | None:
     spare = field.total(field.mul(bits[_DIGITS:], _SPARE_WEIGHTS))
     square = field.sub(public * np.uint64(statement.bound**2), spare)
     claim[0] = field.add(claim[:1], square[None])[0]
-    points = np.zeros((2, 0), np.uint64)
-    for n, ends in enumerate(share[size + AUX :].reshape(-1, 2, 2)):
-        transcript.absorb(committed[2 + n])
-        r = transcript.challenges(1)
-        claim = _next_claim(claim, ends, r[:, 0])
-        points = np.concatenate((points, r), axis=1)
+    found = []
+    for each in committed[2:]:
+        transcript.absorb(each)
+        found.append(transcript.challenges(1))
+    points = np.concatenate(found, axis=1)
+    claim = _last_claim(claim, share[size + AUX :].reshape(-1, 2, 2), points)
     point = rows.Point(points)
     at_bits, at_masks = point.at(layout.bits), point.at(layout.masks)
     both = point.sum(layout.placed(vector))
@@ -283,8 +278,8 @@ def check(statement: Statement, party: int, payload: bytes) -> Checked | None:
     last_v = field.add(last_v, field.total(field.mul(at_masks[:, 2:], masks[2:])))
     last_u = field.add(both, field.total(field.times(at_bits, weighted)))
     last_u = field.add(last_u, field.total(field.mul(at_masks[:, :2], masks[:2])))
-    found = field.encode(np.stack((last_u, last_v, claim, line)))
-    return Checked(vector, found + transcript.state[:STATE_BYTES])
+    said = field.encode(np.stack((last_u, last_v, claim, line)))
+    return Checked(vector, said + transcript.state[:STATE_BYTES])
 
 
 def accepted(first: bytes, second: bytes) -> NDArray[np.bool_]:
@@ -304,11 +299,17 @@ def accepted(first: bytes, second: bytes) -> NDArray[np.bool_]:
     )
 
 
-def _next_claim(claim: Residues, ends: Residues, r: Residues) -> Residues:
-    """Return P(r) of the share of a sum and of (c_0, c_2)."""
-    low, high = ends
-    middle = field.sub(field.sub(claim, field.add(low, low)), high)
-    return field.add(low, field.times(r, field.add(middle, field.times(r, high))))
+def _last_claim(claim: Residues, ends: Residues, points: Residues) -> Residues:
+    """Return what is left of the share of a sum (2,) after all rounds: P(r) of (c_0, c_2), (rounds,
+    2, 2), and r, (2, rounds), of each. Python's integers, which are faster for single elements."""
+    a, b = claim.tolist()
+    for ((low, low_i), (high, high_i)), (r, i) in zip(
+        ends.tolist(), points.T.tolist(), strict=True
+    ):
+        c, d = a - 2 * low - high, b - 2 * low_i - high_i
+        c, d = c + r * high - i * high_i, d + r * high_i + i * high
+        a, b = (low + r * c - i * d) % P, (low_i + r * d + i * c) % P
+    return np.array([a, b], np.uint64)
 
 
 _Taken = tuple[Residues, bytes, list[bytes]]  # all residues, commitment of the seed, the others

@@ -1,7 +1,8 @@
 """Products of a share with the ternary rows R, and with the weights of a point.
 
 Both are matrix products of small integers in floating point, in which every partial sum is exact:
-`R x` of bytes below 2^24 in single precision, weights of 16-bit limbs below 2^53 in double.
+`R x` of 12-bit limbs below 2^24 in single precision, weights of 16-bit limbs below 2^53 in double.
+R is made and used a part at a time, which stays in the cache of a processor.
 """
 
 from __future__ import annotations
@@ -10,18 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.campaigns.verified import field
-from stream_app.campaigns.verified.field import Residues
+from stream_app.campaigns.verified.field import P, Residues
 from stream_app.campaigns.verified.layout import ROWS
 
 _BYTES = 2 * ROWS // 8  # of random bits a column
-_LIMBS = 3
+_COLUMNS, _ROW_LIMB, _ROW_LIMBS = 1024, 12, 4
+_LIMB, _LIMBS = 16, 3
+_SMALL = 4  # points, whose weights Python's integers are faster for
 
-
-def ternary(bits: bytes) -> NDArray[np.float32]:
-    """Return R (size, ROWS) of 32 uniform bytes a column: the difference of two bits an entry."""
-    found = np.unpackbits(np.frombuffer(bits, np.uint8).reshape(-1, 2, _BYTES // 2), axis=2)
-    signed = found.view(np.int8)
-    return (signed[:, 0] - signed[:, 1]).astype(np.float32)
+assert _COLUMNS << _ROW_LIMB < 1 << 24
 
 
 def row_bytes(size: int) -> int:
@@ -29,13 +27,25 @@ def row_bytes(size: int) -> int:
     return size * _BYTES
 
 
-def products(rows: NDArray[np.float32], share: Residues) -> Residues:
-    """Return R x (ROWS,) of a share (size,)."""
-    limbs = np.ascontiguousarray(share, "<u8").view(np.uint8).reshape(-1, 8)[:, :6]
-    sums = field.residues((rows.T @ limbs.astype(np.float32)).astype(np.int64))
-    found = np.zeros(ROWS, np.uint64)
-    for limb in reversed(range(6)):
-        found = field.add(field.mul(found, np.uint64(256)), sums[:, limb])
+def products(bits: bytes, share: Residues) -> Residues:
+    """Return R x (ROWS,) of a share (size,); R (size, ROWS) of 32 uniform bytes a column: an entry
+    is the difference of two bits."""
+    columns, limbs = np.frombuffer(bits, np.uint8).reshape(-1, _BYTES), _row_limbs(share)
+    differences = np.empty((_COLUMNS, ROWS), np.int8)
+    ternary, sums = differences.astype(np.float32), np.zeros((ROWS, _ROW_LIMBS), np.int64)
+    for start in range(0, len(share), _COLUMNS):
+        each = np.unpackbits(columns[start : start + _COLUMNS], axis=1).view(np.int8)
+        part = slice(0, len(each))
+        np.subtract(each[:, :ROWS], each[:, ROWS:], out=differences[part])
+        ternary[part] = differences[part]
+        sums += (ternary[part].T @ limbs[start : start + _COLUMNS]).astype(np.int64)
+    return field.joined(sums.T, _ROW_LIMB)
+
+
+def _row_limbs(share: Residues) -> NDArray[np.float32]:
+    found, lowest = np.empty((len(share), _ROW_LIMBS), np.float32), np.uint64((1 << _ROW_LIMB) - 1)
+    for n in range(_ROW_LIMBS):
+        found[:, n] = share >> np.uint64(_ROW_LIMB * n) & lowest
     return found
 
 
@@ -43,11 +53,15 @@ def tensor(points: Residues) -> Residues:
     """Return the weights (2, 2^m) of points (2, m): products of 1 - r or r, the first point for
     the highest bit of the place."""
     count = points.shape[1]
-    if count > 1:
+    if count > _SMALL:
         first, second = tensor(points[:, : count // 2]), tensor(points[:, count // 2 :])
         return field.times(first[:, :, None], second[:, None]).reshape(2, -1)
-    one = np.array([[1], [0]], np.uint64)
-    return np.concatenate((field.sub(one, points), points), axis=1) if count else one
+    weights = [(1, 0)]
+    for x, y in points.T.tolist():
+        at = [((a * x - b * y) % P, (a * y + b * x) % P) for a, b in weights]
+        both = zip(weights, at, strict=True)
+        weights = [w for (a, b), (c, d) in both for w in (((a - c) % P, (b - d) % P), (c, d))]
+    return np.ascontiguousarray(np.array(weights, np.uint64).T)
 
 
 class Point:
@@ -60,24 +74,24 @@ class Point:
 
     def at(self, places: NDArray[np.intp]) -> Residues:
         """Return the weights (2, n) of places (n,)."""
-        low = (1 << self._lower) - 1
-        return field.times(self._first[:, places >> self._lower], self._second[:, places & low])
+        first = self._first.take(places >> self._lower, axis=1)
+        return field.times(first, self._second.take(places & (1 << self._lower) - 1, axis=1))
 
     def sum(self, values: Residues) -> Residues:
         """Return the sum of values (2^m,) with their weights, an element (2,)."""
         first, second = self._first, self._second
-        table = _limbs(values).reshape(first.shape[1], second.shape[1], _LIMBS)
-        weights = _limbs(second).reshape(2, second.shape[1], _LIMBS)
-        # (2, 2^upper, limbs of the values, limbs of the weights), each below 2^(32 + lower)
-        sums = np.einsum("ija,cjb->ciab", table, weights, optimize=True).astype(np.uint64)
-        found = np.zeros(first.shape, np.uint64)
-        for degree in reversed(range(2 * _LIMBS - 1)):
-            pairs = [(a, degree - a) for a in range(_LIMBS) if 0 <= degree - a < _LIMBS]
-            part = np.add.reduce([sums[..., a, b] for a, b in pairs])
-            found = field.add(field.mul(found, np.uint64(1 << 16)), field.reduced(part))
-        return field.total(field.times(found, first))
+        table = _limbs(values).reshape(-1, second.shape[1])
+        weights = _limbs(second).reshape(-1, second.shape[1])
+        # By limb of the value and upper bits, by limb of the weight: each below 2^(32 + lower).
+        sums = (table @ weights.T).reshape(_LIMBS, first.shape[1], _LIMBS, 2)
+        degrees = np.zeros((2 * _LIMBS - 1, 2, first.shape[1]), np.int64)
+        for value in range(_LIMBS):
+            for weight in range(_LIMBS):
+                degrees[value + weight] += sums[value, :, weight].T.astype(np.int64)
+        return field.total(field.times(field.joined(degrees, _LIMB), first))
 
 
 def _limbs(values: Residues) -> NDArray[np.float64]:
+    """Return the limbs (LIMBS, ...) of residues."""
     parts = np.ascontiguousarray(values, "<u8").view("<u2").reshape(*values.shape, 4)
-    return parts[..., :_LIMBS].astype(np.float64)
+    return np.stack([parts[..., n] for n in range(_LIMBS)]).astype(np.float64)

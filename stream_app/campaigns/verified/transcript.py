@@ -56,8 +56,5 @@ class Transcript:
 
 
 def _hash(*parts: bytes) -> bytes:
-    found = blake2b(digest_size=HASH_BYTES, person=_PERSON)
-    for part in parts:
-        found.update(len(part).to_bytes(8, "little"))
-        found.update(part)
-    return found.digest()
+    framed = b"".join([each for part in parts for each in (len(part).to_bytes(8, "little"), part)])
+    return blake2b(framed, digest_size=HASH_BYTES, person=_PERSON).digest()

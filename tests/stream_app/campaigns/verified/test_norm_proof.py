@@ -140,7 +140,7 @@ def guessed(statement, payload, vector):
     _, seeded, committed = norm_proof._taken(statement, 0, payload)
     values, layout = field.residues(vector), statement.layout
     transcript = norm_proof._begun(statement, seeded, committed[0])
-    rows_of = rows.ternary(transcript.bits(rows.row_bytes(statement.size)))
+    rows_of = transcript.bits(rows.row_bytes(statement.size))
     squares = int((vector**2).sum())
     sums = field.centered(rows.products(rows_of, values))
     bits = norm_proof.bits_of(sums, statement.bound**2 - squares)
