@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from math import inf
 from time import monotonic
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import structlog
 from aiohttp import web
@@ -83,16 +83,16 @@ _Report = tuple[Key, KafkaError | None, int | None]
 
 
 class EventWriter:
-    """Writes to one topic; belongs to the event loop in which it is made. `sizes` are properties of
+    """Writes to one topic; belongs to the event loop in which it is made. `properties` are those of
     the producer."""
 
     def __init__(
-        self, gateway: Gateway, topic: str, most_known: int = MOST_KNOWN, **sizes: int
+        self, gateway: Gateway, topic: str, most_known: int = MOST_KNOWN, **properties: Any
     ) -> None:
         self._topic = topic
         self._metrics, self._readiness = gateway.metrics, gateway.readiness
         self._loop = asyncio.get_running_loop()
-        self._producer = clients.producer(gateway.connection, **_QUEUE, **sizes)
+        self._producer = clients.producer(gateway.connection, **_QUEUE, **properties)
         self._most_known = most_known
         self._under_way: dict[Key, Pending] = {}
         self._known: dict[Key, Place] = {}
@@ -203,12 +203,12 @@ CONTRIBUTIONS: Final = web.AppKey("contributions", EventWriter)
 
 
 def writing(
-    gateway: Gateway, place: web.AppKey[EventWriter], topic: str, **sizes: int
+    gateway: Gateway, place: web.AppKey[EventWriter], topic: str, **properties: Any
 ) -> Callable[[web.Application], AsyncIterator[None]]:
     """Return the context in which the application has a writer, as `app[place]`."""
 
     async def context(app: web.Application) -> AsyncIterator[None]:
-        writer = app[place] = EventWriter(gateway, topic, **sizes)
+        writer = app[place] = EventWriter(gateway, topic, **properties)
         looking = asyncio.create_task(_look(writer))
         yield
         looking.cancel()

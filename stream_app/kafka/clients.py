@@ -41,7 +41,9 @@ _PRODUCER: Mapping[str, object] = {
 }
 # For the state topic, which workers alone write: fewer batches, and the manifest of a large state.
 LARGE_BATCHES: Mapping[str, int] = {"batch_size": 1_000_000, "message_max_bytes": 4 << 20}
-CONTRIBUTION_BATCHES: Mapping[str, int] = {
+# Sealed boxes do not compress, and the broker would expand each batch to store it.
+CONTRIBUTION_BATCHES: Mapping[str, int | str] = {
+    "compression_type": "none",
     "batch_size": MAX_CONTRIBUTION_BATCH_BYTES * 3 // 4,
     "message_max_bytes": MAX_CONTRIBUTION_BATCH_BYTES,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import numpy as np
@@ -234,6 +234,48 @@ def test_a_stage_is_read_from_its_begin_to_its_end_and_no_further(
     with pytest.raises(RecordsGone):
         next(topic.read(stage))
     topic.close()
+
+
+def test_an_open_stage_is_read_on_from_the_places_that_are_asked_for(
+    kafka, topics, parties, coordinator, contribute, rng
+):
+    """Reading goes on where it was, begins again at other places, and ends with the stage."""
+    campaign = plan_of(parties)
+    coordinator.begin(campaign)
+    begins = coordinator.open_stage().begins
+    contribute(campaign, 0, vectors(rng, 8))
+    topic = ContributionTopic(kafka.connection, Topics(topics).contributions)
+    with closing(topic):
+        first, places = read_on(topic, begins, 8)
+        contribute(campaign, 0, vectors(rng, 8))
+        more, places = read_on(topic, places, 8)
+        again, _ = read_on(topic, begins, 16)
+        assert sorted(again) == sorted(first + more)
+        stage = coordinator.close_stage()
+        assert stage.ends == places
+        assert [(each.partition, each.offset) for each in topic.read(stage)] == sorted(again)
+        assert list(topic.read_on(())) == []
+        delete_first(kafka, Topics(topics).contributions, again[0][0])
+        rest, _ = read_on(topic, begins, 16 - sum(place == again[0][0] for place, _ in again))
+        assert again[0][0] not in {place for place, _ in rest}
+
+
+def read_on(
+    topic: ContributionTopic, places: tuple[int, ...], count: int
+) -> tuple[list[tuple[int, int]], tuple[int, ...]]:
+    """Return so many records that are read on, and the places after them."""
+    found, after = list[tuple[int, int]](), list(places)
+
+    def more() -> bool:
+        for each in topic.read_on(tuple(after)):
+            assert each.offset == after[each.partition]
+            found.append((each.partition, each.offset))
+            after[each.partition] = each.offset + 1
+        return len(found) >= count
+
+    until(more, f"{count} records are read")
+    assert len(found) == count
+    return found, tuple(after)
 
 
 def delete_first(kafka: Kafka, topic: str, partition: int) -> None:
