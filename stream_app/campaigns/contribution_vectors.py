@@ -42,14 +42,16 @@ def to_grid(vector: NDArray[np.float64], bound: int) -> NDArray[np.int32]:
         return np.zeros(len(vector), np.int32)
     # Divided by the largest entry first: the squares of huge or tiny ones leave the floats.
     length = float(np.sqrt(np.square(vector / largest).sum()))
-    scaled = vector / largest * (bound * min(largest, 1 / length))
+    found, places = np.zeros(len(vector), np.int32), np.flatnonzero(vector)
+    scaled = vector[places] / largest * (bound * min(largest, 1 / length))
     rounded = np.rint(scaled).astype(np.int64)
     excess = 2.0**-40
     while not is_within(rounded, bound):  # ends: below 1/2 everything rounds to 0
         scaled = scaled * (1 - excess)
         rounded = np.rint(scaled).astype(np.int64)
         excess = min(2 * excess, 0.5)
-    return rounded.astype(np.int32)
+    found[places] = rounded
+    return found
 
 
 def is_within(integers: NDArray[np.integer], bound: int) -> bool:
