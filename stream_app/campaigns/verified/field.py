@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 P = 2**48 - 65
 ELEMENT_BYTES = 6
+LIMB, LIMBS = 16, 3  # bits of a limb, limbs of a residue
+_MANY = 2048  # products, of which a matrix product is faster
 _FOLD = np.uint64(65)  # 2^48 modulo p
 _P, _LOW, _LIMB = np.uint64(P), np.uint64(2**48 - 1), np.uint64(2**24 - 1)
 _ABOVE = np.uint64(P << 8)  # 0 modulo p, and above every product that is not reduced
@@ -89,6 +91,35 @@ def joined(parts: NDArray[np.integer], bits: int) -> Residues:
     powers = np.array([pow(2, bits * n, P) for n in range(len(parts))], np.uint64)
     made = mul((parts % P).astype(np.uint64), powers.reshape(-1, *[1] * (parts.ndim - 1)))
     return reduced(made.sum(axis=0, dtype=np.uint64))
+
+
+def inner(a: Residues, b: Residues) -> Residues:
+    """Return the sums of products of elements of F_p^2 along the last axis, (2, ..., n) each: of
+    many a matrix product of 16-bit limbs, in which every sum is below 2^32 n and exact."""
+    if a.shape[-1] < _MANY:
+        return total(times(a, b))
+    shape = a.shape[1:-1]
+    first, second = (limbs(each).reshape(2 * LIMBS, -1, each.shape[-1]) for each in (a, b))
+    sums = first.swapaxes(0, 1) @ second.transpose(1, 2, 0)
+    by_limb = sums.reshape(-1, LIMBS, 2, LIMBS, 2).transpose(1, 3, 2, 4, 0)
+    parts = joined(of_degrees(by_limb), LIMB)
+    real, rest = sub(parts[0, 0], parts[1, 1]), add(parts[0, 1], parts[1, 0])
+    return np.stack((real, rest)).reshape(2, *shape)
+
+
+def limbs(values: Residues) -> NDArray[np.float64]:
+    """Return the limbs (LIMBS, ...) of residues."""
+    parts = np.ascontiguousarray(values, "<u8").view("<u2").reshape(*values.shape, 4)
+    return np.stack([parts[..., n] for n in range(LIMBS)]).astype(np.float64)
+
+
+def of_degrees(products: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the sums (2 LIMBS - 1, ...) of products (LIMBS, LIMBS, ...) of limbs, by the sum of
+    their places."""
+    found = np.zeros((2 * LIMBS - 1, *products.shape[2:]), np.int64)
+    for first in range(LIMBS):
+        found[first : first + LIMBS] += products[first].astype(np.int64)
+    return found
 
 
 def encode(values: Residues) -> bytes:

@@ -205,7 +205,7 @@ class _Folding:
     def ends(self) -> Residues:
         """Return (c_0, c_2), elements of F_p^2 each (2, 2)."""
         if self._pairs is not None:
-            return field.total(field.times(self._pairs[:, 0], self._pairs[:, 1])).T
+            return field.inner(self._pairs[:, 0], self._pairs[:, 1]).T
         parts = (self._low, self._more), (self._rise, self._more_rise)
         found = []
         for part, more in parts:

@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.campaigns.verified import field
-from stream_app.campaigns.verified.field import P, Residues
+from stream_app.campaigns.verified.field import LIMB, LIMBS, P, Residues
 from stream_app.campaigns.verified.layout import ROWS
 
 _BYTES = 2 * ROWS // 8  # of random bits a column
 _COLUMNS, _ROW_LIMB, _ROW_LIMBS = 1024, 12, 4
-_LIMB, _LIMBS = 16, 3
 _SMALL = 4  # points, whose weights Python's integers are faster for
 
 assert _COLUMNS << _ROW_LIMB < 1 << 24
@@ -80,18 +79,10 @@ class Point:
     def sum(self, values: Residues) -> Residues:
         """Return the sum of values (2^m,) with their weights, an element (2,)."""
         first, second = self._first, self._second
-        table = _limbs(values).reshape(-1, second.shape[1])
-        weights = _limbs(second).reshape(-1, second.shape[1])
+        table, weights = (
+            field.limbs(each).reshape(-1, second.shape[1]) for each in (values, second)
+        )
         # By limb of the value and upper bits, by limb of the weight: each below 2^(32 + lower).
-        sums = (table @ weights.T).reshape(_LIMBS, first.shape[1], _LIMBS, 2)
-        degrees = np.zeros((2 * _LIMBS - 1, 2, first.shape[1]), np.int64)
-        for value in range(_LIMBS):
-            for weight in range(_LIMBS):
-                degrees[value + weight] += sums[value, :, weight].T.astype(np.int64)
-        return field.total(field.times(field.joined(degrees, _LIMB), first))
-
-
-def _limbs(values: Residues) -> NDArray[np.float64]:
-    """Return the limbs (LIMBS, ...) of residues."""
-    parts = np.ascontiguousarray(values, "<u8").view("<u2").reshape(*values.shape, 4)
-    return np.stack([parts[..., n] for n in range(_LIMBS)]).astype(np.float64)
+        sums = (table @ weights.T).reshape(LIMBS, first.shape[1], LIMBS, 2)
+        degrees = field.of_degrees(sums.transpose(0, 2, 3, 1))
+        return field.total(field.times(field.joined(degrees, LIMB), first))

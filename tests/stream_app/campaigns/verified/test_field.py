@@ -46,6 +46,14 @@ def test_products_of_pairs_are_those_of_the_larger_field(pairs):
         assert got == [(x * z - y * w) % P, (x * w + y * z) % P]
 
 
+@pytest.mark.parametrize("count", [1, 5, 2047, 2048, 3000])
+def test_sums_of_products_are_those_of_the_products(count, rng):
+    """Of few and of many, which are products of limbs."""
+    a, b = rng.integers(0, P, (2, 2, 3, count), dtype=np.uint64)
+    a[:, 0], b[:, 0] = P - 1, P - 1
+    assert field.inner(a, b).tolist() == field.total(field.times(a, b)).tolist()
+
+
 def test_any_word_is_reduced(rng):
     edges = np.array([2**64 - 1, P, 2**48 - 1], np.uint64)
     words = np.append(rng.integers(0, 2**64, 5000, dtype=np.uint64), edges)
