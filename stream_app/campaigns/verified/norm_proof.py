@@ -278,8 +278,8 @@ def check(statement: Statement, party: int, payload: bytes) -> Checked | None:
     last_v = field.add(last_v, field.total(field.mul(at_masks[:, 2:], masks[2:])))
     last_u = field.add(both, field.total(field.times(at_bits, weighted)))
     last_u = field.add(last_u, field.total(field.mul(at_masks[:, :2], masks[:2])))
-    said = field.encode(np.stack((last_u, last_v, claim, line)))
-    return Checked(vector, said + transcript.state[:STATE_BYTES])
+    encoded = field.encode(np.stack((last_u, last_v, claim, line)))
+    return Checked(vector, encoded + transcript.state[:STATE_BYTES])
 
 
 def accepted(first: bytes, second: bytes) -> NDArray[np.bool_]:
