@@ -94,17 +94,21 @@ def _of(name: str, sizes: dict[str, int], shards: int) -> Held:
 
 
 def _held(sizes: dict[str, int], shards: int) -> Held:
-    warmed = Replica(replace(spec_of(sizes, shards), sketch_bytes=1 << 20, head_items=64))
-    fill(warmed, crowd(1_000, np.random.default_rng(1)), 1_000)
-    stream, before = crowd(DEVICES, np.random.default_rng(2)), _resident()
-    replica = Replica(spec_of(sizes, shards))
-    fill(replica, stream, DEVICES)
-    if replica.shared is not None:
-        change = replica.change(1, pairs=True)
-        assert change is not None
-        replica.merge([change])
-        del change
+    spec = spec_of(sizes, shards)
+    _learned(replace(spec, sketch_bytes=_MIB, head_items=64), 1_000)  # kernels, compiled or read
+    before = _resident()
+    replica = _learned(spec, DEVICES)
     return _tracked(replica, _resident() - before)
+
+
+def _learned(spec: StateSpec, devices: int) -> Replica:
+    """Return what has learned its share of the ratings of so many devices."""
+    replica = Replica(spec)
+    fill(replica, crowd(devices, np.random.default_rng(1)), devices)
+    change = replica.change(1, pairs=True)
+    if change is not None:
+        replica.merge([change])
+    return replica
 
 
 def _tracked(replica: Replica, grown: int) -> Held:

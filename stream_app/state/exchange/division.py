@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from stream_app.kernels.cooccurrence.device_lists import LAST, RING
 from stream_app.kernels.stream.deduplication import FIRST, FREE, HAND, LEFT
+from stream_app.models.cooccurrence.moments import TABLES
 from stream_app.models.factorization.hybrid import HybridLearner
 from stream_app.state.replica import Replica
 from stream_app.state.spec import StateSpec
@@ -75,7 +76,8 @@ def _others(users: NDArray[np.uint64], own: NDArray[np.uint64]) -> NDArray[np.ui
 
 
 def _base_of(model: Arrays) -> dict[str, NDArray[Any]]:
-    """Return the bases of all that is counted: what the state holds is merged."""
+    """Return the bases of all that is counted: what the state holds is merged. Tables of pairs are
+    in the base alone (`models/cooccurrence/pair_base.py`)."""
     found = {"shared.reports": model["items.reports"]}
     copied = {"frequencies.": "shared_frequencies.", "second_moment.": "shared_second_moment."}
     for feed in ("rated", "reported"):
@@ -86,6 +88,8 @@ def _base_of(model: Arrays) -> dict[str, NDArray[Any]]:
         part, dot, key = name.partition(".")
         if part + dot in copied:
             found[copied[part + dot] + key] = array
+            if key in TABLES:
+                found[name] = np.zeros_like(array)
     return found
 
 
