@@ -78,7 +78,8 @@ def measure() -> list[Figure]:
             settings = settings.model_copy(
                 update={"bootstrap_servers": broker.bootstrap, "topic_prefix": prefix}
             )
-            create(clients.admin(Connection(broker.bootstrap)), Topics(prefix).table(8, features=()))
+            topics = Topics(prefix).table(settings.partitions, features=())
+            create(clients.admin(Connection(broker.bootstrap)), topics)
             whole = _written(settings)
             used = _divide(settings, broker.pid, Path(folder) / "command.log")
             lost, differing = _compared(settings, whole)
@@ -110,9 +111,9 @@ def _divide(settings: Settings, broker: int, log: Path) -> Used:
     """Run the command, and return what it took."""
     place = ["--bootstrap", settings.servers, "--prefix", settings.topic_prefix]
     used, began, before = Used(), time.monotonic(), _cpu(broker)
-    with started(["state", "shards", "--to", str(SHARDS), *place], log) as process:
-        with _watched(process.pid, used):
-            code = process.wait()
+    command = ["state", "shards", "--to", str(SHARDS), *place]
+    with started(command, log) as process, _watched(process.pid, used):
+        code = process.wait()
     used.wall, used.broker = time.monotonic() - began, _cpu(broker) - before
     if code:
         raise RuntimeError(log.read_text(encoding="utf-8"))

@@ -184,10 +184,10 @@ class HybridLearner(FixedArrays, Factorization):
         forget_scalars(self._tags, self._scalars, scalars, user, salt)
 
     def drop(self, users: Keys, kept: Keys, vectors: NDArray[np.float32]) -> None:
-        """Remove users (n,) but those who share a slot with one that is `kept` (m,): their slots and
-        rows are free, and the rows of all others move together, from `vectors`, in which they still
-        are; those of this learner are zeros. What they share with others stays, and so does a slot
-        of a full bucket, which entities may share: all others read as before."""
+        """Remove users (n,), but none who shares a slot with one that is `kept` (m,): their slots
+        and rows are free. The rows of all others are taken from `vectors`, and move together; those
+        of this learner are zeros. What users share with others stays, and so does a slot of a full
+        bucket, which entities may share: all others read as before."""
         self.mark_all_dirty()
         gone = self._have(users) & ~self._have(kept)
         self._owners[gone] = 0
