@@ -27,7 +27,6 @@ from stream_app.kernels.machine.dirty_pages import (
 from stream_app.kernels.machine.memory import advise_huge_pages
 
 _CACHE_LINE = 64
-_TOGETHER = 16  # pages
 
 Arrays = Mapping[str, NDArray[Any]]
 DirtyMap = NDArray[np.uint8]
@@ -187,16 +186,10 @@ def unmark_equal(pages: DirtyMap, array: NDArray[Any], first: NDArray[Any]) -> N
     """Take the marks from the pages that are as in `first`, an array that nobody has written to,
     and as zeros beyond its end."""
     own, empty = (each.reshape(-1).view(np.uint8) for each in (array, first))
-    size = 1 << PAGE_BITS
-    whole = min(len(own), len(empty)) // size
-    words = [each[: whole * size].reshape(whole, size).view(np.uint64) for each in (own, empty)]
-    for at in range(0, whole, _TOGETHER):
-        part = slice(at, min(at + _TOGETHER, whole))
-        pages[part][(words[0][part] == words[1][part]).all(axis=1)] = CLEAN
-    for number in range(whole, len(pages)):
-        page, begun = (each[number * size : (number + 1) * size] for each in (own, empty))
-        begun = begun[: len(page)]
-        if np.array_equal(page[: len(begun)], begun) and not page[len(begun) :].any():
+    for number, at in enumerate(range(0, len(own), 1 << PAGE_BITS)):
+        # As bytes: numpy takes three times as long to compare as many.
+        page, begun = (each[at : at + (1 << PAGE_BITS)].tobytes() for each in (own, empty))
+        if page == begun[: len(page)].ljust(len(page), b"\0"):
             pages[number] = CLEAN
 
 
