@@ -115,6 +115,21 @@ def test_users_of_other_shards_leave_their_rows(rng: np.random.Generator) -> Non
         assert known(learner, own).tolist() == known(whole.learner, own).tolist()
 
 
+def test_two_devices_of_one_user_key_keep_its_row_in_both_shards(rng: np.random.Generator) -> None:
+    sent = events(rng, 200, devices=20)
+    first = sent[-1].device
+    twins = (first[:8] + bytes([n]) + first[9:] for n in range(256))
+    homes = {partition_of(twin.hex().encode(), SMALL.partitions) % 2: twin for twin in twins}
+    shard = partition_of(first.hex().encode(), SMALL.partitions) % 2
+    more = [replace(each, device=homes[1 - shard]) for each in sent if each.device == first]
+    whole = played([publish(each) for each in (*sent, *more)], rng, SMALL)
+    user = words(first)[0, :1]
+    for replica in shares(whole, 2):
+        assert len(replica.marks) < whole.marks.devices
+        for one, other in zip(replica.learner.users(user), whole.learner.users(user), strict=True):
+            assert np.array_equal(one, other)
+
+
 def known(learner: HybridLearner, users: NDArray[np.uint64]) -> NDArray[np.bool_]:
     """Return which users have a slot and a row of their own."""
     slots = np.empty(len(users), np.int64)
