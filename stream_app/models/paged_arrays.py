@@ -186,10 +186,10 @@ def unmark_equal(pages: DirtyMap, array: NDArray[Any], first: NDArray[Any]) -> N
     """Take the marks from the pages that are as in `first`, an array that nobody has written to,
     and as zeros beyond its end."""
     own, empty = (each.reshape(-1).view(np.uint8) for each in (array, first))
-    size = 1 << PAGE_BITS
-    for number, at in enumerate(range(0, len(own), size)):
-        page, begun = own[at : at + size], empty[at : at + size][: len(own) - at]
-        if np.array_equal(page[: len(begun)], begun) and not page[len(begun) :].any():
+    for number, at in enumerate(range(0, len(own), 1 << PAGE_BITS)):
+        # As bytes: numpy takes three times as long to compare as many.
+        page, begun = (each[at : at + (1 << PAGE_BITS)].tobytes() for each in (own, empty))
+        if page == begun[: len(page)].ljust(len(page), b"\0"):
             pages[number] = CLEAN
 
 

@@ -21,6 +21,8 @@ from functools import partial
 from pathlib import Path
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from stream_app.checkpoints import offline_writer, snapshot_file
 from stream_app.deployment import Deployment, new_replica
@@ -33,7 +35,7 @@ from stream_app.operations.session import ProgressDisplay, Session, no_progress
 from stream_app.replay.recompute import Replayed
 from stream_app.settings import Settings
 from stream_app.state.design import entry_of
-from stream_app.state.exchange.division import adopt_share
+from stream_app.state.exchange.division import adopt_share, shards_of
 from stream_app.state.replica import Replica
 from stream_app.state.spec import StateSpec
 from stream_app.wire import (
@@ -84,8 +86,9 @@ def divide(settings: Settings, shards: int, display: ProgressDisplay = no_progre
     logs = [_log(each, state.replica.end_offsets) for each in parts]
     missing = [_missing(each, log) for each, log in zip(parts, logs, strict=True)]
     meta, path = _written(session, state)
+    homes = shards_of(state.replica.model_arrays()["marks.devices"], parts[0].spec)
     with ThreadPoolExecutor(1) as pool:  # the next share, while one is written
-        shares = [partial(_share, each.spec, state.replica, meta.digest) for each in parts]
+        shares = [partial(_share, each.spec, state.replica, homes, meta.digest) for each in parts]
         ahead = pool.submit(shares[0])
         for deployment, following in zip(parts, [*shares[1:], None], strict=True):
             replica = ahead.result()
@@ -206,13 +209,13 @@ def _written(session: Session, state: Replayed) -> tuple[snapshot_file.Meta, Pat
         return snapshot_file.write(path, state.replica), path
 
 
-def _share(spec: StateSpec, whole: Replica, digest: str) -> Replica:
-    """Return the state with which a shard begins."""
+def _share(spec: StateSpec, whole: Replica, homes: NDArray[np.int64], digest: str) -> Replica:
+    """Return the state with which a shard begins; homes (devices,): the shard of each."""
     origin = StateOrigin(
         1, whole.end_offsets, digest, whole.origin.truncated, whole.origin.excluded, CONTRACT
     )
     replica = new_replica(spec, origin)
-    adopt_share(replica, whole.model_arrays(), whole.ledger.arrays(), origin)
+    adopt_share(replica, whole.model_arrays(), whole.ledger.arrays(), origin, homes)
     return replica
 
 

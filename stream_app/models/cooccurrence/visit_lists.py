@@ -143,15 +143,16 @@ class VisitLists(RecentItems):
     def check(self, arrays: Arrays) -> None:
         """Raise ValueError where a list is none, or a visit is longer than its list."""
         super().check(arrays)
-        ends, visits = arrays["ends"], arrays["visits"].astype(np.int64)
+        ends, visits = arrays["ends"], arrays["visits"]
         if not len(ends) == len(visits) == len(arrays["likes"]):
             raise ValueError(
                 f"lists of {len(ends)} devices, visits of {len(visits)}, likes of "
                 f"{len(arrays['likes'])}: use one of each for a device"
             )
         present, before, singles = (visits[:, n] for n in (PRESENT, BEFORE, SINGLES))
-        negative = (np.delete(visits, CHANNEL, 1) < 0).any()
-        longer = (present + before > ends[:, ENTRIES]).any() or (singles > present).any()
+        negative = any((visits[:, n] < 0).any() for n in range(FIELDS) if n != CHANNEL)
+        both = present.astype(np.int64) + before  # of a forged state beyond 2^31
+        longer = (both > ends[:, ENTRIES]).any() or (singles > present).any()
         longer |= (visits[:, SINGLES_BEFORE] > before).any()
         channel = visits[:, CHANNEL]
         if negative or longer or ((channel < -1) | (channel >= self.channels)).any():

@@ -183,32 +183,38 @@ class HybridLearner(FixedArrays, Factorization):
         )  # fmt: skip
         forget_scalars(self._tags, self._scalars, scalars, user, salt)
 
-    def drop(self, users: Keys) -> None:
-        """Remove users (n,), distinct: their slots and rows are free, and the rows of all others
-        move together. What they share with others stays, and so does a slot of a full bucket, which
-        entities may share: all others read as before."""
-        slots = np.empty(len(users), np.int64)
-        find_slots(self._tags, self._seeds[USER], keys_of(users), slots)
+    def drop(self, users: Keys, kept: Keys, vectors: NDArray[np.float32]) -> None:
+        """Remove users (n,), but none who shares a slot with one that is `kept` (m,): their slots
+        and rows are free. The rows of all others are taken from `vectors`, and move together; those
+        of this learner are zeros. What users share with others stays, and so does a slot of a full
+        bucket, which entities may share: all others read as before."""
         self.mark_all_dirty()
-        gone = slots[slots >= 0]
+        gone = self._have(users) & ~self._have(kept)
         self._owners[gone] = 0
-        gone = gone[(self._tags.reshape(-1, BUCKET) == 0).any(axis=1)[gone // BUCKET]]
-        self._tags[gone], self._scalars[gone] = 0, _FIRST_SCALARS
+        tags, scalars = self._tags.reshape(-1, BUCKET), self._scalars.reshape(-1, BUCKET, 3)
+        freed = gone.reshape(-1, BUCKET) & (tags == 0).any(axis=1)[:, None]
+        tags[freed], scalars[freed] = 0, _FIRST_SCALARS
         # The first slot of a bucket that fits is an entity's: no free one may come before it.
-        buckets = np.unique(gone // BUCKET)
-        order = np.argsort(self._tags.reshape(-1, BUCKET)[buckets] == 0, axis=1, kind="stable")
-        for array in (self._tags, self._owners, self._scalars):
-            rows = array.reshape(-1, BUCKET, *array.shape[1:])
+        buckets = np.flatnonzero(freed.any(axis=1))
+        order = np.argsort(tags[buckets] == 0, axis=1, kind="stable")
+        for rows in (tags, self._owners.reshape(-1, BUCKET), scalars):
             rows[buckets] = rows[buckets[:, None], order]
         given = int(self._given[0])
-        kept = np.flatnonzero(np.bincount(self._owners, minlength=given + 1)[1:])
+        rest = np.flatnonzero(np.bincount(self._owners, minlength=given + 1)[1:])
         places = np.zeros(given + 1, np.int32)
-        places[kept + 1] = np.arange(1, len(kept) + 1)
+        places[rest + 1] = np.arange(1, len(rest) + 1)
         self._owners[:] = places[self._owners]
-        vectors = self._vectors.reshape(-1, self.factors)
-        vectors[: len(kept)] = vectors[kept]
-        vectors[len(kept) : given] = 0
-        self._given[0] = len(kept)
+        own, before = (each.reshape(-1, self.factors) for each in (self._vectors, vectors))
+        own[: len(rest)], own[self.rows :] = before[rest], before[self.rows :]
+        self._given[0] = len(rest)
+
+    def _have(self, users: Keys) -> NDArray[np.bool_]:
+        """Return which slots (S,) are those of users (n,)."""
+        slots = np.empty(len(users), np.int64)
+        find_slots(self._tags, self._seeds[USER], keys_of(users), slots)
+        found = np.zeros(len(self._tags), np.bool_)
+        found[slots[slots >= 0]] = True
+        return found
 
     @property
     def rows_given(self) -> int:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from stream_app.kernels.cooccurrence.device_lists import LAST, RING
 from stream_app.kernels.stream.deduplication import FIRST, FREE, HAND, LEFT
+from stream_app.models.cooccurrence.moments import TABLES
 from stream_app.models.factorization.hybrid import HybridLearner
 from stream_app.state.replica import Replica
 from stream_app.state.spec import StateSpec
@@ -43,17 +44,26 @@ def shards_of(devices: NDArray[np.uint64], spec: StateSpec) -> NDArray[np.int64]
     return partitions_of(keys, spec.partitions) % spec.shards
 
 
-def adopt_share(replica: Replica, model: Arrays, ledger: Arrays, origin: StateOrigin) -> None:
-    """Start a replica of a shard at `origin` from its share of the arrays of an undivided state.
+def adopt_share(
+    replica: Replica,
+    model: Arrays,
+    ledger: Arrays,
+    origin: StateOrigin,
+    homes: NDArray[np.int64] | None = None,
+) -> None:
+    """Start a new replica of a shard at `origin` from its share of the arrays of an undivided
+    state. homes (devices,): `shards_of` its devices, None: not known yet.
 
     Nothing of it counts as not exchanged: every shard begins with the same items. Raises ValueError
     as `Replica.adopt`.
     """
     devices, spec = model["marks.devices"], replica.spec
     known = model["marks.days"] > 0
-    own = shards_of(devices, spec) == spec.shard
+    own = (shards_of(devices, spec) if homes is None else homes) == spec.shard
     rows = np.flatnonzero(known & own)
-    share = dict(replica.model_arrays()) | dict(model)
+    empty = replica.model_arrays()
+    share = dict(empty) | dict(model)
+    share["learner.vectors"] = empty["learner.vectors"]  # few are kept: `drop` takes those
     share |= _marks_of(model, rows)
     for name in _LISTS:
         if f"{name}.ends" in model:
@@ -61,21 +71,14 @@ def adopt_share(replica: Replica, model: Arrays, ledger: Arrays, origin: StateOr
     share |= _base_of(model)
     replica.adopt(share, ledger, origin)
     assert isinstance(replica.learner, HybridLearner)
-    replica.learner.drop(_others(devices[known & ~own, 0], devices[rows, 0]))
+    replica.learner.drop(devices[known & ~own, 0], devices[rows, 0], model["learner.vectors"])
     assert replica.shared is not None
     replica.shared.rows.begin_with(replica.learner, replica.items.keys)
 
 
-def _others(users: NDArray[np.uint64], own: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the users that are none of one's own: two devices may have one user key. By order:
-    devices choose their keys, and hashes of numpy are known."""
-    ordered = np.append(np.sort(own), np.uint64(0))
-    found: NDArray[np.uint64] = users[ordered[np.searchsorted(ordered[:-1], users)] != users]
-    return found
-
-
 def _base_of(model: Arrays) -> dict[str, NDArray[Any]]:
-    """Return the bases of all that is counted: what the state holds is merged."""
+    """Return the bases of all that is counted: what the state holds is merged. Tables of pairs are
+    in the base alone (`models/cooccurrence/pair_base.py`)."""
     found = {"shared.reports": model["items.reports"]}
     copied = {"frequencies.": "shared_frequencies.", "second_moment.": "shared_second_moment."}
     for feed in ("rated", "reported"):
@@ -86,6 +89,8 @@ def _base_of(model: Arrays) -> dict[str, NDArray[Any]]:
         part, dot, key = name.partition(".")
         if part + dot in copied:
             found[copied[part + dot] + key] = array
+            if key in TABLES:
+                found[name] = np.zeros_like(array)
     return found
 
 

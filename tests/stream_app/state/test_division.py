@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from stream_app.kernels.exchange.entered_rows import find_slots
+from stream_app.models.cooccurrence.moments import TABLES
 from stream_app.models.factorization.hybrid import HybridLearner
 from stream_app.models.factorization.learner import USER
 from stream_app.state.exchange.division import adopt_share, shards_of, undivided
@@ -19,6 +20,7 @@ from stream_app.wire.ids import partition_of
 from stream_app.wire.state_records import StateOrigin
 from tests.fixtures.replicas import LIKES, SMALL, applied, played
 from tests.fixtures.streams import events, publish
+from tests.stream_app.state.test_exchange import assert_equal, exact
 
 BY_DEVICE = ("marks.", "rated_lists.", "reported_lists.", "learner.")
 
@@ -79,14 +81,15 @@ def test_what_was_learned_of_items_is_in_every_shard(
     keys, arrays = whole.items.keys, whole.model_arrays()
     for replica in shares(whole, 4):
         own = replica.model_arrays()
-        same = [name for name in arrays if not name.startswith(BY_DEVICE)]
+        same = [n for n in arrays if not n.startswith(BY_DEVICE) and not n.endswith(TABLES)]
         assert all(np.array_equal(own[name], arrays[name]) for name in same)
+        assert_equal(exact(replica), exact(whole))  # pairs too, which base and feed hold together
         for one, other in zip(replica.learner.items(keys), whole.learner.items(keys), strict=True):
             assert np.array_equal(one, other)
         assert replica.ledger.forgotten.tolist() == whole.ledger.forgotten.tolist()
         assert replica.ledger.mechanisms.tolist() == whole.ledger.mechanisms.tolist()
         assert replica.ledger.counts()["applied"] == 0
-        assert replica.change(1) is None  # nothing that the others do not have
+        assert replica.change(1, pairs=True) is None  # nothing that the others do not have
 
 
 def test_users_of_other_shards_leave_their_rows(rng: np.random.Generator) -> None:
@@ -110,6 +113,21 @@ def test_users_of_other_shards_leave_their_rows(rng: np.random.Generator) -> Non
         before = known(whole.learner, gone).sum()
         assert learner.rows_given == whole.learner.rows_given - before
         assert known(learner, own).tolist() == known(whole.learner, own).tolist()
+
+
+def test_two_devices_of_one_user_key_keep_its_row_in_both_shards(rng: np.random.Generator) -> None:
+    sent = events(rng, 200, devices=20)
+    first = sent[-1].device
+    twins = (first[:8] + bytes([n]) + first[9:] for n in range(256))
+    homes = {partition_of(twin.hex().encode(), SMALL.partitions) % 2: twin for twin in twins}
+    shard = partition_of(first.hex().encode(), SMALL.partitions) % 2
+    more = [replace(each, device=homes[1 - shard]) for each in sent if each.device == first]
+    whole = played([publish(each) for each in (*sent, *more)], rng, SMALL)
+    user = words(first)[0, :1]
+    for replica in shares(whole, 2):
+        assert len(replica.marks) < whole.marks.devices
+        for one, other in zip(replica.learner.users(user), whole.learner.users(user), strict=True):
+            assert np.array_equal(one, other)
 
 
 def known(learner: HybridLearner, users: NDArray[np.uint64]) -> NDArray[np.bool_]:
