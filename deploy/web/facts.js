@@ -76,8 +76,8 @@ const three = ({ here, popular, privacy_off: off }, shown) => {
 let drawn = "";
 
 /** Draw what lists are worth, where a demo has measured it. */
-export const showQuality = ({ demo, status, pinned, offered }) => {
-  const alone = Boolean(offered) && !pinned; // without campaigns it stands where the part would
+export const showQuality = ({ demo, status, pinned }) => {
+  const alone = pinned === false; // without campaigns it stands where the part would
   const home = byId(alone ? "part" : "list");
   if (byId("quality").parentNode !== home) home.append(byId("quality"));
   byId("list").classList.toggle("alone", alone);

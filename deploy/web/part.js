@@ -29,8 +29,8 @@ const aborted = (own, campaign) =>
   own && campaign?.phase === "aborted" && Number(own.number) === Number(campaign.number);
 
 const intro = (view) => {
-  const { pinned, offered } = view;
-  if (!offered) return ["Looking for campaigns."];
+  const { pinned } = view;
+  if (pinned === null) return ["Looking for campaigns."];
   if (!pinned)
     return [
       "Nothing is sent from here: this deployment takes no campaigns. ",
@@ -178,13 +178,13 @@ let before = "";
 /** Draw the part. */
 export const showPart = (view) => {
   const { part, pinned, ready, joining, campaign, epsilon } = view;
-  const state = JSON.stringify([pinned, Boolean(view.offered), campaign, epsilon]);
+  const state = JSON.stringify([pinned, campaign, epsilon]);
   if (state !== before) {
     before = state;
     fill("part-body", el("p", {}, intro(view)), pinned ? cost(view) : null);
   }
   const on = Boolean(part?.state.on);
-  say("part-title", pinned || !view.offered ? "Your part in the sum" : "What leaves");
+  say("part-title", pinned === false ? "What leaves" : "Your part in the sum");
   byId("take-part").hidden = !pinned || on;
   byId("take-part").disabled = !ready || Boolean(joining);
   byId("stop-part").hidden = !on;

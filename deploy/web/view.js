@@ -12,7 +12,7 @@ export const view = {
   device: null,
   part: null, // of `campaigning.js`, once this browser takes part
   contributed: false, // ever, though it may have stopped since
-  pinned: false,
+  pinned: null, // whether this deployment has campaigns; null until that is known
   campaign: null,
   demo: null,
   offered: null,

@@ -75,6 +75,7 @@ def ready(visitor: Visitor) -> None:
     visitor.page.locator("#cards .card").first.wait_for()
     known = "#take-part:enabled:not([hidden]), #part-body code, #stop-part:not([hidden])"
     visitor.page.locator(known).first.wait_for()
+    knows(visitor, "view.ready")
 
 
 def keep(visitor: Visitor, levels: tuple[int, ...]) -> list[str]:
@@ -98,12 +99,45 @@ def listed(visitor: Visitor) -> list[str]:
     return found
 
 
-def shown(visitor: Visitor) -> list[str]:
+def shown(visitor: Visitor, row: str = "#cards .card") -> list[str]:
     """Return the keys of the cards, in their order."""
-    keys: list[str] = visitor.page.locator("#cards .card").evaluate_all(
+    keys: list[str] = visitor.page.locator(row).evaluate_all(
         "all => all.map(card => card.dataset.key)"
     )
     return keys
+
+
+def press(visitor: Visitor, row: str, place: int) -> None:
+    """Press the button on a star, and keep it down."""
+    visitor.page.locator(row).nth(place).locator(".stars label").nth(3).hover()
+    visitor.page.mouse.down()
+
+
+def mark(visitor: Visitor) -> None:
+    visitor.page.evaluate(
+        """() => import("/web/view.js").then(({ view }) => { globalThis.marked = view.spent })"""
+    )
+
+
+def knows(visitor: Visitor, expression: str) -> None:
+    """Return when the page knows something, whether or not it has drawn it."""
+    asked = f"""() => import("/web/view.js").then(({{ view }}) => Boolean({expression}))"""
+    until(lambda: visitor.page.evaluate(asked), expression)
+
+
+def read_since(visitor: Visitor, expression: str) -> None:
+    """Return when the page knows something and has read its journal since `mark`: what it has to
+    draw of that is drawn or due."""
+    knows(visitor, f"view.spent !== marked && {expression}")
+
+
+def beside(visitor: Visitor, gateway: SmallGateway) -> Visitor:
+    """Open a second page of the same browser."""
+    page = visitor.context.new_page()
+    page.goto(gateway.address)
+    found = Visitor(page, visitor.context, visitor.complaints)
+    ready(found)
+    return found
 
 
 def done(visitor: Visitor, stage: str) -> None:
@@ -169,23 +203,56 @@ def test_a_kept_rating_is_not_reported_and_a_reported_one_counts_for_the_list(
     visitor.says("#part-public", "1 answer with noise")
 
 
-def test_a_click_counts_though_the_order_of_the_cards_arrives_while_the_button_is_down(
-    visit: Visit, gateway: SmallGateway
+@pytest.mark.parametrize(("tab", "row"), [("yours", "#cards .card"), ("reports", "#films .film")])
+def test_a_click_counts_though_the_order_of_the_films_arrives_while_the_button_is_down(
+    visit: Visit, gateway: SmallGateway, tab: str, row: str
 ) -> None:
-    held = gateway.pages.pop("/campaign/side")  # whose scope orders the cards
-    del gateway.pages["/item-links"], gateway.pages["/demo"]  # the list shows when it arrived
+    held = gateway.pages.pop("/campaign/side")  # whose scope orders the films
     visitor = visit(gateway.address, unanswered=True)
     ready(visitor)
-    before = shown(visitor)
-    star = visitor.page.locator("#cards .card").nth(1).locator(".stars label").nth(3)
-    star.hover()
-    visitor.page.mouse.down()
+    visitor.open(tab)
+    before = shown(visitor, row)
+    press(visitor, row, 3)
     gateway.pages["/campaign/side"] = held
     gateway.phase = "counted"  # the page asks again where the phase is another
-    visitor.says("#list-note", "until you rate one")
+    knows(visitor, "view.summed")
+    mark(visitor)
+    read_since(visitor, "true")  # the page of a demo reads it every two seconds
     visitor.page.mouse.up()
-    visitor.page.locator(f'#cards .card.rated[data-key="{before[1]}"]').wait_for()
-    assert shown(visitor) == before
+    visitor.page.locator(f'{row}.rated[data-key="{before[3]}"]').wait_for()
+    assert shown(visitor, row) == before
+
+
+@pytest.mark.parametrize(("tab", "row"), [("yours", "#cards .card"), ("reports", "#films .film")])
+def test_a_click_counts_though_another_film_is_rated_while_the_button_is_down(
+    enter: Enter, local: SmallGateway, tab: str, row: str
+) -> None:
+    visitor = enter(local)
+    other = beside(visitor, local)
+    for each in (visitor, other):
+        each.open(tab)
+    press(visitor, row, 1)
+    mark(visitor)
+    other.page.locator(row).first.locator(".stars label").nth(4).click()
+    read_since(visitor, "view.history.length")
+    visitor.page.mouse.up()
+    visitor.page.locator(f"{row}.rated").nth(1).wait_for()
+
+
+def test_a_choice_by_keyboard_and_the_focus_survive_a_report_of_another_film(
+    enter: Enter, local: SmallGateway
+) -> None:
+    visitor = enter(local)
+    visitor.ready()
+    visitor.page.locator("#films .film").nth(1).locator("input").first.focus()
+    visitor.page.keyboard.press("ArrowRight")
+    other = beside(visitor, local)
+    other.ready()
+    other.rate(4)
+    visitor.page.locator("#films .film.rated").wait_for()
+    visitor.page.keyboard.press("Enter")
+    visitor.page.locator("#films .film.rated").nth(1).wait_for()
+    assert [record["level"] for record in visitor.records()] == [4, 1]
 
 
 def test_stars_and_tabs_by_keyboard_alone(enter: Enter, local: SmallGateway) -> None:
@@ -319,6 +386,22 @@ def test_one_click_contributes_what_was_kept_and_shows_the_shares_that_were_seal
     visitor.says("#kept", "3 ratings kept here; they leave only as your part in the sum")
 
 
+def test_a_double_click_takes_part_and_does_not_stop_at_once(
+    enter: Enter, gateway: SmallGateway
+) -> None:
+    visitor = enter(gateway)
+    visitor.page.locator("#take-part").wait_for()
+    place = visitor.page.locator("#take-part").bounding_box()
+    assert place is not None
+    mouse, corner = visitor.page.mouse, (place["x"] + 12, place["y"] + 12)
+    mouse.click(*corner)
+    visitor.page.locator("#stop-part").wait_for()
+    mouse.down(click_count=2)
+    mouse.up(click_count=2)
+    done(visitor, "stored")
+    assert visitor.page.locator("#stop-part").is_visible()
+
+
 def test_of_one_party_it_is_said_that_it_can_read_the_part(enter: Enter) -> None:
     with stand(campaign_inputs.campaign(40, KEYS[:1])) as gateway:
         visitor = enter(gateway)
@@ -386,10 +469,7 @@ def test_two_tabs_make_one_contribution_and_share_what_was_kept(
     enter: Enter, gateway: SmallGateway
 ) -> None:
     visitor = enter(gateway)
-    page = visitor.context.new_page()
-    tab = Visitor(page, visitor.context, visitor.complaints)
-    page.goto(gateway.address)
-    ready(tab)
+    tab = beside(visitor, gateway)
     keep(visitor, (4, 2))
     tab.says("#kept", "2 ratings kept")
     for each in (visitor, tab):
