@@ -94,16 +94,16 @@ export const showQuality = ({ demo, status, pinned }) => {
     return;
   }
   const { k = 10, users, error } = quality;
+  const group = (title, shares, shown) => el("div", {}, el("h3", {}, title), three(shares, shown));
   fill(
     "quality",
-    el("h3", {}, "How good such lists are"),
-    three(quality, exact),
+    group("How good such lists are", quality, exact),
+    genres ? group("In genres that a person likes", genres, percent) : null,
     el(
       "p",
       { class: "quiet" },
       `nDCG@${k}: how well lists foretell what ${number(users)} people of the demo like next. ` +
         `Here minus popular: ± ${exact(error)} (standard error).`,
     ),
-    genres ? [el("h3", {}, "In genres that a person likes"), three(genres, percent)] : null,
   );
 };

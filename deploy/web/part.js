@@ -37,27 +37,34 @@ const intro = (view) => {
       el("code", {}, "murmurec demo --mode split"),
       " shows one: your browser adds its ratings to a noisy sum over everybody.",
     ];
-  const split = oneParty(view)
-    ? "It goes to one party, which can read it, and adds everybody’s and noise; you trust that party."
-    : "Your browser makes two random vectors of your ratings, one for each of two parties (if both " +
-      "joined against you, they could read yours). Each adds up everybody’s and adds noise; only " +
-      "together do the two give the sum.";
-  const others = oneParty(view) ? "anybody else" : "the server";
-  return [`${split} Epsilon bounds what ${others} can tell, even whether you rated at all.`];
+  const bound = (others) =>
+    ` Epsilon bounds what ${others} can tell, even whether you rated at all.`;
+  if (oneParty(view))
+    return [
+      "It goes to one party, which can read it, and adds everybody’s and noise; you trust that party.",
+      bound("anybody else"),
+    ];
+  return [
+    "Your browser makes two random vectors of your ratings, one for each of two parties (if both " +
+      "joined against you, they could read yours).",
+    el("span", { class: "roomy" }, " Each adds up everybody’s and adds noise; only together do " +
+      "the two give the sum."),
+    bound("the server"),
+  ];
 };
 
 const cost = ({ campaign, epsilon, budget }) => {
   const rounded = number(Math.ceil(10 * epsilon - 1e-6) / 10, 1);
   const spent = epsilon
     ? el("p", { class: "quiet" },
-        `Spent by you so far, both tabs together: ε ${rounded} of ${number(budget.epsilon)}.`)
+        `Spent by you, both tabs together: ε ${rounded} of ${number(budget.epsilon)}.`)
     : null;
   if (!campaign) return spent;
   const one = fraction(campaign.epsilon);
   return [
     el("p", { class: "big" }, `ε ${number(one, 2)}`,
       el("small", {}, " a campaign, for you as a whole")),
-    el("p", { class: "quiet" },
+    el("p", { class: "quiet roomy" }, // a fact above says it too
       `Whatever becomes public is at most ${times(one)} times likelier with your ratings than ` +
       `with none, but for a chance of ${oneIn(campaign.delta)} (delta).`),
     spent,
@@ -151,10 +158,9 @@ const showShares = ({ part, pinned, campaign }) => {
   byId("part-shares").classList.toggle("nobodys", example);
   if (!shares) return fill("part-shares");
   const most = Math.max(...shares.vector.map(Math.abs), 1), count = shares.vector.length;
-  const row = (name, note, values, colour) => [
-    el("p", {}, el("b", {}, name), ` ${note}`),
-    strip(values, colour, `${name}: ${count} numbers`),
-  ];
+  const row = (name, note, values, colour) =>
+    el("div", {}, el("p", {}, el("b", {}, name), ` ${note}`),
+      strip(values, colour, `${name}: ${count} numbers`));
   fill(
     "part-shares",
     example
@@ -166,7 +172,7 @@ const showShares = ({ part, pinned, campaign }) => {
       shares.vector.map((each) => each / most), "own"),
     el(
       "p",
-      { class: "quiet" },
+      { class: "quiet roomy" },
       `${count} numbers of what was sealed for each. Each vector alone is uniformly ` +
         "random; the parties add everybody’s before they put the two together.",
     ),
