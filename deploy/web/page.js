@@ -23,7 +23,7 @@ import {
   readMechanisms, readPinned, readSide,
 } from "./reading.js";
 import { showBeliefs } from "./server.js";
-import { follow, showStream } from "./stream.js";
+import { follow, showBoards, showStream } from "./stream.js";
 import { listenToTabs, openTab } from "./tabs.js";
 import { rowOf, showWire } from "./wire.js";
 import { listenToCards, showYours } from "./yours.js";
@@ -72,7 +72,7 @@ const PARTS = {
     showAttacker(view);
     showMap(view);
   },
-  operators: () => {},
+  operators: () => showBoards(view),
 };
 
 const draw = unlessPressed(() => {

@@ -255,6 +255,26 @@ def test_a_choice_by_keyboard_and_the_focus_survive_a_report_of_another_film(
     assert [record["level"] for record in visitor.records()] == [4, 1]
 
 
+def test_the_operators_have_a_link_to_grafana_where_it_is_known(
+    visit: Visit, local: SmallGateway
+) -> None:
+    for given in (None, "javascript:alert(1)", "https://grafana.example.org/boards"):
+        local.grafana = given
+        visitor = visit(local.address + "/#operators", unanswered=True)
+        knows(visitor, "view.ready")
+        link = visitor.page.locator("#boards a")
+        if given is None or not given.startswith("https:"):
+            assert link.is_hidden()
+            continue
+        link.wait_for()
+        assert link.get_attribute("href") == given
+        assert "noopener" in str(link.get_attribute("rel"))
+        visitor.page.route(f"{given}*", lambda route: route.fulfill(body="boards"))
+        with visitor.page.expect_navigation(url=given):
+            link.click()
+        visitor.complaints.clear()  # the other host that was asked for
+
+
 def test_stars_and_tabs_by_keyboard_alone(enter: Enter, local: SmallGateway) -> None:
     visitor = enter(local)
     visitor.page.locator("#cards .stars input").first.focus()
