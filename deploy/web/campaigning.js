@@ -5,7 +5,7 @@
 // The page's host is trusted with this code and with what is pinned; the gateway with neither.
 // In Python: producers/daemon/scheduled_contributions.py, producers/person/pace.py.
 
-import { isOlder, OLDER, reportsOf, SENDING } from "./device.js";
+import { isOlder, OLDER, reportsOf, SENDING, unchanged } from "./device.js";
 import { everyMinute, momentName } from "./epochs.js";
 import { heldBy, mostThatFit, wholePerson } from "./privacy.js";
 import { contribution } from "./campaign/contribution.js";
@@ -106,10 +106,10 @@ export class Campaigning {
   async #shown() {
     const all = await this.device.all(), { campaign } = this.state;
     const sent = campaign && found(all, campaign.plan, campaign.stage);
-    const { on = false, contributions = [], shares } = all.campaigns ?? {};
+    const { on = false, contributions = [] } = all.campaigns ?? {};
     const { body, ...own } = contributions.at(-1) ?? {}; // the newest of this device
     const before = contributions.findLast(({ plan, place }) => place && plan !== own.plan)?.number;
-    this.state = { ...this.state, on, sent: Boolean(sent?.place), shares,
+    this.state = { ...this.state, on, sent: Boolean(sent?.place),
       own: own.plan ? { ...own, waiting: Boolean(body), before } : null };
   }
 
@@ -161,7 +161,8 @@ export class Campaigning {
       const made = { plan: plan.digest, number: String(plan.number), stage,
         of: plan.stages.length, body, place: null, refused: null };
       const { contributions, ...rest } = paid(budget, now, plan);
-      return { ...rest, shares, contributions: [...contributions, made] };
+      const shown = unchanged(before.rated, now.rated) ? shares : null;
+      return { ...rest, shares: shown, contributions: [...contributions, made] };
     });
   }
 

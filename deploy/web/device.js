@@ -21,6 +21,14 @@ export const keeps = ({ id }) =>
   `this device keeps ${id} and the table it began with: other ones need a new device`;
 /** How many items were reported: a record of an epoch has many (`epoch_reports.js`). */
 export const reportsOf = (records) => records.reduce((n, { keys }) => n + (keys?.length ?? 1), 0);
+/** Whether all ratings `before` are as they were in `now`, which may have more. */
+export const unchanged = (before, now) => {
+  const level = new Map(now.map((each) => [each.key, each.level / (each.levels ?? 1)]));
+  return before.every((each) => level.get(each.key) === each.level / (each.levels ?? 1));
+};
+/** A journal of campaigns without the copy that is shown of what was sealed: what is still to be
+ *  sent stays, byte for byte. */
+export const withoutShares = (campaigns) => campaigns && { ...campaigns, shares: null };
 
 /** The report of a level for one uniform 64-bit word: the first z with word < c[0] + .. + c[z]. */
 export const sample = (counts, level, word) => {
@@ -143,6 +151,8 @@ export class Device {
       const drawn = { seq: before.length + 1, item, key, level, mechanism: id,
         report: sample(counts, level, word), epoch: Math.floor(Date.now() / DAY) };
       const body = eventBody({ device: this.pseudonym, ...drawn });
+      const kept = (await done(about.get("kept")) ?? []).find((each) => each.key === key);
+      if (kept && kept.level !== level) about.put(withoutShares(campaigns), "campaigns");
       about.put(plan, "plan");
       records.add({ ...drawn, body, place: null, refused: null });
       return { ...drawn, body, place: null, refused: null };

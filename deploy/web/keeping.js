@@ -1,6 +1,7 @@
 // Ratings that stay in this browser: they rank its lists, and its part in a campaign is made of
 // them. No report of them is drawn. An item that was reported keeps what was clicked then.
 
+import { unchanged, withoutShares } from "./device.js";
 import { number, plural } from "./words.js";
 
 export const MOST_KEPT = 20_000;
@@ -23,6 +24,8 @@ export const keep = async (device, ratings) => {
       throw new Error(`${plural(kept.size, "rating")} would be kept, and this browser keeps ` +
         `${number(MOST_KEPT)} at most: nothing was changed; take fewer`);
     about.put([...kept.values()], "kept");
+    if (!unchanged(all.kept, [...kept.values()]))
+      about.put(withoutShares(all.campaigns), "campaigns"); // they show what was rated before
     return ratings.filter(({ key }) => reported.has(key)).length;
   });
   device.changed();

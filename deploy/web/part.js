@@ -149,14 +149,18 @@ const nobodys = () => {
 };
 
 /** The two vectors, number for number as they were sealed, and what they add up to. */
-const showShares = ({ part, pinned, campaign }) => {
+const showShares = (view) => {
+  const { part, pinned, campaign } = view;
   const { own } = part?.state ?? {}, example = !own && pinned && campaign?.parties === 2;
-  const shares = example ? nobodys() : own && part.state.shares;
+  const shares = example ? nobodys() : own && view.shares;
   const state = own ? `${own.plan} ${own.stage} ${Boolean(shares)}` : String(example);
   if (state === shown) return;
   shown = state;
   byId("part-shares").classList.toggle("nobodys", example);
-  if (!shares) return fill("part-shares");
+  if (!shares)
+    return fill("part-shares", own && !oneParty(view)
+      ? el("p", {}, "What was sent is not kept here any more: since then you changed a rating.")
+      : null);
   const most = Math.max(...shares.vector.map(Math.abs), 1), count = shares.vector.length;
   const row = (name, note, values, colour) =>
     el("div", {}, el("p", {}, el("b", {}, name), ` ${note}`),

@@ -92,6 +92,12 @@ def kept(visitor: Visitor) -> dict[str, int]:
     return {each["key"]: each["level"] for each in visitor.page.evaluate(_KEPT)}
 
 
+def shares_of(visitor: Visitor) -> Any:
+    """Return the shares that the journal keeps for the page to show."""
+    return visitor.page.evaluate("""() => import("/web/view.js").then(async ({ view }) =>
+      (await view.device.all()).campaigns?.shares ?? null)""")
+
+
 def listed(visitor: Visitor) -> list[str]:
     found: list[str] = visitor.page.locator("#listed > li").evaluate_all(
         "all => all.map(item => item.dataset.key)"
@@ -391,8 +397,7 @@ def test_one_click_contributes_what_was_kept_and_shows_the_shares_that_were_seal
     places = {f"{item:016x}": n for n, item in enumerate(campaign.scope) if isinstance(item, int)}
     liked = sorted(places[key] for key in keys[:2] if places[key] < 20)
     assert sorted(found[:20].nonzero()[0]) == liked
-    shares = visitor.page.evaluate("""() => import("/web/view.js").then(({ view }) =>
-      view.part.state.shares)""")
+    shares = shares_of(visitor)
     assert shares["vector"] == found[:160].tolist()
     for a, b, whole in zip(shares["a"], shares["b"], shares["vector"], strict=True):
         total = (round(a * field.P) + round(b * field.P) - whole) % field.P
@@ -484,6 +489,37 @@ def test_a_gateway_that_goes_away_in_a_stage_gets_the_same_bytes(
     visitor.page.locator("#take-part").click()
     done(visitor, "stored")
     assert len(gateway.contributions) == 3
+    assert len(set(gateway.contributions)) == 1
+
+
+@pytest.mark.parametrize("change", ["forget", "rate", "report"])
+def test_a_changed_rating_takes_the_shown_shares_and_the_same_bytes_are_sent(
+    enter: Enter, gateway: SmallGateway, change: str
+) -> None:
+    visitor = enter(gateway)
+    keys = keep(visitor, (4, 3))
+    gateway.answers = [503] * 2  # the part waits
+    visitor.page.locator("#take-part").click()
+    visitor.page.locator("#part-shares:not(.nobodys) .strip").nth(2).wait_for()
+    cards = visitor.page.locator("#cards .card")
+    cards.nth(2).locator(".stars label").nth(2).click()  # is no part of it
+    visitor.says("#kept", "3 ratings")
+    assert shares_of(visitor) is not None
+    card = visitor.page.locator(f'#cards [data-key="{keys[1]}"]')
+    if change == "report":
+        visitor.open("reports")
+        row = visitor.page.locator(f'#films [data-key="{keys[1]}"]')
+        row.locator(".stars label").nth(1).click()
+        visitor.page.locator(f'#films .rated[data-key="{keys[1]}"]').wait_for()
+        visitor.open("yours")
+    elif change == "rate":
+        card.locator(".stars label").nth(0).click()
+    else:
+        card.locator(".forget").click()
+    visitor.says("#part-shares", "not kept here any more")
+    assert visitor.count("#part-shares .strip") == 0
+    assert shares_of(visitor) is None
+    done(visitor, "stored")
     assert len(set(gateway.contributions)) == 1
 
 
