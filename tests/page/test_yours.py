@@ -245,6 +245,21 @@ def test_a_click_counts_though_another_film_is_rated_while_the_button_is_down(
     visitor.page.locator(f"{row}.rated").nth(1).wait_for()
 
 
+def test_a_click_counts_though_a_problem_is_to_be_said_above_it(
+    enter: Enter, gateway: SmallGateway
+) -> None:
+    visitor = enter(gateway)
+    key = shown(visitor)[1]
+    press(visitor, "#cards .card", 1)
+    gateway.pages["/campaign"] = b"of a proxy in between"  # the page of a demo asks again
+    knows(visitor, "view.problems.has('part')")
+    mark(visitor)
+    read_since(visitor, "true")
+    visitor.page.mouse.up()
+    visitor.page.locator(f'#cards .card.rated[data-key="{key}"]').wait_for()
+    visitor.page.locator("#problem").wait_for()
+
+
 def test_a_choice_by_keyboard_and_the_focus_survive_a_report_of_another_film(
     enter: Enter, local: SmallGateway
 ) -> None:
