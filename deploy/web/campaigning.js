@@ -5,7 +5,7 @@
 // The page's host is trusted with this code and with what is pinned; the gateway with neither.
 // In Python: producers/daemon/scheduled_contributions.py, producers/person/pace.py.
 
-import { isOlder, OLDER, reportsOf, SENDING, unchanged } from "./device.js";
+import { isOlder, OLDER, reportsOf, SENDING } from "./device.js";
 import { everyMinute, momentName } from "./epochs.js";
 import { heldBy, mostThatFit, wholePerson } from "./privacy.js";
 import { contribution } from "./campaign/contribution.js";
@@ -18,6 +18,7 @@ const PAUSE = 1000, DAY = 86_400_000, DAYS = 30, SHARE = 3 / 4, PART = 1 / 12;
 const FINAL = ["contribution", "contributed", "no_campaigns", "signed", "stage"];
 const NONE = { on: false, held: 0, debits: [], contributions: [] };
 const PINNED = new URL("pinned.json", import.meta.url);
+const levelsOf = ({ rated }) => String(rated.map(({ key, level }) => [key, level]));
 const refuse = (sentence) => { throw new Error(sentence); };
 
 /** The first day from `today` on at which share and pace hold one more campaign {square, size}
@@ -161,7 +162,7 @@ export class Campaigning {
       const made = { plan: plan.digest, number: String(plan.number), stage,
         of: plan.stages.length, body, place: null, refused: null };
       const { contributions, ...rest } = paid(budget, now, plan);
-      const shown = unchanged(before.rated, now.rated) ? shares : null;
+      const shown = levelsOf(now) === levelsOf(before) ? shares : null; // of what is still rated
       return { ...rest, shares: shown, contributions: [...contributions, made] };
     });
   }

@@ -21,14 +21,6 @@ export const keeps = ({ id }) =>
   `this device keeps ${id} and the table it began with: other ones need a new device`;
 /** How many items were reported: a record of an epoch has many (`epoch_reports.js`). */
 export const reportsOf = (records) => records.reduce((n, { keys }) => n + (keys?.length ?? 1), 0);
-/** Whether all ratings `before` are as they were in `now`, which may have more. */
-export const unchanged = (before, now) => {
-  const level = new Map(now.map((each) => [each.key, each.level / (each.levels ?? 1)]));
-  return before.every((each) => level.get(each.key) === each.level / (each.levels ?? 1));
-};
-/** A journal of campaigns without the copy that is shown of what was sealed: what is still to be
- *  sent stays, byte for byte. */
-export const withoutShares = (campaigns) => campaigns && { ...campaigns, shares: null };
 
 /** The report of a level for one uniform 64-bit word: the first z with word < c[0] + .. + c[z]. */
 export const sample = (counts, level, word) => {
@@ -140,7 +132,7 @@ export class Device {
     const { id, counts } = found, name = itemText({ item, key });
     const record = await this.change(async (records, about) => {
       const before = await done(records.getAll()), plan = await done(about.get("plan")) ?? found;
-      const campaigns = await done(about.get("campaigns"));
+      const campaigns = await done(about.get("campaigns")), kept = await done(about.get("kept"));
       const held = room(counts, this.budget, campaigns);
       if (isOlder(before, campaigns)) refuse(OLDER);
       if (plan.id !== id || String(plan.counts) !== String(counts)) refuse(keeps(plan));
@@ -151,8 +143,8 @@ export class Device {
       const drawn = { seq: before.length + 1, item, key, level, mechanism: id,
         report: sample(counts, level, word), epoch: Math.floor(Date.now() / DAY) };
       const body = eventBody({ device: this.pseudonym, ...drawn });
-      const kept = (await done(about.get("kept")) ?? []).find((each) => each.key === key);
-      if (kept && kept.level !== level) about.put(withoutShares(campaigns), "campaigns");
+      if (campaigns?.shares && kept?.some((each) => each.key === key)) // they show what it was
+        about.put({ ...campaigns, shares: null }, "campaigns");
       about.put(plan, "plan");
       records.add({ ...drawn, body, place: null, refused: null });
       return { ...drawn, body, place: null, refused: null };
@@ -213,8 +205,7 @@ export class Device {
   /** The records, oldest first. */
   records() { return this.change((records) => done(records.getAll())); }
 
-  /** {records, plan, campaigns, device, likes, kept, rated} as they are on disk; `kept` of
-   *  `keeping.js` are rated and not reported. */
+  /** {records, plan, campaigns, device, likes, kept, rated} on disk; `kept`: and not reported. */
   all() { return this.change(this.read); }
   async read(records, about) { // in a transaction
     const of = (name) => done(about.get(name)), reports = await done(records.getAll());

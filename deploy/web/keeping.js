@@ -1,7 +1,6 @@
 // Ratings that stay in this browser: they rank its lists, and its part in a campaign is made of
 // them. No report of them is drawn. An item that was reported keeps what was clicked then.
 
-import { unchanged, withoutShares } from "./device.js";
 import { number, plural } from "./words.js";
 
 export const MOST_KEPT = 20_000;
@@ -15,8 +14,11 @@ export const keep = async (device, ratings) => {
     const all = await device.read(records, about), epoch = Math.floor(Date.now() / DAY);
     const reported = new Set(all.records.flatMap(({ key }) => key ?? []));
     const kept = new Map(all.kept.map((each) => [each.key, each]));
+    let changed = false; // then the shares show what was rated before
     for (const { item, key, level, levels } of ratings) {
       if (reported.has(key)) continue;
+      const before = kept.get(key);
+      changed ||= Boolean(before) && (before.level !== level || before.levels !== levels);
       kept.delete(key); // the newest stands last
       if (level !== null) kept.set(key, { item, key, level, levels, epoch });
     }
@@ -24,8 +26,8 @@ export const keep = async (device, ratings) => {
       throw new Error(`${plural(kept.size, "rating")} would be kept, and this browser keeps ` +
         `${number(MOST_KEPT)} at most: nothing was changed; take fewer`);
     about.put([...kept.values()], "kept");
-    if (!unchanged(all.kept, [...kept.values()]))
-      about.put(withoutShares(all.campaigns), "campaigns"); // they show what was rated before
+    if (changed && all.campaigns) // what is still to be sent stays, byte for byte
+      about.put({ ...all.campaigns, shares: null }, "campaigns");
     return ratings.filter(({ key }) => reported.has(key)).length;
   });
   device.changed();
