@@ -310,6 +310,11 @@ class Gateway(_Group):
     gateway_worker: Annotated[str | None, Unset] = Field(None, pattern=r"^https?://[^/?#@\s]+/?$")
     """where the gateway asks for a worker's numbers, such as http://worker:8470; unset: the admin
     port on this machine"""
+    gateway_grafana: Annotated[str | None, Unset] = Field(
+        None, pattern=r"^https?://[^/@\s]+(/\S*)?$"
+    )
+    """address of Grafana, to which the page links, such as https://grafana.example.org; unset: no
+    link"""
     gateway_relay_key: Annotated[Path | None, Unset, Home] = None
     """file with the key of sealed requests, made at the first start; unset: none are opened"""
 

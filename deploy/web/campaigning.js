@@ -18,6 +18,7 @@ const PAUSE = 1000, DAY = 86_400_000, DAYS = 30, SHARE = 3 / 4, PART = 1 / 12;
 const FINAL = ["contribution", "contributed", "no_campaigns", "signed", "stage"];
 const NONE = { on: false, held: 0, debits: [], contributions: [] };
 const PINNED = new URL("pinned.json", import.meta.url);
+const levelsOf = ({ rated }) => String(rated.map(({ key, level }) => [key, level]));
 const refuse = (sentence) => { throw new Error(sentence); };
 
 /** The first day from `today` on at which share and pace hold one more campaign {square, size}
@@ -106,10 +107,10 @@ export class Campaigning {
   async #shown() {
     const all = await this.device.all(), { campaign } = this.state;
     const sent = campaign && found(all, campaign.plan, campaign.stage);
-    const { on = false, contributions = [], shares } = all.campaigns ?? {};
+    const { on = false, contributions = [] } = all.campaigns ?? {};
     const { body, ...own } = contributions.at(-1) ?? {}; // the newest of this device
     const before = contributions.findLast(({ plan, place }) => place && plan !== own.plan)?.number;
-    this.state = { ...this.state, on, sent: Boolean(sent?.place), shares,
+    this.state = { ...this.state, on, sent: Boolean(sent?.place),
       own: own.plan ? { ...own, waiting: Boolean(body), before } : null };
   }
 
@@ -161,7 +162,8 @@ export class Campaigning {
       const made = { plan: plan.digest, number: String(plan.number), stage,
         of: plan.stages.length, body, place: null, refused: null };
       const { contributions, ...rest } = paid(budget, now, plan);
-      return { ...rest, shares, contributions: [...contributions, made] };
+      const shown = levelsOf(now) === levelsOf(before) ? shares : null; // of what is still rated
+      return { ...rest, shares: shown, contributions: [...contributions, made] };
     });
   }
 

@@ -132,7 +132,7 @@ export class Device {
     const { id, counts } = found, name = itemText({ item, key });
     const record = await this.change(async (records, about) => {
       const before = await done(records.getAll()), plan = await done(about.get("plan")) ?? found;
-      const campaigns = await done(about.get("campaigns"));
+      const campaigns = await done(about.get("campaigns")), kept = await done(about.get("kept"));
       const held = room(counts, this.budget, campaigns);
       if (isOlder(before, campaigns)) refuse(OLDER);
       if (plan.id !== id || String(plan.counts) !== String(counts)) refuse(keeps(plan));
@@ -143,6 +143,8 @@ export class Device {
       const drawn = { seq: before.length + 1, item, key, level, mechanism: id,
         report: sample(counts, level, word), epoch: Math.floor(Date.now() / DAY) };
       const body = eventBody({ device: this.pseudonym, ...drawn });
+      if (campaigns?.shares && kept?.some((each) => each.key === key)) // they show what it was
+        about.put({ ...campaigns, shares: null }, "campaigns");
       about.put(plan, "plan");
       records.add({ ...drawn, body, place: null, refused: null });
       return { ...drawn, body, place: null, refused: null };
@@ -203,8 +205,7 @@ export class Device {
   /** The records, oldest first. */
   records() { return this.change((records) => done(records.getAll())); }
 
-  /** {records, plan, campaigns, device, likes, kept, rated} as they are on disk; `kept` of
-   *  `keeping.js` are rated and not reported. */
+  /** {records, plan, campaigns, device, likes, kept, rated} on disk; `kept`: and not reported. */
   all() { return this.change(this.read); }
   async read(records, about) { // in a transaction
     const of = (name) => done(about.get(name)), reports = await done(records.getAll());

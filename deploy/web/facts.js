@@ -76,8 +76,8 @@ const three = ({ here, popular, privacy_off: off }, shown) => {
 let drawn = "";
 
 /** Draw what lists are worth, where a demo has measured it. */
-export const showQuality = ({ demo, status, pinned, offered }) => {
-  const alone = Boolean(offered) && !pinned; // without campaigns it stands where the part would
+export const showQuality = ({ demo, status, pinned }) => {
+  const alone = pinned === false; // without campaigns it stands where the part would
   const home = byId(alone ? "part" : "list");
   if (byId("quality").parentNode !== home) home.append(byId("quality"));
   byId("list").classList.toggle("alone", alone);
@@ -94,16 +94,16 @@ export const showQuality = ({ demo, status, pinned, offered }) => {
     return;
   }
   const { k = 10, users, error } = quality;
+  const group = (title, shares, shown) => el("div", {}, el("h3", {}, title), three(shares, shown));
   fill(
     "quality",
-    el("h3", {}, "How good such lists are"),
-    three(quality, exact),
+    group("How good such lists are", quality, exact),
+    genres ? group("In genres that a person likes", genres, percent) : null,
     el(
       "p",
       { class: "quiet" },
       `nDCG@${k}: how well lists foretell what ${number(users)} people of the demo like next. ` +
         `Here minus popular: ± ${exact(error)} (standard error).`,
     ),
-    genres ? [el("h3", {}, "In genres that a person likes"), three(genres, percent)] : null,
   );
 };

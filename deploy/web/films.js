@@ -2,14 +2,15 @@
 
 import { byId, el, fill, say } from "./dom.js";
 import { reportingProblem } from "./problems.js";
+import { Rows } from "./rows.js";
 import { starsFor } from "./stars.js";
 import { fraction, meaning, plural, rated, short, times } from "./words.js";
 
 const SHOWN = 12; // films at a time
 const POPULAR = 24; // "Show others" goes round twice as many
 
+const rows = new Rows("films");
 let first = 0; // place of the first film shown
-let drawn = ""; // what the rows show, so that typing and focus survive a redraw
 
 const words = (film) => [film.title, film.year, ...film.genres].join(" ").toLocaleLowerCase();
 
@@ -52,31 +53,10 @@ const row = (view, film, rate) => {
 
 /** Draw the films again where they changed. */
 export const showFilms = (view, rate) => {
-  const films = chosen(view.catalogue, byId("filter").value, first);
-  const state = JSON.stringify([
-    view.levels,
-    view.ready,
-    films.map((film) => [film.key, film.retried ?? 0, view.byKey.get(film.key)?.report ?? null]),
-  ]);
-  if (state === drawn) return;
-  drawn = state;
-  if (!films.length) {
-    fill(
-      "films",
-      el(
-        "p",
-        { class: "quiet" },
-        view.catalogue.length
-          ? "No film has these words."
-          : "No films yet: the catalogue is still arriving.",
-      ),
-    );
-    return;
-  }
-  fill(
-    "films",
-    films.map((film) => row(view, film, rate)),
-  );
+  const films = chosen(rows.inOrder(view.catalogue), byId("filter").value, first);
+  const stateOf = ({ key, retried, title }) =>
+    [view.levels, retried ?? 0, title, view.byKey.get(key)?.report ?? null];
+  rows.show(films, stateOf, (film) => row(view, film, rate), view.catalogue.length);
 };
 
 /** Connect the search field and the button for other films. */
@@ -85,15 +65,16 @@ export const listenToFilms = (redraw) => {
   byId("others").addEventListener("click", () => {
     byId("filter").value = "";
     first = nextFrom(first);
+    rows.release();
     redraw();
   });
 };
 
 /** Move the focus to the next film without a rating, or to the first. */
 export const focusNext = (key) => {
-  const rows = [...document.querySelectorAll("#films .film")];
-  const place = rows.findIndex((film) => film.dataset.key === key);
-  const next = [...rows.slice(place + 1), ...rows].find((film) => !film.matches(".rated"));
+  const shown = [...document.querySelectorAll("#films .film")];
+  const place = shown.findIndex((film) => film.dataset.key === key);
+  const next = [...shown.slice(place + 1), ...shown].find((film) => !film.matches(".rated"));
   (next?.querySelector("input") ?? byId("others")).focus();
 };
 
@@ -119,11 +100,14 @@ const protectionNote = (view, fixed) =>
 /** The choice among the mechanisms of this browser; fixed by the first rating. */
 export const showProtection = (view, choose) => {
   const fixed = view.records.length > 0;
-  const key = JSON.stringify([view.mechanisms.map(({ id }) => id), fixed]);
+  const key = JSON.stringify(view.mechanisms.map(({ id }) => id));
   const box = byId("protection");
-  if (box.dataset.key === key) {
-    if (view.mechanisms.length) fill(box.querySelector(".quiet:last-child"), protectionNote(view, fixed));
-    return;
+  if (box.dataset.key === key && view.mechanisms.length) {
+    for (const input of box.querySelectorAll("input")) {
+      input.checked = input.value === view.mechanism.id;
+      input.disabled = fixed;
+    }
+    return fill(box.querySelector(".quiet:last-child"), protectionNote(view, fixed));
   }
   box.dataset.key = key;
   if (!view.mechanisms.length)

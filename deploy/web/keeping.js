@@ -14,8 +14,11 @@ export const keep = async (device, ratings) => {
     const all = await device.read(records, about), epoch = Math.floor(Date.now() / DAY);
     const reported = new Set(all.records.flatMap(({ key }) => key ?? []));
     const kept = new Map(all.kept.map((each) => [each.key, each]));
+    let changed = false; // then the shares show what was rated before
     for (const { item, key, level, levels } of ratings) {
       if (reported.has(key)) continue;
+      const before = kept.get(key);
+      changed ||= Boolean(before) && (before.level !== level || before.levels !== levels);
       kept.delete(key); // the newest stands last
       if (level !== null) kept.set(key, { item, key, level, levels, epoch });
     }
@@ -23,6 +26,8 @@ export const keep = async (device, ratings) => {
       throw new Error(`${plural(kept.size, "rating")} would be kept, and this browser keeps ` +
         `${number(MOST_KEPT)} at most: nothing was changed; take fewer`);
     about.put([...kept.values()], "kept");
+    if (changed && all.campaigns) // what is still to be sent stays, byte for byte
+      about.put({ ...all.campaigns, shares: null }, "campaigns");
     return ratings.filter(({ key }) => reported.has(key)).length;
   });
   device.changed();

@@ -16,13 +16,14 @@ import { showMap } from "./map.js";
 import { showMeter } from "./meter.js";
 import { finished, showPart } from "./part.js";
 import { listenToPaste, parsed } from "./pasting.js";
+import { unlessPressed } from "./pressing.js";
 import { openingProblem, reportingProblem, showProblems } from "./problems.js";
 import {
   readCampaign, readCampaignSide, readCatalogue, readClearSide, readDemo, readList,
   readMechanisms, readPinned, readSide,
 } from "./reading.js";
 import { showBeliefs } from "./server.js";
-import { follow, showStream } from "./stream.js";
+import { follow, showBoards, showStream } from "./stream.js";
 import { listenToTabs, openTab } from "./tabs.js";
 import { rowOf, showWire } from "./wire.js";
 import { listenToCards, showYours } from "./yours.js";
@@ -71,10 +72,10 @@ const PARTS = {
     showAttacker(view);
     showMap(view);
   },
-  operators: () => {},
+  operators: () => showBoards(view),
 };
 
-const draw = () => {
+const draw = unlessPressed(() => {
   view.shown = view.records.length ? view.records : exampleRecords(view);
   document.querySelectorAll(".example").forEach((node) => {
     node.hidden = view.records.length > 0 || !view.shown.length;
@@ -84,7 +85,7 @@ const draw = () => {
   showFacts(view);
   PARTS[openTab()]();
   showProblems(view);
-};
+});
 
 const showLead = () => {
   if (view.mechanism) {
@@ -263,9 +264,14 @@ const learnSides = async () => {
   return false; // the tables change as the server learns
 };
 
+const offer = (offered) => {
+  view.offered ??= offered;
+  if (view.offered?.privacy_mode === "local") view.pinned = false;
+};
+
 const openDevice = async () => {
   const offered = await readMechanisms().catch(() => null);
-  view.offered ??= offered;
+  offer(offered);
   view.reading ??= until("side", learnSides, 20);
   const problem = openingProblem();
   if (problem) {
@@ -274,7 +280,7 @@ const openDevice = async () => {
   }
   const device = await Device.open({ budget: BUDGET });
   if (!offered && !device.mechanisms.length) throw new Error("The gateway does not answer.");
-  view.offered ??= { allowed: [], demo: false, privacy_mode: "local" };
+  offer({ allowed: [], demo: false, privacy_mode: "local" });
   view.device = device;
   view.mechanisms = (reportingProblem(offered) ? [] : device.mechanisms).toSorted(
     (a, b) => fraction(a.epsilon) - fraction(b.epsilon),
@@ -368,15 +374,19 @@ listenToCards(() => showYours(view, keepRating));
 listenToTabs(draw);
 byId("again").addEventListener("click", startAgain);
 byId("take-part").addEventListener("click", clickPart(true));
-byId("stop-part").addEventListener("click", clickPart(false));
+// It comes to where the other button was: the second of two fast clicks is not meant for it.
+byId("stop-part").addEventListener("click", ({ detail }) => detail > 1 || clickPart(false)());
 byId("paste-in").addEventListener("click", paste);
 listenToPaste(byId("pasted"));
-showStream(null);
+const drawStatus = unlessPressed(() => {
+  showStream(view.status);
+  showProblems(view);
+});
+drawStatus();
 follow((status) => {
   const first = !view.status && status;
   view.status = status;
-  showStream(status);
-  showProblems(view);
+  drawStatus();
   if (first) draw();
 });
 until("device", openDevice, 3);

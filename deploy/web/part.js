@@ -29,35 +29,42 @@ const aborted = (own, campaign) =>
   own && campaign?.phase === "aborted" && Number(own.number) === Number(campaign.number);
 
 const intro = (view) => {
-  const { pinned, offered } = view;
-  if (!offered) return ["Looking for campaigns."];
+  const { pinned } = view;
+  if (pinned === null) return ["Looking for campaigns."];
   if (!pinned)
     return [
       "Nothing is sent from here: this deployment takes no campaigns. ",
       el("code", {}, "murmurec demo --mode split"),
       " shows one: your browser adds its ratings to a noisy sum over everybody.",
     ];
-  const split = oneParty(view)
-    ? "It goes to one party, which can read it, and adds everybody’s and noise; you trust that party."
-    : "Your browser makes two random vectors of your ratings, one for each of two parties (if both " +
-      "joined against you, they could read yours). Each adds up everybody’s and adds noise; only " +
-      "together do the two give the sum.";
-  const others = oneParty(view) ? "anybody else" : "the server";
-  return [`${split} Epsilon bounds what ${others} can tell, even whether you rated at all.`];
+  const bound = (others) =>
+    ` Epsilon bounds what ${others} can tell, even whether you rated at all.`;
+  if (oneParty(view))
+    return [
+      "It goes to one party, which can read it, and adds everybody’s and noise; you trust that party.",
+      bound("anybody else"),
+    ];
+  return [
+    "Your browser makes two random vectors of your ratings, one for each of two parties (if both " +
+      "joined against you, they could read yours).",
+    el("span", { class: "roomy" }, " Each adds up everybody’s and adds noise; only together do " +
+      "the two give the sum."),
+    bound("the server"),
+  ];
 };
 
 const cost = ({ campaign, epsilon, budget }) => {
   const rounded = number(Math.ceil(10 * epsilon - 1e-6) / 10, 1);
   const spent = epsilon
     ? el("p", { class: "quiet" },
-        `Spent by you so far, both tabs together: ε ${rounded} of ${number(budget.epsilon)}.`)
+        `Spent by you, both tabs together: ε ${rounded} of ${number(budget.epsilon)}.`)
     : null;
   if (!campaign) return spent;
   const one = fraction(campaign.epsilon);
   return [
     el("p", { class: "big" }, `ε ${number(one, 2)}`,
       el("small", {}, " a campaign, for you as a whole")),
-    el("p", { class: "quiet" },
+    el("p", { class: "quiet roomy" }, // a fact above says it too
       `Whatever becomes public is at most ${times(one)} times likelier with your ratings than ` +
       `with none, but for a chance of ${oneIn(campaign.delta)} (delta).`),
     spent,
@@ -142,19 +149,22 @@ const nobodys = () => {
 };
 
 /** The two vectors, number for number as they were sealed, and what they add up to. */
-const showShares = ({ part, pinned, campaign }) => {
+const showShares = (view) => {
+  const { part, pinned, campaign } = view;
   const { own } = part?.state ?? {}, example = !own && pinned && campaign?.parties === 2;
-  const shares = example ? nobodys() : own && part.state.shares;
+  const shares = example ? nobodys() : own && view.shares;
   const state = own ? `${own.plan} ${own.stage} ${Boolean(shares)}` : String(example);
   if (state === shown) return;
   shown = state;
   byId("part-shares").classList.toggle("nobodys", example);
-  if (!shares) return fill("part-shares");
+  if (!shares)
+    return fill("part-shares", own && !oneParty(view)
+      ? el("p", {}, "What was sent is not kept here any more: since then you changed a rating.")
+      : null);
   const most = Math.max(...shares.vector.map(Math.abs), 1), count = shares.vector.length;
-  const row = (name, note, values, colour) => [
-    el("p", {}, el("b", {}, name), ` ${note}`),
-    strip(values, colour, `${name}: ${count} numbers`),
-  ];
+  const row = (name, note, values, colour) =>
+    el("div", {}, el("p", {}, el("b", {}, name), ` ${note}`),
+      strip(values, colour, `${name}: ${count} numbers`));
   fill(
     "part-shares",
     example
@@ -166,7 +176,7 @@ const showShares = ({ part, pinned, campaign }) => {
       shares.vector.map((each) => each / most), "own"),
     el(
       "p",
-      { class: "quiet" },
+      { class: "quiet roomy" },
       `${count} numbers of what was sealed for each. Each vector alone is uniformly ` +
         "random; the parties add everybody’s before they put the two together.",
     ),
@@ -178,13 +188,13 @@ let before = "";
 /** Draw the part. */
 export const showPart = (view) => {
   const { part, pinned, ready, joining, campaign, epsilon } = view;
-  const state = JSON.stringify([pinned, Boolean(view.offered), campaign, epsilon]);
+  const state = JSON.stringify([pinned, campaign, epsilon]);
   if (state !== before) {
     before = state;
     fill("part-body", el("p", {}, intro(view)), pinned ? cost(view) : null);
   }
   const on = Boolean(part?.state.on);
-  say("part-title", pinned || !view.offered ? "Your part in the sum" : "What leaves");
+  say("part-title", pinned === false ? "What leaves" : "Your part in the sum");
   byId("take-part").hidden = !pinned || on;
   byId("take-part").disabled = !ready || Boolean(joining);
   byId("stop-part").hidden = !on;

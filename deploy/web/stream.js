@@ -1,6 +1,6 @@
 // The stream: what the server learns from everybody, with the baseline of each number.
 
-import { el, fill, say } from "./dom.js";
+import { byId, el, fill, say } from "./dom.js";
 import { number } from "./words.js";
 
 const interval = ({ ndcg_error: error, list_devices: people }) =>
@@ -112,10 +112,16 @@ const showAlerts = (status) => {
     el(
       "p",
       { class: "quiet" },
-      "The limits of deploy/alerts.yml, on the numbers above. Boards and all alerts: Grafana of " +
-        "deploy/compose.yaml, on port 3000 there.",
+      "The limits of deploy/alerts.yml, on the numbers above.",
     ),
   );
+};
+
+/** Link to Grafana where the gateway knows it; a page may be another's, so the address is looked at. */
+export const showBoards = ({ offered }) => {
+  const { grafana } = offered ?? {};
+  byId("boards").hidden = !/^https?:\/\//.test(grafana ?? "");
+  if (!byId("boards").hidden) byId("boards").firstElementChild.href = grafana;
 };
 
 /** Draw the numbers of one status, or that there is none. */
@@ -125,7 +131,7 @@ export const showStream = (status) => {
     FIGURES.map((row) => figure(status ?? {}, row)),
   );
   showAlerts(status);
-  const live = document.getElementById("live");
+  const live = byId("live");
   live.classList.toggle("on", liveWords(status) === "live");
   say("live", liveWords(status));
 };

@@ -11,8 +11,9 @@ export const view = {
   budget: BUDGET,
   device: null,
   part: null, // of `campaigning.js`, once this browser takes part
+  shares: null, // of the newest contribution, until a rating that was kept is another
   contributed: false, // ever, though it may have stopped since
-  pinned: false,
+  pinned: null, // whether this deployment has campaigns; null until that is known
   campaign: null,
   demo: null,
   offered: null,
@@ -82,6 +83,7 @@ export const readJournal = async () => {
   view.mechanism = view.mechanisms.find((each) => each.id === id) ?? view.mechanism;
   view.spent = (view.mechanism && (await view.device.spent(view.mechanism.id))) ?? null;
   const debits = campaigns?.debits ?? [];
+  view.shares = campaigns?.shares ?? null;
   view.contributed = Boolean(campaigns?.contributions?.length);
   view.epsilon = wholePerson(plan?.counts, reportsOf(records), view.budget.delta, debits);
   view.levels = view.mechanism?.levels ?? 5;

@@ -4,34 +4,25 @@
 import { cover } from "./covers.js";
 import { byId, el, fill, say } from "./dom.js";
 import { chosen, nextFrom } from "./films.js";
+import { Rows } from "./rows.js";
 import { starsFor } from "./stars.js";
 import { listed, plural } from "./words.js";
 
 const SHOWN = 10; // cards at a time
 const VARIED = 72; // popular films among which every genre comes in turn
+const rows = new Rows("cards");
 let first = 0;
-const nodes = new Map(); // key -> {state, node}, so that typing and focus survive
-let order = { of: null, films: [] };
-let used = false; // the cards keep their places, or a click would be lost where they move
 
 /** The catalogue with its popular films by turns of genres: among the first is one for everybody. */
 const varied = (catalogue) => {
-  if (order.of === catalogue) return order.films;
   const turns = new Map();
-  const rows = catalogue.slice(0, VARIED).map((film, place) => {
+  const popular = catalogue.slice(0, VARIED).map((film, place) => {
     const genre = film.genres[0] ?? "", turn = turns.get(genre) ?? 0;
     turns.set(genre, turn + 1);
     return { film, turn, place };
   });
-  rows.sort((a, b) => a.turn - b.turn || a.place - b.place);
-  const films = [...rows.map(({ film }) => film), ...catalogue.slice(VARIED)];
-  if (used) {
-    const places = new Map(order.films.map(({ key }, n) => [key, n]));
-    const place = ({ key }) => places.get(key) ?? places.size;
-    films.sort((a, b) => place(a) - place(b));
-  }
-  order = { of: catalogue, films };
-  return films;
+  popular.sort((a, b) => a.turn - b.turn || a.place - b.place);
+  return [...popular.map(({ film }) => film), ...catalogue.slice(VARIED)];
 };
 
 const facts = ({ genres, year }) =>
@@ -63,36 +54,13 @@ const card = (view, film, rate) => {
 };
 
 const showCards = (view, rate) => {
-  const films = chosen(varied(view.catalogue), byId("search").value, first, SHOWN);
-  if (!films.length) {
-    nodes.clear();
-    const words = view.catalogue.length
-      ? "No film has these words."
-      : "No films yet: the catalogue is still arriving.";
-    return fill("cards", el("p", { class: "quiet" }, words));
-  }
-  const old = new Map(nodes), box = byId("cards");
-  nodes.clear();
-  for (const film of films) {
+  const films = chosen(rows.inOrder(view.catalogue, varied), byId("search").value, first, SHOWN);
+  const stateOf = (film) => {
     const reported = view.byKey.get(film.key);
     const { level = null } = reported ?? view.kept.get(film.key) ?? {};
-    const state = JSON.stringify([view.levels, level, film.retried ?? 0, Boolean(reported), film.title]);
-    const before = old.get(film.key);
-    if (before?.state === state) nodes.set(film.key, before);
-    else {
-      const focused = before?.node.contains(document.activeElement);
-      nodes.set(film.key, { state, node: card(view, film, rate), focused });
-    }
-  }
-  const shown = [...nodes.values()].map(({ node }) => node);
-  if (shown.length === box.children.length && shown.every((node, n) => node === box.children[n]))
-    return;
-  fill(box, shown);
-  for (const each of nodes.values()) {
-    const input = (which) => each.node.querySelector(which);
-    if (each.focused) (input("input:checked") ?? input("input"))?.focus();
-    each.focused = false;
-  }
+    return [view.levels, level, film.retried ?? 0, Boolean(reported), film.title];
+  };
+  rows.show(films, stateOf, (film) => card(view, film, rate), view.catalogue.length);
 };
 
 const keptWords = (view) => {
@@ -165,13 +133,10 @@ export const showYours = (view, rate) => {
 /** Connect the search field and the button for other films. */
 export const listenToCards = (redraw) => {
   byId("search").addEventListener("input", redraw);
-  for (const use of ["pointerdown", "focusin"])
-    byId("cards").addEventListener(use, () => (used = true));
   byId("more").addEventListener("click", () => {
     byId("search").value = "";
     first = nextFrom(first, SHOWN);
-    used = false;
-    order.of = null;
+    rows.release();
     redraw();
   });
 };

@@ -293,6 +293,7 @@ def test_the_gateway_is_scraped_where_it_listens_and_waits_for_no_worker() -> No
     ]
     assert "gateway" in found.gateway_hosts
     assert found.gateway_worker == "http://worker:" + str(settings_of("worker", {}).admin_port)
+    assert found.gateway_grafana == "http://" + SERVICES["grafana"]["ports"][0].rpartition(":")[0]
     assert found.mechanisms == settings_of("worker", {}).mechanisms
     assert f"127.0.0.1:{found.gateway_port}:{found.gateway_port}" in SERVICES["gateway"]["ports"]
     assert set(SERVICES["gateway"]["depends_on"]) == {"setup"}

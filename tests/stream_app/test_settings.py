@@ -142,6 +142,12 @@ WRONG = {
     "gateway_origins": [("shop.example", "is not an origin"), ("https://a/", "without a path")],
     "gateway_rate": [(-1, "at least 0"), (math.nan, "at least 0"), ("x", "a number")],
     "gateway_worker": [("worker:8470", "such as http://worker:8470"), ("http://a/b", "such as")],
+    "gateway_grafana": [
+        ("javascript:alert(1)", "gateway_grafana = javascript:alert(1)"),
+        ("grafana:3000", "such as https://grafana.example.org"),
+        ("http://", "such as https://"),
+        ("https://user:word@grafana", "such as https://"),
+    ],
     "admin_token": [("short", "16 to 512"), ("with a space in it", "16 to 512")],
     "bootstrap_servers": [
         ("http://a:1", "without a scheme"),

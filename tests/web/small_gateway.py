@@ -56,6 +56,7 @@ class SmallGateway:
     counted: int | None = None
     notice: float | None = 86_400.0
     demo: bool = False
+    grafana: str | None = None
     contributions: list[bytes] = field(default_factory=list)
 
     def pin(self, campaign: Campaign) -> None:
@@ -70,7 +71,8 @@ class SmallGateway:
         """What GET /mechanisms hands out."""
         allowed = {"default": self.mechanisms[0]["id"], "allowed": self.mechanisms}
         mode = "local" if self.campaign is None else "split"
-        return allowed | {"privacy_mode": mode, "devices": "open", "demo": self.demo}
+        given = {"demo": self.demo, "grafana": self.grafana}
+        return allowed | {"privacy_mode": mode, "devices": "open"} | given
 
     def taken_up(self, body: bytes) -> tuple[int, dict[str, object]]:
         """Return the answer to a contribution that was just posted."""

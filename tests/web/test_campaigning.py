@@ -133,6 +133,31 @@ def test_a_kept_rating_on_more_levels_counts_as_a_whole_level(page, gateway, cam
     assert np.array_equal(found, history.vector(campaign, 0, four))
 
 
+_FORGET = """async (given) => {
+  const { keep } = await import("/web/keeping.js");
+  await keep(device, [{ ...given, level: 4, levels: 5 }]);
+  part.state = { ...part.state, campaign: null };
+  const looking = part.look();
+  while (!part.state.campaign) await new Promise((later) => setTimeout(later, 2));
+  await keep(device, [{ ...given, level: null }]); // what is contributed was read before
+  await looking;
+  return (await device.all()).campaigns.shares;
+}"""
+
+
+@pytest.mark.thorough
+def test_a_rating_that_is_forgotten_while_the_part_is_made_stays_in_no_shown_shares(
+    page, gateway, campaign
+) -> None:
+    opened(page, gateway)
+    item = next(each for each in campaign.scope[:20] if isinstance(each, str))
+    given = {"item": item, "key": f"{wire.key(item):016x}"}
+    assert page.evaluate(_FORGET, given) is None
+    _, found = vector(campaign, gateway.contributions[0])
+    assert found.any()
+    assert page.evaluate("device.all().then((all) => all.kept)") == []
+
+
 @pytest.mark.thorough
 def test_without_ratings_and_only_where_the_person_has_said_so_it_sends_zeros(
     page, gateway, campaign

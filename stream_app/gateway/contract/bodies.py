@@ -90,6 +90,7 @@ class Mechanisms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     topic: str
     allowed: tuple[AllowedMechanism, ...]
     demo: bool
+    grafana: str | None
 
 
 class CampaignStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

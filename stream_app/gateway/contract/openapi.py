@@ -76,7 +76,9 @@ EXAMPLES: Mapping[type[msgspec.Struct], msgspec.Struct] = {
     bodies.Accepted: bodies.Accepted(0, 123, duplicate=False),
     bodies.Catalogue: bodies.Catalogue((_ITEM,), 0),
     bodies.Mechanisms: bodies.Mechanisms(
-        "rr:5:2", "local", "open", "murmurec.ratings.v1", (_allowed("rr:5:2"),), demo=False
+        *("rr:5:2", "local", "open", "murmurec.ratings.v1", (_allowed("rr:5:2"),)),
+        demo=False,
+        grafana="http://127.0.0.1:3000",
     ),
     bodies.CampaignStatus: bodies.CampaignStatus("e30=", 0, "open", 4, 86_400.0, None),
     bodies.DemoFacts: bodies.DemoFacts(

@@ -157,6 +157,7 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
         "topic": "to which events are written, and which a signature covers",
         "allowed": "the allow-list, in its order",
         "demo": "the users are made up: /demo/item-links has what there would be without noise",
+        "grafana": "address of the operator's boards; null: not set",
     },
     "CampaignStatus": {
         "plan": "JSON of the plan in base64: the bytes of which its digest is made",

@@ -51,6 +51,7 @@ def page_of(gateway: Gateway) -> Mechanisms:
         topic,
         allowed,
         demo=gateway.demo_side is not None,
+        grafana=settings.gateway_grafana,
     )
 
 

@@ -37,7 +37,9 @@ def page(allowed: tuple[str, ...], **settings: Any) -> Any:
 def test_the_counts_are_those_that_a_device_samples_from_and_only_randomized_response_has_any() -> (
     None
 ):
-    found = page(STARS, privacy_mode="local")
+    boards = "https://grafana.example.org/d/overview"
+    found = page(STARS, privacy_mode="local", gateway_grafana=boards)
+    assert found["grafana"] == boards
     assert [row["id"] for row in found["allowed"]] == list(STARS)
     assert (found["default"], found["devices"]) == ("rr:5:2", "open")
     assert found["topic"] == "murmurec.ratings.v1"
