@@ -113,7 +113,8 @@ def answered(asked: Asked, name: str, shards: int, one: ItemSide | None = None) 
     for _ in made.learn(asked.stream, STEP):
         pass
     tested, found = asked.task.tested.astype(np.uint64), []
-    homes, lists = home(tested, PARTITIONS) % np.uint64(shards), {}
+    homes = home(tested, PARTITIONS) % np.uint64(shards)
+    lists: Gains = {}
     for shard, replica in enumerate(made.replicas):
         places = np.flatnonzero(homes == shard)
         found.append(served_by(replica))
