@@ -2,8 +2,10 @@
 
 MovieLens-1M in time order, one pass, `hybrid`, d = 32: RMSE of the predictions before each rating
 is learned, of likes the log-loss of the bit. Changes are merged 2,000 ratings after they were
-published. Then, with every item in a head of 4,096: whether the counts of all shards that have
-exchanged everything are those of one worker, integer by integer.
+published. Six ways of dividing the users gave RMSE of .8785 to .8798 of one worker, which learns a
+partition after the other in a round, .8798 to .8802 of 4 shards, .8801 to .8803 of 16. Then, with
+every item in a head of 4,096: whether the counts of all shards that have exchanged everything are
+those of one worker, integer by integer.
 """
 
 from __future__ import annotations

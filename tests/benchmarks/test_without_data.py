@@ -23,6 +23,8 @@ from tests.benchmarks import (
     private_lists,
     retrieval,
     rounds,
+    shard_lists,
+    shards,
     similarity,
 )
 from tests.benchmarks.plots import plots
@@ -51,6 +53,8 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         continual,
         noise_once,
         private_lists,
+        shards,
+        shard_lists,
     ],
     ids=lambda m: m.__name__,
 )

@@ -115,14 +115,14 @@ class Meetings:
     were published (`python -m tests.benchmarks shards`):
 
         one worker                  .8791 clean    .9347 rr:5:2
-        16 shards, by a tenth       .8809          .9365
         16 shards, by a fortieth    .8801          .9359
+        16 shards, by a hundredth   .8800          .9358
 
     An exchange costs a shard a time that does not grow with the ratings, so late ones are rarer.
     """
 
-    first: int = 2_000
-    part: float = 0.025
+    first: int = 500
+    part: float = 0.01
     late: int = 2_000_000
     late_part: float = 1 / 3
     most: int = 5_000_000
