@@ -127,9 +127,26 @@ class SnapshotFile:
             raise UserError(f"{self.path}: {error}") from None
 
 
-def write(path: Path, replica: Replica, about: Mapping[str, str] | None = None) -> Meta:
+def described(replica: Replica, about: Mapping[str, str] | None = None) -> Meta:
+    """Return the description of a replica that is at a cut, with `about` in it."""
+    design = replica.spec
+    meta = Meta(
+        _KIND, FORMAT, __version__, design.digest, design.settings,
+        replica.cut, replica.end_offsets, replica.origin,
+        replica.model_digest(), replica.ledger_digest(),
+    )  # fmt: skip
+    return msgspec.structs.replace(meta, digest=meta.fingerprint, about=dict(about or {}))
+
+
+def write(
+    path: Path,
+    replica: Replica,
+    about: Mapping[str, str] | None = None,
+    *,
+    meta: Meta | None = None,
+) -> Meta:
     """Write the state of a replica that is at a cut and not being applied to; return its
-    description, with `about` in it.
+    description, `meta` where it is known.
 
     The file appears complete or not at all, with mode 0600; raises `UserError` if it cannot be
     written or the path exists and is not a regular file.
@@ -137,13 +154,7 @@ def write(path: Path, replica: Replica, about: Mapping[str, str] | None = None) 
     if path.exists() and not path.is_file():
         # The rename below would replace a device node or a pipe.
         raise UserError(f"{path}: not a regular file; choose another path")
-    design, model = replica.spec, replica.model_arrays()
-    meta = Meta(
-        _KIND, FORMAT, __version__, design.digest, design.settings,
-        replica.cut, replica.end_offsets, replica.origin,
-        replica.model_digest(), replica.ledger_digest(),
-    )  # fmt: skip
-    meta = msgspec.structs.replace(meta, digest=meta.fingerprint, about=dict(about or {}))
+    meta, model = meta or described(replica, about), replica.model_arrays()
     try:
         durable_file.replace(path, lambda file: _write(file, meta, model, replica.ledger.arrays()))
     except OSError as error:

@@ -85,11 +85,14 @@ def divide(settings: Settings, shards: int, display: ProgressDisplay = no_progre
     parts = [replace(each, spec=_spec(state.replica.spec, each.spec)) for each in parts]
     logs = [_log(each, state.replica.end_offsets) for each in parts]
     missing = [_missing(each, log) for each, log in zip(parts, logs, strict=True)]
-    meta, path = _written(session, state)
+    meta = snapshot_file.described(state.replica)
     homes = shards_of(state.replica.model_arrays()["marks.devices"], parts[0].spec)
-    with ThreadPoolExecutor(1) as pool:  # the next share, while one is written
+    with ThreadPoolExecutor(2) as pool:  # the next share, while one is written
+        file = pool.submit(_written, session, state.replica, meta)
         shares = [partial(_share, each.spec, state.replica, homes, meta.digest) for each in parts]
         ahead = pool.submit(shares[0])
+        with session.display("writing the undivided state"):
+            path = file.result()
         for deployment, following in zip(parts, [*shares[1:], None], strict=True):
             replica = ahead.result()
             if following is not None:
@@ -200,13 +203,13 @@ def _undated(values: Sequence[bytes | None]) -> list[Entry | None]:
     return found
 
 
-def _written(session: Session, state: Replayed) -> tuple[snapshot_file.Meta, Path]:
-    """Write the undivided state to the data directory."""
+def _written(session: Session, whole: Replica, meta: snapshot_file.Meta) -> Path:
+    """Write the undivided state to the data directory; return its file."""
     folder = session.settings.data_dir / "shards"
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{session.names.prefix}-cut-{state.replica.cut}.npz"
-    with session.display("writing the undivided state"):
-        return snapshot_file.write(path, state.replica), path
+    path = folder / f"{session.names.prefix}-cut-{whole.cut}.npz"
+    snapshot_file.write(path, whole, meta=meta)
+    return path
 
 
 def _share(spec: StateSpec, whole: Replica, homes: NDArray[np.int64], digest: str) -> Replica:

@@ -128,7 +128,7 @@ def _watched(pid: int, used: Used) -> Iterator[None]:
     cpu: dict[int, float] = {}
 
     def watch() -> None:
-        while not ended.wait(0.1):
+        while not ended.wait(1.0):  # to look at memory takes a part of a core
             family = _family(pid)
             cpu.update((each, _cpu(each)) for each in family)
             used.peak = max(used.peak, sum(map(_proportional, family)))
