@@ -205,9 +205,8 @@ const until = async (name, attempt, seconds) => {
 
 /** The films of a campaign's scope first, in its order: a rating of another is no part of the sum. */
 const scopeFirst = () => {
-  const slots = view.summed?.slots;
-  if (!slots) return;
-  const place = ({ key }) => slots.get(key) ?? slots.size;
+  const { scope } = view;
+  const place = ({ key }) => scope.get(key) ?? scope.size;
   const films = view.catalogue.toSorted((a, b) => place(a) - place(b));
   if (films.some((film, n) => film !== view.catalogue[n])) view.catalogue = films;
 };
@@ -251,7 +250,6 @@ const learnSummed = async () => {
     rankCampaign(side, history, side.keys.length).filter(named).slice(0, count);
   view.summed = { ...side, listOf };
   known.summed = head;
-  scopeFirst();
 };
 
 const learnSides = async () => {
@@ -272,6 +270,7 @@ const offer = (offered) => {
 const openDevice = async () => {
   const offered = await readMechanisms().catch(() => null);
   offer(offered);
+  if (offered && view.pinned === null) await learnScope();
   view.reading ??= until("side", learnSides, 20);
   const problem = openingProblem();
   if (problem) {
@@ -296,9 +295,17 @@ const openDevice = async () => {
   return true;
 };
 
+/** Learn which items campaigns are over, before a film is shown: their order is the films' order. */
+const learnScope = async () => {
+  const items = await readPinned().catch(() => null);
+  view.scope = new Map(items?.map((key, n) => [key, n]));
+  view.pinned = Boolean(items);
+  scopeFirst();
+  draw();
+};
+
 const openPart = async () => {
-  view.pinned = await readPinned().catch(() => false);
-  if (!view.pinned) return draw();
+  if (!view.pinned) return;
   if ((await view.device.all()).campaigns?.on) await loadPart().catch(tellPart);
   return until("part", learnCampaign, view.offered.demo ? 2 : 60);
 };

@@ -43,8 +43,11 @@ export const readDemo = async () => {
   return reply.status === 204 ? null : reply.json();
 };
 
-/** Whether the page's host pins the parties of campaigns. */
-export const readPinned = async () => (await fetch("web/pinned.json", OPTIONS)).ok;
+/** The keys of the items of campaigns, which the page's host pins; null where it pins none. */
+export const readPinned = async () => {
+  const reply = await fetch("web/pinned.json", OPTIONS);
+  return reply.ok ? (await reply.json()).items : null;
+};
 
 /** The newest campaign {number, epsilon, delta, parties, stages, stage, phase, contributions}, to be
  *  shown and not believed: `campaign/terms.js` checks it before anything is made. Null: none. */

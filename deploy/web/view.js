@@ -14,6 +14,7 @@ export const view = {
   shares: null, // of the newest contribution, until a rating that was kept is another
   contributed: false, // ever, though it may have stopped since
   pinned: null, // whether this deployment has campaigns; null until that is known
+  scope: new Map(), // key -> place of the items of campaigns
   campaign: null,
   demo: null,
   offered: null,

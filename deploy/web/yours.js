@@ -54,13 +54,14 @@ const card = (view, film, rate) => {
 };
 
 const showCards = (view, rate) => {
-  const films = chosen(rows.inOrder(view.catalogue, varied), byId("search").value, first, SHOWN);
+  const { catalogue } = view.pinned === null ? { catalogue: [] } : view; // not yet in their order
+  const films = chosen(rows.inOrder(catalogue, varied), byId("search").value, first, SHOWN);
   const stateOf = (film) => {
     const reported = view.byKey.get(film.key);
     const { level = null } = reported ?? view.kept.get(film.key) ?? {};
     return [view.levels, level, film.retried ?? 0, Boolean(reported), film.title];
   };
-  rows.show(films, stateOf, (film) => card(view, film, rate), view.catalogue.length);
+  rows.show(films, stateOf, (film) => card(view, film, rate), catalogue.length);
 };
 
 const keptWords = (view) => {

@@ -211,19 +211,26 @@ def test_a_kept_rating_is_not_reported_and_a_reported_one_counts_for_the_list(
 
 @pytest.mark.parametrize(("tab", "row"), [("yours", "#cards .card"), ("reports", "#films .film")])
 def test_a_click_counts_though_the_order_of_the_films_arrives_while_the_button_is_down(
-    visit: Visit, gateway: SmallGateway, tab: str, row: str
+    visit: Visit, local: SmallGateway, tab: str, row: str
 ) -> None:
-    held = gateway.pages.pop("/campaign/side")  # whose scope orders the films
-    visitor = visit(gateway.address, unanswered=True)
-    ready(visitor)
+    first, again = [], []  # the page reads the catalogue until it is the same twice
+
+    def asked(route: Any) -> None:
+        (again if first else first).append(route)
+        if not again:
+            route.continue_()
+
+    visitor = visit(local.address + "/web/dom.js", unanswered=True)
+    visitor.page.route("**/catalogue", asked)
+    visitor.page.goto(local.address)
+    knows(visitor, "view.ready")
     visitor.open(tab)
     before = shown(visitor, row)
     press(visitor, row, 3)
-    gateway.pages["/campaign/side"] = held
-    gateway.phase = "counted"  # the page asks again where the phase is another
-    knows(visitor, "view.summed")
-    mark(visitor)
-    read_since(visitor, "true")  # the page of a demo reads it every two seconds
+    until(lambda: visitor.page.evaluate("1") and again, "the catalogue is asked for again")
+    known = json.loads(local.pages["/catalogue"])
+    again[0].fulfill(json=known | {"items": known["items"][::-1]})
+    knows(visitor, f"view.catalogue.at(-1)?.key === '{known['items'][0]['key']}'")
     visitor.page.mouse.up()
     visitor.page.locator(f'{row}.rated[data-key="{before[3]}"]').wait_for()
     assert shown(visitor, row) == before
