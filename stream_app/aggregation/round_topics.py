@@ -52,7 +52,8 @@ _POLL_SECONDS = 0.2
 _AT_A_TIME = 64  # records of a stage that is open
 _SOON_SECONDS = 0.02
 # How long the broker keeps a request for an entry that is not there yet, which it answers as soon
-# as there is one. Requests of 20 ms by some readers kept a sixth of a processor busy.
+# as there is one. Requests of 20 ms by some readers kept a sixth of a processor busy. What else a
+# connection asks waits behind such a request: the end of the log is asked for on another one.
 _LOG_WAIT_MILLISECONDS = 500
 
 
@@ -85,6 +86,7 @@ class RoundTopic:
         self.unreadable: Counter[str] = Counter()
         self._place = topic, 0
         self._follower = _follower(connection, topic, fetch_wait_max_ms=_LOG_WAIT_MILLISECONDS)
+        self._asking = clients.consumer(connection)
         self._writer = AcknowledgedWriter.connect(
             connection, topic, "a round", **clients.LARGE_BATCHES
         )
@@ -94,7 +96,7 @@ class RoundTopic:
     def catch_up(self) -> Rounds:
         """Apply what was appended and return the state at the end of the log."""
         topic = self._place[0]
-        low, end = clients.offsets(self._follower.consumer, TopicPartition(topic, 0))
+        low, end = clients.offsets(self._asking, TopicPartition(topic, 0))
         if self._newest:
             self._begin(low, end)
         if low > self._position:
@@ -128,6 +130,7 @@ class RoundTopic:
 
     def close(self) -> None:
         """Leave the broker."""
+        self._asking.close()
         self._follower.close()
 
     @property
