@@ -41,6 +41,16 @@ _KEPT = """() => new Promise((resolve, reject) => {
   };
 })"""
 
+_FINGER = """() => import("/web/pressing.js").then(({ unlessPressed }) => {
+  const drawn = [];
+  const draw = unlessPressed(() => drawn.push(drawn.length));
+  const send = (name, buttons) => dispatchEvent(new PointerEvent(name, { buttons }));
+  const drawnAfter = (name, buttons) => (send(name, buttons), draw(), drawn.length);
+  const found = [drawnAfter("pointerdown", 1), drawnAfter("pointerup", 0), drawnAfter("click", 0)];
+  globalThis.drawn = drawn;
+  return [...found, drawnAfter("pointerdown", 1), drawnAfter("pointercancel", 0)];
+})"""
+
 
 @pytest.fixture(scope="module")
 def campaign() -> Campaign:
@@ -257,6 +267,14 @@ def test_a_click_counts_though_a_problem_is_to_be_said_above_it(
     visitor.page.mouse.up()
     visitor.page.locator(f'#cards .card.rated[data-key="{key}"]').wait_for()
     visitor.page.locator("#problem").wait_for()
+
+
+def test_nothing_is_drawn_between_the_release_of_a_finger_and_its_click(
+    enter: Enter, local: SmallGateway
+) -> None:
+    visitor = enter(local)
+    assert visitor.page.evaluate(_FINGER) == [0, 0, 1, 1, 1]
+    until(lambda: visitor.page.evaluate("drawn.length") == 2, "what was due without a click")
 
 
 def test_a_choice_by_keyboard_and_the_focus_survive_a_report_of_another_film(
