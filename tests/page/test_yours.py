@@ -41,6 +41,10 @@ _KEPT = """() => new Promise((resolve, reject) => {
   };
 })"""
 
+_READ_AGAIN = """() => import("/web/view.js").then(({ view }) => {
+  view.catalogue = view.catalogue.map((film) => ({ ...film })); // as the page does
+  view.films = new Map(view.catalogue.map((film) => [film.key, film]));
+})"""
 _FINGER = """() => import("/web/pressing.js").then(({ unlessPressed }) => {
   const drawn = [];
   const draw = unlessPressed(() => drawn.push(drawn.length));
@@ -617,7 +621,10 @@ def test_storage_that_is_refused_is_said_and_nothing_is_drawn(
       throw new DOMException("this site may not store anything", "SecurityError"); }""")
     visitor.page.goto(gateway.address)
     visitor.says("#problem", "storage is not available, so nothing was drawn or sent")
+    visitor.page.locator("#cards .card").first.wait_for()
+    visitor.page.evaluate(_READ_AGAIN)
     visitor.page.locator("#cards .stars label").first.click()
+    until(lambda: visitor.count("#cards input:checked") == 0, "a card without the choice")
     assert visitor.count("#cards .rated") == 0
     assert visitor.page.locator("#take-part").is_hidden()
     assert gateway.contributions == gateway.posts == []
