@@ -18,13 +18,8 @@ const PAUSE = 1000, DAY = 86_400_000, DAYS = 30, SHARE = 3 / 4, PART = 1 / 12;
 const FINAL = ["contribution", "contributed", "no_campaigns", "signed", "stage"];
 const NONE = { on: false, held: 0, debits: [], contributions: [] };
 const PINNED = new URL("pinned.json", import.meta.url);
+const levelsOf = ({ rated }) => rated.map(({ key, level }) => `${key} ${level}`);
 const refuse = (sentence) => { throw new Error(sentence); };
-
-/** Whether all that was rated then is rated so now. */
-const isRatedStill = (then, now) => {
-  const levels = new Map(now.rated.map(({ key, level }) => [key, level]));
-  return then.rated.every(({ key, level }) => levels.get(key) === level);
-};
 
 /** The first day from `today` on at which share and pace hold one more campaign {square, size}
  *  beside the debits [{square, size, epoch}]: 3/4 of the budget, and a twelfth of that or one
@@ -167,7 +162,8 @@ export class Campaigning {
       const made = { plan: plan.digest, number: String(plan.number), stage,
         of: plan.stages.length, body, place: null, refused: null };
       const { contributions, ...rest } = paid(budget, now, plan);
-      const shown = isRatedStill(before, now) ? shares : null;
+      const still = new Set(levelsOf(now));
+      const shown = levelsOf(before).every((each) => still.has(each)) ? shares : null;
       return { ...rest, shares: shown, contributions: [...contributions, made] };
     });
   }

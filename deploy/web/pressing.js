@@ -3,8 +3,7 @@
 
 const CLICK = 100; // milliseconds: that of a finger is no part of the release, but comes after it
 
-let pressed = false;
-let timer = 0;
+let pressed = false, timer = 0;
 const due = new Set();
 
 const drawDue = () => {
