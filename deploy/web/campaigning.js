@@ -18,7 +18,7 @@ const PAUSE = 1000, DAY = 86_400_000, DAYS = 30, SHARE = 3 / 4, PART = 1 / 12;
 const FINAL = ["contribution", "contributed", "no_campaigns", "signed", "stage"];
 const NONE = { on: false, held: 0, debits: [], contributions: [] };
 const PINNED = new URL("pinned.json", import.meta.url);
-const levelsOf = ({ rated }) => String(rated.map(({ key, level }) => [key, level]));
+const levelsOf = ({ rated }) => rated.map(({ key, level }) => `${key} ${level}`);
 const refuse = (sentence) => { throw new Error(sentence); };
 
 /** The first day from `today` on at which share and pace hold one more campaign {square, size}
@@ -162,7 +162,8 @@ export class Campaigning {
       const made = { plan: plan.digest, number: String(plan.number), stage,
         of: plan.stages.length, body, place: null, refused: null };
       const { contributions, ...rest } = paid(budget, now, plan);
-      const shown = levelsOf(now) === levelsOf(before) ? shares : null; // of what is still rated
+      const still = new Set(levelsOf(now));
+      const shown = levelsOf(before).every((each) => still.has(each)) ? shares : null;
       return { ...rest, shares: shown, contributions: [...contributions, made] };
     });
   }

@@ -104,6 +104,9 @@ const showLead = () => {
   );
 };
 
+/** Let a film be drawn again, without the choice: by its key, since the catalogue is read twice. */
+const retry = ({ key }) => Object.assign(view.films.get(key), { retried: performance.now() });
+
 /** Keep a level in this browser, or forget it with null; nothing is sent. */
 const keepRating = async (film, level) => {
   const { item, key } = film;
@@ -113,7 +116,7 @@ const keepRating = async (film, level) => {
     view.problems.delete("keeping");
   } catch (problem) {
     view.problems.set("keeping", problem.message);
-    film.retried = (film.retried ?? 0) + 1; // draws the card again, without the choice
+    retry(film);
     draw();
   }
 };
@@ -144,7 +147,7 @@ const starsOfFilm = (film) => document.querySelector(`#films [data-key="${film.k
 
 const rate = async (film, level, byKeyboard) => {
   if (!view.ready || !view.mechanism) {
-    film.retried = (film.retried ?? 0) + 1; // draws the row again, without the choice
+    retry(film);
     return showFilms(view, rate);
   }
   view.problems.delete("rating");
@@ -158,7 +161,7 @@ const rate = async (film, level, byKeyboard) => {
     });
   } catch (problem) {
     view.problems.set("rating", problem.message);
-    film.retried = (film.retried ?? 0) + 1; // draws the row again, without the refused choice
+    retry(film);
   }
   await refresh();
   if (!record) return;

@@ -52,7 +52,8 @@ _POLL_SECONDS = 0.2
 _AT_A_TIME = 64  # records of a stage that is open
 _SOON_SECONDS = 0.02
 # How long the broker keeps a request for an entry that is not there yet, which it answers as soon
-# as there is one. Requests of 20 ms by some readers kept a sixth of a processor busy.
+# as there is one: 20 ms kept a sixth of a processor busy. What else a connection asks waits behind
+# such a request, so the end of the log and where to begin are asked for on another one.
 _LOG_WAIT_MILLISECONDS = 500
 
 
@@ -76,7 +77,7 @@ class LogChanged(UserError):
 class RoundTopic:
     """The log of rounds on Kafka; `unreadable` counts records that are no entries, by reason.
 
-    newest: begin where the state of the newest campaign follows from (below), as a
+    newest: begin where the state of the newest campaign follows from (above), as a
     device does. The owner and the parties read from the start: they decide what counts.
     """
 
@@ -85,17 +86,18 @@ class RoundTopic:
         self.unreadable: Counter[str] = Counter()
         self._place = topic, 0
         self._follower = _follower(connection, topic, fetch_wait_max_ms=_LOG_WAIT_MILLISECONDS)
+        self._asking = _follower(connection, topic)
         self._writer = AcknowledgedWriter.connect(
             connection, topic, "a round", **clients.LARGE_BATCHES
         )
-        self._follower.begin(TopicPartition(topic, 0, 0))
-        self._newest = newest
+        if not newest:
+            self._follower.begin(TopicPartition(topic, 0, 0))
 
     def catch_up(self) -> Rounds:
         """Apply what was appended and return the state at the end of the log."""
         topic = self._place[0]
-        low, end = clients.offsets(self._follower.consumer, TopicPartition(topic, 0))
-        if self._newest:
+        low, end = clients.offsets(self._asking.consumer, TopicPartition(topic, 0))
+        if self._place not in self._follower.positions:
             self._begin(low, end)
         if low > self._position:
             raise UserError(
@@ -128,6 +130,7 @@ class RoundTopic:
 
     def close(self) -> None:
         """Leave the broker."""
+        self._asking.close()
         self._follower.close()
 
     @property
@@ -137,12 +140,12 @@ class RoundTopic:
     def _begin(self, low: int, end: int) -> None:
         """Go to the plan from which the newest campaign follows."""
         try:
-            first, number = beginning(self._follower, self._place, low, end)
+            first, number = beginning(self._asking, self._place, low, end)
         except RecordsGone:
             raise self._deleted(low) from None
+        self._asking.begin()  # reads nothing any more
         self.rounds = Rounds(newest=number)
         self._follower.begin(TopicPartition(*self._place, first))
-        self._newest = False
 
     def _apply(self, message: Message) -> None:
         kind, milliseconds = message.timestamp()

@@ -130,7 +130,7 @@ def _watched(pid: int, used: Used) -> Iterator[None]:
     def watch() -> None:
         while not ended.wait(1.0):  # to look at memory takes a part of a core
             family = _family(pid)
-            cpu.update((each, _cpu(each)) for each in family)
+            cpu.update((each, max(_cpu(each), cpu.get(each, 0.0))) for each in family)
             used.peak = max(used.peak, sum(map(_proportional, family)))
 
     thread = threading.Thread(target=watch)

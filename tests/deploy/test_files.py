@@ -103,8 +103,12 @@ def settings_of(service: str, caller: dict[str, str]) -> Settings:
     """Return the settings of a service where the caller has this environment."""
 
     def interpolated(text: str) -> str:
-        assert "$" not in (rest := re.sub(r"\$\{[A-Z_]+:-[^}]*\}", "", text)), rest
-        return re.sub(r"\$\{([A-Z_]+):-([^}]*)\}", lambda m: caller.get(m[1]) or m[2], text)
+        assert "$" not in (rest := re.sub(r"\$\{[A-Z_]+:?-[^}]*\}", "", text)), rest
+        return re.sub(r"\$\{([A-Z_]+)(:?)-([^}]*)\}", lambda m: given(*m.groups()), text)
+
+    def given(name: str, colon: str, default: str) -> str:
+        value = caller.get(name, default)
+        return value or default if colon else value
 
     environment = SERVICES[service].get("environment", {})
     assert all(isinstance(value, str) for value in environment.values())
@@ -294,6 +298,7 @@ def test_the_gateway_is_scraped_where_it_listens_and_waits_for_no_worker() -> No
     assert "gateway" in found.gateway_hosts
     assert found.gateway_worker == "http://worker:" + str(settings_of("worker", {}).admin_port)
     assert found.gateway_grafana == "http://" + SERVICES["grafana"]["ports"][0].rpartition(":")[0]
+    assert settings_of("gateway", {"MURMUREC_GATEWAY_GRAFANA": ""}).gateway_grafana is None
     assert found.mechanisms == settings_of("worker", {}).mechanisms
     assert f"127.0.0.1:{found.gateway_port}:{found.gateway_port}" in SERVICES["gateway"]["ports"]
     assert set(SERVICES["gateway"]["depends_on"]) == {"setup"}

@@ -41,6 +41,20 @@ _KEPT = """() => new Promise((resolve, reject) => {
   };
 })"""
 
+_READ_AGAIN = """() => import("/web/view.js").then(({ view }) => {
+  view.catalogue = view.catalogue.map((film) => ({ ...film })); // as the page does
+  view.films = new Map(view.catalogue.map((film) => [film.key, film]));
+})"""
+_FINGER = """() => import("/web/pressing.js").then(({ unlessPressed }) => {
+  const drawn = [];
+  const draw = unlessPressed(() => drawn.push(drawn.length));
+  const send = (name, buttons) => dispatchEvent(new PointerEvent(name, { buttons }));
+  const drawnAfter = (name, buttons) => (send(name, buttons), draw(), drawn.length);
+  const found = [drawnAfter("pointerdown", 1), drawnAfter("pointerup", 0), drawnAfter("click", 0)];
+  globalThis.drawn = drawn;
+  return [...found, drawnAfter("pointerdown", 1), drawnAfter("pointercancel", 0)];
+})"""
+
 
 @pytest.fixture(scope="module")
 def campaign() -> Campaign:
@@ -264,6 +278,14 @@ def test_a_click_counts_though_a_problem_is_to_be_said_above_it(
     visitor.page.mouse.up()
     visitor.page.locator(f'#cards .card.rated[data-key="{key}"]').wait_for()
     visitor.page.locator("#problem").wait_for()
+
+
+def test_nothing_is_drawn_between_the_release_of_a_finger_and_its_click(
+    enter: Enter, local: SmallGateway
+) -> None:
+    visitor = enter(local)
+    assert visitor.page.evaluate(_FINGER) == [0, 0, 1, 1, 1]
+    until(lambda: visitor.page.evaluate("drawn.length") == 2, "what was due without a click")
 
 
 def test_a_choice_by_keyboard_and_the_focus_survive_a_report_of_another_film(
@@ -606,7 +628,10 @@ def test_storage_that_is_refused_is_said_and_nothing_is_drawn(
       throw new DOMException("this site may not store anything", "SecurityError"); }""")
     visitor.page.goto(gateway.address)
     visitor.says("#problem", "storage is not available, so nothing was drawn or sent")
+    visitor.page.locator("#cards .card").first.wait_for()
+    visitor.page.evaluate(_READ_AGAIN)
     visitor.page.locator("#cards .stars label").first.click()
+    until(lambda: visitor.count("#cards input:checked") == 0, "a card without the choice")
     assert visitor.count("#cards .rated") == 0
     assert visitor.page.locator("#take-part").is_hidden()
     assert gateway.contributions == gateway.posts == []

@@ -133,29 +133,33 @@ def test_a_kept_rating_on_more_levels_counts_as_a_whole_level(page, gateway, cam
     assert np.array_equal(found, history.vector(campaign, 0, four))
 
 
-_FORGET = """async (given) => {
+_CHANGE = """async ([given, change]) => {
   const { keep } = await import("/web/keeping.js");
   await keep(device, [{ ...given, level: 4, levels: 5 }]);
   part.state = { ...part.state, campaign: null };
   const looking = part.look();
   while (!part.state.campaign) await new Promise((later) => setTimeout(later, 2));
-  await keep(device, [{ ...given, level: null }]); // what is contributed was read before
+  await keep(device, [change]); // what is contributed was read before
   await looking;
   return (await device.all()).campaigns.shares;
 }"""
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize("is_forgotten", [True, False])
 def test_a_rating_that_is_forgotten_while_the_part_is_made_stays_in_no_shown_shares(
-    page, gateway, campaign
+    page, gateway, campaign, is_forgotten
 ) -> None:
+    """And one that is new takes none away."""
     opened(page, gateway)
-    item = next(each for each in campaign.scope[:20] if isinstance(each, str))
-    given = {"item": item, "key": f"{wire.key(item):016x}"}
-    assert page.evaluate(_FORGET, given) is None
+    item, other, *_ = (each for each in campaign.scope if isinstance(each, str))
+    given, new = ({"item": each, "key": f"{wire.key(each):016x}"} for each in (item, other))
+    change = given | {"level": None} if is_forgotten else new | {"level": 1, "levels": 5}
+    assert (page.evaluate(_CHANGE, [given, change]) is None) is is_forgotten
     _, found = vector(campaign, gateway.contributions[0])
     assert found.any()
-    assert page.evaluate("device.all().then((all) => all.kept)") == []
+    kept = page.evaluate("device.all().then((all) => all.kept.map(({ key }) => key))")
+    assert kept == ([] if is_forgotten else [given["key"], new["key"]])
 
 
 @pytest.mark.thorough

@@ -98,13 +98,12 @@ def inner(a: Residues, b: Residues) -> Residues:
     many a matrix product of 16-bit limbs, in which every sum is below 2^32 n and exact."""
     if a.shape[-1] < _MANY:
         return total(times(a, b))
-    shape = a.shape[1:-1]
     first, second = (limbs(each).reshape(2 * LIMBS, -1, each.shape[-1]) for each in (a, b))
     sums = first.swapaxes(0, 1) @ second.transpose(1, 2, 0)
     by_limb = sums.reshape(-1, LIMBS, 2, LIMBS, 2).transpose(1, 3, 2, 4, 0)
     parts = joined(of_degrees(by_limb), LIMB)
     real, rest = sub(parts[0, 0], parts[1, 1]), add(parts[0, 1], parts[1, 0])
-    return np.stack((real, rest)).reshape(2, *shape)
+    return np.stack((real, rest)).reshape(2, *a.shape[1:-1])
 
 
 def limbs(values: Residues) -> NDArray[np.float64]:

@@ -303,9 +303,8 @@ def _last_claim(claim: Residues, ends: Residues, points: Residues) -> Residues:
     """Return what is left of the share of a sum (2,) after all rounds: P(r) of (c_0, c_2), (rounds,
     2, 2), and r, (2, rounds), of each. Python's integers, which are faster for single elements."""
     a, b = claim.tolist()
-    for ((low, low_i), (high, high_i)), (r, i) in zip(
-        ends.tolist(), points.T.tolist(), strict=True
-    ):
+    rounds = zip(ends.tolist(), points.T.tolist(), strict=True)
+    for ((low, low_i), (high, high_i)), (r, i) in rounds:
         c, d = a - 2 * low - high, b - 2 * low_i - high_i
         c, d = c + r * high - i * high_i, d + r * high_i + i * high
         a, b = (low + r * c - i * d) % P, (low_i + r * d + i * c) % P

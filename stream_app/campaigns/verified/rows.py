@@ -79,9 +79,8 @@ class Point:
     def sum(self, values: Residues) -> Residues:
         """Return the sum of values (2^m,) with their weights, an element (2,)."""
         first, second = self._first, self._second
-        table, weights = (
-            field.limbs(each).reshape(-1, second.shape[1]) for each in (values, second)
-        )
+        table = field.limbs(values).reshape(-1, second.shape[1])
+        weights = field.limbs(second).reshape(-1, second.shape[1])
         # By limb of the value and upper bits, by limb of the weight: each below 2^(32 + lower).
         sums = (table @ weights.T).reshape(LIMBS, first.shape[1], LIMBS, 2)
         degrees = field.of_degrees(sums.transpose(0, 2, 3, 1))
