@@ -195,8 +195,8 @@ export const showPart = (view) => {
   }
   const on = Boolean(part?.state.on);
   say("part-title", pinned === false ? "What leaves" : "Your part in the sum");
-  byId("take-part").hidden = !pinned || on;
-  byId("take-part").disabled = !ready || Boolean(joining);
+  byId("take-part").hidden = !pinned || on || !ready;
+  byId("take-part").disabled = Boolean(joining);
   byId("stop-part").hidden = !on;
   say("part-words", words(view));
   say("part-public", publicWords(view));
