@@ -61,7 +61,7 @@ def dockerfile() -> tuple[dict[str, str], str, tuple[str, ...]]:
 
 def interpolated(text: str) -> str:
     """Return a value of the file as compose passes it where the caller's environment is empty."""
-    text = re.sub(r"\$\{[A-Z_]+:-([^}]*)\}", r"\1", text)
+    text = re.sub(r"\$\{[A-Z_]+:?-([^}]*)\}", r"\1", text)
     assert not re.search(r"(?<!\$)\$(?!\$)", text), text
     return text.replace("$$", "$")
 

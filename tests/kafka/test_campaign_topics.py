@@ -19,6 +19,7 @@ from stream_app.kafka.topic_admin import create, delete
 from stream_app.wire import Topics
 from stream_app.wire.campaigns.round_log import Planned, encode_round
 from tests.conftest import Kafka
+from tests.fixtures.waiting import until
 from tests.stream_app.aggregation.world import plan_of
 
 pytestmark = pytest.mark.kafka
@@ -55,6 +56,8 @@ def test_transactions_hold_up_neither_topic(kafka, topics, monkeypatch):
         coordinator.begin(plan_of((PartyKeys.random(Role.A), PartyKeys.random(Role.B))))
         coordinator.open_stage()
         in_transactions(kafka, topics)
+        # The broker writes a marker after it has answered the producer.
+        until(lambda: contributions.ends[0] == 4, "both markers are there")
         stage = coordinator.close_stage()
         assert log.unreadable.total() == 2
         assert stage.ends[0] == 4
