@@ -105,7 +105,10 @@ const showLead = () => {
 };
 
 /** Let a film be drawn again, without the choice: by its key, since the catalogue is read twice. */
-const retry = ({ key }) => Object.assign(view.films.get(key), { retried: performance.now() });
+const retry = ({ key }) => {
+  const film = view.films.get(key); // none where it was withdrawn meanwhile
+  if (film) film.retried = performance.now();
+};
 
 /** Keep a level in this browser, or forget it with null; nothing is sent. */
 const keepRating = async (film, level) => {
