@@ -311,7 +311,7 @@ class Gateway(_Group):
     """where the gateway asks for a worker's numbers, such as http://worker:8470; unset: the admin
     port on this machine"""
     gateway_grafana: Annotated[str | None, Unset] = Field(
-        None, pattern=r"^https?://[^/@\s]+(/\S*)?$"
+        None, pattern=r"^https?://[^/@?#\s]+(/[^?#\s]*)?$"
     )
     """address of Grafana, to which the page links, such as https://grafana.example.org; unset: no
     link"""

@@ -147,6 +147,8 @@ WRONG = {
         ("grafana:3000", "such as https://grafana.example.org"),
         ("http://", "such as https://"),
         ("https://user:word@grafana", "such as https://"),
+        ("https://grafana/?auth_token=word", "such as https://"),
+        ("https://grafana?auth_token=word", "such as https://"),
     ],
     "admin_token": [("short", "16 to 512"), ("with a space in it", "16 to 512")],
     "bootstrap_servers": [
