@@ -4,7 +4,7 @@ At a cut the owner of the shard's clock reads the change since the last one that
 writes it to the exchange. Nothing of the state changes by that: the change is merged when an entry
 of the cut log says so, here as in every other shard. One is under way at a time; what a crash, a
 broker or another owner loses is part of the next one. Where no more is learned, the rest follows:
-tables of pairs, and what did not fit.
+tables of pairs, what did not fit, and what devices say of the weights of lists.
 """
 
 from __future__ import annotations
@@ -45,12 +45,14 @@ class ExchangeWriter:
         waited, learned = now - self._sent_time, shared.unshared
         if self._under_way or (self._sent >= number and waited < _PATIENCE_SECONDS):
             return
-        self._whole &= not learned
+        served = runtime.recommender.served
+        fits = None if served is None else served.derived.fits
+        self._whole &= not learned and (fits is None or shared.has_fits(fits))
         due = self._meetings.due(learned, shared.ratings, spec.shards)
         if self._whole or not (due or waited >= _SECONDS):
             return
         started = time.perf_counter()
-        change = runtime.replica.change(number, pairs=None if learned else True)
+        change = runtime.replica.change(number, pairs=None if learned else True, fits=fits)
         self._sent_time, self._whole = now, change is None
         if change is None:
             return

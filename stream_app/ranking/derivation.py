@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from stream_app.ranking import ease, following, low_rank
 from stream_app.ranking.item_side import ItemSide
-from stream_app.ranking.learned_weights import Learned, learn
+from stream_app.ranking.learned_weights import NO_FIT, Learned, Sums, learn
 from stream_app.ranking.low_rank import LowRank
 from stream_app.ranking.pair_counts import PairCounts, likes_of
 from stream_app.ranking.visit_events import (
@@ -35,17 +35,23 @@ class Derived(NamedTuple):
     next: Learned
     now: Learned
 
+    @property
+    def fits(self) -> NDArray[np.float32]:
+        """What these devices say of the weights of both lists (2, `FIT_NUMBERS`)."""
+        return np.stack((self.next.fit, self.now.fit))
+
 
 def derive(
     counts: PairCounts,
     ratings: NDArray[np.float32],
     visits: tuple[VisitSample, VisitSample] | None = None,
     previous: Derived | None = None,
+    others: tuple[Sums, Sums] = (NO_FIT, NO_FIT),
 ) -> Derived:
     """Return the item side of `counts`; `ratings` (n,): predicted rating of the average user, 1 ..
     5. `visits`: samples of devices, of which the weights of the two lists are learned, for the next
-    visit and within one. `previous` makes the factors cheaper to find. Too few data give empty
-    links and no factors, never NaN: lists are then the popular items."""
+    visit and within one, with the fits of `others`. `previous` makes the factors cheaper to find.
+    Too few data give empty links and no factors, never NaN: lists are then the popular items."""
     size = len(counts.keys)
     model = low_rank.estimate(counts, low_rank.MOST_FACTORS, _start(counts.keys, previous))
     inverse = None
@@ -60,7 +66,10 @@ def derive(
     learned = Learned(), Learned()
     if inverse is not None and visits is not None:
         tables = VisitTables(counts, inverse, scales, popularity)
-        learned = learn(tables, visits[0], now=False), learn(tables, visits[1], now=True)
+        learned = (
+            learn(tables, visits[0], now=False, others=others[0]),
+            learn(tables, visits[1], now=True, others=others[1]),
+        )
     within, between = (
         following.following(table, scales) for table in (counts.within, counts.between)
     )

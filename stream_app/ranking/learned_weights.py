@@ -17,7 +17,15 @@ itself and nDCG@10 is not lower by more than one, else the default ones do. The 
 sooner than nDCG, which looks at the first few ranks. The figure of the served lists is nDCG@10 on
 whole histories, each measured by weights that have not seen it, in the same formula as an
 evaluation: DCG of the likes over that of a perfect list. Where reports are noised the number of
-likes of a visit is its expectation. A function of its arguments.
+likes of a visit is its expectation.
+
+Shards fit together. Near its own fit w' the likelihood of a shard's devices is
+
+    d L = b . w - w' A w / 2 + const,   A: the bound of its curvature,   b = A w' + RIDGE (w' - w_0)
+
+so the fit of all devices is (sum of A + RIDGE I)^-1 (sum of b + RIDGE w_0), and a half of one shard
+is measured by weights that it has no part in. Sums of gains are added, too, so what serves is
+decided on all devices. A function of its arguments.
 """
 
 from __future__ import annotations
@@ -41,13 +49,61 @@ _PASSES = 20
 _LEAST_STEP = 1e-3
 _ENOUGH = 1e-5
 _NEVER = -1e30  # score of an item that cannot be shown
+_SIZE = 2 * COUNT
+_START = TEMPERATURE * DEFAULT.astype(np.float64)
+
+Sums = NDArray[np.float32]
+
+
+class Fit(NamedTuple):
+    """What devices say of the weights of a list: of each half curvature A (2, 2 c, 2 c) and pull b
+    (2, 2 c); judged (2, 3): sums over devices of 1, x and x x, of the gain and of the nDCG@10 that
+    learned lists are ahead of default ones. Those of shards add."""
+
+    curvature: NDArray[np.float64]
+    pull: NDArray[np.float64]
+    judged: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, sums: Sums) -> Fit:
+        """Return the fit in an array (`FIT_NUMBERS`,)."""
+        parts = np.split(sums.astype(np.float64), np.cumsum((2 * _SIZE**2, 2 * _SIZE)))
+        shapes = (2, _SIZE, _SIZE), (2, _SIZE), (2, 3)
+        return cls(*(part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)))
+
+    def __add__(self, other: Fit) -> Fit:  # type: ignore[override]
+        return Fit(*(a + b for a, b in zip(self, other, strict=True)))
+
+    @property
+    def sums(self) -> Sums:
+        """The fit as an array (`FIT_NUMBERS`,)."""
+        return np.concatenate([part.ravel() for part in self]).astype(np.float32)
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """The weights (2, 2 c) of the largest L, of each half."""
+        curvature = self.curvature + RIDGE * np.eye(_SIZE)
+        pull = self.pull + RIDGE * _START
+        inverse = np.linalg.pinv(curvature, hermitian=True)  # another shard's may be singular
+        return np.asarray((inverse @ pull[:, :, None])[:, :, 0])
+
+    @property
+    def serves(self) -> bool:
+        """Whether lists by learned weights are better, on devices that they have not seen."""
+        (gain, error), (ahead, margin) = map(_mean, self.judged)
+        return gain > MARGIN * error and ahead >= -margin
+
+
+FIT_NUMBERS = 2 * _SIZE**2 + 2 * _SIZE + 6
+NO_FIT: Sums = np.zeros(FIT_NUMBERS, np.float32)
 
 
 @dataclass(frozen=True)
 class Learned:
     """What was learned for a list from so many devices: weights (2 c,), empty where the default
     ones serve; the gain and its standard error; nDCG@10 of the served lists, with its standard
-    error, and of popular items. None where there are too few devices."""
+    error, and of popular items. None where there are too few devices. `fit` (`FIT_NUMBERS`,): what
+    these devices say, 0 where they are too few."""
 
     weights: Column = field(default_factory=lambda: np.empty(0, np.float32))
     devices: int = 0
@@ -56,36 +112,49 @@ class Learned:
     ndcg: float | None = None
     ndcg_popular: float | None = None
     ndcg_error: float | None = None
+    fit: Sums = field(default_factory=lambda: NO_FIT, repr=False)
 
 
-def learn(tables: VisitTables, sample: VisitSample, *, now: bool) -> Learned:
-    """Return the weights of a list from a sample of devices."""
-    events = events_of(sample, now=now)
+def learn(tables: VisitTables, sample: VisitSample, *, now: bool, others: Sums = NO_FIT) -> Learned:
+    """Return the weights of a list from a sample of devices, and the fit of `others`."""
+    events, rest = events_of(sample, now=now), Fit.of(others)
     devices = len(events) // 2
     if devices < LEAST_EVENTS:
-        return Learned(devices=devices)
+        return Learned(_served(rest), devices)
     problem = _Problem.posed(tables, events)
     half = np.repeat(np.arange(devices) % 2 == 0, 2)
-    start = TEMPERATURE * DEFAULT.astype(np.float64)
-    fits = tuple(problem.at(part).fitted(start) for part in (half, ~half))
+    own = problem.expanded(half)
+    fits = (own + rest).weights
     gains = problem.crossed(fits, half) - problem.by_default().best_scale(half)
     gains = gains.reshape(-1, 2).mean(axis=1)
-    gain, error = float(gains.mean()), _error(gains)
     whole = [event for event in events if event.whole][:MOST_MEASURED]
     unseen = np.where(half[::2, None], fits[1], fits[0])[: len(whole)].astype(np.float32)
     learned, default, popular = _figures(tables, whole, unseen)
-    ahead = learned - default
-    serves = gain > MARGIN * error and ahead.sum() >= -_error(ahead) * len(ahead)
-    served = learned if serves else default
-    weights = np.mean(fits, axis=0).astype(np.float32) if serves else np.empty(0, np.float32)
+    own = own._replace(judged=np.stack([_sums(gains), _sums(learned - default)]))
+    weights, judged = _served(own + rest), (devices, *_mean(_sums(gains)))
+    served = learned if len(weights) else default
     if not len(served):  # nothing was liked
-        return Learned(weights, devices, gain, error)
-    figures = float(served.mean()), float(popular.mean()), _error(served)
-    return Learned(weights, devices, gain, error, *figures)
+        return Learned(weights, *judged, fit=own.sums)
+    ndcg, error = _mean(_sums(served))
+    return Learned(weights, *judged, ndcg, float(popular.mean()), error, own.sums)
 
 
-def _error(values: NDArray[np.float64]) -> float:
-    return float(values.std() / max(len(values) - 1, 1) ** 0.5)
+def _served(fit: Fit) -> Column:
+    """Return the weights (2 c,) of lists, none where the default ones serve."""
+    weights = fit.weights.mean(axis=0) if fit.serves else np.empty(0)
+    return weights.astype(np.float32)
+
+
+def _sums(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.array([len(values), values.sum(), (values**2).sum()])
+
+
+def _mean(sums: NDArray[np.float64]) -> tuple[float, float]:
+    """Return the mean of values with these sums (3,), and its standard error."""
+    count, total, squares = sums.tolist()
+    mean = total / max(count, 1.0)
+    spread = max(squares / max(count, 1.0) - mean**2, 0.0)
+    return mean, (spread / max(count - 1, 1.0)) ** 0.5
 
 
 def _figures(tables: VisitTables, events: list[Event], unseen: Column) -> NDArray[np.float64]:
@@ -166,11 +235,20 @@ class _Problem(NamedTuple):
         """Return L of each event (e,) by the one feature, at the best scale of the other half."""
         start = np.array([TEMPERATURE, 0.0])
         parts = (self.at(part) for part in (half, ~half))
-        return self.crossed(tuple(part.fitted(start, RIDGE / 1000) for part in parts), half)
+        found = [part.fitted(start, RIDGE / 1000) for part in parts]
+        return self.crossed(np.stack(found), half)
 
-    def crossed(
-        self, fits: tuple[NDArray[np.float64], ...], half: NDArray[np.bool_]
-    ) -> NDArray[np.float64]:
+    def expanded(self, half: NDArray[np.bool_]) -> Fit:
+        """Return the fit of both halves, not judged."""
+        found = []
+        for part in (self.at(half), self.at(~half)):
+            events, weights = len(part.lengths), part.fitted(_START)
+            curvature = events * part._at(weights, _START, 0.0)[2]
+            found.append((curvature, curvature @ weights + RIDGE * (weights - _START)))
+        curvatures, pulls = map(np.stack, zip(*found, strict=True))
+        return Fit(curvatures, pulls, np.zeros((2, 3)))
+
+    def crossed(self, fits: NDArray[np.float64], half: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Return L of each event (e,), without its ridge, by the weights of the half it is not of:
         `half` (e,) says which events the first of the fits has seen."""
         first, second = (self._chances(weights)[0] for weights in fits)

@@ -120,13 +120,14 @@ class ServedSide:
 class Ingredients:
     """What goes together among n head items, samples of devices for the two lists, and what the
     average user is predicted to rate them (n,); the co-ratings, where the state has them, for lists
-    by `method`."""
+    by `method`; `fits` of the other shards for the two lists (2, `FIT_NUMBERS`)."""
 
     snapshot: PairSnapshot
     visits: tuple[VisitSample, VisitSample] | None
     ratings: NDArray[np.float32]
     co_ratings: CoRatingSnapshot | None = None
     method: str = COSINE
+    fits: NDArray[np.float32] | None = None
 
     @classmethod
     def taken_from(
@@ -144,6 +145,7 @@ class Ingredients:
             np.clip(replica.learner.mean + biases, 1, 5).astype(np.float32),
             replica.co_rating_snapshot() if co_ratings else None,
             method or COSINE,
+            None if replica.shared is None else replica.shared.others_fits(),
         )
 
     @property
@@ -154,7 +156,8 @@ class Ingredients:
     def derived(self, previous: Derived | None = None) -> ServedSide:
         """Return the item side, ready for queries; `previous` makes the factors cheaper to find."""
         counts = self.snapshot.counts()
-        found = derive(counts, self.ratings, self.visits, previous=previous)
+        fits = () if self.fits is None else (tuple(self.fits),)
+        found = derive(counts, self.ratings, self.visits, previous, *fits)
         served = ServedSide(found, counts.channel)
         if self.co_ratings is not None:
             served.co_rated = CoRated(self.co_ratings.table(), self.method)

@@ -293,13 +293,19 @@ class Replica:
         """How many of this shard's ratings were learned since its last change that was merged."""
         return 0 if self.shared is None else self.shared.unshared
 
-    def change(self, number: int, *, pairs: bool | None = None) -> Change | None:
+    def change(
+        self,
+        number: int,
+        *,
+        pairs: bool | None = None,
+        fits: NDArray[np.float32] | None = None,
+    ) -> Change | None:
         """Return what this shard has counted and learned and not published, as its change `number`;
         None where there is nothing. The state is untouched. pairs: with tables of pairs, None:
-        where they are due."""
+        where they are due; fits (`FITS`): of the weights of lists."""
         if self.shared is None:
             return None
-        return change_of(self.shared, self._live, number, self.cut, pairs=pairs)
+        return change_of(self.shared, self._live, number, self.cut, pairs=pairs, fits=fits)
 
     @property
     def merged(self) -> Merged | None:

@@ -7,16 +7,15 @@ merged a round after they were published. The shard of each user makes both of t
     server    the reply to the device's query, from its reports
     device    the device's own clean history, ranked by the item side that the shard derives
 
-They are made where the stream stops, so what waits is in none. Each shard learns the weights of
-lists on its own devices, of which one worker takes the newest 1,000 with two visits: with the same
-weights, lists show what the rest costs. A difference is on the same users, with a 95 % interval
+They are made where the stream stops, so what waits is in none. A side is derived every second of a
+running worker, here twice: a fortieth before the end, when shards exchange what their devices say
+of the weights of lists, and at the end. A difference is on the same users, with a 95 % interval
 over them; its target is minus one standard error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -31,7 +30,6 @@ from stream_app.models.factorization.joining import Meetings
 from stream_app.privacy import registry
 from stream_app.privacy.randomness import SeededSource
 from stream_app.ranking.compact_side import decode_side, encode_side
-from stream_app.ranking.item_side import ItemSide
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.recommender import Recommender
 from stream_app.serving.served_side import Ingredients, ServedSide
@@ -80,8 +78,8 @@ def _figures(data: Dataset, name: str, split: str) -> Iterator[Figure]:
     for way, found in one.gains.items():
         yield _figure(f"{title}: {way}, one worker", Mean.over(found))
     for shards in SHARDS:
-        for way, found in answered(asked, name, shards, one.served.side).gains.items():
-            above = difference(found, one.gains[way.partition(",")[0]])
+        for way, found in answered(asked, name, shards).gains.items():
+            above = difference(found, one.gains[way])
             label = f"{title}: {way}, {shards} shards above one worker"
             yield _figure(label, above, f">= {-above.error:.4f}")
 
@@ -105,12 +103,17 @@ def asked_of(data: Dataset, name: str, split: str) -> Asked:
     return Asked(task, stream, own)
 
 
-def answered(asked: Asked, name: str, shards: int, one: ItemSide | None = None) -> Answered:
-    """Return what shards answer; with the weights of `one` worker's side, too, where it has some
-    of its own."""
+def answered(asked: Asked, name: str, shards: int) -> Answered:
+    """Return what shards answer."""
     spec = StateSpec((registry.parse(name),), partitions=PARTITIONS)
-    made = Shards(spec, shards, len(asked.task.users), Meetings())
-    for _ in made.learn(asked.stream, STEP):
+    made, ratings = Shards(spec, shards, len(asked.task.users), Meetings()), len(asked.stream)
+    late = ratings * 39 // (40 * STEP) * STEP
+    for _ in made.learn(asked.stream.part(0, late), STEP):
+        pass
+    if shards > 1:
+        made.merge()
+        made.publish(fits=[served_by(replica).derived.fits for replica in made.replicas])
+    for _ in made.learn(asked.stream.part(late, ratings), STEP):
         pass
     tested, found = asked.task.tested.astype(np.uint64), []
     homes = home(tested, PARTITIONS) % np.uint64(shards)
@@ -118,10 +121,7 @@ def answered(asked: Asked, name: str, shards: int, one: ItemSide | None = None) 
     for shard, replica in enumerate(made.replicas):
         places = np.flatnonzero(homes == shard)
         found.append(served_by(replica))
-        _make(asked, replica, found[-1], places, lists, "")
-        if one is not None and len(one.next_weights):
-            served = with_weights(found[-1], one)
-            _make(asked, replica, served, places, lists, ", one worker's weights")
+        _make(asked, replica, found[-1], places, lists)
     return Answered({way: user_gains(asked.task, each) for way, each in lists.items()}, found[0])
 
 
@@ -132,22 +132,15 @@ def served_by(replica: Replica) -> ServedSide:
     return found.derived()
 
 
-def with_weights(served: ServedSide, other: ItemSide) -> ServedSide:
-    """Return an item side with the weights of lists of another one."""
-    weights = {name: getattr(other, name) for name in ("next_weights", "now_weights")}
-    side = replace(served.side, **weights)
-    return ServedSide(served.derived._replace(side=side), served.channel)
-
-
 def _make(
-    asked: Asked, replica: Replica, served: ServedSide, places: np.ndarray, lists: Gains, how: str
+    asked: Asked, replica: Replica, served: ServedSide, places: np.ndarray, lists: Gains
 ) -> None:
     """Make the lists of the tested users at some places, by the state and the side of a shard."""
     recommender = Recommender(replica, Catalogue(), "exact")
     recommender.adopt(served)
     ranker, (task, _, own) = Ranker(decode_side(encode_side(served.side))), asked
     by_server, by_device = (
-        lists.setdefault(f"{where}{how}", np.full((len(task.tested), K), -1, np.intp))
+        lists.setdefault(where, np.full((len(task.tested), K), -1, np.intp))
         for where in ("server", "device")
     )
     for place in places.tolist():

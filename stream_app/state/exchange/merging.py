@@ -55,6 +55,8 @@ def merge(shared: SharedItems, live: Live, changes: Sequence[Change]) -> Rows:
         _merge_pairs(live, change, foreign=change.shard != shared.shard)
         pairs = any(len(change.columns[f"{name}_head"]) for name in FEEDS)
         shared.merged(change.shard, change.number, change.ratings, pairs=pairs)
+        for fits in change.columns["fits"]:
+            shared.adopt_fits(change.shard, fits)
     shared.extend_to(len(live.items))
     for change in own:
         _merge_own(shared, live, change)

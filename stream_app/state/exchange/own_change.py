@@ -25,10 +25,16 @@ Columns = dict[str, NDArray[Any]]
 
 
 def change_of(
-    shared: SharedItems, live: Live, number: int, cut: int, *, pairs: bool | None
+    shared: SharedItems,
+    live: Live,
+    number: int,
+    cut: int,
+    *,
+    pairs: bool | None,
+    fits: NDArray[np.float32] | None,
 ) -> Change | None:
     """Return the change `number` at a cut, None where there is nothing. pairs: with tables of
-    pairs, None: where they are due."""
+    pairs, None: where they are due; fits: of the weights of lists, where there are some."""
     feeds = live.pairs.exchanged(live.items)
     due = shared.pairs_due() if pairs is None else pairs
     due |= any(feed.waits for feed, _ in feeds.values())
@@ -42,6 +48,8 @@ def change_of(
         tables = _of_tables(name, feed, items, room)
         room -= sum(column.nbytes for column in tables.values())
         columns |= tables
+    if fits is not None and not shared.has_fits(fits):
+        columns["fits"] = fits.reshape(1, -1)
     if not shared.unshared and not any(len(column) for column in columns.values()):
         return None
     columns["overall"] = shared.rows.mean_difference(live.learner)

@@ -27,8 +27,10 @@ from stream_app.models.sketches.count_min import CountMinSketch
 from stream_app.state.known_items import KnownItems
 from stream_app.state.pair_feeds import PairFeeds
 from stream_app.state.spec import StateSpec
+from stream_app.wire.exchange import FITS
 
 Rows = NDArray[np.int64]
+Fits = NDArray[np.float32]
 _FIRST_PAIRS, _MOST_PAIRS, _PART_PAIRS = 2_000, 500_000, 10
 
 
@@ -45,8 +47,9 @@ class Live(NamedTuple):
 class SharedItems(GrowingArrays):
     """numbers, ends (S,) int64: the last merged change of each shard, and the offset up to which
     its partition of the exchange was read; counted (S,) int64: the ratings of
-    those of each; own (1,) int64: ratings that this shard has learned; reports (items,) int64: base
-    of the reports of each item. The bases of learner and sketches are parts of their own, those of
+    those of each; fits (S, *`FITS`) float32: what the devices of each say of the weights
+    of lists; own (1,) int64: ratings that this shard has learned; reports (items,) int64: base of
+    the reports of each item. The bases of learner and sketches are parts of their own, those of
     pairs lie in the feeds."""
 
     growing: ClassVar[frozenset[str]] = frozenset({"reports"})
@@ -57,6 +60,7 @@ class SharedItems(GrowingArrays):
         self._numbers = self.keep("numbers", np.zeros(spec.shards, np.int64))
         self._ends = self.keep("ends", np.zeros(spec.shards, np.int64))
         self._counted = self.keep("counted", np.zeros(spec.shards, np.int64))
+        self._fits = self.keep("fits", np.zeros((spec.shards, *FITS), np.float32))
         self._own = self.keep("own", np.zeros(1, np.int64))
         self.keep_growing("reports", np.int64)
         self.rows = SharedRows(learner)
@@ -155,6 +159,21 @@ class SharedItems(GrowingArrays):
             self._sent[:] = False
             if pairs:
                 self._pairs_at = int(self._own[0])
+
+    def adopt_fits(self, shard: int, fits: Fits) -> None:
+        """Take what the devices of a shard say of the weights of lists, for what they said."""
+        each = self._fits[shard].nbytes
+        mark_dirty(self.pages("fits"), shard * each, each)
+        self._fits[shard] = fits.reshape(FITS)
+
+    def has_fits(self, fits: Fits) -> bool:
+        """Return whether these are the merged ones of this shard."""
+        return bool((self._fits[self.shard] == fits).all())
+
+    def others_fits(self) -> Fits:
+        """Return the sum of the fits of all other shards (`FITS`)."""
+        others: Fits = np.delete(self._fits, self.shard, axis=0).sum(axis=0)
+        return others
 
     def count(self, rows: Rows, counts: Rows, most: Rows) -> None:
         """Add counts (m,) to the base of distinct rows (m,), up to `most` (items,)."""

@@ -3,6 +3,7 @@
 from stream_app.wire.exchange.shard_change import (
     COLUMNS,
     FEEDS,
+    FITS,
     FREQUENCY_SHAPE,
     MAX_CHANGE_BYTES,
     MOMENT_SHAPE,
@@ -13,6 +14,6 @@ from stream_app.wire.exchange.shard_change import (
 )
 
 __all__ = [
-    "COLUMNS", "FEEDS", "FREQUENCY_SHAPE", "MAX_CHANGE_BYTES", "MOMENT_SHAPE", "TABLES",
+    "COLUMNS", "FEEDS", "FITS", "FREQUENCY_SHAPE", "MAX_CHANGE_BYTES", "MOMENT_SHAPE", "TABLES",
     "Change", "decode_change", "encode_change",
 ]  # fmt: skip

@@ -42,6 +42,7 @@ from stream_app.wire.reasons import Reason, WireError
 CHANGE_FORMAT = 1
 MAX_CHANGE_BYTES = 4 << 20
 FREQUENCY_SHAPE, MOMENT_SHAPE = (4, 1 << 16), (5, 256)  # of the sketches of a state
+FITS = (2, 690)  # of the weights of both lists
 FEEDS, TABLES = ("rated", "reported"), ("pairs", "between", "within")
 MOST_HEAD, LARGE = 4096, (1 << 16) - 1
 MOST_NUMBER = 2.0**36  # of sums over a stream: far from an overflow
@@ -56,6 +57,7 @@ _OF_ITEMS = {
     "learned": ("<u4", 1, "learned"),
     "beliefs": ("<f2", 0, "learned"),
     "overall": ("<f8", 2, ""),
+    "fits": ("<f4", FITS[0] * FITS[1], ""),
     "frequency_cells": ("<u4", 1, "frequency_cells"),
     "frequency_counts": ("<i4", 1, "frequency_cells"),
     "frequency_total": ("<i8", 1, ""),
@@ -171,7 +173,7 @@ def _is_whole(columns: Mapping[str, NDArray[Any]]) -> bool:
     for name, (_, _, like) in COLUMNS.items():
         if len(columns[name]) != len(columns[like]) if like else len(columns[name]) > 1:
             return False
-    beliefs, overall = columns["beliefs"], columns["overall"]
+    beliefs = columns["beliefs"]
     distinct = ["keys", "learned", "frequency_cells", "moment_cells"]
     distinct += [f"{feed}_keys" for feed in FEEDS]
     distinct += [f"{feed}_{table}_rows" for feed in FEEDS for table in TABLES]
@@ -183,7 +185,7 @@ def _is_whole(columns: Mapping[str, NDArray[Any]]) -> bool:
         and _below(columns["frequency_cells"], FREQUENCY_SHAPE[0] * FREQUENCY_SHAPE[1])
         and _below(columns["moment_cells"], MOMENT_SHAPE[0] * MOMENT_SHAPE[1])
         and bool(((beliefs.view("<u2") & _EXPONENT) != _EXPONENT).all())  # finite
-        and bool((np.abs(overall) <= MOST_NUMBER).all())  # false for NaN
+        and all(bool((np.abs(columns[name]) <= MOST_NUMBER).all()) for name in ("overall", "fits"))
         and all(_are_tables(columns, feed) for feed in FEEDS)
     )
 

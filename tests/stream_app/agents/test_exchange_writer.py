@@ -16,7 +16,7 @@ from stream_app.monitoring.metrics import Metrics
 from stream_app.state.replica import Replica
 from stream_app.wire import Topics
 from stream_app.wire.authenticity.seal import OPEN
-from stream_app.wire.exchange import Change, decode_change
+from stream_app.wire.exchange import FITS, Change, decode_change
 from tests.fixtures.shards import Numbered
 from tests.stream_app.state.test_exchange import CLEAN, USERS, exact, stream
 
@@ -43,6 +43,24 @@ class Producer:
             self._waiting.pop()(error, None)
 
 
+class Derived(NamedTuple):
+    """What devices say of the weights of lists."""
+
+    fits: np.ndarray
+
+
+class Served(NamedTuple):
+    """An item side."""
+
+    derived: Derived
+
+
+class Recommender:
+    """As much of one as the writer asks for."""
+
+    served: Served | None = None
+
+
 class Status(NamedTuple):
     """That of the owner of the clock."""
 
@@ -57,6 +75,7 @@ class OwnerOfAShard:
     topics: Topics = Topics("p", 2)  # noqa: RUF009 - a frozen value
     seal = OPEN
     status: Status = Status()  # noqa: RUF009 - a frozen value
+    recommender: Recommender = field(default_factory=Recommender)
     metrics: Metrics = field(default_factory=lambda: Metrics(CollectorRegistry()))
 
     def state_reason(self) -> str:
@@ -71,8 +90,8 @@ class Member:
     producer: Producer = field(default_factory=Producer)
 
     def __post_init__(self) -> None:
-        runtime = OwnerOfAShard(self.replica)
-        self.writer = ExchangeWriter(runtime, self.producer)  # type: ignore[arg-type]
+        self.runtime = OwnerOfAShard(self.replica)
+        self.writer = ExchangeWriter(self.runtime, self.producer)  # type: ignore[arg-type]
 
     def written_after(self, seconds: float) -> list[Change]:
         """Return what the writer has written in all, so many seconds after the last change."""
@@ -125,6 +144,15 @@ def test_where_no_more_is_learned_every_shard_comes_to_hold_all_and_is_silent() 
                     each.replica.merge([change])
     assert [member.replica.unshared for member in both] == [0, 0]
     assert max(merged) < 12, "a shard has no end of changes"
+    fits = np.ones(FITS, np.float32)
+    both[0].runtime.recommender.served = Served(Derived(fits))
+    assert len(both[0].written_after(5)) == merged[0]
+    (change,) = both[0].written_after(15)[merged[0] :]
+    both[0].producer.answered()
+    for member in both:
+        member.replica.merge([change])
+    assert (both[1].replica.shared.others_fits() == fits).all()
+    assert len(both[0].written_after(15)) == merged[0] + 1
     first, second = (exact(member.replica) for member in both)
     assert first.keys() == second.keys()
     for name, found in first.items():

@@ -14,7 +14,14 @@ from stream_app.privacy import registry
 from stream_app.privacy.randomness import SeededSource
 from stream_app.ranking.derivation import derive
 from stream_app.ranking.histories import History
-from stream_app.ranking.learned_weights import LEAST_EVENTS, K, Learned, learn
+from stream_app.ranking.learned_weights import (
+    LEAST_EVENTS,
+    RIDGE,
+    Fit,
+    K,
+    Learned,
+    learn,
+)
 from stream_app.ranking.scores import COUNT, DEFAULT, Components, at_length, score, top_slots
 from stream_app.ranking.visit_events import VisitSample, VisitTables, events_of
 from tests.stream_app.ranking.populations import Record, counted, counts_of, tables_of
@@ -128,6 +135,49 @@ def test_too_few_devices_say_nothing():
     assert found.devices == LEAST_EVENTS - 1
     assert (found.gain, found.ndcg, found.ndcg_popular, found.ndcg_error) == (None,) * 4
     assert learned_of(noise(1, LEAST_EVENTS)).ndcg is not None
+
+
+def test_shards_find_the_weights_of_all_their_devices():
+    """Three parts of the devices, each too small: with the fits of the others each is as one."""
+    feed = counted(followed(1, 240).records(), ITEMS)
+    tables, sample = tables_of(counts_of(feed)), feed.visit_samples()[0]
+    whole = learn(tables, sample, now=False)
+    parts = [devices_of(sample, np.arange(first, 240, 3)) for first in range(3)]
+    fits = [learn(tables, part, now=False).fit for part in parts]
+    assert Fit.of(fits[0]).sums.tobytes() == fits[0].tobytes()
+    for own, part in enumerate(parts):
+        others = sum(np.delete(fits, own, axis=0))
+        found = learn(tables, part, now=False, others=others)
+        alone = learn(tables, part, now=False)
+        # What a shard says does not hold what the others said.
+        assert (Fit.of(found.fit).pull == Fit.of(alone.fit).pull).all()
+        near, far = (np.abs(each.weights - whole.weights).max() for each in (found, alone))
+        assert near < far / 3
+        assert found.gain > alone.gain
+        # A shard with too few devices takes the weights of the others.
+        few = learn(tables, devices_of(part, np.arange(3)), now=False, others=sum(fits))
+        assert np.allclose(few.weights, found.weights, atol=0.2)
+        assert (few.devices, few.ndcg, few.fit.any()) == (3, None, False)
+
+
+def test_shards_serve_what_all_their_devices_like_better():
+    tables, sample = tabled(noise(1, 120))
+    good, bad = learn(*tabled(followed(1, 300)), now=False).fit, learn(tables, sample, now=False)
+    assert len(learn(tables, sample, now=False, others=good).weights)
+    assert not len(learn(tables, sample, now=False, others=bad.fit).weights)
+    assert np.isfinite(learn(tables, sample, now=False, others=-good).fit).all()
+    singular = Fit(-RIDGE * np.stack([np.eye(2 * COUNT)] * 2), *Fit.of(good)[1:]).sums
+    few = devices_of(sample, np.arange(3))
+    assert np.isfinite(learn(tables, few, now=False, others=singular).weights).all()
+
+
+def devices_of(sample: VisitSample, which: NDArray[np.int64]) -> VisitSample:
+    """Return some devices of a sample."""
+    spans = [np.arange(sample.starts[d], sample.starts[d + 1]) for d in which]
+    entries = np.concatenate(spans)
+    starts = np.cumsum([0, *map(len, spans)])
+    lists, visits = (column[entries] for column in sample[1:4]), (own[which] for own in sample[4:])
+    return VisitSample(starts, *lists, *visits)
 
 
 def test_the_same_sample_gives_the_same_weights():

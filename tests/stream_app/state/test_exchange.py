@@ -11,7 +11,7 @@ from stream_app.models.factorization.joining import Meetings
 from stream_app.privacy import registry
 from stream_app.state.exchange import own_change
 from stream_app.state.replica import Replica
-from stream_app.wire.exchange import Change, decode_change, encode_change
+from stream_app.wire.exchange import FITS, Change, decode_change, encode_change
 from tests.fixtures.replicas import SMALL
 from tests.fixtures.shards import Shards, Stream
 
@@ -101,6 +101,19 @@ def test_shards_that_exchanged_all_hold_the_sums_of_one_worker(shards: int, spec
             assert (own == other).all()
     vectors = [replica.learner.items(one["keys"])[0] for replica in made.replicas]
     assert all(np.allclose(found, vectors[0], atol=2e-3) for found in vectors)
+
+
+def test_each_shard_holds_what_the_devices_of_the_others_said_last_of_lists() -> None:
+    made = Shards(CLEAN, 4, USERS, NEVER)
+    said = [np.full(FITS, shard + 1, np.float32) for shard in range(4)]
+    for sums, published in ((said, 4), ([None, said[0], None, None], 1)):
+        assert made.publish(fits=sums) == published
+        made.merge()
+    for replica, others in zip(made.replicas, (8, 8, 6, 5), strict=True):
+        assert replica.shared is not None
+        assert (replica.shared.others_fits() == others).all()
+    assert made.publish(fits=[said[0], *said[:1], *said[2:]]) == 0  # merged already
+    assert len({replica.shared.arrays()["fits"].tobytes() for replica in made.replicas}) == 1
 
 
 def test_order_and_delay_of_merges_change_no_sum() -> None:

@@ -9,8 +9,10 @@ import pytest
 
 from stream_app.models.sketches.ams import AmsSketch
 from stream_app.models.sketches.count_min import CountMinSketch
+from stream_app.ranking.learned_weights import FIT_NUMBERS
 from stream_app.wire.authenticity.seal import Seal
 from stream_app.wire.exchange import (
+    FITS,
     FREQUENCY_SHAPE,
     MAX_CHANGE_BYTES,
     MOMENT_SHAPE,
@@ -27,6 +29,7 @@ COLUMNS = {
     "learned": np.array([0, 2], np.uint32),
     "beliefs": np.ones((2, 3 + FACTORS), np.float16),
     "overall": np.array([[2.0, 6.5]]),
+    "fits": np.arange(FITS[0] * FITS[1], dtype=np.float32)[None],
     "frequency_cells": np.array([0, 2**18 - 1], np.uint32),
     "frequency_counts": np.array([4, -4], np.int32),
     "frequency_total": np.array([12], np.int64),
@@ -75,6 +78,10 @@ def test_a_change_is_read_as_it_was_written(seal: Seal) -> None:
         ("overall", [[np.nan, 1.0]]),
         ("overall", [[1e300, 1.0]]),
         ("overall", [[1.0, 1.0]] * 2),
+        ("fits", [[0.0] * (FITS[0] * FITS[1] - 1)]),
+        ("fits", [[0.0] * FITS[0] * FITS[1]] * 2),
+        ("fits", [[np.nan] * FITS[0] * FITS[1]]),
+        ("fits", [[1e30] * FITS[0] * FITS[1]]),
         ("frequency_cells", [0, 2**18]),
         ("frequency_total", [2**40]),
         ("moment_cells", [1280]),
@@ -162,6 +169,7 @@ def test_a_change_beyond_the_limit_is_not_written() -> None:
         encode_change(Change(0, 1, 0, 0, 4, {"keys": keys}))
 
 
-def test_sketches_have_the_cells_that_the_wire_allows() -> None:
+def test_sketches_and_fits_have_the_size_that_the_wire_allows() -> None:
+    assert (2, FIT_NUMBERS) == FITS
     assert CountMinSketch().arrays()["cells"].shape == FREQUENCY_SHAPE
     assert AmsSketch().arrays()["cells"].shape == MOMENT_SHAPE
