@@ -65,7 +65,7 @@ class Fit(NamedTuple):
     judged: NDArray[np.float64]
 
     @classmethod
-    def of(cls, sums: Sums) -> Fit:
+    def from_sums(cls, sums: Sums) -> Fit:
         """Return the fit in an array (`FIT_NUMBERS`,)."""
         parts = np.split(sums.astype(np.float64), np.cumsum((2 * _SIZE**2, 2 * _SIZE)))
         shapes = (2, _SIZE, _SIZE), (2, _SIZE), (2, 3)
@@ -117,7 +117,7 @@ class Learned:
 
 def learn(tables: VisitTables, sample: VisitSample, *, now: bool, others: Sums = NO_FIT) -> Learned:
     """Return the weights of a list from a sample of devices, and the fit of `others`."""
-    events, rest = events_of(sample, now=now), Fit.of(others)
+    events, rest = events_of(sample, now=now), Fit.from_sums(others)
     devices = len(events) // 2
     if devices < LEAST_EVENTS:
         return Learned(_served(rest), devices)

@@ -144,13 +144,13 @@ def test_shards_find_the_weights_of_all_their_devices():
     whole = learn(tables, sample, now=False)
     parts = [devices_of(sample, np.arange(first, 240, 3)) for first in range(3)]
     fits = [learn(tables, part, now=False).fit for part in parts]
-    assert Fit.of(fits[0]).sums.tobytes() == fits[0].tobytes()
+    assert Fit.from_sums(fits[0]).sums.tobytes() == fits[0].tobytes()
     for own, part in enumerate(parts):
         others = sum(np.delete(fits, own, axis=0))
         found = learn(tables, part, now=False, others=others)
         alone = learn(tables, part, now=False)
         # What a shard says does not hold what the others said.
-        assert (Fit.of(found.fit).pull == Fit.of(alone.fit).pull).all()
+        assert (Fit.from_sums(found.fit).pull == Fit.from_sums(alone.fit).pull).all()
         near, far = (np.abs(each.weights - whole.weights).max() for each in (found, alone))
         assert near < far / 3
         assert found.gain > alone.gain
@@ -166,7 +166,7 @@ def test_shards_serve_what_all_their_devices_like_better():
     assert len(learn(tables, sample, now=False, others=good).weights)
     assert not len(learn(tables, sample, now=False, others=bad.fit).weights)
     assert np.isfinite(learn(tables, sample, now=False, others=-good).fit).all()
-    singular = Fit(-RIDGE * np.stack([np.eye(2 * COUNT)] * 2), *Fit.of(good)[1:]).sums
+    singular = Fit(-RIDGE * np.stack([np.eye(2 * COUNT)] * 2), *Fit.from_sums(good)[1:]).sums
     few = devices_of(sample, np.arange(3))
     assert np.isfinite(learn(tables, few, now=False, others=singular).weights).all()
 
