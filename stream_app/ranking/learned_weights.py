@@ -19,13 +19,14 @@ whole histories, each measured by weights that have not seen it, in the same for
 evaluation: DCG of the likes over that of a perfect list. Where reports are noised the number of
 likes of a visit is its expectation.
 
-Shards fit together. Near its own fit w' the likelihood of a shard's devices is
+Shards fit together. At its weights w' the likelihood of a shard's devices is nearly
 
-    d L = b . w - w' A w / 2 + const,   A: the bound of its curvature,   b = A w' + RIDGE (w' - w_0)
+    d L = b . w - w' A w / 2 + const,      A: the bound of its curvature, b = A w' + its gradient
 
-so the fit of all devices is (sum of A + RIDGE I)^-1 (sum of b + RIDGE w_0), and a half of one shard
-is measured by weights that it has no part in. Sums of gains are added, too, so what serves is
-decided on all devices. A function of its arguments.
+Of other shards the sums of A and b are known, and a shard fits its own L and theirs. As each fits
+again with what the others found, w' moves to the fit of all devices, at which nothing is left of
+the approximation. A half of the devices of one shard is measured by weights that it has no part in.
+Sums of gains are added, too: what serves is decided on all devices. A function of its arguments.
 """
 
 from __future__ import annotations
@@ -82,10 +83,13 @@ class Fit(NamedTuple):
     @property
     def weights(self) -> NDArray[np.float64]:
         """The weights (2, 2 c) of the largest L, of each half."""
-        curvature = self.curvature + RIDGE * np.eye(_SIZE)
-        pull = self.pull + RIDGE * _START
-        inverse = np.linalg.pinv(curvature, hermitian=True)  # another shard's may be singular
-        return np.asarray((inverse @ pull[:, :, None])[:, :, 0])
+        curvature, pull = self.with_ridge
+        return np.stack([_solved(*half) for half in zip(curvature, pull, strict=True)])
+
+    @property
+    def with_ridge(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """A and b with those of the ridge, of each half."""
+        return self.curvature + RIDGE * np.eye(_SIZE), self.pull + RIDGE * _START
 
     @property
     def serves(self) -> bool:
@@ -123,8 +127,7 @@ def learn(tables: VisitTables, sample: VisitSample, *, now: bool, others: Sums =
         return Learned(_served(rest), devices)
     problem = _Problem.posed(tables, events)
     half = np.repeat(np.arange(devices) % 2 == 0, 2)
-    own = problem.expanded(half)
-    fits = (own + rest).weights
+    fits, own = problem.halves(half, rest)
     gains = problem.crossed(fits, half) - problem.by_default().best_scale(half)
     gains = gains.reshape(-1, 2).mean(axis=1)
     whole = [event for event in events if event.whole][:MOST_MEASURED]
@@ -137,6 +140,11 @@ def learn(tables: VisitTables, sample: VisitSample, *, now: bool, others: Sums =
         return Learned(weights, *judged, fit=own.sums)
     ndcg, error = _mean(_sums(served))
     return Learned(weights, *judged, ndcg, float(popular.mean()), error, own.sums)
+
+
+def _solved(curvature: NDArray[np.float64], pull: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the weights (m,) of the largest value; the curvature of others may be singular."""
+    return np.asarray(np.linalg.lstsq(curvature, pull, rcond=None)[0])
 
 
 def _served(fit: Fit) -> Column:
@@ -235,18 +243,22 @@ class _Problem(NamedTuple):
         """Return L of each event (e,) by the one feature, at the best scale of the other half."""
         start = np.array([TEMPERATURE, 0.0])
         parts = (self.at(part) for part in (half, ~half))
-        found = [part.fitted(start, RIDGE / 1000) for part in parts]
+        ridge = RIDGE / 1000
+        found = [part.fitted(start, ridge * np.eye(2), ridge * start) for part in parts]
         return self.crossed(np.stack(found), half)
 
-    def expanded(self, half: NDArray[np.bool_]) -> Fit:
-        """Return the fit of both halves, not judged."""
-        found = []
-        for part in (self.at(half), self.at(~half)):
-            events, weights = len(part.lengths), part.fitted(_START)
-            curvature = events * part._at(weights, _START, 0.0)[2]
-            found.append((curvature, curvature @ weights + RIDGE * (weights - _START)))
+    def halves(self, half: NDArray[np.bool_], rest: Fit) -> tuple[NDArray[np.float64], Fit]:
+        """Return the weights (2, 2 c) of each half with the rest, and what the halves alone say
+        there, not judged."""
+        fits, found = [], []
+        for part, *prior in zip((half, ~half), *rest.with_ridge, strict=True):
+            events = self.at(part)
+            weights = events.fitted(_START, *prior)
+            _, gradient, curvature = events._at(weights, *map(np.zeros_like, prior))
+            fits.append(weights)
+            found.append((curvature, curvature @ weights + gradient))
         curvatures, pulls = map(np.stack, zip(*found, strict=True))
-        return Fit(curvatures, pulls, np.zeros((2, 3)))
+        return np.stack(fits), Fit(curvatures, pulls, np.zeros((2, 3)))
 
     def crossed(self, fits: NDArray[np.float64], half: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Return L of each event (e,), without its ridge, by the weights of the half it is not of:
@@ -254,22 +266,27 @@ class _Problem(NamedTuple):
         first, second = (self._chances(weights)[0] for weights in fits)
         return np.where(half, second, first)
 
-    def fitted(self, start: NDArray[np.float64], ridge: float = RIDGE) -> NDArray[np.float64]:
-        """Return the weights (2 c,) of the largest L."""
-        weights, ridge = start.copy(), ridge / max(len(self.lengths), 1)
-        value, gradient, curvature = self._at(weights, start, ridge)
+    def fitted(
+        self,
+        start: NDArray[np.float64],
+        curvature: NDArray[np.float64],
+        pull: NDArray[np.float64],
+    ) -> NDArray[np.float64]:
+        """Return the weights (m,) of the largest sum of L and pull . w - w' curvature w / 2."""
+        prior, weights = (curvature, pull), start.copy()
+        value, gradient, bound = self._at(weights, *prior)
         for _ in range(_PASSES):
-            step, length = np.linalg.solve(curvature, gradient), 1.0
+            step, length = _solved(bound, gradient), 1.0
             while length >= _LEAST_STEP:
-                found = self._at(weights + length * step, start, ridge)
+                found = self._at(weights + length * step, *prior)
                 if found[0] > value:
                     break
                 length /= 2
             else:
                 return weights
             weights, gained = weights + length * step, found[0] - value
-            value, gradient, curvature = found
-            if gained < _ENOUGH:
+            value, gradient, bound = found
+            if gained < _ENOUGH * len(self.lengths):
                 return weights
         return weights
 
@@ -284,9 +301,13 @@ class _Problem(NamedTuple):
         return (self.likes * scores).sum(axis=1) - normal, (chance / total).astype(np.float32)
 
     def _at(
-        self, weights: NDArray[np.float64], start: NDArray[np.float64], ridge: float
+        self,
+        weights: NDArray[np.float64],
+        known_curvature: NDArray[np.float64],
+        known_pull: NDArray[np.float64],
     ) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
-        """Return L of these weights, its gradient (2 c,), and minus a bound of its curvature."""
+        """Return the sum of L and of what is known, at these weights (m,), its gradient (m,), and
+        minus a bound of its curvature."""
         values, chance = self._chances(weights)
         sums = self.likes.sum(axis=1)
         mean = (self.features @ chance[:, :, None])[:, :, 0]
@@ -296,10 +317,10 @@ class _Problem(NamedTuple):
         spread = (spread - mean[:, :, None] * mean[:, None, :]).astype(np.float64)
         # A sum of noised likes may be below zero; a Newton step needs a curvature that is not.
         spread *= np.maximum(sums, max(float(sums.mean()), 0.05))[:, None, None]
-        count, size = len(self.lengths), 2 * self.features.shape[1]
-        by = np.stack((np.ones(count), self.lengths))
-        gradient = (by @ slope).ravel() / count - ridge * (weights - start)
-        blocks = np.einsum("ae,be,ecd->acbd", by, by, spread, optimize=True) / count
-        curvature = blocks.reshape(size, size) + ridge * np.eye(size)
-        value = float(values.mean()) - ridge / 2 * float(((weights - start) ** 2).sum())
-        return value, gradient, curvature
+        size = 2 * self.features.shape[1]
+        by = np.stack((np.ones(len(self.lengths)), self.lengths))
+        blocks = np.einsum("ae,be,ecd->acbd", by, by, spread, optimize=True)
+        bent = known_curvature @ weights
+        value = float(values.sum() + (known_pull - bent / 2) @ weights)
+        gradient = (by @ slope).ravel() + known_pull - bent
+        return value, gradient, blocks.reshape(size, size) + known_curvature

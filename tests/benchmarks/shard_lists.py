@@ -8,14 +8,15 @@ merged a round after they were published. The shard of each user makes both of t
     device    the device's own clean history, ranked by the item side that the shard derives
 
 They are made where the stream stops, so what waits is in none. A side is derived every second of a
-running worker, here twice: a fortieth before the end, when shards exchange what their devices say
-of the weights of lists, and at the end. A difference is on the same users, with a 95 % interval
-over them; its target is minus one standard error.
+running worker, here three times: two and one fortieths before the end, when shards exchange what
+their devices say of the weights of lists, and at the end. A difference is on the same users, with
+a 95 % interval over them; its target is minus one standard error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -107,14 +108,13 @@ def answered(asked: Asked, name: str, shards: int) -> Answered:
     """Return what shards answer."""
     spec = StateSpec((registry.parse(name),), partitions=PARTITIONS)
     made, ratings = Shards(spec, shards, len(asked.task.users), Meetings()), len(asked.stream)
-    late = ratings * 39 // (40 * STEP) * STEP
-    for _ in made.learn(asked.stream.part(0, late), STEP):
-        pass
-    if shards > 1:
-        made.merge()
-        made.publish(fits=[served_by(replica).derived.fits for replica in made.replicas])
-    for _ in made.learn(asked.stream.part(late, ratings), STEP):
-        pass
+    times = [0, *(ratings * part // (40 * STEP) * STEP for part in (38, 39)), ratings]
+    for first, stop in pairwise(times):
+        if first and shards > 1:
+            made.merge()
+            made.publish(fits=[served_by(replica).derived.fits for replica in made.replicas])
+        for _ in made.learn(asked.stream.part(first, stop), STEP):
+            pass
     tested, found = asked.task.tested.astype(np.uint64), []
     homes = home(tested, PARTITIONS) % np.uint64(shards)
     lists: Gains = {}
