@@ -387,8 +387,7 @@ listenToCards(() => showYours(view, keepRating));
 listenToTabs(draw);
 byId("again").addEventListener("click", startAgain);
 byId("take-part").addEventListener("click", clickPart(true));
-// It comes to where the other button was: the second of two fast clicks is not meant for it.
-byId("stop-part").addEventListener("click", ({ detail }) => detail > 1 || clickPart(false)());
+byId("stop-part").addEventListener("click", clickPart(false));
 byId("paste-in").addEventListener("click", paste);
 listenToPaste(byId("pasted"));
 const drawStatus = unlessPressed(() => {

@@ -44,6 +44,9 @@ const intro = (view) => {
       "It goes to one party, which can read it, and adds everybody’s and noise; you trust that party.",
       bound("anybody else"),
     ];
+  if (view.part?.state.own) // the vectors below say the rest
+    return ["Both parties together could read your part; epsilon bounds what the server can " +
+      "tell, even whether you rated at all."];
   return [
     "Your browser makes two random vectors of your ratings, one for each of two parties (if both " +
       "joined against you, they could read yours).",
@@ -56,18 +59,16 @@ const intro = (view) => {
 const cost = ({ campaign, epsilon, budget }) => {
   const rounded = number(Math.ceil(10 * epsilon - 1e-6) / 10, 1);
   const spent = epsilon
-    ? el("p", { class: "quiet" },
-        `Spent by you, both tabs together: ε ${rounded} of ${number(budget.epsilon)}.`)
+    ? el("p", {}, `Spent by you, both tabs: ε\u00a0${rounded} of ${number(budget.epsilon)}.`)
     : null;
-  if (!campaign) return spent;
+  if (!campaign) return el("div", { class: "quiet" }, spent);
   const one = fraction(campaign.epsilon);
   return [
-    el("p", { class: "big" }, `ε ${number(one, 2)}`,
-      el("small", {}, " a campaign, for you as a whole")),
+    el("div", { class: "price" }, el("p", { class: "big" }, `ε ${number(one, 2)}`),
+      el("div", { class: "quiet" }, el("p", {}, "a campaign, for you as a whole"), spent)),
     el("p", { class: "quiet roomy" }, // a fact above says it too
       `Whatever becomes public is at most ${times(one)} times likelier with your ratings than ` +
       `with none, but for a chance of ${oneIn(campaign.delta)} (delta).`),
-    spent,
   ];
 };
 
@@ -78,10 +79,7 @@ const words = ({ part, campaign, joining }) => {
   if (aborted(own, campaign))
     return "The stage was ended without a sum: too few took part, or a party was away.";
   if (passed(own, campaign) === 4 && Number(campaign.number) > Number(own.number))
-    return (
-      `Your part counted in campaign ${own.number}, which is released. ` +
-      `Now campaign ${campaign.number} is under way.`
-    );
+    return `Your part counted in campaign ${own.number}. Campaign ${campaign.number} is under way.`;
   if (problem) return sentence(problem);
   if (own?.before) return `Your part counted in campaign ${own.before} too.`;
   if (!on || own?.waiting) return "";
@@ -113,6 +111,7 @@ const showStages = ({ part, campaign }) => {
   if (!own || own.refused) return fill("part-stages");
   const done = passed(own, campaign);
   const more = {
+    sent: `campaign ${own.number}${own.of > 1 ? `, stage ${own.stage + 1} of ${own.of}` : ""}`,
     stored: own.place && `partition ${own.place.partition}, offset ${own.place.offset}`,
     counted: done >= 3 && campaign.contributions && campaign.phase !== "open" &&
       Number(campaign.number) === Number(own.number)
@@ -121,11 +120,6 @@ const showStages = ({ part, campaign }) => {
   };
   fill(
     "part-stages",
-    el(
-      "p",
-      { class: "quiet" },
-      `Campaign ${own.number}${own.of > 1 ? `, stage ${own.stage + 1} of ${own.of}` : ""}`,
-    ),
     el("ol", { class: "stages" }, STAGES.map((name, n) =>
       el("li", { class: n < done ? "done" : n === done ? "next" : null, "data-stage": name },
         el("b", {}, name), el("span", { class: "unseen" }, n < done ? ": done" : ": not yet"),
@@ -188,7 +182,7 @@ let before = "";
 /** Draw the part. */
 export const showPart = (view) => {
   const { part, pinned, ready, joining, campaign, epsilon } = view;
-  const state = JSON.stringify([pinned, campaign, epsilon]);
+  const state = JSON.stringify([pinned, campaign, epsilon, Boolean(part?.state.own)]);
   if (state !== before) {
     before = state;
     fill("part-body", el("p", {}, intro(view)), pinned ? cost(view) : null);

@@ -57,8 +57,9 @@ _FINGER = """() => import("/web/pressing.js").then(({ unlessPressed }) => {
 
 
 @pytest.fixture(scope="module")
-def campaign() -> Campaign:
-    return campaign_inputs.campaign(40, KEYS)
+def campaign(request: pytest.FixtureRequest) -> Campaign:
+    found = campaign_inputs.campaign(40, KEYS)
+    return msgspec.structs.replace(found, number=getattr(request, "param", found.number))
 
 
 @pytest.fixture
@@ -380,7 +381,8 @@ def test_the_first_screen_has_the_three_facts_in_few_words(
         assert bottom["y"] + bottom["height"] <= 800  # and the first films
 
 
-def test_a_phone_sees_two_screens(enter: Enter, gateway: SmallGateway) -> None:
+@pytest.mark.parametrize("campaign", [2], indirect=True)  # counted as those of a demo
+def test_a_phone_sees_two_screens(enter: Enter, gateway: SmallGateway, campaign: Campaign) -> None:
     visitor = enter(gateway, viewport={"width": 390, "height": 844})
 
     def screens() -> float:
@@ -388,17 +390,29 @@ def test_a_phone_sees_two_screens(enter: Enter, gateway: SmallGateway) -> None:
         found: float = visitor.page.evaluate("document.documentElement.scrollHeight / innerHeight")
         return found
 
+    def tall(button: str) -> bool:
+        found = visitor.page.locator(button).bounding_box()
+        return found is not None and found["height"] >= 44
+
     visitor.says("#quality", "Privacy off")
     visitor.says("#part-body", "a campaign, for you as a whole")
     assert screens() <= 1.95
     keep(visitor, (4, 3))
     assert screens() <= 1.95
+    assert tall("#take-part")
     visitor.page.locator("#take-part").click()
     done(visitor, "stored")
-    assert visitor.page.locator("#part-shares .strip").nth(2).is_visible()
-    assert screens() <= 2.2
-    for fact in ("#fact-leaves", "#fact-worth", "#fact-costs"):
-        assert visitor.page.locator(fact).is_visible()
+    assert tall("#stop-part")
+    for part in ("#fact-leaves", "#fact-worth", "#fact-costs", "#part-shares .strip >> nth=2"):
+        assert visitor.page.locator(part).is_visible()
+    assert screens() <= 2
+    visitor.page.locator("#stop-part").click()
+    visitor.page.locator("#take-part").wait_for()
+    assert screens() <= 2
+    visitor.page.locator("#take-part").click()
+    gateway.pin(msgspec.structs.replace(campaign, number=campaign.number + 1))
+    visitor.says("#part-words", "Your part counted in campaign 2")
+    assert screens() <= 2
 
 
 @pytest.mark.parametrize("width", WIDTHS)
