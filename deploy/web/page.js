@@ -285,7 +285,7 @@ const openDevice = async () => {
   }
   const device = await Device.open({ budget: BUDGET });
   if (!offered && !device.mechanisms.length) throw new Error("The gateway does not answer.");
-  offer({ allowed: [], demo: false, privacy_mode: "local" });
+  offer({ allowed: [], demo: false, privacy_mode: "local", silent: true });
   view.device = device;
   view.mechanisms = (reportingProblem(offered) ? [] : device.mechanisms).toSorted(
     (a, b) => fraction(a.epsilon) - fraction(b.epsilon),

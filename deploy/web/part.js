@@ -29,8 +29,10 @@ const aborted = (own, campaign) =>
   own && campaign?.phase === "aborted" && Number(own.number) === Number(campaign.number);
 
 const intro = (view) => {
-  const { pinned } = view;
+  const { pinned, offered } = view;
   if (pinned === null) return ["Looking for campaigns."];
+  if (offered?.silent)
+    return ["The gateway does not answer. Load this page again to look for campaigns."];
   if (!pinned)
     return [
       "Nothing is sent from here: this deployment takes no campaigns. ",

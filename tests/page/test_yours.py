@@ -537,6 +537,16 @@ def test_after_the_next_campaign_the_own_part_is_still_said_to_have_counted(
     assert len(gateway.contributions) == 1  # the pace of the device
 
 
+@pytest.mark.thorough
+def test_a_gateway_that_does_not_answer_is_no_deployment_without_campaigns(
+    enter: Enter, gateway: SmallGateway
+) -> None:
+    visitor = enter(gateway)
+    gateway.mechanisms_status = 503
+    visitor.page.reload()
+    visitor.says("#part-body", "does not answer")
+
+
 def test_a_gateway_that_goes_away_in_a_stage_gets_the_same_bytes(
     enter: Enter, gateway: SmallGateway
 ) -> None:
