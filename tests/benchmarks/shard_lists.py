@@ -8,9 +8,9 @@ merged a round after they were published. The shard of each user makes both of t
     device    the device's own clean history, ranked by the item side that the shard derives
 
 They are made where the stream stops, so what waits is in none. A side is derived every second of a
-running worker, here three times: two and one fortieths before the end, when shards exchange what
-their devices say of the weights of lists, and at the end. A difference is on the same users, with
-a 95 % interval over them; its target is minus one standard error.
+running worker, here five times: after each of the last fortieths, and between them shards exchange
+what their devices say of the weights of lists. A difference is on the same users, with a 95 %
+interval over them; its target is minus one standard error.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def answered(asked: Asked, name: str, shards: int) -> Answered:
     """Return what shards answer."""
     spec = StateSpec((registry.parse(name),), partitions=PARTITIONS)
     made, ratings = Shards(spec, shards, len(asked.task.users), Meetings()), len(asked.stream)
-    times = [0, *(ratings * part // (40 * STEP) * STEP for part in (38, 39)), ratings]
+    times = [0, *(ratings * part // (40 * STEP) * STEP for part in range(36, 40)), ratings]
     for first, stop in pairwise(times):
         if first and shards > 1:
             made.merge()
