@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from stream_app.ranking import ease, following, low_rank
 from stream_app.ranking.item_side import ItemSide
-from stream_app.ranking.learned_weights import NO_FIT, Learned, Sums, learn
+from stream_app.ranking.learned_weights import ALONE, Learned, Others, learn
 from stream_app.ranking.low_rank import LowRank
 from stream_app.ranking.pair_counts import PairCounts, likes_of
 from stream_app.ranking.visit_events import (
@@ -46,7 +46,7 @@ def derive(
     ratings: NDArray[np.float32],
     visits: tuple[VisitSample, VisitSample] | None = None,
     previous: Derived | None = None,
-    others: tuple[Sums, Sums] = (NO_FIT, NO_FIT),
+    others: Others = ALONE,
 ) -> Derived:
     """Return the item side of `counts`; `ratings` (n,): predicted rating of the average user, 1 ..
     5. `visits`: samples of devices, of which the weights of the two lists are learned, for the next
@@ -67,8 +67,8 @@ def derive(
     if inverse is not None and visits is not None:
         tables = VisitTables(counts, inverse, scales, popularity)
         learned = (
-            learn(tables, visits[0], now=False, others=others[0]),
-            learn(tables, visits[1], now=True, others=others[1]),
+            learn(tables, visits[0], others, now=False),
+            learn(tables, visits[1], others, now=True),
         )
     within, between = (
         following.following(table, scales) for table in (counts.within, counts.between)

@@ -26,7 +26,8 @@ Shards fit together. At its weights w' the likelihood of a shard's devices is ne
 Of other shards the sums of A and b are known, and a shard fits its own L and theirs. As each fits
 again with what the others found, w' moves to the fit of all devices, at which nothing is left of
 the approximation. A half of the devices of one shard is measured by weights that it has no part in.
-Sums of gains are added, too: what serves is decided on all devices. A function of its arguments.
+Sums of gains are added, too: what serves is decided on all devices. Of each shard the newest fit,
+as many in all as of one worker: older ones say less of what comes. A function of its arguments.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from stream_app.ranking.scores import COUNT, DEFAULT, Column, at_length, length_
 from stream_app.ranking.visit_events import Event, VisitSample, VisitTables, events_of
 
 LEAST_EVENTS, MOST_MEASURED = 50, 500  # devices
+MOST_FITTED = 1_000  # devices of all shards
 MARGIN = 3.0
 RIDGE = 5.0
 TEMPERATURE = 8.0
@@ -99,7 +101,17 @@ class Fit(NamedTuple):
 
 
 FIT_NUMBERS = 2 * _SIZE**2 + 2 * _SIZE + 6
-NO_FIT: Sums = np.zeros(FIT_NUMBERS, np.float32)
+
+
+class Others(NamedTuple):
+    """The shards beside one of `shards`: the sums of their fits of both lists (2, `FIT_NUMBERS`),
+    for the next visit and within one."""
+
+    shards: int = 1
+    fits: Sums = np.zeros((2, FIT_NUMBERS), np.float32)
+
+
+ALONE = Others()
 
 
 @dataclass(frozen=True)
@@ -116,22 +128,27 @@ class Learned:
     ndcg: float | None = None
     ndcg_popular: float | None = None
     ndcg_error: float | None = None
-    fit: Sums = field(default_factory=lambda: NO_FIT, repr=False)
+    fit: Sums = field(default_factory=lambda: ALONE.fits[0], repr=False)
 
 
-def learn(tables: VisitTables, sample: VisitSample, *, now: bool, others: Sums = NO_FIT) -> Learned:
-    """Return the weights of a list from a sample of devices, and the fit of `others`."""
-    events, rest = events_of(sample, now=now), Fit.from_sums(others)
+def learn(
+    tables: VisitTables, sample: VisitSample, others: Others = ALONE, *, now: bool
+) -> Learned:
+    """Return the weights of a list from a sample of devices, the newest first, and what others
+    found."""
+    events, rest = events_of(sample, now=now), Fit.from_sums(others.fits[int(now)])
+    most = max(MOST_FITTED // others.shards, LEAST_EVENTS)
     devices = len(events) // 2
     if devices < LEAST_EVENTS:
         return Learned(_served(rest), devices)
-    problem = _Problem.posed(tables, events)
-    half = np.repeat(np.arange(devices) % 2 == 0, 2)
+    problem = _Problem.posed(tables, events[: 2 * most])
+    first = np.arange(devices) % 2 == 0
+    half = np.repeat(first[:most], 2)
     fits, own = problem.halves(half, rest)
     gains = problem.crossed(fits, half) - problem.by_default().best_scale(half)
     gains = gains.reshape(-1, 2).mean(axis=1)
     whole = [event for event in events if event.whole][:MOST_MEASURED]
-    unseen = np.where(half[::2, None], fits[1], fits[0])[: len(whole)].astype(np.float32)
+    unseen = np.where(first[:, None], fits[1], fits[0])[: len(whole)].astype(np.float32)
     learned, default, popular = _figures(tables, whole, unseen)
     own = own._replace(judged=np.stack([_sums(gains), _sums(learned - default)]))
     weights, judged = _served(own + rest), (devices, *_mean(_sums(gains)))

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from stream_app.models.cooccurrence.snapshots import CoRatingSnapshot, PairSnapshot
 from stream_app.ranking.derivation import Derived, derive
 from stream_app.ranking.histories import History
-from stream_app.ranking.learned_weights import LEAST_EVENTS, MOST_MEASURED
+from stream_app.ranking.learned_weights import ALONE, LEAST_EVENTS, MOST_MEASURED, Others
 from stream_app.ranking.low_rank import posterior_likes
 from stream_app.ranking.similarity import COSINE
 from stream_app.ranking.visit_events import VisitSample
@@ -120,14 +120,14 @@ class ServedSide:
 class Ingredients:
     """What goes together among n head items, samples of devices for the two lists, and what the
     average user is predicted to rate them (n,); the co-ratings, where the state has them, for lists
-    by `method`; `fits` of the other shards for the two lists (2, `FIT_NUMBERS`)."""
+    by `method`; what the other shards found for the two lists."""
 
     snapshot: PairSnapshot
     visits: tuple[VisitSample, VisitSample] | None
     ratings: NDArray[np.float32]
     co_ratings: CoRatingSnapshot | None = None
     method: str = COSINE
-    fits: NDArray[np.float32] | None = None
+    others: Others = ALONE
 
     @classmethod
     def taken_from(
@@ -138,6 +138,7 @@ class Ingredients:
         snapshot = replica.pair_snapshot()
         if snapshot is None:
             return None
+        shared = replica.shared
         _, biases = replica.learner.items(snapshot.keys)
         return cls(
             snapshot,
@@ -145,7 +146,7 @@ class Ingredients:
             np.clip(replica.learner.mean + biases, 1, 5).astype(np.float32),
             replica.co_rating_snapshot() if co_ratings else None,
             method or COSINE,
-            None if replica.shared is None else replica.shared.others_fits(),
+            ALONE if shared is None else Others(replica.spec.shards, shared.others_fits()),
         )
 
     @property
@@ -156,8 +157,7 @@ class Ingredients:
     def derived(self, previous: Derived | None = None) -> ServedSide:
         """Return the item side, ready for queries; `previous` makes the factors cheaper to find."""
         counts = self.snapshot.counts()
-        fits = () if self.fits is None else (tuple(self.fits),)
-        found = derive(counts, self.ratings, self.visits, previous, *fits)
+        found = derive(counts, self.ratings, self.visits, previous, self.others)
         served = ServedSide(found, counts.channel)
         if self.co_ratings is not None:
             served.co_rated = CoRated(self.co_ratings.table(), self.method)

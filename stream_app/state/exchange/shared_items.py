@@ -144,7 +144,7 @@ class SharedItems(GrowingArrays):
         return rows
 
     def pairs_due(self) -> bool:
-        """Return whether tables of pairs are published: after a hundredth of the shard's ratings."""
+        """Return whether tables of pairs are published: after a hundredth of own ratings."""
         own = int(self._own[0])
         least = max(_FIRST_PAIRS // len(self._numbers), own // _PART_PAIRS)
         return own - self._pairs_at >= min(least, _MOST_PAIRS)

@@ -20,6 +20,7 @@ from stream_app.ranking.learned_weights import (
     Fit,
     K,
     Learned,
+    Others,
     learn,
 )
 from stream_app.ranking.scores import COUNT, DEFAULT, Components, at_length, score, top_slots
@@ -146,10 +147,9 @@ def test_shards_find_the_weights_of_all_their_devices():
     found = alone = [learn(tables, part, now=False) for part in parts]
     assert Fit.from_sums(alone[0].fit).sums.tobytes() == alone[0].fit.tobytes()
     for times in range(4):
-        rest = [sum(each.fit for each in found if each is not own) for own in found]
+        rest = [others_of(*(each for each in found if each is not own)) for own in found]
         found = [
-            learn(tables, part, now=False, others=others)
-            for part, others in zip(parts, rest, strict=True)
+            learn(tables, part, others, now=False) for part, others in zip(parts, rest, strict=True)
         ]
         for own, before in zip(found, alone, strict=True):
             near, far = (np.abs(each.weights - whole.weights).max() for each in (own, before))
@@ -158,22 +158,39 @@ def test_shards_find_the_weights_of_all_their_devices():
         apart = np.ptp([own.weights for own in found], axis=0).max()
         assert apart < 0.05 / 10**times + 1e-5  # as each fits again
     # A shard with too few devices takes the weights of the others.
-    few = learn(tables, devices_of(sample, np.arange(3)), now=False, others=sum(
-        own.fit for own in found
-    ))  # fmt: skip
+    few = learn(tables, devices_of(sample, np.arange(3)), others_of(*found), now=False)
     assert np.allclose(few.weights, found[0].weights, atol=1e-3)
     assert (few.devices, few.ndcg, few.fit.any()) == (3, None, False)
 
 
+def others_of(*found: Learned, shards: int = 3) -> Others:
+    """Return shards that found this for the next visit."""
+    fits = sum(each.fit for each in found)
+    return Others(shards, np.stack([fits, np.zeros_like(fits)]))
+
+
 def test_shards_serve_what_all_their_devices_like_better():
     tables, sample = tabled(noise(1, 120))
-    good, bad = learn(*tabled(followed(1, 300)), now=False).fit, learn(tables, sample, now=False)
-    assert len(learn(tables, sample, now=False, others=good).weights)
-    assert not len(learn(tables, sample, now=False, others=bad.fit).weights)
-    assert np.isfinite(learn(tables, sample, now=False, others=-good).fit).all()
-    singular = Fit(-RIDGE * np.stack([np.eye(2 * COUNT)] * 2), *Fit.from_sums(good)[1:]).sums
-    few = devices_of(sample, np.arange(3))
-    assert np.isfinite(learn(tables, few, now=False, others=singular).weights).all()
+    good, bad = learned_of(followed(1, 300)), learn(tables, sample, now=False)
+    assert len(learn(tables, sample, others_of(good), now=False).weights)
+    assert not len(learn(tables, sample, others_of(bad), now=False).weights)
+    forged = replace(good, fit=-good.fit)
+    assert np.isfinite(learn(tables, sample, others_of(forged), now=False).fit).all()
+    singular = Fit(-RIDGE * np.stack([np.eye(2 * COUNT)] * 2), *Fit.from_sums(good.fit)[1:]).sums
+    few, forged = devices_of(sample, np.arange(3)), replace(good, fit=singular)
+    assert np.isfinite(learn(tables, few, others_of(forged), now=False).weights).all()
+
+
+def test_shards_fit_as_many_devices_as_one_worker():
+    """The newest of each; the others measure the lists."""
+    tables, sample = tabled(followed(1, 150))
+    alone = learn(tables, sample, now=False)
+    nothing = others_of(replace(alone, fit=np.zeros_like(alone.fit)), shards=20)
+    found = learn(tables, sample, nothing, now=False)
+    newest = learn(tables, devices_of(sample, np.arange(50)), now=False)
+    assert np.allclose(found.weights, newest.weights, atol=1e-5)
+    assert (found.devices, newest.devices) == (150, 50)
+    assert found.ndcg_error < newest.ndcg_error
 
 
 def devices_of(sample: VisitSample, which: NDArray[np.int64]) -> VisitSample:
