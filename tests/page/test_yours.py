@@ -55,6 +55,11 @@ _FINGER = """() => import("/web/pressing.js").then(({ unlessPressed }) => {
   return [...found, drawnAfter("pointerdown", 1), drawnAfter("pointercancel", 0)];
 })"""
 
+_RATES_LATER = """() => import("/web/view.js").then(({ view: { device } }) => {
+  const rate = device.rate.bind(device), waits = new Promise((go) => { globalThis.go = go; });
+  device.rate = (...given) => waits.then(() => rate(...given));
+})"""
+
 
 @pytest.fixture(scope="module")
 def campaign() -> Campaign:
@@ -278,6 +283,26 @@ def test_a_click_counts_though_a_problem_is_to_be_said_above_it(
     visitor.page.mouse.up()
     visitor.page.locator(f'#cards .card.rated[data-key="{key}"]').wait_for()
     visitor.page.locator("#problem").wait_for()
+
+
+def test_no_words_of_a_rating_cover_the_next_film_while_a_finger_is_on_it(
+    enter: Enter, local: SmallGateway
+) -> None:
+    visitor = enter(local, viewport={"width": 390, "height": 844})
+    visitor.open("reports")
+    visitor.page.evaluate(_RATES_LATER)
+    visitor.page.locator("#films .film").first.locator(".stars label").nth(4).click()
+    press(visitor, "#films .film", 1)
+    visitor.page.evaluate("go()")
+    knows(visitor, "view.records.length")
+    for _ in range(3):  # that of the change, that of the rating, and one after them
+        mark(visitor)
+        visitor.page.evaluate("import('/web/view.js').then(({ view }) => view.device.changed())")
+        read_since(visitor, "true")
+    assert visitor.text("#last") == ""
+    visitor.page.mouse.up()
+    visitor.page.locator("#films .film.rated").nth(1).wait_for()
+    visitor.says("#last", "you clicked")
 
 
 def test_nothing_is_drawn_between_the_release_of_a_finger_and_its_click(
