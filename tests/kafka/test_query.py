@@ -323,7 +323,8 @@ def test_a_record_that_cannot_be_decompressed_does_not_stop_the_queries(
     """Where the topic takes compressed batches under a running worker, 3 kB of them hold 90 MB."""
     worker = start()
     with Recommendations(kafka.bootstrap, topics) as ask:
-        assert ask.best("0" * 32, 5, PATIENCE_SECONDS).method == "popular"  # the worker has its partitions
+        # The worker has its partitions.
+        assert ask.best("0" * 32, 5, PATIENCE_SECONDS).method == "popular"
     name = Topics(topics).queries
     resource = ConfigResource(ResourceType.TOPIC, name)
     for setting, value in (("compression.type", "producer"), ("max.message.bytes", "1048576")):
