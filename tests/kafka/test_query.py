@@ -65,14 +65,14 @@ def test_a_known_user_gets_unseen_items_and_a_stranger_the_popular_ones(
     with Recommendations(kafka.bootstrap, topics) as ask:
         device = made[0].device
         rated = {int(i) for e in made if e.device == device for i in e.items}
-        best = ask.best(device.hex(), LIST_LENGTH, 10)
+        best = ask.best(device.hex(), LIST_LENGTH, PATIENCE_SECONDS)
         assert set(best.items).isdisjoint(rated)
         assert len(best.items) == 40 - len(rated)
         assert best.method == "factors/qolsh"
         assert best.as_of == state["cut"]
         assert best.privacy == "none"
-        assert ask.best(device.hex(), 3, 5).items == best.items[:3]
-        stranger = ask.best("0" * 32, 10, 5)
+        assert ask.best(device.hex(), 3, PATIENCE_SECONDS).items == best.items[:3]
+        stranger = ask.best("0" * 32, 10, PATIENCE_SECONDS)
         assert stranger.method == "popular"
         counts = np.bincount(np.concatenate([e.items for e in made]).astype(int))
         assert counts[list(stranger.items)].min() >= np.sort(counts)[-10]
