@@ -496,11 +496,13 @@ def test_a_double_click_takes_part_and_does_not_stop_at_once(
 ) -> None:
     visitor = enter(gateway)
     visitor.says("#quality", "Privacy off")  # what moves the page has arrived
+    gateway.phase = "closed"  # before the second click no part is made
     mouse, corner = visitor.page.mouse, {"x": 12, "y": 12}
     visitor.page.locator("#take-part").click(position=corner)
     visitor.page.locator("#stop-part").wait_for()
     mouse.down(click_count=2)
     mouse.up(click_count=2)
+    gateway.phase = "open"
     done(visitor, "stored")
     assert visitor.page.locator("#stop-part").is_visible()
 
