@@ -65,6 +65,7 @@ const PARTS = {
       refresh();
     });
     showFilms(view, rate);
+    sayLast(view, view.last);
     showWire(view);
     showBeliefs(view);
     showLists(view);
@@ -166,10 +167,10 @@ const rate = async (film, level, byKeyboard) => {
     view.problems.set("rating", problem.message);
     retry(film);
   }
+  const shown = record && concluded(record);
+  view.last = shown ?? view.last; // drawn, since on a phone it covers films
   await refresh();
   if (!record) return;
-  const shown = concluded(record);
-  sayLast(view, shown);
   fly(shown, starsOfFilm(film), rowOf(shown));
   if (byKeyboard) focusNext(film.key);
 };

@@ -33,6 +33,7 @@ export const view = {
   kept: new Map(),
   history: [],
   shown: [], // the records, or those of an example
+  last: null, // that was made since the page was opened
   spent: null,
   epsilon: 0, // of the whole person, from everything together
   own: [],

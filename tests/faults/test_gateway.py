@@ -89,4 +89,4 @@ def test_a_gateway_ends_in_time_while_its_broker_is_away(
     with process(kafka.bootstrap, topics) as (gateway, address):
         status, seconds = asyncio.run(post(address))
     assert status == 503
-    assert seconds < 5
+    assert seconds < 10  # it ends itself after half of that; service managers wait so long

@@ -62,7 +62,6 @@ def test_a_record_with_a_flipped_bit_reaches_no_reader(
 ) -> None:
     """Every consumer checks checksums, but for that of pages, which have digests: there librdkafka
     reports nothing for a record whose length a bit has changed."""
-    monkeypatch.setattr(topic_follower, "STALL_SECONDS", 1.0)
     producer = clients.producer(kafka.connection, compression_type="none")
     for name, place in ((names.cuts, 100), (names.state, 0)):  # in a value; the record's length
         # After a wrong checksum librdkafka reads on at a wrong place: at zeros it would abort.
@@ -80,6 +79,7 @@ def test_a_record_with_a_flipped_bit_reaches_no_reader(
         consumer.assign([TopicPartition(names.cuts, 0, 0)])
         (message,) = consumer.consume(1, PATIENCE_SECONDS)
         assert message.error().code() == KafkaError._BAD_MSG
+    monkeypatch.setattr(topic_follower, "STALL_SECONDS", 1.0)  # for nothing: no record comes
     with pytest.raises(
         UserError, match=r"at offset 0: the broker answers.*damaged it.*topics apply"
     ):

@@ -45,9 +45,8 @@ def written(kafka: Kafka, topic: str, count: int) -> None:
     assert producer.flush(30) == 0
 
 
-def test_transactions_hold_up_neither_topic(kafka, topics, monkeypatch):
+def test_transactions_hold_up_neither_topic(kafka, topics):
     """Each ends in a marker, which no consumer gets; what was aborted is read as well."""
-    monkeypatch.setattr(topic_follower, "STALL_SECONDS", 5.0)
     names = Topics(topics)
     log = RoundTopic(kafka.connection, names.rounds)
     contributions = ContributionTopic(kafka.connection, names.contributions)

@@ -202,7 +202,7 @@ def test_the_end_of_the_process_answers_what_was_sent(kafka, topics):
 
     with process(kafka.bootstrap, topics) as (gateway, address):
         statuses = asyncio.run(send(gateway, address))
-        assert gateway.wait(5) == 0
+        assert gateway.wait(PATIENCE_SECONDS) == 0
     assert set(statuses) <= {202, 503}
     assert len(written(kafka.connection, topics)) >= statuses.count(202) >= 1
 

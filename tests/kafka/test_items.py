@@ -13,7 +13,7 @@ from stream_app.cli import run
 from stream_app.wire import Event, key
 from tests.conftest import Kafka
 from tests.fixtures.streams import publish
-from tests.fixtures.waiting import until
+from tests.fixtures.waiting import PATIENCE_SECONDS, until
 from tests.kafka.conftest import Send, Start, ends_of
 
 pytestmark = pytest.mark.kafka
@@ -35,7 +35,7 @@ def test_words_are_named_and_withdrawn_items_stay_away(
     with Recommendations(kafka.bootstrap, topics) as ask:
 
         def items() -> tuple[int | str, ...]:
-            return ask.best(ann.hex(), 10, 5).items
+            return ask.best(ann.hex(), 10, PATIENCE_SECONDS).items
 
         assert set(items()) == {8, f"key:{key('film'):016x}"}
         about = (

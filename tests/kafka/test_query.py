@@ -65,14 +65,14 @@ def test_a_known_user_gets_unseen_items_and_a_stranger_the_popular_ones(
     with Recommendations(kafka.bootstrap, topics) as ask:
         device = made[0].device
         rated = {int(i) for e in made if e.device == device for i in e.items}
-        best = ask.best(device.hex(), LIST_LENGTH, 10)
+        best = ask.best(device.hex(), LIST_LENGTH, PATIENCE_SECONDS)
         assert set(best.items).isdisjoint(rated)
         assert len(best.items) == 40 - len(rated)
         assert best.method == "factors/qolsh"
         assert best.as_of == state["cut"]
         assert best.privacy == "none"
-        assert ask.best(device.hex(), 3, 5).items == best.items[:3]
-        stranger = ask.best("0" * 32, 10, 5)
+        assert ask.best(device.hex(), 3, PATIENCE_SECONDS).items == best.items[:3]
+        stranger = ask.best("0" * 32, 10, PATIENCE_SECONDS)
         assert stranger.method == "popular"
         counts = np.bincount(np.concatenate([e.items for e in made]).astype(int))
         assert counts[list(stranger.items)].min() >= np.sort(counts)[-10]
@@ -179,7 +179,7 @@ def test_bad_and_late_questions_are_counted_and_refused(
     producer.produce(Topics(topics).queries, key=b"a" * 16, value=encode_message(late))
     assert producer.flush(PATIENCE_SECONDS) == 0
     with Recommendations(kafka.bootstrap, topics) as ask:
-        assert ask.best("0" * 32, 5, 10).items == ()
+        assert ask.best("0" * 32, 5, PATIENCE_SECONDS).items == ()
     counted = {"refused": len(values), "expired": 1}
 
     def outcomes() -> dict[str, float]:
@@ -205,7 +205,7 @@ def test_every_question_of_a_flood_has_an_answer_or_a_refusal_although_the_worke
         until(lambda: asked <= replies.statuses().keys(), "a reply to every question")
     assert set(replies.found.values()) == {Status.OK, Status.BUSY}
     with Recommendations(kafka.bootstrap, topics) as ask:
-        assert ask.best("0" * 32, 5, 10).method == "popular"
+        assert ask.best("0" * 32, 5, PATIENCE_SECONDS).method == "popular"
 
 
 @pytest.mark.parametrize("named", [(), ("--instance", "w")], ids=["dynamic", "static"])
@@ -323,7 +323,8 @@ def test_a_record_that_cannot_be_decompressed_does_not_stop_the_queries(
     """Where the topic takes compressed batches under a running worker, 3 kB of them hold 90 MB."""
     worker = start()
     with Recommendations(kafka.bootstrap, topics) as ask:
-        assert ask.best("0" * 32, 5, 10).method == "popular"  # the worker has its partitions
+        # The worker has its partitions.
+        assert ask.best("0" * 32, 5, PATIENCE_SECONDS).method == "popular"
     name = Topics(topics).queries
     resource = ConfigResource(ResourceType.TOPIC, name)
     for setting, value in (("compression.type", "producer"), ("max.message.bytes", "1048576")):
@@ -351,7 +352,7 @@ def test_a_record_that_cannot_be_decompressed_does_not_stop_the_queries(
     until(everywhere, "a batch of 90 MB on every partition")
     with Recommendations(kafka.bootstrap, topics) as ask:
         for _ in range(20):  # on every partition
-            assert ask.best("0" * 32, 5, 10).method == "popular"
+            assert ask.best("0" * 32, 5, PATIENCE_SECONDS).method == "popular"
     assert worker.metrics()["queries_total{outcome=refused}"] > 0
 
 

@@ -15,7 +15,7 @@ from tests.fixtures import forks
 from tests.fixtures.clusters import HALF, device_of, half_of, liked
 from tests.fixtures.gateway_beside import served
 from tests.fixtures.streams import publish
-from tests.fixtures.waiting import until
+from tests.fixtures.waiting import PATIENCE_SECONDS, until
 from tests.kafka.conftest import Send, Start, ends_of
 
 pytestmark = pytest.mark.kafka
@@ -44,8 +44,8 @@ def test_lists_follow_tastes_and_are_measured_as_better_than_popular_ones(
     until(lambda: worker.metrics()["list_ndcg_ratio{list=popular}"] > 0, "lists that are scored")
     measured = worker.metrics()
     with Recommendations(kafka.bootstrap, topics) as ask:
-        answers = [ask.best(device_of(number).hex(), 4, 10) for number in range(2)]
-        stranger = ask.best("0" * 32, 4, 10)
+        answers = [ask.best(device_of(number).hex(), 4, PATIENCE_SECONDS) for number in range(2)]
+        stranger = ask.best("0" * 32, 4, PATIENCE_SECONDS)
     for number, answer in enumerate(answers):
         ranking = answer.method.partition("/")[0]
         assert ranking in ("links", "learned")
@@ -95,7 +95,7 @@ def test_a_worker_ranks_by_cosine_and_says_what_each_entry_is_for(
     until(lambda: worker.metrics()["item_side_items"] == 2 * HALF, "an item side")
     assert worker.metrics()["list_method{method=cosine}"] == 1
     with Recommendations(kafka.bootstrap, topics) as ask:
-        answer = ask.best(device_of(0).hex(), 4, 10)
+        answer = ask.best(device_of(0).hex(), 4, PATIENCE_SECONDS)
         assert answer.method == "cosine"
         assert set(answer.items) <= set(order[0][FIRST:])
         assert set(answer.because) <= set(order[0][:FIRST])

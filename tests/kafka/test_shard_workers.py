@@ -203,7 +203,7 @@ def test_a_worker_of_two_shards_answers_for_both_and_ends_with_its_processes(
         for user in users:
             assert ask.best(user, 3, PATIENCE_SECONDS).items == ()
     held.process.terminate()
-    assert held.process.wait(8.0) == 0
+    assert held.process.wait(PATIENCE_SECONDS) == 0
     events = [json.loads(line) for line in held.log.read_text().splitlines()]
     for event in events:
         if event["event"] == "shard.started":

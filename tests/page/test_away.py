@@ -59,7 +59,7 @@ def test_without_a_worker_and_an_item_side_the_page_works_and_says_what_is_missi
     assert visitor.count("#clear > li") == 0
     visitor.rate(4)
     arrived(visitor, alone, 1)
-    assert visitor.page.locator("#problem").is_hidden()
+    visitor.page.locator("#problem").wait_for(state="hidden")
 
 
 def test_kafka_stops_while_films_are_rated_and_all_arrives_in_order(

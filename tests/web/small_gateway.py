@@ -150,7 +150,10 @@ def small_gateway() -> Iterator[SmallGateway]:
         def log_message(self, *_: object) -> None:
             pass
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Views) as server:
+    class Server(http.server.ThreadingHTTPServer):
+        request_queue_size = 128  # the tabs of a browser connect at once
+
+    with Server(("127.0.0.1", 0), Views) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         gateway.address = f"http://127.0.0.1:{server.server_port}"

@@ -197,13 +197,15 @@ def test_it_looks_by_itself_at_the_moment_of_its_pseudonym(page, gateway) -> Non
 @pytest.mark.parametrize("lost", [0, 404, pytest.param(503, marks=pytest.mark.thorough)])
 def test_after_a_reload_the_same_bytes_are_sent(page, gateway, lost) -> None:
     opened(page, gateway)
-    gateway.answers = [lost]
+    gateway.answers = [lost] * 9  # a browser repeats some requests by itself
     assert page.evaluate(LOOK) is not None
-    (body,) = gateway.contributions
+    gateway.answers.clear()
+    (body,) = set(gateway.contributions)
+    count = len(gateway.contributions) + 1
     opened(page, gateway)
-    assert gateway.contributions == [body, body]
+    assert gateway.contributions == [body] * count
     assert page.evaluate(LOOK) is None
-    assert gateway.contributions == [body, body]
+    assert gateway.contributions == [body] * count
 
 
 @pytest.mark.thorough

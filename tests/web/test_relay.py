@@ -148,12 +148,12 @@ def test_what_waits_is_sent_as_it_was_when_gateway_and_key_are_back(
         page.evaluate(RATE, rating(1193))
         away = sent(page)
         assert (away["waiting"], away["problem"]) == (1, "the relay has no answer (502)")
-        relay.relays.port = port
         # A key that the gateway does not have: nothing is marked as refused.
         other = rfc.PUBLIC.hex()
         page.evaluate("({ relay, key }) => import('/relay.js').then(({ relayed }) => "
                       "{ device.right = device.fetch; device.fetch = relayed(relay, key); })",
                       {"relay": relay.address, "key": other})  # fmt: skip
+        relay.relays.port = port  # not before: the device sends again by itself
         wrong = sent(page)
         assert wrong["waiting"] == 1
         assert wrong["problem"].startswith(f"the gateway does not open what is sealed to {other}")

@@ -201,20 +201,20 @@ def test_random_bytes_have_a_reason(data):
 def test_a_client_and_a_device_may_send_so_many():
     async def check(at: Running) -> None:
         found = [await at.post(body(seq=i + 1)) for i in range(6)]
-        assert [status for status, _ in found] == [503] * 4 + [429] * 2
+        assert [status for status, _ in found] == [503] + [429] * 5
         async with at.session.post("/reports", data=body(), headers=JSON) as reply:
             assert reply.status == 429
-            assert 1 <= int(reply.headers["Retry-After"]) <= 2
-        assert b'answer="rate"} 3.0' in (await at.get("/metrics"))[1]
+            assert 1 <= int(reply.headers["Retry-After"]) <= 100
+        assert b'answer="rate"} 6.0' in (await at.get("/metrics"))[1]
 
-    runs(check, gateway_rate=1)
+    runs(check, gateway_rate=0.01)  # one, and no other while a slow machine asks
 
 
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
         ({}, [(404, "no_campaigns")] * 6),
-        ({"privacy_mode": "central"}, [(503, "kafka")] * 4 + [(429, "rate")] * 2),
+        ({"privacy_mode": "central"}, [(503, "kafka")] + [(429, "rate")] * 5),
         ({"privacy_mode": "split", "devices": "signed"}, [(409, "signed")] * 6),
     ],
 )
@@ -231,7 +231,7 @@ def test_a_contribution_without_a_stage_that_could_take_it_is_refused(settings, 
         for path in ("/campaign", "/campaign/side"):
             assert (await at.get(path))[0] == shown
 
-    runs(check, gateway_rate=1, **settings)
+    runs(check, gateway_rate=0.01, **settings)
 
 
 def test_every_reason_can_be_counted():
