@@ -51,11 +51,8 @@ class Kept:
     def size(self) -> int:
         """About how many bytes are kept."""
         kept = len(self._columns["seq"]) * _MESSAGE + len(self._reports) * _CELL
-        return kept + len(self._numbers) * _NUMBER + self._profile_bytes + self._accounts_bytes
-
-    @property
-    def _accounts_bytes(self) -> int:
-        return len(self._places) * _ACCOUNT
+        kept += len(self._numbers) * _NUMBER + len(self._places) * _ACCOUNT
+        return kept + self._profile_bytes
 
     def seen(self, source: Source, device: bytes, seq: int, value: bytes) -> Seen:
         """Return what is known of a number, and keep it with the first bytes."""

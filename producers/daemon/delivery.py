@@ -56,7 +56,8 @@ class Delivery:
         self._producer: Producer | None = None
         self._waiting: deque[Message] = deque()
         self._retry_at = -float("inf")
-        self._failure, self._complained = "", ""
+        self._failure = ""
+        self.complaint = ""  # why nothing is sent now; empty where nothing is in the way
         self.accepted = 0
         self.connected = False  # at least once: the topic was checked
 
@@ -64,11 +65,6 @@ class Delivery:
     def unconfirmed(self) -> int:
         """How many messages the broker has not confirmed."""
         return len(self._journal.pending())
-
-    @property
-    def complaint(self) -> str:
-        """Why nothing is sent now; empty where nothing is in the way."""
-        return self._complained
 
     def send(self, message: Message) -> None:
         """Take a message of the journal; it is sent now or later."""
@@ -124,9 +120,9 @@ class Delivery:
             return False
         self._failure = ""
         self.connected = True
-        if self._complained:
+        if self.complaint:
             self._notice("the broker is back")
-            self._complained = ""
+            self.complaint = ""
         self._waiting = deque(each for each in self._journal.pending() if each.topic == self._topic)
         return True
 
@@ -151,6 +147,6 @@ class Delivery:
 
     def _complain(self, sentence: str) -> None:
         sentence = sentence.replace("--role ROLE", "--role device")
-        if sentence != self._complained:
+        if sentence != self.complaint:
             self._notice(f"{sentence}; messages are kept in the journal and sent later")
-            self._complained = sentence
+            self.complaint = sentence

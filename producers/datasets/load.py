@@ -9,7 +9,6 @@ A row whose rating is off a given scale is left out and counted in `refused`. No
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -55,13 +54,6 @@ class Dataset:
         return (
             f"Dataset({self.name!r}, {len(self)} ratings on {self.scale}, {self.refused} refused)"
         )
-
-    @property
-    def titles(self) -> Mapping[int | str, str] | None:
-        """The titles by item id, if there are descriptions."""
-        if self.described is None:
-            return None
-        return {item: found.title for item, found in self.described.items()}
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -27,16 +27,27 @@ def from_file(path: Path) -> NDArray[np.uint64]:
     return np.unique(ordered(path, contents(path)))
 
 
-def contents(path: Path) -> bytes:
-    """Return the bytes of a file of ids; UserError for one that cannot be read or is too long."""
+def contents(path: Path, meant: str = "is it a list of item ids?") -> bytes:
+    """Return the bytes of a file of ids; UserError for one that cannot be read or is too long, with
+    what was `meant`."""
     try:
         with path.expanduser().open("rb") as file:
             data = file.read(_LONGEST + 1)
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from None
     if len(data) > _LONGEST:
-        raise UserError(f"{path}: is longer than {_LONGEST} bytes; is it a list of item ids?")
+        raise UserError(f"{path}: is longer than {_LONGEST} bytes; {meant}")
     return data
+
+
+def numbered(path: Path, data: bytes, what: str = "one item id") -> list[tuple[int, str]]:
+    """Return the lines that are not empty, without white space around them, and their numbers;
+    UserError, which says `what` a line has, unless the data are text."""
+    try:
+        lines = data.decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise UserError(f"{path}: is not text in UTF-8; write {what} per line") from None
+    return [(row, line.strip()) for row, line in enumerate(lines, 1) if line.strip()]
 
 
 def ordered(path: Path, data: bytes) -> NDArray[np.uint64]:
@@ -47,14 +58,8 @@ def ordered(path: Path, data: bytes) -> NDArray[np.uint64]:
 
 def ordered_items(path: Path, data: bytes) -> list[Item]:
     """Return the items in the order of their lines, each at its first; UserError as `from_file`."""
-    try:
-        lines = data.decode("utf-8-sig").splitlines()
-    except UnicodeDecodeError:
-        raise UserError(f"{path}: is not text in UTF-8; write one item id per line") from None
     items: dict[int, Item] = {}
-    for row, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
+    for row, line in numbered(path, data):
         try:
             item = item_of(line)
             items.setdefault(wire.key(item), item)

@@ -61,7 +61,6 @@ class EpochProgress:
     outside: int = 0
     over: int = 0
     idle: int = 0
-    ended: bool = False
     before: int = 0
     unsampled: int = 0
     held: int = 0
@@ -208,7 +207,6 @@ def _run(
             progress,
             cells=progress.cells + cells,
             messages=progress.messages + messages,
-            ended=done == len(order),
         )
         waiting, cells = [], 0
         yield progress

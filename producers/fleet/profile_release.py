@@ -54,11 +54,6 @@ class ProfileProgress:
     outside: int
     capped: int
 
-    @property
-    def ended(self) -> bool:
-        """Whether every device was processed."""
-        return self.done == self.total
-
 
 @dataclass(frozen=True, eq=False, repr=False)  # a raw profile has no place in a log
 class RawProfile:

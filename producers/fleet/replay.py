@@ -41,10 +41,9 @@ Send = Callable[[Message], None]
 class ReplayProgress:
     """Progress of a run; `rows` counts the rows of the data set that this run has processed.
 
-    `skipped` rows were recorded by an earlier run; `total` is what this run will process; `most`
-    is the largest number of ratings that one user has published in this run; of the refused rows
-    `before` were published before, `over` exceeded the budget, `unreadable` were off the scale, and
-    `repeated` occur a second time in the data set.
+    `skipped` rows were recorded by an earlier run; `total` is what this run will process; of the
+    refused rows `before` were published before, `over` exceeded the budget, `unreadable` were off
+    the scale, and `repeated` occur a second time in the data set.
     """
 
     rows: int
@@ -53,8 +52,6 @@ class ReplayProgress:
     messages: int
     skipped: int
     total: int
-    most: int
-    ended: bool
     before: int = 0
     over: int = 0
     unreadable: int = 0
@@ -165,7 +162,6 @@ def _run(
     # Unreadable rows have no place in the order; the run that begins the data set counts them.
     published, refused, messages = 0, 0 if first else population.unreadable, 0
     extra, before, over = refused, 0, 0
-    spent = np.zeros(len(population.devices), np.int64)
     started = pace.clock()
     for start in starts:
         end = min(start + starts.step, last)
@@ -174,12 +170,11 @@ def _run(
             send(message)
         messages += len(done.messages)
         published += len(done.rows)
-        spent += np.bincount(population.users[done.rows], minlength=len(spent))
         refused += end - start - len(done.rows)
         before, over = before + done.before, over + done.over
         yield ReplayProgress(
             *(end - first + extra, published, refused, messages, first, last - first + extra),
-            *(int(spent.max()), end == last, before, over, extra),
+            *(before, over, extra),
         )
         if end < last:
             pace.wait(started, end - first)

@@ -380,12 +380,8 @@ class Journal:
             self._acks.append(number)
             # The first one after a record is written at once: it vouches for it, see `frames`.
             if self._log.usable and (self._log.unvouched or len(self._acks) >= _ACKS):
-                self._try_to_write_acks()
-
-    def _try_to_write_acks(self) -> None:
-        """Write the waiting acknowledgements; on a full disk they keep waiting."""
-        with suppress(UserError):
-            self._append(durable=False)
+                with suppress(UserError):  # on a full disk they keep waiting
+                    self._append(durable=False)
 
     def _append(self, *more: tuple[Kind, bytes], durable: bool) -> None:
         """Write waiting acknowledgements and `more`; after a failure the former keep waiting."""

@@ -13,13 +13,12 @@ import math
 from contextlib import suppress
 from pathlib import Path
 
+from producers.device import scope
 from producers.ids import item_of
 from producers.ranking.clean_history import RatedItem, newest_of_each, stars
 from producers.scale import Scale
 from stream_app import wire
 from stream_app.errors import UserError
-
-_LONGEST = 100_000_000  # bytes
 
 
 def rated_in(path: Path, scale: Scale) -> list[RatedItem]:
@@ -59,20 +58,11 @@ def keys_in(path: Path) -> frozenset[int]:
 def _lines(path: Path) -> list[tuple[int, str]]:
     """Return the numbered lines that hold an item."""
     path = path.expanduser()
-    try:
-        if path.stat().st_size > _LONGEST:
-            raise UserError(f"{path}: is longer than {_LONGEST} bytes; is it a list of ratings?")
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
-    except UnicodeDecodeError:
-        raise UserError(
-            f"{path}: is not text in UTF-8; write one item,rating,time per line"
-        ) from None
+    data = scope.contents(path, "is it a list of ratings?")
     return [
-        (number, line.strip())
-        for number, line in enumerate(lines, 1)
-        if line.strip() and not (number == 1 and line.split(",")[0].strip().lower() == "item")
+        (number, line)
+        for number, line in scope.numbered(path, data, "one item,rating,time")
+        if number > 1 or line.split(",")[0].strip().lower() != "item"
     ]
 
 

@@ -325,7 +325,7 @@ async def _stop(worker: WorkerParts, failure: BaseException | None) -> None:
     """Hand over the queries, write a last checkpoint meanwhile, unless a failure ends the worker,
     and stop the application."""
     # Faust's consumer thread may outlive its event loop and would then print a traceback.
-    threading.excepthook = _log_thread_end
+    threading.excepthook = lambda ended: log.warning("thread.ended", reason=repr(ended.exc_value))
     _limit_stop_time(failure)
     handing_over = asyncio.ensure_future(worker.queries.hand_over())
     async with AsyncExitStack() as ends:  # each, whichever fails
@@ -334,10 +334,6 @@ async def _stop(worker: WorkerParts, failure: BaseException | None) -> None:
         ends.push_async_callback(lambda: handing_over)
         if failure is None and not await worker.checkpoints.finish(_LAST_SECONDS):
             log.warning("checkpoint.last_missing", cut=worker.runtime.replica.cut)
-
-
-def _log_thread_end(ended: threading.ExceptHookArgs) -> None:
-    log.warning("thread.ended", reason=repr(ended.exc_value))
 
 
 def _as_user_error(failure: BaseException | None) -> BaseException | None:

@@ -96,7 +96,7 @@ def _newest_manifest(deployment: Deployment) -> tuple[Manifest, StateSpec | None
             batches = topic.batches(start)
             every = (each for batch in batches for each in _manifests(deployment, batch))
             counting = (each for each in every if not scan.superseded(each[0]))
-            found = sorted(counting, key=_age, reverse=True)
+            found = sorted(counting, key=lambda f: (f[0].generation, f[0].number), reverse=True)
             for manifest, headers in found:
                 spec = recorded_spec(headers, seed)
                 if spec is not None and spec.digest == manifest.design:
@@ -117,7 +117,3 @@ def _manifests(
             yield decode_manifest(message.value() or b"", deployment.seal), headers
         except WireError:
             continue
-
-
-def _age(found: tuple[Manifest, Headers]) -> tuple[int, int]:
-    return found[0].generation, found[0].number

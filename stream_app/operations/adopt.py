@@ -31,7 +31,7 @@ from stream_app.checkpoints.checkpoint_reader import Checkpoint, DamagedCheckpoi
 from stream_app.checkpoints.snapshot_file import SnapshotFile
 from stream_app.errors import UserError
 from stream_app.log.canonical_order import Start
-from stream_app.operations.rebuild import rebuild, refuse_while_workers_run, write
+from stream_app.operations.rebuild import refuse_while_workers_run, write
 from stream_app.operations.session import Session
 from stream_app.replay import positions
 from stream_app.replay.cut_history import CutHistory, history, lost_origin
@@ -168,12 +168,6 @@ def reseal(session: Session) -> None:
     log.warning(
         "state.resealed", cut=replica.cut, model=found.manifest.model, sealed=deployment.seal.keyed
     )
-
-
-def from_the_log(session: Session, *, drop: bool = False) -> None:
-    """Recompute the state from the log, regardless of the checkpoints; `drop`: without the records
-    that the settings reject, though a checkpoint has applied them."""
-    rebuild(session, drop=drop)
 
 
 def _kept(session: Session, found: Checkpoint) -> SnapshotFile:

@@ -116,16 +116,19 @@ def component_scores(
 
 
 def top_slots(
-    scores: NDArray[np.floating], k: int, allowed: NDArray[np.bool_] | None = None
+    scores: NDArray[np.floating],
+    k: int,
+    allowed: NDArray[np.bool_] | None = None,
+    ties: NDArray[np.uint64] | None = None,
 ) -> NDArray[np.intp]:
-    """Return the slots of the k largest scores, best first, equal scores by slot; fewer where
-    `allowed` (n,) leaves fewer."""
+    """Return the slots of the k largest scores, best first, equal scores by the smaller of `ties`
+    (n,), by slot without them; fewer where `allowed` (n,) leaves fewer. Scores are never NaN."""
     slots = np.arange(len(scores)) if allowed is None else np.flatnonzero(allowed)
     found = scores[slots]
     if 0 < k < len(slots):
         least = np.partition(found, len(found) - k)[len(found) - k]
         slots = slots[found >= least]
-    order = np.argsort(-scores[slots], kind="stable")[: max(k, 0)]
+    order = np.lexsort((slots if ties is None else ties[slots], -scores[slots]))[: max(k, 0)]
     return slots[order]
 
 

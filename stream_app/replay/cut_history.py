@@ -62,10 +62,6 @@ class CutHistory:
         )
 
 
-def _truncations(deployment: Deployment) -> Truncations:
-    return CutLogScan(deployment.connection, deployment.topics.cuts).after(0, 0)
-
-
 def _counting(
     deployment: Deployment,
     truncations: Truncations,
@@ -92,7 +88,7 @@ def history(
     forgets: list[tuple[int, Forget]] = []
     digest_reports: deque[DigestReport] = deque(maxlen=MOST_REPORTS)
     contracts: list[tuple[int, int]] = []
-    truncations = _truncations(deployment)
+    truncations = CutLogScan(deployment.connection, deployment.topics.cuts).after(0, 0)
     next_number = truncations.last_before(0) + 1
     for logged in _counting(deployment, truncations, progress):
         match logged.entry:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.log.ledger import APPLIED, DUPLICATE
+from stream_app.log.ledger import DUPLICATE
 from stream_app.models.factorization.learner import UpdateResult
 from stream_app.state.rating_columns import MissingReports
 from stream_app.wire import REASONS, Batch, Rejection
@@ -44,12 +44,6 @@ class BatchOutcome:
     rows: NDArray[np.int64]
     update: UpdateResult
     missing: MissingReports
-
-    @property
-    def applied(self) -> NDArray[np.bool_]:
-        """Which records (n,) were applied."""
-        applied: NDArray[np.bool_] = self.records == APPLIED
-        return applied
 
 
 def rejected(topic: str, batch: Batch, outcome: BatchOutcome) -> Iterator[Rejection]:

@@ -275,7 +275,7 @@ def _decode_alike(run: RecordRun, sizes: NDArray[np.int64], intake: Intake) -> _
             fields = _json_fields(values)
             ratings = _json_ratings(fields, keys)
         else:
-            fields = _packed_fields(values)
+            fields = _columns(list(map(_packed.decode, values)))
             ratings = _packed_ratings(fields)
         reported = np.fromiter(map(len, fields.reports), np.int64, n)
         mechanisms = np.fromiter(map(intake.index.__getitem__, fields.mechanism), np.uint8, n)
@@ -330,10 +330,6 @@ def _json_ratings(fields: _Fields, keys: bytes) -> _Ratings:
         np.frombuffer(bytes(chain.from_iterable(fields.reports)), np.uint8),
         _masks(fields.masks, counts, packed=False),
     )
-
-
-def _packed_fields(values: Sequence[bytes]) -> _Fields:
-    return _columns(list(map(_packed.decode, values)))
 
 
 def _columns(events: Sequence[Packed] | Sequence[JsonInts]) -> _Fields:

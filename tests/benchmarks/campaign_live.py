@@ -22,7 +22,7 @@ from stream_app.campaigns.learning.stars_learning import UNKNOWN_BIAS
 from stream_app.campaigns.public_side import PublicSide
 from stream_app.campaigns.sealing import seal
 from stream_app.campaigns.stars.fold_in import MEAN, fold_in, predict
-from stream_app.cli.demo.campaign_run import CampaignRun, campaign_of
+from stream_app.cli.demo.campaign_run import CampaignRun, Campaigns
 from stream_app.cli.demo.lists.people import Lists, People
 from stream_app.cli.demo.lists.quality import HeldBack, K, device_lists, popular
 from stream_app.evaluation import ranking
@@ -53,7 +53,8 @@ def _of(name: str, kinds: tuple[str, ...], scope: int, dataset: Dataset) -> list
     held, settings = HeldBack(dataset, users=None), settings_of(privacy_mode="split")
     with ExitStack() as stack:
         stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
-        found = campaign_of(stack, settings, held, _EPSILON, scope=scope, kinds=kinds, exact=False)
+        made = Campaigns.begin(stack, settings, held, _EPSILON, scope=scope, kinds=kinds)
+        found = made.see_through(exact=False)
         people = len(found.demo.population.devices)
         assert {each.contributions for each in found.stages} == {people}
         name = f"split campaign of {people} devices, {name}"

@@ -25,6 +25,7 @@ from research.similarity import slope_one
 from stream_app.models.factorization.channels import Channels
 from stream_app.privacy import registry
 from stream_app.privacy.randomness import SeededSource
+from stream_app.ranking.scores import top_slots
 from stream_app.ranking.similarity import cosine, nearest
 from stream_app.ranking.similarity import slope_one as served
 from stream_app.ranking.similarity.nearest import because
@@ -194,12 +195,12 @@ def speed() -> list[Figure]:
     similar = cosine.similarities(found, 20.0)
 
     def by_cosine() -> None:
-        best = nearest.best_slots(cosine.scores(similar, slots, LEAST_PROFILE), 10, ties)
+        best = top_slots(cosine.scores(similar, slots, LEAST_PROFILE), 10, None, ties)
         because(cosine.contributions(similar, slots, best), slots, ties)
 
     def by_slope_one() -> None:
         scores = slope_one.predict(deviations, slots, stars, LEAST_PROFILE)
-        best = nearest.best_slots(scores, 10, ties)
+        best = top_slots(scores, 10, None, ties)
         because(served.contributions(deviations, slots, stars, best), slots, ties)
 
     timed: dict[str, tuple[Callable[[], object], int]] = {

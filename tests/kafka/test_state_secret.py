@@ -15,6 +15,7 @@ from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.log.cut_chain import MOST_CUTS
 from stream_app.operations import adopt, truncate
+from stream_app.operations.rebuild import rebuild
 from stream_app.operations.session import Session
 from stream_app.operations.verify import verify
 from stream_app.replay.cut_history import history
@@ -145,5 +146,5 @@ def test_a_secret_is_introduced_changed_and_removed_by_one_start(log: Log) -> No
 
 def test_a_rebuild_trusts_no_checkpoint(log: Log) -> None:
     checkpoint(log, None, 2)
-    adopt.from_the_log(session(log, SECRET))
+    rebuild(session(log, SECRET))
     assert found_cut(log, SECRET) == 4

@@ -42,7 +42,11 @@ def test_every_file_format_gives_the_same_rows(
     assert found.timestamps is not None
     assert found.timestamps.tolist() == TIMES
     assert (found.scale, found.refused, len(found)) == (Scale(1, 5, 1), 0, 4)
-    assert found.titles == (None if write is plain_csv else TITLES)
+    if write is plain_csv:
+        assert found.described is None
+    else:
+        assert found.described is not None
+        assert {item: each.title for item, each in found.described.items()} == TITLES
     assert found.levels.dtype == np.uint8
     assert found.ratings.dtype == np.float64
 
@@ -153,13 +157,13 @@ def test_an_id_of_1024_characters_is_read(tmp_path: Path) -> None:
 def test_a_title_file_with_a_too_long_id_is_ignored(tmp_path: Path) -> None:
     file = plain_csv(tmp_path)
     (tmp_path / "movies.dat").write_text(f"1::One::Drama\n{'x' * 2000}::Two::Drama\n", "latin-1")
-    assert load(file).titles is None
+    assert load(file).described is None
 
 
 def test_an_unreadable_title_file_is_ignored(tmp_path: Path) -> None:
     file = dat(tmp_path)
     (tmp_path / "movies.dat").write_text("no titles here\n")
-    assert load(file).titles is None
+    assert load(file).described is None
 
 
 def test_movielens_is_read_completely() -> None:
@@ -170,5 +174,5 @@ def test_movielens_is_read_completely() -> None:
     found: Dataset = load(file)
     assert (len(found), found.refused, found.scale) == (1_000_209, 0, Scale(1, 5, 1))
     assert np.bincount(found.levels).tolist() == [56_174, 107_557, 261_197, 348_971, 226_310]
-    assert found.titles is not None
-    assert found.titles[1] == "Toy Story (1995)"
+    assert found.described is not None
+    assert found.described[1].title == "Toy Story (1995)"

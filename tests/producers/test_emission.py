@@ -52,7 +52,7 @@ def test_every_device_reports_each_item_of_the_scope_and_missing_for_unrated_ite
         for item in SCOPE
     }
     assert (end.devices, end.total, end.cells, end.ratings) == (20, 20, 20 * 60, 500)
-    assert (end.outside, end.over, end.idle, end.ended) == (0, 0, 0, True)
+    assert (end.outside, end.over, end.idle) == (0, 0, 0)
     assert MISSING in cells.values()
 
 
@@ -90,7 +90,7 @@ def test_a_cell_is_drawn_once_in_life_unless_republished(small: Dataset, journal
     population, seen = populate(small, journal.key), Observer()
     run(population, journal, seen)
     end = run(population, journal, Observer(), epoch=20_001)
-    assert (end.cells, end.messages, end.idle, end.devices, end.ended) == (0, 0, 20, 20, True)
+    assert (end.cells, end.messages, end.idle, end.devices, end.total) == (0, 0, 20, 20, 20)
     grown = np.arange(70, dtype=np.uint64)
     end = run(population, journal, seen, epoch=20_001, scope=grown)
     assert end.cells == 20 * 10

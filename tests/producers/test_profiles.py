@@ -67,7 +67,7 @@ def run(
 
 def test_every_device_releases_one_profile_that_a_server_can_read(journal: Journal) -> None:
     sent, last = run(devices(3, 0, 40), journal)
-    assert (last.published, last.total, last.ended) == (3, 3, True)
+    assert (last.published, last.total, last.done) == (3, 3, 3)
     events = [wire.decode_profile(one.key, one.value, SIZES) for one in sent]
     assert {event.device for event in events} == {one.device for one in devices(3, 0, 40)}
     assert {one.topic for one in sent} == {TOPIC}

@@ -92,7 +92,7 @@ def test_every_coder_keeps_what_the_interface_says(name):
     codes = made.encode(vectors)
     assert codes.words.shape == (37, 1)
     assert codes.words.max() < 2**12
-    assert codes.zero.tolist() == [i == 3 for i in range(37)]
+    assert (codes.norms == 0).tolist() == [i == 3 for i in range(37)]
     assert (codes.words[3, 0], codes.objectives[3]) == (2**12 - 1, 0)
     kept = codes.norms > 0
     np.testing.assert_allclose(codes.norms[kept], 7, rtol=1e-6)

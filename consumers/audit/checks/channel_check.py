@@ -60,8 +60,9 @@ def _hull_finding(
             counts = _largest(owners, reports, len(channel), 0 if name == "all reports" else FEWEST)
             found = hull_divergence(counts, channel)
             groups += len(found)
+            outcomes = int((channel.max(axis=1) > 0).sum())
             for divergence in found[found > 0]:
-                log_p = tails.divergence_tail(float(divergence), _outcomes(channel))
+                log_p = tails.divergence_tail(float(divergence), outcomes)
                 if log_p < worst:
                     worst, where = log_p, name
     measured = f"{len(rows):,} reports, {groups:,} groups, the least likely: {where}"
@@ -107,10 +108,6 @@ def canary_input(mechanism: Mechanism, rated: int | None) -> int:
 def masks_among(mechanism: Mechanism, masks: NDArray[np.uint16]) -> list[int]:
     """Return the masks beside some reports; 0 for a mechanism without."""
     return [int(mask) for mask in np.unique(masks)] if mechanism.masks else [0]
-
-
-def _outcomes(channel: NDArray[np.float64]) -> int:
-    return int((channel.max(axis=1) > 0).sum())
 
 
 def _largest(

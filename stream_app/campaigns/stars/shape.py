@@ -34,12 +34,8 @@ class Shape(NamedTuple):
     def size(self, kind: str) -> int:
         """Return the integers of a contribution to a stage of this kind."""
         sizes = {"bias": 2 * self.items, "head": self.head * (self.head - 1) // 2}
-        sizes |= {"moment": triangle_length(self.factors), "refine": self._of_pass}
-        return sizes[kind]
-
-    @property
-    def _of_pass(self) -> int:
-        return self.items * (1 + self.factors)
+        a_pass = self.items * (1 + self.factors)
+        return (sizes | {"moment": triangle_length(self.factors), "refine": a_pass})[kind]
 
 
 def shape_of(stages: Sequence[Stage], items: int) -> Shape | None:

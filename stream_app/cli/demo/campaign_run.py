@@ -139,24 +139,6 @@ def run_campaigns(options: DemoOptions, file: Path | None, settings: Settings) -
             run.repeat()
 
 
-def campaign_of(
-    stack: ExitStack,
-    settings: Settings,
-    held: HeldBack,
-    epsilon: Fraction,
-    *,
-    scope: int = SCOPE,
-    kinds: tuple[str, ...] = ("together",),
-    exact: bool = True,
-) -> CampaignRun:
-    """See one campaign through, over the most rated items of what the devices have.
-
-    scope: most items; exact: measure the noise of every sum.
-    """
-    run = Campaigns.begin(stack, settings, held, epsilon, scope=scope, kinds=kinds)
-    return run.see_through(exact=exact)
-
-
 @dataclass
 class Campaigns:
     """The campaigns of one population, one after another, over the same scope and keys."""
@@ -182,7 +164,10 @@ class Campaigns:
         kinds: tuple[str, ...] = ("together",),
         options: DemoOptions | None = None,
     ) -> Campaigns:
-        """Start everything; options: those of a demo, which has a page."""
+        """Start everything, for campaigns over the most rated items of what the devices have.
+
+        scope: most items; options: those of a demo, which has a page.
+        """
         roles, items = ROLES[settings.privacy_mode], held.scope(scope)
         demo = prepare(
             stack, settings, held.published, _REPORTS, options, parties=roles, scope=items
@@ -196,7 +181,8 @@ class Campaigns:
 
     def see_through(self, *, exact: bool = True, visitors: bool = False) -> CampaignRun:
         """Begin the next campaign and see it through; with `visitors` its stages stay open until
-        more than the population has contributed. Every contribution is accepted."""
+        more than the population has contributed. Every contribution is accepted. exact: measure
+        the noise of every sum."""
         campaign, demo = self._plan(), self.demo
         Coordinator(self.log, self.contributions).begin(campaign)
         began, publisher = time.monotonic(), contributions_publisher_for(demo.settings)

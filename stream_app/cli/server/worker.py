@@ -75,13 +75,14 @@ class StartOptions:
         if not (self.snapshot or self.rebuild or self.accept_gap or self.reseal):
             return
         from stream_app.operations import adopt
+        from stream_app.operations.rebuild import rebuild
         from stream_app.operations.session import Session
 
         for session in Session.each(settings):
             if self.snapshot:
                 adopt.from_snapshot(session, self.snapshot)
             elif self.rebuild:
-                adopt.from_the_log(session, drop=self.accept_gap)
+                rebuild(session, drop=self.accept_gap)
             elif self.reseal:
                 adopt.reseal(session)
             else:

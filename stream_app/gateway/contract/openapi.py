@@ -223,7 +223,7 @@ def _reply(endpoint: Endpoint) -> dict[str, Any]:
     if endpoint.body is not None:
         # The data of each event of a stream is one such value.
         media = {"schema": {"$ref": _PLACE + endpoint.body.__name__}}
-        media["examples"] = {endpoint.name: {"value": _example(endpoint.body)}}
+        media["examples"] = {endpoint.name: {"value": msgspec.to_builtins(EXAMPLES[endpoint.body])}}
     elif endpoint.content_type == JSON:
         media = {"schema": {"type": "object"}}
     elif endpoint.content_type == BYTES:
@@ -253,11 +253,6 @@ def _refused(status: int, reasons: Sequence[str]) -> dict[str, Any]:
 
 def _header(text: str) -> dict[str, Any]:
     return {"description": text, "schema": {"type": "string"}}
-
-
-def _example(kind: type[msgspec.Struct]) -> Any:
-    """Return the example of a body as JSON values."""
-    return msgspec.to_builtins(EXAMPLES[kind])
 
 
 def _refusal(reason: str) -> Any:

@@ -40,18 +40,13 @@ def draw_frame(factors: int, bits: int, seed: int, kind: Frame) -> NDArray[np.fl
 
 @dataclass(frozen=True, eq=False)
 class Codes:
-    """Codes of n vectors: words (n, words) uint64; |x|, |Wb| and L(b), each (n,) float32."""
+    """Codes of n vectors: words (n, words) uint64; |x|, |Wb| and L(b), each (n,) float32.
+    The norm of a zero vector is 0: its code carries no information."""
 
     words: NDArray[np.uint64]
     norms: NDArray[np.float32]
     lengths: NDArray[np.float32]
     objectives: NDArray[np.float32]
-
-    @property
-    def zero(self) -> NDArray[np.bool_]:
-        """Which vectors were zero: their code carries no information."""
-        zero: NDArray[np.bool_] = self.norms == 0
-        return zero
 
 
 class FrameCoder(ABC):

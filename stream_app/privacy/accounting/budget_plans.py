@@ -127,9 +127,7 @@ def _renyi_capacity(epsilon: Fraction, delta: Fraction, order: Fraction) -> tupl
     return capacity(epsilon, delta * _KEPT, order), int(delta * (1 - _KEPT) * SCALE**3)
 
 
-@lru_cache(maxsize=256)
-def _renyi_cost(id: str, order: Fraction, most_items: int) -> tuple[int, int]:
-    return renyi_cost(id, order, most_items)
+_renyi_cost = lru_cache(maxsize=256)(renyi_cost)
 
 
 @lru_cache(maxsize=1024)

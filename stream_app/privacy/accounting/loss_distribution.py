@@ -97,9 +97,7 @@ class PairLoss:
         return divergence(self.pair, order), Fraction(0)
 
 
-@lru_cache(maxsize=64)
-def _on_grid(pair: DominatingPair, spacing: Fraction) -> GridLoss:
-    return on_grid(pair, spacing)
+_on_grid = lru_cache(maxsize=64)(on_grid)
 
 
 @dataclass(frozen=True)

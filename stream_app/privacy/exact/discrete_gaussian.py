@@ -167,7 +167,8 @@ def _weights(variance: Fraction) -> tuple[list[int], list[int], int]:
     """
     down, up = exponential(-1 / (2 * variance))
     # weight(n + 1) = weight(n) * ratio(n) with ratio(0) = g and ratio(n + 1) = ratio(n) * g^2
-    low_ratio, high_ratio = _floor(down), _ceil(up)
+    low_ratio = (down.numerator << _BITS) // down.denominator
+    high_ratio = -((-up.numerator << _BITS) // up.denominator)
     low_square = low_ratio * low_ratio >> _BITS
     high_square = -(-(high_ratio * high_ratio) >> _BITS)
     lows, highs, low, high = [], [], _ONE, _ONE
@@ -180,14 +181,6 @@ def _weights(variance: Fraction) -> tuple[list[int], list[int], int]:
             -(-(high_ratio * high_square) >> _BITS),
         )
     return lows, highs, high
-
-
-def _floor(x: Fraction) -> int:
-    return (x.numerator << _BITS) // x.denominator
-
-
-def _ceil(x: Fraction) -> int:
-    return -((-x.numerator << _BITS) // x.denominator)
 
 
 def _ends(counts: list[int]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:

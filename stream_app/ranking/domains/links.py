@@ -60,12 +60,6 @@ class DomainLinks:
         """The items of the target domain."""
         return len(self.targets)
 
-    @property
-    def memory_bytes(self) -> int:
-        """Bytes of all arrays."""
-        arrays = (self.sources, self.targets, self.places, self.similarities)
-        return sum(array.nbytes for array in arrays)
-
     def rows(self, items: ArrayLike) -> NDArray[np.int64]:
         """Return (h,) the row of each of `items` (h,) keys, -1 for an item that is no source."""
         return slots_of(self.sources, items)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.ranking.item_side import ItemSide
+from stream_app.ranking.scores import top_slots
 
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _GOLDEN = 0x9E3779B97F4A7C15
@@ -25,26 +26,6 @@ def ties(keys: NDArray[np.uint64], seed: int = 0) -> NDArray[np.uint64]:
     """Return (n,) the tie of each item key, all different."""
     salt = hash64(np.array([(seed + 1) * _GOLDEN % 2**64], np.uint64))
     return hash64(np.asarray(keys, np.uint64) ^ salt)
-
-
-def best_slots(
-    scores: NDArray[np.float32],
-    k: int,
-    ties: NDArray[np.uint64],
-    allowed: NDArray[np.bool_] | None = None,
-) -> NDArray[np.int64]:
-    """Return the slots of the k largest scores (n,), best first; fewer where `allowed` (n,) leaves
-    fewer, none for k = 0. Scores are never NaN."""
-    slots = np.arange(len(scores)) if allowed is None else np.flatnonzero(allowed)
-    if k <= 0 or not len(slots):
-        return np.zeros(0, np.int64)
-    found = scores[slots]
-    if k < len(slots):
-        least = np.partition(found, len(found) - k)[len(found) - k]
-        reached = found >= least
-        slots, found = slots[reached], found[reached]
-    order = np.lexsort((ties[slots], -found))[:k]
-    return slots[order].astype(np.int64)
 
 
 def similar_to(
@@ -60,7 +41,7 @@ def similar_to(
     row = similarities[slot]
     allowed = row > 0
     allowed[slot] = False
-    return best_slots(row, k, ties, allowed)
+    return top_slots(row, k, allowed, ties)
 
 
 def hash64(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -107,4 +88,4 @@ def linked_to(side: ItemSide, slot: int) -> NDArray[np.int64]:
     weights = np.zeros(len(side), np.float32)
     np.add.at(weights, side.link_targets[slot], side.link_weights[slot])
     weights[slot] = 0
-    return best_slots(weights, len(weights), ties(side.keys), weights > 0)
+    return top_slots(weights, len(weights), weights > 0, ties(side.keys))

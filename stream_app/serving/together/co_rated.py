@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.ranking.domains.similarity_table import SimilarityTable
+from stream_app.ranking.scores import top_slots
 from stream_app.ranking.similarity import COSINE, SLOPE_ONE, cosine, nearest, slope_one
 from stream_app.ranking.similarity.table import CoRatingTable, slots_of
 
@@ -109,7 +110,7 @@ class CoRated:
     ) -> NDArray[np.int64]:
         """Return the slots of the best `count` items that may be shown and of which something is
         known, best first."""
-        return nearest.best_slots(scores, count, self.ties, allowed & np.isfinite(scores))
+        return top_slots(scores, count, allowed & np.isfinite(scores), self.ties)
 
     def because(self, rated: RatedItems, listed: NDArray[np.int64]) -> tuple[int | None, ...]:
         """Return for each listed slot the key of the rated item that contributes most."""

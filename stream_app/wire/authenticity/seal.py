@@ -32,11 +32,9 @@ class Seal:
     def __init__(self, secret: str = "", prefix: str = "") -> None:
         if secret and len(secret) < MIN_SECRET:
             raise ValueError(f"the secret has {len(secret)} characters: use at least {MIN_SECRET}")
-        self._key = (
-            blake2b(prefix.encode(), key=_of_any_length(secret), digest_size=32).digest()
-            if secret
-            else b""
-        )
+        # 32 bytes of key: blake2b takes at most 64, and a secret may be longer.
+        key = blake2b(secret.encode(), digest_size=32, person=b"murmurec secret").digest()
+        self._key = blake2b(prefix.encode(), key=key, digest_size=32).digest() if secret else b""
 
     @property
     def keyed(self) -> bool:
@@ -61,11 +59,6 @@ class AnySeal(Seal):
 
     def check(self, kind: bytes, record: bytes | memoryview, tag: bytes) -> None:
         """Accept the tag."""
-
-
-def _of_any_length(secret: str) -> bytes:
-    """Return 32 bytes of key; blake2b takes at most 64."""
-    return blake2b(secret.encode(), digest_size=32, person=b"murmurec secret").digest()
 
 
 OPEN = Seal()

@@ -74,7 +74,7 @@ def test_a_zero_vector_has_the_code_of_all_ones_and_is_flagged():
     vectors = sphere(3, 8)
     vectors[1] = 0
     codes = Encoder(8, 70).encode(vectors)
-    assert codes.zero.tolist() == [False, True, False]
+    assert (codes.norms == 0).tolist() == [False, True, False]
     assert codes.words[1].tolist() == [2**64 - 1, 2**6 - 1]
     assert codes.objectives[1] == 0
 

@@ -116,12 +116,7 @@ def reports_left(id: str, count: int) -> str:
     and its exact epsilon a fraction of a thousand digits."""
     if id.startswith("gaussian:"):
         return f"{plural(count, 'campaign')} of the same stages left"
-    return f"{plural(count, 'report')} left at {_per_report(id)}"
-
-
-def _per_report(id: str) -> str:
-    """Return the epsilon of one report, for a mechanism that is planned for."""
-    return f"{mechanism_of(id).epsilon} ({id})"
+    return f"{plural(count, 'report')} left at {mechanism_of(id).epsilon} ({id})"
 
 
 def _totals(row: dict[str, Any]) -> Iterator[str]:

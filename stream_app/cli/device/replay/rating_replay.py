@@ -183,7 +183,7 @@ class ReplayRun:
                 # All rows were recorded before; this run has published the remaining events.
                 self.publisher.close()
                 rows = self.population.rows
-                last = ReplayProgress(0, 0, 0, 0, rows, 0, 0, ended=True)
+                last = ReplayProgress(0, 0, 0, 0, rows, 0)
                 return of_immediate_run(last, sent, mechanism)
             if held_back:
                 notice(

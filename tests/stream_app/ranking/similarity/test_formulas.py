@@ -9,6 +9,7 @@ import pytest
 
 from research.similarity import slope_one
 from stream_app.kernels.machine.scalars import hash64
+from stream_app.ranking.scores import top_slots
 from stream_app.ranking.similarity import cosine, nearest
 from stream_app.ranking.similarity import slope_one as served
 from stream_app.ranking.similarity.nearest import because
@@ -237,7 +238,7 @@ def test_equal_scores_are_in_the_order_of_their_ties_wherever_the_items_lie():
     expected = keys[np.argsort(nearest.ties(keys, 5))][:7].tolist()
     for seed in range(3):
         mixed = np.random.default_rng(seed).permutation(keys)
-        found = nearest.best_slots(np.zeros(40, np.float32), 7, nearest.ties(mixed, 5))
+        found = top_slots(np.zeros(40, np.float32), 7, None, nearest.ties(mixed, 5))
         assert mixed[found].tolist() == expected
     assert expected != keys[:7].tolist()
 
@@ -250,7 +251,7 @@ def test_the_best_are_a_sorted_prefix_and_no_more_than_there_are(k):
     allowed[[2, 9]] = False
     ties = nearest.ties(np.arange(12, dtype=np.uint64))
     order = sorted(np.flatnonzero(allowed), key=lambda j: (-scores[j], ties[j]))
-    assert nearest.best_slots(scores, k, ties, allowed).tolist() == order[: max(k, 0)]
+    assert top_slots(scores, k, allowed, ties).tolist() == order[: max(k, 0)]
 
 
 def test_the_items_similar_to_one_are_neither_itself_nor_unrelated():
@@ -307,6 +308,6 @@ def test_a_table_of_another_order_of_items_gives_the_same_answers():
     lists = []
     for each in (table, mixed):
         scores = cosine.scores(cosine.similarities(each, 2.0), slots_of(each.keys, items), 5)
-        lists.append(each.keys[nearest.best_slots(scores, 12, nearest.ties(each.keys))].tolist())
+        lists.append(each.keys[top_slots(scores, 12, None, nearest.ties(each.keys))].tolist())
     assert lists[0] == lists[1]
     assert len(ratings)
