@@ -56,6 +56,7 @@ _SIZE = 2 * COUNT
 _START = TEMPERATURE * DEFAULT.astype(np.float64)
 
 Sums = NDArray[np.float32]
+Reals = NDArray[np.float64]
 
 
 class Fit(NamedTuple):
@@ -63,9 +64,9 @@ class Fit(NamedTuple):
     (2, 2 c); judged (2, 3): sums over devices of 1, x and x x, of the gain and of the nDCG@10 that
     learned lists are ahead of default ones. Those of shards add."""
 
-    curvature: NDArray[np.float64]
-    pull: NDArray[np.float64]
-    judged: NDArray[np.float64]
+    curvature: Reals
+    pull: Reals
+    judged: Reals
 
     @classmethod
     def from_sums(cls, sums: Sums) -> Fit:
@@ -83,21 +84,15 @@ class Fit(NamedTuple):
         return np.concatenate([part.ravel() for part in self]).astype(np.float32)
 
     @property
-    def weights(self) -> NDArray[np.float64]:
+    def weights(self) -> Reals:
         """The weights (2, 2 c) of the largest L, of each half."""
-        curvature, pull = self.with_ridge
-        return np.stack([_solved(*half) for half in zip(curvature, pull, strict=True)])
+        halves = zip(*self.with_ridge, strict=True)  # the curvature of others may be singular
+        return np.stack([np.linalg.lstsq(*half, rcond=None)[0] for half in halves])
 
     @property
-    def with_ridge(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def with_ridge(self) -> tuple[Reals, Reals]:
         """A and b with those of the ridge, of each half."""
         return self.curvature + RIDGE * np.eye(_SIZE), self.pull + RIDGE * _START
-
-    @property
-    def serves(self) -> bool:
-        """Whether lists by learned weights are better, on devices that they have not seen."""
-        (gain, error), (ahead, margin) = map(_mean, self.judged)
-        return gain > MARGIN * error and ahead >= -margin
 
 
 FIT_NUMBERS = 2 * _SIZE**2 + 2 * _SIZE + 6
@@ -159,22 +154,18 @@ def learn(
     return Learned(weights, *judged, ndcg, float(popular.mean()), error, own.sums)
 
 
-def _solved(curvature: NDArray[np.float64], pull: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the weights (m,) of the largest value; the curvature of others may be singular."""
-    return np.asarray(np.linalg.lstsq(curvature, pull, rcond=None)[0])
-
-
 def _served(fit: Fit) -> Column:
     """Return the weights (2 c,) of lists, none where the default ones serve."""
-    weights = fit.weights.mean(axis=0) if fit.serves else np.empty(0)
-    return weights.astype(np.float32)
+    (gain, error), (ahead, margin) = map(_mean, fit.judged)
+    serves = gain > MARGIN * error and ahead >= -margin
+    return np.asarray(fit.weights.mean(axis=0) if serves else [], np.float32)
 
 
-def _sums(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _sums(values: Reals) -> Reals:
     return np.array([len(values), values.sum(), (values**2).sum()])
 
 
-def _mean(sums: NDArray[np.float64]) -> tuple[float, float]:
+def _mean(sums: Reals) -> tuple[float, float]:
     """Return the mean of values with these sums (3,), and its standard error."""
     count, total, squares = sums.tolist()
     mean = total / max(count, 1.0)
@@ -182,7 +173,7 @@ def _mean(sums: NDArray[np.float64]) -> tuple[float, float]:
     return mean, (spread / max(count - 1, 1.0)) ** 0.5
 
 
-def _figures(tables: VisitTables, events: list[Event], unseen: Column) -> NDArray[np.float64]:
+def _figures(tables: VisitTables, events: list[Event], unseen: Column) -> Reals:
     """Return nDCG@10 of the learned, the default and the popular lists, (3, devices with a like);
     where reports are noised, its unbiased share of the whole for every device."""
     ideal, some = _ideal(events)
@@ -201,7 +192,7 @@ def _figures(tables: VisitTables, events: list[Event], unseen: Column) -> NDArra
     return np.asarray(found[:, kept] / ideal[kept] / max(some[kept].sum(), 1e-9) * kept.sum())
 
 
-def _ideal(events: list[Event]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _ideal(events: list[Event]) -> tuple[Reals, Reals]:
     """Return the DCG@10 of a perfect list of each event (e,), and the probability that it has a
     like at all."""
     many = np.array([len(event.targets) for event in events], np.float64)
@@ -221,9 +212,9 @@ class _Problem(NamedTuple):
     (e, j) over the number of targets, and the length factors (e,)."""
 
     features: Column
-    offsets: NDArray[np.float64]
-    likes: NDArray[np.float64]
-    lengths: NDArray[np.float64]
+    offsets: Reals
+    likes: Reals
+    lengths: Reals
 
     @classmethod
     def posed(cls, tables: VisitTables, events: list[Event]) -> _Problem:
@@ -256,15 +247,14 @@ class _Problem(NamedTuple):
             features=np.einsum("c,ecj->ej", DEFAULT[:COUNT], self.features)[:, None]
         )
 
-    def best_scale(self, half: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def best_scale(self, half: NDArray[np.bool_]) -> Reals:
         """Return L of each event (e,) by the one feature, at the best scale of the other half."""
         start = np.array([TEMPERATURE, 0.0])
-        parts = (self.at(part) for part in (half, ~half))
-        ridge = RIDGE / 1000
-        found = [part.fitted(start, ridge * np.eye(2), ridge * start) for part in parts]
+        ridge = RIDGE / 1000 * np.eye(2)
+        found = [self.at(part).fitted(start, ridge, ridge @ start) for part in (half, ~half)]
         return self.crossed(np.stack(found), half)
 
-    def halves(self, half: NDArray[np.bool_], rest: Fit) -> tuple[NDArray[np.float64], Fit]:
+    def halves(self, half: NDArray[np.bool_], rest: Fit) -> tuple[Reals, Fit]:
         """Return the weights (2, 2 c) of each half with the rest, and what the halves alone say
         there, not judged."""
         fits, found = [], []
@@ -277,23 +267,18 @@ class _Problem(NamedTuple):
         curvatures, pulls = map(np.stack, zip(*found, strict=True))
         return np.stack(fits), Fit(curvatures, pulls, np.zeros((2, 3)))
 
-    def crossed(self, fits: NDArray[np.float64], half: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def crossed(self, fits: Reals, half: NDArray[np.bool_]) -> Reals:
         """Return L of each event (e,), without its ridge, by the weights of the half it is not of:
         `half` (e,) says which events the first of the fits has seen."""
         first, second = (self._chances(weights)[0] for weights in fits)
         return np.where(half, second, first)
 
-    def fitted(
-        self,
-        start: NDArray[np.float64],
-        curvature: NDArray[np.float64],
-        pull: NDArray[np.float64],
-    ) -> NDArray[np.float64]:
+    def fitted(self, start: Reals, curvature: Reals, pull: Reals) -> Reals:
         """Return the weights (m,) of the largest sum of L and pull . w - w' curvature w / 2."""
         prior, weights = (curvature, pull), start.copy()
         value, gradient, bound = self._at(weights, *prior)
         for _ in range(_PASSES):
-            step, length = _solved(bound, gradient), 1.0
+            step, length = np.linalg.lstsq(bound, gradient, rcond=None)[0], 1.0
             while length >= _LEAST_STEP:
                 found = self._at(weights + length * step, *prior)
                 if found[0] > value:
@@ -307,7 +292,7 @@ class _Problem(NamedTuple):
                 return weights
         return weights
 
-    def _chances(self, weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], Column]:
+    def _chances(self, weights: Reals) -> tuple[Reals, Column]:
         """Return L of each event (e,) and the probability of each item (e, j)."""
         used = np.stack((np.ones(len(self.lengths)), self.lengths), 1) @ weights.reshape(2, -1)
         scores = (used.astype(np.float32)[:, None] @ self.features)[:, 0] + self.offsets
@@ -317,12 +302,7 @@ class _Problem(NamedTuple):
         normal = self.likes.sum(axis=1) * (top + np.log(total))[:, 0]
         return (self.likes * scores).sum(axis=1) - normal, (chance / total).astype(np.float32)
 
-    def _at(
-        self,
-        weights: NDArray[np.float64],
-        known_curvature: NDArray[np.float64],
-        known_pull: NDArray[np.float64],
-    ) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
+    def _at(self, weights: Reals, curvature: Reals, pull: Reals) -> tuple[float, Reals, Reals]:
         """Return the sum of L and of what is known, at these weights (m,), its gradient (m,), and
         minus a bound of its curvature."""
         values, chance = self._chances(weights)
@@ -337,7 +317,7 @@ class _Problem(NamedTuple):
         size = 2 * self.features.shape[1]
         by = np.stack((np.ones(len(self.lengths)), self.lengths))
         blocks = np.einsum("ae,be,ecd->acbd", by, by, spread, optimize=True)
-        bent = known_curvature @ weights
-        value = float(values.sum() + (known_pull - bent / 2) @ weights)
-        gradient = (by @ slope).ravel() + known_pull - bent
-        return value, gradient, blocks.reshape(size, size) + known_curvature
+        bent = curvature @ weights
+        value = float(values.sum() + (pull - bent / 2) @ weights)
+        gradient = (by @ slope).ravel() + pull - bent
+        return value, gradient, blocks.reshape(size, size) + curvature

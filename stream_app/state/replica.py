@@ -71,7 +71,7 @@ from stream_app.state.digests import digest
 from stream_app.state.erasures import ErasedDevices, words_of
 from stream_app.state.exchange.merging import check_next, merge
 from stream_app.state.exchange.own_change import change_of
-from stream_app.state.exchange.shared_items import Live, SharedItems
+from stream_app.state.exchange.shared_items import Fits, Live, SharedItems
 from stream_app.state.high_water_marks import STEPS, HighWaterMarks
 from stream_app.state.known_items import KnownItems
 from stream_app.state.outcome import BatchOutcome
@@ -294,18 +294,14 @@ class Replica:
         return 0 if self.shared is None else self.shared.unshared
 
     def change(
-        self,
-        number: int,
-        *,
-        pairs: bool | None = None,
-        fits: NDArray[np.float32] | None = None,
+        self, number: int, *, pairs: bool | None = None, fits: Fits | None = None
     ) -> Change | None:
         """Return what this shard has counted and learned and not published, as its change `number`;
         None where there is nothing. The state is untouched. pairs: with tables of pairs, None:
         where they are due; fits (`FITS`): of the weights of lists."""
         if self.shared is None:
             return None
-        return change_of(self.shared, self._live, number, self.cut, pairs=pairs, fits=fits)
+        return change_of(self.shared, self._live, number, self.cut, pairs, fits)
 
     @property
     def merged(self) -> Merged | None:

@@ -8,7 +8,7 @@ merged a round after they were published. The shard of each user makes both of t
     device    the device's own clean history, ranked by the item side that the shard derives
 
 They are made where the stream stops, so what waits is in none. A side is derived every second of a
-running worker, here five times: after each of the last fortieths, and between them shards exchange
+running worker, here after each of the last seven rounds, and after all but the last shards exchange
 what their devices say of the weights of lists. A difference is on the same users, with a 95 %
 interval over them; its target is minus one standard error.
 """
@@ -44,6 +44,7 @@ from tests.fixtures.rating_files import rating_files
 from tests.fixtures.shards import Shards, Stream, device_of, home
 
 MECHANISMS, PARTITIONS, K = ("none:5:inf", "rr:5:2", "like:5:2"), 16, 10
+_DERIVED = 6  # rounds
 Gains = dict[str, np.ndarray]
 
 
@@ -108,7 +109,7 @@ def answered(asked: Asked, name: str, shards: int) -> Answered:
     """Return what shards answer."""
     spec = StateSpec((registry.parse(name),), partitions=PARTITIONS)
     made, ratings = Shards(spec, shards, len(asked.task.users), Meetings()), len(asked.stream)
-    times = [0, *(ratings * part // (40 * STEP) * STEP for part in range(36, 40)), ratings]
+    times = [0, *range((ratings // STEP - _DERIVED) * STEP, ratings, STEP), ratings]
     for first, stop in pairwise(times):
         if first and shards > 1:
             made.merge()

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from stream_app.models.cooccurrence.item_pairs import ItemPairs
 from stream_app.models.cooccurrence.pair_base import FeedChange
-from stream_app.state.exchange.shared_items import Live, SharedItems
+from stream_app.state.exchange.shared_items import Fits, Live, SharedItems
 from stream_app.state.known_items import KnownItems
 from stream_app.wire.exchange import Change
 
@@ -25,13 +25,7 @@ Columns = dict[str, NDArray[Any]]
 
 
 def change_of(
-    shared: SharedItems,
-    live: Live,
-    number: int,
-    cut: int,
-    *,
-    pairs: bool | None,
-    fits: NDArray[np.float32] | None,
+    shared: SharedItems, live: Live, number: int, cut: int, pairs: bool | None, fits: Fits | None
 ) -> Change | None:
     """Return the change `number` at a cut, None where there is nothing. pairs: with tables of
     pairs, None: where they are due; fits: of the weights of lists, where there are some."""
