@@ -1,7 +1,7 @@
 """The change of a shard: what it has counted and learned and not published.
 
 Beliefs about items and counts go with every change, the tables of pairs, a rating of which touches
-hundreds of cells, after a hundredth of the shard's ratings. What does not fit goes with the next.
+hundreds of cells, after a tenth of the shard's ratings. What does not fit goes with the next.
 """
 
 from __future__ import annotations

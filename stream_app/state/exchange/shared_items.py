@@ -31,7 +31,7 @@ from stream_app.wire.exchange import FITS
 
 Rows = NDArray[np.int64]
 Fits = NDArray[np.float32]
-_FIRST_PAIRS, _MOST_PAIRS, _PART_PAIRS = 2_000, 500_000, 100
+_FIRST_PAIRS, _MOST_PAIRS, _PART_PAIRS = 2_000, 500_000, 10
 
 
 class Live(NamedTuple):
@@ -144,7 +144,7 @@ class SharedItems(GrowingArrays):
         return rows
 
     def pairs_due(self) -> bool:
-        """Return whether tables of pairs are published: after a hundredth of own ratings."""
+        """Return whether tables of pairs are published: after a tenth of own ratings."""
         own = int(self._own[0])
         least = max(_FIRST_PAIRS // len(self._numbers), own // _PART_PAIRS)
         return own - self._pairs_at >= min(least, _MOST_PAIRS)

@@ -9,6 +9,9 @@ import pytest
 
 from stream_app.models.factorization.joining import Meetings
 from stream_app.privacy import registry
+from stream_app.ranking.learned_weights import Fit
+from stream_app.ranking.scores import COUNT
+from stream_app.serving.served_side import Ingredients
 from stream_app.state.exchange import own_change
 from stream_app.state.replica import Replica
 from stream_app.wire.exchange import FITS, Change, decode_change, encode_change
@@ -114,6 +117,19 @@ def test_each_shard_holds_what_the_devices_of_the_others_said_last_of_lists() ->
         assert (replica.shared.others_fits() == others).all()
     assert made.publish(fits=[said[0], *said[:1], *said[2:]]) == 0  # merged already
     assert len({replica.shared.arrays()["fits"].tobytes() for replica in made.replicas}) == 1
+
+
+def test_lists_of_a_shard_with_few_devices_take_the_weights_of_the_others() -> None:
+    """One shard's devices have a clear taste; those of the others say nothing."""
+    made = played(4, stream())
+    made.exchange_all()
+    pull, judged = np.zeros((2, 2 * COUNT)), np.array([[100.0, 100.0, 101.0]] * 2)
+    said = np.stack([Fit(np.zeros((2,) + (2 * COUNT,) * 2), pull, judged).sums] * 2)
+    assert made.publish(fits=[None, None, None, said]) == 1
+    made.merge()
+    sides = [Ingredients.taken_from(replica) for replica in made.replicas]
+    lengths = [len(side.derived().side.next_weights) for side in sides if side is not None]
+    assert lengths == [2 * COUNT] * 3 + [0]
 
 
 def test_order_and_delay_of_merges_change_no_sum() -> None:
