@@ -163,7 +163,7 @@ class SharedItems(GrowingArrays):
     def adopt_fits(self, shard: int, fits: Fits) -> None:
         """Take what the devices of a shard say of the weights of lists, for what they said."""
         each = self._fits[shard].nbytes
-        mark_dirty(self.pages("fits"), shard * each, each)
+        mark_dirty(self.pages("fits"), shard * each, (shard + 1) * each)
         self._fits[shard] = fits.reshape(FITS)
 
     def has_fits(self, fits: Fits) -> bool:

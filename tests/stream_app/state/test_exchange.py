@@ -7,7 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from stream_app.kernels.machine.dirty_pages import CLEAN as CLEAN_PAGE
+from stream_app.kernels.machine.dirty_pages import PAGE_BYTES
 from stream_app.models.factorization.joining import Meetings
+from stream_app.models.paged_arrays import is_dirty
 from stream_app.privacy import registry
 from stream_app.ranking.learned_weights import Fit
 from stream_app.ranking.scores import COUNT
@@ -117,6 +120,20 @@ def test_each_shard_holds_what_the_devices_of_the_others_said_last_of_lists() ->
         assert (replica.shared.others_fits() == others).all()
     assert made.publish(fits=[said[0], *said[:1], *said[2:]]) == 0  # merged already
     assert len({replica.shared.arrays()["fits"].tobytes() for replica in made.replicas}) == 1
+
+
+def test_pages_of_what_a_shard_said_of_lists_are_written_to_the_next_checkpoint() -> None:
+    shared = Replica(replace(CLEAN, partitions=64, shards=64)).shared
+    assert shared is not None
+    bits = shared.dirty_pages()["fits"]
+    assert len(bits) > 4
+    for shard in range(64):
+        bits[:] = CLEAN_PAGE
+        before = shared.arrays()["fits"].copy().reshape(-1)
+        shared.adopt_fits(shard, np.ones(FITS, np.float32))
+        changed = np.flatnonzero(shared.arrays()["fits"].reshape(-1) != before)
+        assert is_dirty(bits)[changed * 4 // PAGE_BYTES].all(), shard
+        assert is_dirty(bits).sum() <= 2 + FITS[0] * FITS[1] * 4 // PAGE_BYTES
 
 
 def test_lists_of_a_shard_with_few_devices_take_the_weights_of_the_others() -> None:
