@@ -87,13 +87,15 @@ def test_structure_below_the_noise_of_single_pairs_is_found(rng: np.random.Gener
 
 
 def test_noise_alone_gives_no_links(rng: np.random.Generator) -> None:
-    n = 100
-    counts = gaussian(rng, n, 1.0)
-    sums = counted(counts.tolist(), rng.normal(0, 1, n).tolist())
-    table = similarity_table(sums, ["a", "b"] * (n // 2), Noise(1.0, 8.0), TERMS)
-    assert (table.targets < 0).all()
-    assert not table.is_bridged("a", "b")
-    assert len(decode_table(encode_table(table))) == n
+    """By chance in 1 of 100 draws: more than 3 of 20 do in 1 of 20,000 runs."""
+    n, linked = 100, 0
+    for _ in range(20):
+        counts = gaussian(rng, n, 1.0)
+        sums = counted(counts.tolist(), rng.normal(0, 1, n).tolist())
+        table = similarity_table(sums, ["a", "b"] * (n // 2), Noise(1.0, 8.0), TERMS)
+        assert len(decode_table(encode_table(table))) == n
+        linked += bool((table.targets >= 0).any() or table.is_bridged("a", "b"))
+    assert linked <= 3
 
 
 def gaussian(rng: np.random.Generator, n: int, deviation: float) -> np.ndarray:
