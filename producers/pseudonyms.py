@@ -4,16 +4,15 @@
 
 A pseudonym is stable for a key, so that a server can learn about a user. Without the key a user id
 cannot be turned into a pseudonym or back, not even by trying every id. A pseudonym is not
-anonymity: it links all ratings of one user. An integer id is its decimal text, and an id has one
-form (`producers.ids`): the users 7, "7" and " 007" are the same, with one pseudonym and one
-budget.
+anonymity: it links all ratings of one user. An id is opaque text, of which no byte is changed; an
+integer is its decimal text: 7 and "7" are one user, "007" is another. A name that a person types
+has one form first (`producers.ids`).
 """
 
 from __future__ import annotations
 
 import hmac
 
-from producers.ids import normalised
 from stream_app import wire
 
 KEY_BYTES = 32
@@ -32,12 +31,12 @@ def _checked(key: bytes) -> bytes:
 
 
 def encoded(user: int | str) -> bytes:
-    """Return the bytes of a user id in its one form (`producers.ids`), 1 to 1024 without NUL;
-    ValueError for any other."""
+    """Return the UTF-8 of a user id, 1 to 1024 bytes without NUL; ValueError for any
+    other."""
     if isinstance(user, bool) or not isinstance(user, int | str):
         raise ValueError("user: a user id is text or an integer")  # noqa: TRY004 (one error for bad input)
     try:
-        text = normalised(str(user)).encode()
+        text = str(user).encode()
     except UnicodeEncodeError:
         raise ValueError("user: the id must be valid Unicode (no lone surrogate)") from None
     if not 1 <= len(text) <= MAX_USER_BYTES:

@@ -11,19 +11,27 @@ from numpy.typing import NDArray
 from stream_app.wire.limits import MAX_ITEM_BYTES
 
 Item = int | str
+_DECIMAL = re.compile("0|[1-9][0-9]{0,18}")
 _UNNAMED = re.compile("key:[0-9a-f]{16}")
 
 
 def key(item: Item) -> int:
-    """Return the 64-bit key of an item: an integer is itself, a string its blake2b-64 with the top
-    bit set.
+    """Return the 64-bit key of an item, whose id is opaque text or an integer.
 
-    Raises ValueError for an integer outside 0 .. 2^63-1 and for a string that is empty, longer than
-    `MAX_ITEM_BYTES` in UTF-8, or not encodable (a lone surrogate).
+    An integer is its own key, and so is its decimal text; every other text has its blake2b-64 with
+    the top bit set. Nothing is trimmed, folded or normalised: `"7"` and 7 are one item, `"007"` is
+    another.
+
+    Raises ValueError for an integer outside 0 .. 2^63-1 and for a text that is empty, longer than
+    `MAX_ITEM_BYTES` in UTF-8, not encodable (a lone surrogate), or contains NUL.
+
+    >>> key(7), key("7"), key("007") == key("7"), key("9223372036854775808") >> 63
+    (7, 7, False, 1)
     """
     if isinstance(item, bool) or not isinstance(item, int | str):
         # A ValueError like every other refusal of an item: callers treat all of them alike.
         raise ValueError(f"item {item!r}: an item is an integer or a string")  # noqa: TRY004
+    item = parse_item(item) if isinstance(item, str) else item
     if isinstance(item, int):
         if not 0 <= item < 2**63:
             raise ValueError(f"item {item}: an integer item lies in 0 .. 2^63-1")
@@ -36,12 +44,18 @@ def key(item: Item) -> int:
         raise ValueError(
             f"item of {len(text)} bytes: a string item has 1 to {MAX_ITEM_BYTES} bytes of UTF-8"
         )
+    if b"\0" in text:
+        raise ValueError("item: a string item must not contain the character NUL")
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "big") | (1 << 63)
 
 
 def parse_item(text: str) -> Item:
-    """Return the item of a typed text: an integer if it is one below 2^63, else the text."""
-    return int(text) if re.fullmatch(r"[0-9]{1,19}", text) and int(text) < 2**63 else text
+    """Return the item of an id: an integer for a canonical decimal below 2^63, else the text.
+
+    >>> parse_item("10"), parse_item("010"), parse_item("0"), parse_item(" 7")
+    (10, '010', 0, ' 7')
+    """
+    return int(text) if _DECIMAL.fullmatch(text) and int(text) < 2**63 else text
 
 
 def key_of(item: Item) -> int:
