@@ -39,7 +39,7 @@ test-all: $(READY) $(if $(ARGS),,$(FIRST)) ## Run also the tests of every fault,
 	@$(PYTEST) -m '$(if $(ARGS),,thorough and )not nightly and not benchmark' $(ARGS)
 
 nightly: $(if $(ARGS),$(READY),test-all) ## Run also chaos, simulation, every processor and width (hours)
-	@$(PYTEST) -m nightly $(ARGS)
+	@MURMUREC_SEED=$${MURMUREC_SEED:-new} $(PYTEST) -m nightly $(ARGS)
 	@$(if $(ARGS),,$(BIN)/python -m tests.simulation)
 	@$(if $(ARGS),,$(BIN)/python -m tests.chaos)
 

@@ -12,6 +12,7 @@ import os
 import secrets
 import shutil
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +40,10 @@ BROKER = pytest.StashKey[str]()
 compiled_once.install()
 
 # The first example of a compiled kernel takes seconds: a deadline would measure the compiler.
-hypothesis.settings.register_profile("murmurec", max_examples=50, deadline=None, print_blob=True)
+DRAWN = os.environ.get("MURMUREC_SEED") == "new"
+hypothesis.settings.register_profile(
+    "murmurec", max_examples=50, deadline=None, print_blob=True, derandomize=not DRAWN
+)
 hypothesis.settings.load_profile("murmurec")
 
 
@@ -132,8 +136,14 @@ def topics(kafka: Kafka, prefix: str) -> Iterator[str]:
 
 @pytest.fixture
 def seed(request: pytest.FixtureRequest) -> int:
-    """Give a seed, new in every run and printed; MURMUREC_SEED repeats a failed run."""
-    chosen = int(os.environ.get("MURMUREC_SEED") or secrets.randbits(32))
+    """Give the seed that the test's name decides, printed; MURMUREC_SEED is another, `new` draws.
+
+    A claim that is false once in some hundred draws is found by a nightly run, which draws, and
+    does not refuse somebody's change by luck.
+    """
+    chosen = zlib.crc32(request.node.nodeid.encode())
+    if given := os.environ.get("MURMUREC_SEED"):
+        chosen = secrets.randbits(32) if DRAWN else int(given)
     print(f"{request.node.nodeid}: MURMUREC_SEED={chosen}")
     return chosen
 
