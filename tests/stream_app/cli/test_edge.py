@@ -56,6 +56,17 @@ def test_a_short_token_is_refused(tmp_path, monkeypatch, capsys):
     assert "short" not in err
 
 
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "shop.example"])
+def test_no_edge_is_open_to_a_network_without_a_token(host, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MURMUREC_EDGE_TOKEN", raising=False)
+    assert run(["edge", "--host", host, "--bootstrap", "127.0.0.1:1"]) == 2
+    err = capsys.readouterr().err
+    assert f"--host {host}" in err
+    assert "MURMUREC_EDGE_TOKEN" in err
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("package", ["sqlalchemy", "psycopg"])
 def test_a_missing_package_is_named_with_its_extra(package, tmp_path):
     program = (

@@ -20,11 +20,12 @@ from producers.edge.reporting.users import Users
 from producers.edge.site_terms import SiteTerms, read
 from producers.edge.store.database import Database
 from stream_app.cli.demo.demo_processes import open_page, terminated_like_interrupted
-from stream_app.cli.output import notice, plural, print_json, printable, say
+from stream_app.cli.output import plural, print_json, printable, say
 from stream_app.cli.server.edge.imports import import_events, import_items
 from stream_app.cli.server.edge.wiring import STANDALONE_SECONDS, Standalone, edge_of, standalone
-from stream_app.errors import UserError
+from stream_app.errors import UsageError, UserError
 from stream_app.monitoring.log_setup import configure
+from stream_app.web.refusals import is_loopback
 
 if TYPE_CHECKING:
     from stream_app.cli.options import Cluster
@@ -37,7 +38,13 @@ _ASK_SECONDS = 5.0
 
 def serve(flags: EdgeFlags, cluster: Cluster) -> None:
     """Run the edge until SIGTERM or SIGINT."""
-    settings, terms, token = cluster.settings(), _terms(flags), _token()
+    token = _token()
+    if token is None and not is_loopback(flags.host):
+        raise UsageError(
+            f"--host {flags.host}: every client that reaches it could read and delete what users "
+            "did; set MURMUREC_EDGE_TOKEN (openssl rand -hex 32), or leave --host out"
+        )
+    settings, terms = cluster.settings(), _terms(flags)
     configure(settings.log_level, settings.log_format)
     with ExitStack() as stack:
         stack.enter_context(terminated_like_interrupted())  # until the interface handles both
@@ -55,11 +62,6 @@ def serve(flags: EdgeFlags, cluster: Cluster) -> None:
             return service.failure()
 
         names = frozenset(name.lower() for name in (flags.host, *(flags.names or ())))
-        if token is None and flags.host not in ("127.0.0.1", "::1", "localhost"):
-            notice(
-                f"warning: every client that reaches {flags.host} can read what users did; set "
-                "MURMUREC_EDGE_TOKEN"
-            )
         at_once = flags.store.startswith("sqlite") and "server" not in terms.models
         edge, started = Edge(service.site, names, token, at_once), partial(_started, flags)
         asyncio.run(run(edge, flags.host, flags.port, started, failure))
