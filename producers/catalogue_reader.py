@@ -14,7 +14,7 @@ from msgspec import UNSET
 
 from producers.datasets.columns import Description, Descriptions
 from producers.datasets.formats import holds_ratings
-from producers.datasets.item_files import rows_of
+from producers.datasets.item_files import read, rows_of
 from producers.datasets.load import load
 from producers.ids import item_of
 from producers.publishing import Publisher
@@ -34,10 +34,7 @@ def file_entries(file: Path, domain: str | None = None) -> tuple[list[CatalogueE
     if holds_ratings(file):
         data = load(file)
         return list(entries(set(data.items.tolist()), data.described, domain)), ""
-    try:
-        found = rows_of(file.read_bytes(), file.suffix.lstrip("."), _FIELDS)
-    except OSError as error:
-        raise UserError(f"{file}: cannot be read ({error.strerror})") from None
+    found = rows_of(read(file), file.suffix.lstrip("."), _FIELDS)
     if found.refused or not found.rows:
         reasons = [
             f"row {each.row} (the header not counted): {each.sentence}"

@@ -19,6 +19,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -27,8 +28,9 @@ from producers.datasets.item_row import ItemRow, checked
 from producers.edge.events import event, strict_json
 from producers.edge.events.event import Refused
 from producers.edge.events.strict_json import REPEATED, Malformed
+from stream_app.errors import UserError
 
-MAX_ROWS = 1_000_000
+MAX_ROWS, MAX_BYTES = 1_000_000, 512 << 20
 KNOWN: Mapping[str, tuple[str, ...]] = {
     "item": ("item_id", "item", "itemid", "id", "sku", "product_id", "movieid", "movie_id"),
     "title": ("title", "name", "product_name"),
@@ -44,6 +46,7 @@ KNOWN: Mapping[str, tuple[str, ...]] = {
     "attributes": ("attributes",),
 }
 _MOST_NAMED = 200
+_VALUES_A_BYTE, _GROUP_BYTES, _CELL = 100, 64 << 20, 1 << 16  # of Parquet
 _PREFIX = "attributes."
 _CURRENCY = re.compile(r" [A-Z]{3}$")
 _WORDS = {"yes": True, "in_stock": True, "in stock": True}
@@ -63,6 +66,19 @@ class ItemFile:
     ignored: list[str] = field(default_factory=list)
 
 
+def read(path: Path) -> bytes:
+    """Return the body that a file of items is; UserError for one that cannot be read at once."""
+    try:
+        if (size := path.stat().st_size) > MAX_BYTES:
+            raise UserError(
+                f"{path}: has {size >> 20:,} MiB, a file of items at most {MAX_BYTES >> 20}; give "
+                "several files"
+            )
+        return path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+
+
 def rows_of(body: bytes, content_type: str, fields: Collection[str] | None = None) -> ItemFile:
     """Return the items of a body of this type, or of the type that it looks like; with these
     `fields` alone, if they are given."""
@@ -70,7 +86,7 @@ def rows_of(body: bytes, content_type: str, fields: Collection[str] | None = Non
     try:
         for row, record in enumerate(_records(body, content_type.lower()), 1):
             if row > MAX_ROWS:
-                raise Malformed("too_many_rows", f"above {MAX_ROWS:,} rows; give several files")
+                raise _too_many()
             if isinstance(record, Malformed):
                 found.refused.append(Refused(row, record.reason, f"{record}"))
             else:
@@ -82,7 +98,7 @@ def rows_of(body: bytes, content_type: str, fields: Collection[str] | None = Non
 
 def _records(body: bytes, kind: str) -> Iterator[Any]:
     if body.startswith(b"PAR1") or "parquet" in kind:
-        return iter(_parquet(body))
+        return _parquet(body)
     start = body.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
     if "csv" in kind or start not in (b"{", b"["):
         return _csv(strict_json.text_of(body))
@@ -120,19 +136,71 @@ def _csv(text: str) -> Iterator[dict[str, str]]:
         ) from None
 
 
-def _parquet(body: bytes) -> list[dict[str, Any]]:
+def _parquet(body: bytes) -> Iterator[dict[str, Any]]:
+    """Yield the rows, a row group at a time; what a file claims to hold is counted before it is
+    read, since a few bytes can claim millions of rows, or one row of a gigabyte."""
     try:
         import pyarrow.parquet
     except ImportError:
         raise Malformed(
             "no_pyarrow", 'Parquet needs pyarrow: pip install "murmurec[edge]"'
         ) from None
-    arrow: Any = pyarrow
+    parquet: Any = pyarrow.parquet
     try:
-        rows: list[dict[str, Any]] = arrow.parquet.read_table(io.BytesIO(body)).to_pylist()
-    except (arrow.ArrowException, OSError, ValueError):
+        file = parquet.ParquetFile(io.BytesIO(body))
+        names = file.schema_arrow.names
+        known = recognised_as(tuple(names))
+        texts = _counted(file.metadata, known, len(body))
+        # As dictionaries: a text that a million rows repeat is held once.
+        file = parquet.ParquetFile(io.BytesIO(body), read_dictionary=texts)
+        for number in range(file.metadata.num_row_groups):
+            table = file.read_row_group(number, [*known], use_threads=False).combine_chunks()
+            columns = {name: table.column(name) for name in known}
+            if any(_longest(chunk) > _CELL for each in columns.values() for chunk in each.chunks):
+                raise Malformed("cell", f"a cell holds above {_CELL:,} bytes; shorten it")
+            for row in range(table.num_rows):
+                yield dict.fromkeys(names) | {n: each[row].as_py() for n, each in columns.items()}
+    except (pyarrow.ArrowException, OSError, ValueError) as error:
+        if isinstance(error, Malformed):
+            raise
         raise Malformed("not_parquet", "the file is no whole Parquet; write it again") from None
-    return rows
+
+
+def _counted(file: Any, known: Collection[str], size: int) -> list[str]:
+    """Return the columns of text among the known ones of a Parquet file of so many bytes;
+    `Malformed` for one that claims to hold too much."""
+    if file.num_rows > _VALUES_A_BYTE * size:
+        raise Malformed("too_many_rows", f"claims above {_VALUES_A_BYTE} rows a byte")
+    if file.num_rows > MAX_ROWS:
+        raise _too_many()
+    texts = dict[str, None]()
+    for number in range(file.num_row_groups):
+        group = file.row_group(number)
+        columns = [group.column(each) for each in range(group.num_columns)]
+        used = [each for each in columns if each.path_in_schema.partition(".")[0] in known]
+        if any(each.num_values > _VALUES_A_BYTE * size for each in used):
+            raise Malformed("too_many_rows", f"claims above {_VALUES_A_BYTE} values a byte")
+        if any(each.physical_type == "FIXED_LEN_BYTE_ARRAY" for each in used):
+            raise Malformed("fixed_length", "bytes of a fixed length are no field of an item")
+        if sum(each.total_uncompressed_size for each in used) > _GROUP_BYTES:
+            most = f"{_GROUP_BYTES >> 20} MiB"
+            raise Malformed("row_group", f"a row group holds above {most}; write smaller ones")
+        texts |= {each.path_in_schema: None for each in used if each.physical_type == "BYTE_ARRAY"}
+    return [*texts]
+
+
+def _longest(array: Any) -> int:
+    """Return how many bytes the longest text in an array of any nesting has."""
+    if hasattr(array, "dictionary"):
+        return max((len(each.as_buffer()) for each in array.dictionary if each.is_valid), default=0)
+    if hasattr(array, "field"):
+        fields = range(array.type.num_fields)
+        return max((_longest(array.field(each)) for each in fields), default=0)
+    return _longest(array.values) if array.type.num_fields else 0
+
+
+def _too_many() -> Malformed:
+    return Malformed("too_many_rows", f"above {MAX_ROWS:,} rows; give several files")
 
 
 def _plain(column: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,15 +25,26 @@ from stream_app.errors import UserError
 _BLOCK = 100_000  # lines parsed at a time: text takes ten times the memory of arrays
 # Every id of a column takes the memory of the longest; a user id has at most 1024 bytes anyway.
 _ID_CHARACTERS = 1024
+_LONGEST = 1 << 20  # of a line, in characters
 NAMES = {"user": "user", "userid": "user", "item": "item", "itemid": "item", "movieid": "item",
           "rating": "rating", "timestamp": "timestamp"}  # fmt: skip
 
 
-def read_table(
-    lines: Iterable[str], suffix: str, name: str, described: Descriptions | None
-) -> Columns:
+def bounded_lines(file: TextIO, name: str) -> Iterator[str]:
+    """Yield the lines of a file; UserError for one that is longer than any row of a table, before
+    it is held."""
+    for number, line in enumerate(iter(lambda: file.readline(_LONGEST), ""), 1):
+        if len(line) == _LONGEST:
+            raise UserError(
+                f"{name}: line {number} is above {_LONGEST:,} characters, which no row is; give a "
+                "file with a row a line"
+            )
+        yield line
+
+
+def read_table(file: TextIO, suffix: str, name: str, described: Descriptions | None) -> Columns:
     """Return the columns of a table; `suffix` names the separator, `name` the file in messages."""
-    rows = _split(lines, suffix)
+    rows = _split(bounded_lines(file, name), suffix)
     header, first_row = ["user", "item", "rating", "timestamp"], 1
     try:
         first = next(rows, None)

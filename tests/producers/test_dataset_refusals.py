@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -31,6 +32,19 @@ def test_a_too_long_id_is_refused_before_it_takes_memory(
     row = 4322 + bool(header)
     with pytest.raises(UserError, match=f"the {word} in row {row} has 100000 characters"):
         load(file)
+
+
+def test_a_line_without_an_end_is_refused_before_it_is_held(tmp_path: Path) -> None:
+    file = tmp_path / "mine.csv"
+    file.write_bytes(b"user,item,rating\n")
+    with file.open("r+b") as sparse:
+        sparse.truncate(800 << 20)
+    tracemalloc.start()
+    with pytest.raises(UserError, match="line 2 is above"):
+        load(file)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 32 << 20
 
 
 HEADER = "user,item,rating,timestamp\n"

@@ -23,11 +23,13 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from typing import Any, TextIO
 
 from producers.datasets.item_files import item_of, recognised_as
 from producers.datasets.item_row import ItemRow
+from producers.datasets.table_files import bounded_lines
 from producers.edge.events import strict_json
 from producers.edge.events.event import Event, Refused
 from producers.edge.events.event_decoding import event_of
@@ -49,7 +51,6 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 }
 WORDS: Mapping[str, str] = {"read": "view", "star": "like", "add-to-cart": "cart"}
 _GO_TIME = re.compile(r"([0-9-]{10}) ([0-9:]{8}(?:\.[0-9]+)?) ([+-][0-9]{2})([0-9]{2}) [A-Z0-9+-]+")
-_LONGEST = 1 << 20  # of a line
 
 Row = Event | ItemRow | Refused
 
@@ -90,12 +91,12 @@ def _rows(file: TextIO, path: Path, types: FeedbackTypes) -> Iterator[Row]:
 
 
 def _records(file: TextIO, path: Path) -> Iterator[Any]:
-    head = file.readline(_LONGEST)
+    lines = bounded_lines(file, f"{path}")
+    head = next(lines, "")
     if head.lstrip()[:1] == "{":
-        while head:
-            if head.strip():
-                yield strict_json.read_line(head.encode(errors="replace"))
-            head = file.readline(_LONGEST)
+        for line in chain([head], lines):
+            if line.strip():
+                yield strict_json.read_line(line.encode(errors="replace"))
         return
     columns = next(csv.reader([head]), [])
     known = _named(dict.fromkeys(columns, ""))
@@ -105,7 +106,7 @@ def _records(file: TextIO, path: Path) -> Iterator[Any]:
                 f"{path}: its header has no column for the {name}; name it {name}, and the others "
                 "type, value, time"
             )
-    for cells in filter(None, csv.reader(file)):
+    for cells in filter(None, csv.reader(lines)):
         yield {name: cell for name, cell in zip(columns, cells, strict=False) if cell}
 
 

@@ -9,6 +9,7 @@ from collections import Counter
 from itertools import islice
 from pathlib import Path
 
+from producers.datasets.item_files import read
 from producers.datasets.item_files import rows_of as items_of
 from producers.edge.catalogue.site_catalogue import Catalogue, ItemRow
 from producers.edge.events.event import Event
@@ -26,18 +27,14 @@ _TYPES |= {".jsonl": "application/x-ndjson", ".csv": "text/csv"}
 
 def import_items(database: Database, path: Path) -> None:
     """Write the items of a site's own file into the catalogue."""
-    try:
-        body = path.expanduser().read_bytes()
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
-    read = items_of(body, _TYPES.get(path.suffix.lower(), ""))
-    if not read.rows:
-        sentence = f": {read.refused[0].sentence}" if read.refused else ""
+    found = items_of(read(path.expanduser()), _TYPES.get(path.suffix.lower(), ""))
+    if not found.rows:
+        sentence = f": {found.refused[0].sentence}" if found.refused else ""
         raise UserError(f"{path}: holds no item{sentence}")
-    Catalogue(database).put_many(read.rows)
-    columns = ", ".join(f"{name} as {use}" for name, use in read.recognised.items())
-    say(f"{path}: {plural(len(read.rows), 'item')}{f' ({columns})' if columns else ''}")
-    _say_refused(Counter(each.reason for each in read.refused))
+    Catalogue(database).put_many(found.rows)
+    columns = ", ".join(f"{name} as {use}" for name, use in found.recognised.items())
+    say(f"{path}: {plural(len(found.rows), 'item')}{f' ({columns})' if columns else ''}")
+    _say_refused(Counter(each.reason for each in found.refused))
 
 
 def import_events(database: Database, terms: SiteTerms, path: Path) -> None:

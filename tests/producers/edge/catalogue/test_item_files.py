@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import io
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
 
-from producers.datasets.item_files import ItemFile, rows_of
+from producers.datasets.item_files import ItemFile, read, rows_of
 from producers.edge.catalogue.site_catalogue import Catalogue, ItemRow
 from producers.edge.store.database import Database
+from stream_app.errors import UserError
 
 CSV = """item_id,Title,Genres,PRICE,In Stock,image-url,attributes.size,warehouse
 SKU-1,"Shoe, red (2021)",Shoes|Sport,89.90,yes,https://x/1.png,42,A
@@ -106,6 +108,46 @@ def test_parquet_where_pyarrow_is_installed():
         ItemRow(item="2"),
     ]
     assert reasons(rows_of(b"PAR1 and nothing", "")) == ["not_parquet"]
+
+
+def bomb(columns: dict[str, Any], **options: Any) -> bytes:
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    stream = io.BytesIO()
+    parquet.write_table(pyarrow.table(columns), stream, compression="zstd", **options)
+    return stream.getvalue()
+
+
+BIG = "x" * (1 << 20)
+BOMBS = {
+    "rows": ("too_many_rows", {"item_id": [1] * 6_000_000}, {}),
+    "values of one row": ("too_many_rows", {"item_id": [1], "genres": [["x"] * 200_000]}, {}),
+    "one text in every row": ("cell", {"item_id": [*range(50)], "title": [BIG] * 50}, {}),
+    "one text in every list": ("cell", {"item_id": [1, 2], "genres": [[BIG] * 9] * 2}, {}),
+    "texts": ("row_group", {"item_id": [BIG] * 65}, {"use_dictionary": False}),
+    "a text in every object": ("cell", {"item_id": [1], "attributes": [{"a": BIG}]}, {}),
+}
+
+
+@pytest.mark.parametrize(("reason", "columns", "options"), BOMBS.values(), ids=BOMBS)
+def test_what_parquet_claims_is_refused_before_it_is_held(reason, columns, options):
+    body = bomb(columns, **options)
+    assert len(body) < 64 << 10
+    tracemalloc.start()
+    found = rows_of(body, "")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (found.rows, reasons(found)) == ([], [reason])
+    assert peak < 16 << 20
+
+
+def test_a_file_of_items_is_measured_before_it_is_read(tmp_path):
+    path = tmp_path / "items.csv"
+    with path.open("wb") as file:
+        file.truncate(800 << 20)
+    with pytest.raises(UserError, match="has 800 MiB, a file of items at most 512"):
+        read(path)
 
 
 def test_without_pyarrow_the_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from producers.edge.events.event import Event, Refused
@@ -57,3 +59,17 @@ def test_a_file_without_events_is_a_sentence(tmp_path, text):
 def test_an_absent_file_is_a_sentence(tmp_path):
     with pytest.raises(UserError, match="cannot be read"):
         list(rows_of(tmp_path / "absent.csv", TYPES))
+
+
+@pytest.mark.parametrize("head", [b"user,item,rating\n", b'{"user":"ann"}\n'])
+def test_a_line_without_an_end_is_refused_before_it_is_held(head, tmp_path):
+    path = tmp_path / "events.csv"
+    path.write_bytes(head)
+    with path.open("r+b") as file:
+        file.truncate(800 << 20)
+    tracemalloc.start()
+    with pytest.raises(UserError, match="line 2 is above 1,048,576 characters"):
+        list(rows_of(path, TYPES))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 32 << 20
