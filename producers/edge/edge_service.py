@@ -34,7 +34,7 @@ from producers.edge.store.database import Database
 from producers.edge.store.store_tables import accounts
 from producers.ranking.published import Source
 
-_QUALITY_SECONDS = 30.0
+_QUALITY_SECONDS, _PROBE_SECONDS = 30.0, 1.0
 
 
 class _Part(Protocol):
@@ -67,6 +67,7 @@ class Service:
     def __enter__(self) -> Service:
         self._topic_source: TopicSource | None = None
         self._measuring, self._measured_at = threading.Lock(), -float("inf")
+        self._probing, self._probed_at = threading.Lock(), -float("inf")
         with ExitStack() as stack:
             self._open(stack)
             self._stack = stack.pop_all()
@@ -101,6 +102,7 @@ class Service:
             status=self._status,
             quality=self._quality,
             problem=self._problem,
+            writable=self._writable,
         )
 
     def failure(self) -> str | None:
@@ -116,6 +118,14 @@ class Service:
                 self._measured = quality(self._database, models, now_ms)
                 self._measured_at = time.monotonic()
             return self._measured
+
+    def _writable(self) -> bool:
+        """Return whether the store can be written, as of the last second: anybody may ask."""
+        with self._probing:
+            if time.monotonic() - self._probed_at >= _PROBE_SECONDS:
+                self._is_writable = self._database.probe()
+                self._probed_at = time.monotonic()
+            return self._is_writable
 
     def _status(self) -> Mapping[str, Any]:
         with self._database.reading() as connection:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import operator
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -31,6 +31,7 @@ from producers.edge.events import event
 
 MAX_CHARACTERS = 10_000
 MAX_DEPTH = 50
+MAX_COMPARISONS = 100  # each is made with up to every item of the catalogue
 NUMBERS = ("price", "year", "age_days", "added")
 TEXTS = ("category", "label", "domain", "title")
 FIELDS = (*TEXTS, *NUMBERS, "available", "attributes.NAME")
@@ -93,7 +94,7 @@ class _Parser:
 
     def __init__(self, text: str) -> None:
         self._tokens = _TOKEN.finditer(text)
-        self.needs_time = False
+        self.needs_time, self._comparisons = False, 0
         self._advance()
 
     def _advance(self) -> None:
@@ -137,16 +138,19 @@ class _Parser:
         if self.kind != "field" or not (is_attribute or name in FIELDS[:-1]):
             raise self.wrong(f"not, ( or a field, one of {', '.join(FIELDS)},")
         self._advance()
+        self._comparisons += 1
+        if self._comparisons > MAX_COMPARISONS:
+            raise ValueError(f"filter: compares more than {MAX_COMPARISONS} times; use in (...)")
         self.needs_time |= name == "age_days"
         if self._takes("in"):
             if not self._takes("("):
                 raise self.wrong("( and values")
-            tests = [_compared(name, "=", self._value(name))]
+            values = [self._value(name)]
             while self._takes(","):
-                tests.append(_compared(name, "=", self._value(name)))
+                values.append(self._value(name))
             if not self._takes(")"):
                 raise self.wrong(", or )")
-            return lambda row, now: any(test(row, now) for test in tests)
+            return _one_of(name, values)
         if (sign := self._takes(*(("=", "!=") if name in TEXTS else _OPERATORS))) is not None:
             start, value = self._start, self._value(name)
             if isinstance(value, str | bool) and sign not in ("=", "!="):
@@ -190,6 +194,19 @@ def _compared(name: str, sign: str, wanted: str | float | bool) -> Test:
         if isinstance(found, tuple):  # several: one of them, or none of them
             return isinstance(wanted, str) and (wanted in found) is (sign == "=")
         return type(found) in kinds and compare(found, wanted)
+
+    return test
+
+
+def _one_of(name: str, values: Sequence[str | float | bool]) -> Test:
+    get, wanted = _getter(name), frozenset(values)
+    tests = [_compared(name, "=", value) for value in values]
+
+    def test(row: ItemRow, now: int) -> bool:
+        found = get(row, now)
+        known = found if isinstance(found, tuple) else (found,)
+        # A text or number that no value equals is told by one look; equal ones may differ in kind.
+        return not wanted.isdisjoint(known) and any(each(row, now) for each in tests)
 
     return test
 

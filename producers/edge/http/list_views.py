@@ -34,8 +34,9 @@ def _condition(given: dict[str, Any]) -> Any:
     """Return the filter of a request; None where every item may be in the list."""
     parts = []
     if kinds := given.get("category"):
-        parts.append(f"({' or '.join(f'category = {_quoted(each)}' for each in kinds)})")
-    parts += [f"not category = {_quoted(each)}" for each in given.get("not_category", ())]
+        parts.append(f"category in ({', '.join(map(_quoted, kinds))})")
+    if away := given.get("not_category"):
+        parts.append(f"not category in ({', '.join(map(_quoted, away))})")
     if given.get("filter"):
         parts.append(f"({given['filter']})")
     if not parts:
@@ -71,7 +72,9 @@ async def _answered(
     edge: Edge, kind: str, make: Callable[..., EdgeList], *given: Any, user: str | None = None
 ) -> web.Response:
     began = time.monotonic()
-    made = make(*given) if edge.at_once else await edge.run(make, *given)
+    # A filter may look at every item of the catalogue, so it runs in the pool.
+    at_once = edge.at_once and given[-1].filter is None
+    made = make(*given) if at_once else await edge.run(make, *given)
     edge.site.shown(made)
     edge.metrics.listed(kind, time.monotonic() - began)
     return _reply(_shown(made, user))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 from aiohttp import web
 
-from producers.edge.events.intake import MOST_WAITING
 from producers.edge.http.contract import edge_bodies
 from producers.edge.http.contract.edge_endpoints import BY_NAME
 from producers.edge.http.contract.edge_openapi import openapi, page
@@ -17,6 +17,7 @@ from producers.edge.http.contract.given import Refused, parameters
 from producers.edge.http.edge_metrics import CONTENT_TYPE
 from producers.edge.http.site import EDGE, View
 from producers.edge.http.user_views import reply
+from stream_app.errors import Unreadable
 from stream_app.web.cached_document import TYPES, Document
 
 _ROOT = Path(__file__).parents[3]
@@ -57,7 +58,7 @@ async def livez(_: web.Request) -> web.Response:
 async def readyz(request: web.Request) -> web.Response:
     """Answer whether events are taken, and what is missing for better lists."""
     edge = request.app[EDGE]
-    ready = edge.site.intake.waiting < MOST_WAITING
+    ready = await edge.ready()
     body = edge_bodies.Ready(ready, edge.site.problem() if ready else "the store")
     return web.Response(
         status=200 if ready else 503,
@@ -67,19 +68,21 @@ async def readyz(request: web.Request) -> web.Response:
 
 
 async def metrics(request: web.Request) -> web.Response:
-    """Answer with the metrics."""
+    """Answer with the metrics; without the store, with those that the process holds."""
     edge = request.app[EDGE]
-    waiting = edge.site.intake.waiting
-    found, quality = await edge.run(lambda: (edge.site.status(), edge.site.quality()))
-    edge.metrics.set({name: value for name, value in found.items() if isinstance(value, int)})
+    if ready := await edge.ready():
+        with suppress(Unreadable):
+            found, quality = await edge.run(lambda: (edge.site.status(), edge.site.quality()))
+            counts = {name: value for name, value in found.items() if isinstance(value, int)}
+            edge.metrics.set(counts)
+            edge.metrics.quality(quality.models)
     edge.metrics.set(
         {
-            "waiting_events": waiting,
+            "waiting_events": edge.site.intake.waiting,
             "connections": len(edge.connections),
-            "ready": float(waiting < MOST_WAITING),
+            "ready": float(ready),
         }
     )
-    edge.metrics.quality(quality.models)
     return web.Response(body=edge.metrics.render(), headers={"Content-Type": CONTENT_TYPE})
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 from aiohttp import web
 
 from producers.edge.catalogue.site_catalogue import Catalogue
-from producers.edge.events.intake import Intake
+from producers.edge.events.intake import MOST_WAITING, Intake
 from producers.edge.http.contract.edge_bodies import Quality
 from producers.edge.http.contract.given import Bodies
 from producers.edge.http.edge_metrics import EdgeMetrics
@@ -30,7 +30,8 @@ View = Callable[[web.Request], Any]
 @dataclass(frozen=True)
 class Site:
     """The parts of one edge. `shown`: takes a list that is counted. `status`: counts and what
-    leaves; `quality`: figures by model; `problem`: what is missing for better lists."""
+    leaves; `quality`: figures by model; `problem`: what is missing for better lists; `writable`:
+    whether the store can be written."""
 
     intake: Intake
     lists: ListMaker
@@ -41,6 +42,7 @@ class Site:
     status: Callable[[], Mapping[str, Any]]
     quality: Callable[[], Quality]
     problem: Callable[[], str | None]
+    writable: Callable[[], bool]
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,10 @@ class Edge:
     async def run(self, call: Callable[..., T], *given: Any) -> T:
         """Return what a blocking call gives, made in the pool."""
         return await asyncio.get_running_loop().run_in_executor(self.pool, call, *given)
+
+    async def ready(self) -> bool:
+        """Return whether events are taken now."""
+        return self.site.intake.waiting < MOST_WAITING and await self.run(self.site.writable)
 
 
 EDGE: Final = web.AppKey("edge", Edge)

@@ -95,6 +95,19 @@ class Database:
         ):
             yield connection
 
+    def probe(self) -> bool:
+        """Return whether the store can be written now: a row of some bytes, durably."""
+        row = {"name": "probe", "value": os.urandom(8)}
+        try:
+            with self.writing() as connection:
+                wanted = self.insertion(site).values(row)
+                connection.execute(
+                    wanted.on_conflict_do_update(index_elements=[site.c.name], set_=row)
+                )
+        except Unwritable:
+            return False
+        return True
+
     def session(self) -> Connection:
         """Return a connection of its own, whose every transaction writes."""
         with self.sentences(Unwritable):

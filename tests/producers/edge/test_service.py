@@ -14,9 +14,11 @@ from producers.edge.http.edge_serving import serving
 from producers.edge.http.site import Edge
 from producers.edge.reporting.ways_out import ReportingOptions
 from producers.edge.site_terms import SiteTerms
+from producers.edge.store.database import Database
 from producers.ranking.published import Missing
 from stream_app.errors import UserError
 from tests.fixtures.waiting import PATIENCE_SECONDS, until
+from tests.producers.edge import stores
 
 CSV = b"item_id,title,genres,price\n" + b"".join(
     f"SKU-{n},Shoe {n},{'Trail' if n % 2 else 'Road'},{n}.5\n".encode() for n in range(40)
@@ -99,6 +101,16 @@ def test_with_the_recommender_away_events_are_kept_and_lists_go_on(tmp_path):
     with edge_in(tmp_path) as service:
         asyncio.run(play(service))
         assert service.failure() is None
+
+
+def test_an_edge_whose_store_cannot_be_written_is_not_ready_until_it_can(tmp_path):
+    with Database(f"sqlite:///{tmp_path}/edge.db") as database:
+        assert database.probe()
+        with database.engine.connect() as connection:  # else it waits for five seconds
+            connection.exec_driver_sql("PRAGMA busy_timeout = 10")
+        with stores.locked(tmp_path / "edge.db"):
+            assert not database.probe()
+        assert database.probe()
 
 
 def test_a_list_of_a_store_that_was_opened_again_is_the_same(tmp_path):

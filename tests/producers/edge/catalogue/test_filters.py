@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from producers.datasets.item_row import ItemRow
-from producers.edge.catalogue.filters import MAX_CHARACTERS, MAX_DEPTH, parse
+from producers.edge.catalogue.filters import MAX_CHARACTERS, MAX_COMPARISONS, MAX_DEPTH, parse
 from tests.producers.edge import stores
 
 DAY = 86_400_000
@@ -105,7 +105,10 @@ def test_an_expression_has_limits_and_its_refusal_holds_nothing_of_it():
     for deep in ("(" * (MAX_DEPTH + 2), "not " * (MAX_DEPTH + 2)):
         with pytest.raises(ValueError, match="nested more than"):
             parse(deep + "available")
-    assert parse("available" + " and available" * 600).allows(SHOE)
+    assert parse("available" + " and available" * (MAX_COMPARISONS - 1)).allows(SHOE)
+    with pytest.raises(ValueError, match="compares more than 100 times"):
+        parse("available" + " and available" * MAX_COMPARISONS)
+    assert parse(f"price in ({', '.join(map(str, range(900)))}, 49.9)").allows(SHOE)
     with pytest.raises(ValueError, match="filter") as refusal:
         parse("secret = 'Secr3t'")
     assert "ecr" not in str(refusal.value)

@@ -56,10 +56,15 @@ class ListRecorder:
 
     asked: list[tuple[Any, ...]] = field(default_factory=list)
     fails: Exception | None = None
+    waits_for: threading.Event | None = None
+    waiting: bool = False
 
     def _made(self, *asked: Any) -> EdgeList:
         if self.fails is not None:
             raise self.fails
+        if self.waits_for is not None:
+            self.waiting = True
+            assert self.waits_for.wait(PATIENCE_SECONDS)
         self.asked.append(asked)
         item = Listed("SKU-1", HOSTILE, 0.5, ("Shoes",), ("SKU-2",), None, "local")
         return EdgeList("00000000000000aa", (item,), "local", "local", "links", 3, 2, 7)
@@ -144,12 +149,16 @@ class Shop:
 
 @asynccontextmanager
 async def open_shop(folder: Path, **changed: Any) -> AsyncIterator[Shop]:
-    """Run a shop for the length of the block; `changed`: fields of `Edge`, or `intake`."""
+    """Run a shop for the length of the block; `changed`: fields of `Edge`, or of `Site`."""
     lists, shelf, people = ListRecorder(), Shelf(), People()
+
+    def counts() -> dict[str, Any]:
+        return {"accounts": len(people.known), "terms": {"epsilon": "20"}, "sent": 3}
+
     terms = SiteTerms(models=("local", "popular"))
     with Database(f"sqlite:///{folder}/edge.db") as database:
         intake = Intake(database, terms)
-        given = changed.pop("intake", intake)
+        given, writable = changed.pop("intake", intake), changed.pop("writable", lambda: True)
         site = Site(
             intake=given,
             lists=lists,
@@ -157,9 +166,10 @@ async def open_shop(folder: Path, **changed: Any) -> AsyncIterator[Shop]:
             users=people,
             terms=terms,
             shown=lambda made: None,
-            status=lambda: {"accounts": len(people.known), "terms": {"epsilon": "20"}, "sent": 3},
+            status=changed.pop("status", counts),
             quality=lambda: Quality(30, [ModelQuality("local", 5, 50, 1, 2, 0, None, None)], []),
             problem=lambda: None,
+            writable=writable,
         )
         edge = Edge(site, **changed)
         timeout = aiohttp.ClientTimeout(PATIENCE_SECONDS)

@@ -14,7 +14,7 @@ from producers.edge.http import pages
 from producers.edge.http.contract.edge_endpoints import ENDPOINTS, REASONS
 from producers.edge.http.contract.edge_openapi import openapi
 from producers.edge.http.edge_application import ATTACHED
-from stream_app.errors import UserError
+from stream_app.errors import Unreadable, UserError
 from tests.producers.edge.http.shop import HOSTILE, open_shop
 
 TOKEN = "a-token-of-the-site-0123456789"
@@ -182,6 +182,21 @@ def test_metrics_hold_counts_and_no_user_or_item(tmp_path):
             assert "murmurec_edge_accounts 1.0" in text
             assert "cust-44" not in text
             assert "SKU" not in text
+
+    asyncio.run(play())
+
+
+def test_without_its_store_an_edge_is_not_ready_and_its_metrics_say_so(tmp_path):
+    def away():
+        raise Unreadable("store x: cannot be reached")
+
+    async def play():
+        for given in ({"writable": lambda: False}, {"status": away}):
+            async with open_shop(tmp_path, **given) as shop:
+                status, text = await shop.get("/metrics")
+                ready = 0 if "writable" in given else 1
+                assert (status, f"murmurec_edge_ready {ready}.0" in text.decode()) == (200, True)
+                assert (await shop.get("/readyz"))[0] == (200 if ready else 503)
 
     asyncio.run(play())
 

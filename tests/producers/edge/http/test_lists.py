@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 
@@ -73,6 +74,22 @@ def test_every_part_of_a_wish_arrives(tmp_path):
             assert not allows(10, "Shoes", "Socks")
             assert not allows(60, "Shoes")
             assert not allows(10, "Hats")
+
+    asyncio.run(play())
+
+
+def test_a_filter_that_takes_long_lets_others_be_answered(tmp_path):
+    """The list waits for the answer of another request: on the event loop it never came."""
+
+    async def play():
+        async with open_shop(tmp_path, at_once=True) as shop:
+            answered = threading.Event()
+            shop.lists.waits_for = answered
+            slow = asyncio.ensure_future(shop.get("/recommendations/a?filter=price+%3C+50"))
+            while not shop.lists.waiting:
+                assert (await shop.get("/livez"))[0] == 200
+            answered.set()
+            assert (await slow)[0] == 200
 
     asyncio.run(play())
 
