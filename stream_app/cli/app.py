@@ -44,7 +44,6 @@ COMMANDS: dict[str, tuple[tuple[str, str | None], ...]] = {
         ("broker", "server.broker"),
         ("acl", "server.acl"),
         ("doctor", "server.doctor"),
-        ("top", "reader.top"),
         ("state", "server.state"),
         ("similarities", "server.similarities"),
         ("config", "server.config"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from math import inf, isfinite, nan
+from math import isfinite, nan
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -65,19 +65,3 @@ class Exposition:
         for (found, labels), value in self._samples.items():
             if found == f"murmurec_{name}" and isfinite(value):
                 yield dict(labels), value
-
-
-def quantile(share: float, below: dict[str, float]) -> float | None:
-    """Return a quantile of a histogram, whose cumulative counts are by upper bound (`le`): linear
-    within a bucket, as Prometheus has it; None of no observation."""
-    bounds = sorted((float(bound), count) for bound, count in below.items())
-    if not bounds or bounds[-1][1] <= 0:
-        return None
-    wanted, last, under = share * bounds[-1][1], 0.0, 0.0
-    for bound, count in bounds:
-        if count >= wanted:
-            if bound == inf:
-                return last
-            return last + (bound - last) * (wanted - under) / (count - under)
-        last, under = bound, count
-    return last

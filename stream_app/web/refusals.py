@@ -55,14 +55,6 @@ def places(error: BaseException) -> list[str]:
     return [f"{step.filename.rpartition('/')[2]}:{step.lineno}" for step in steps]
 
 
-def is_loopback(host: str) -> bool:
-    """Return whether a name or address is reached from this machine alone."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 OPEN = frozenset({"/livez", "/readyz"})
 _HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:\[\]]+)(?::[0-9]{1,5})?")
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

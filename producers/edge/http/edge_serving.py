@@ -6,17 +6,31 @@ import asyncio
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from ipaddress import ip_address
 
 import structlog
 
 from producers.edge.http.edge_application import build
 from producers.edge.http.site import Edge
-from stream_app.errors import UserError
+from stream_app.errors import UsageError, UserError
 from stream_app.web.connections import Listener
 
 log = structlog.get_logger()
 _END_SECONDS = 2.0  # for answers that are under way
 _LINGER_SECONDS = 0.5  # for a client that still sends when it is refused
+
+
+def check_open(host: str, token: str | None) -> None:
+    """Raise UsageError for an address that a network reaches, without a token."""
+    try:
+        is_here = ip_address(host).is_loopback
+    except ValueError:
+        is_here = host == "localhost"
+    if token is None and not is_here:
+        raise UsageError(
+            f"--host {host}: every client that reaches it could read and delete what users did; "
+            "set MURMUREC_EDGE_TOKEN (openssl rand -hex 32), or leave --host out"
+        )
 
 
 @asynccontextmanager

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
+from ipaddress import ip_address
 from itertools import pairwise
 from urllib.parse import urlsplit
 
@@ -40,7 +41,6 @@ from stream_app.operations.watching.members import (
 from stream_app.operations.watching.refused_mechanisms import check_devices
 from stream_app.replay.log_bounds import cuts, placed_by, unread_records
 from stream_app.settings import Settings
-from stream_app.web.refusals import is_loopback
 from stream_app.wire import Topics
 from stream_app.wire.topics import holds_pages
 
@@ -152,12 +152,20 @@ def kernels(cached: bool, urls: Sequence[str]) -> str:
     """Refuse a machine with a worker, one of `urls`, and without compiled code of this release."""
     if cached:
         return "compiled code is in the cache here"
-    if any(is_loopback(urlsplit(url).hostname or "") for url in urls):
+    if any(_is_here(url) for url in urls):
         raise UserError(
             "nothing is in the cache here for this release: the next start of a worker compiles "
             "for about a minute; run murmurec worker --warmup before"
         )
     return "nothing is in the cache here: a first worker compiles for about a minute"
+
+
+def _is_here(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def topics_of(settings: Settings) -> Topics:

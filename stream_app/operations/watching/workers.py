@@ -45,7 +45,8 @@ def ask(url: str, token: str | None = None) -> ReportedState:
 def asked(url: str, path: str, token: str | None, kind: type[Reply]) -> Reply:
     """Return what a page says; refuses a URL without a listener, with another server, or with a
     reply of another form."""
-    check_address(url)
+    if not url.startswith(("http://", "https://")):
+        raise UsageError(f"{url} is no address: give one such as http://127.0.0.1:8470")
     try:
         return msgspec.json.decode(page(url, path, token, _SECONDS), type=kind)
     except (OSError, HTTPException, ValueError):
@@ -53,12 +54,6 @@ def asked(url: str, path: str, token: str | None, kind: type[Reply]) -> Reply:
             f"nothing shows {path} at {url} within {_SECONDS:.0f} s: start the worker or gateway, "
             "or give the address of its --admin-port or --port"
         ) from None
-
-
-def check_address(url: str) -> None:
-    """Refuse what is no address of a worker or gateway."""
-    if not url.startswith(("http://", "https://")):
-        raise UsageError(f"{url} is no address: give one such as http://127.0.0.1:8470")
 
 
 def page(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from consumers.site_edge import Edge as SiteEdge
-from producers.edge.http.edge_serving import run
+from producers.edge.http.edge_serving import check_open, run
 from producers.edge.http.site import Edge
 from producers.edge.reporting.reporter import Reporter
 from producers.edge.reporting.users import Users
@@ -23,9 +23,8 @@ from stream_app.cli.demo.demo_processes import open_page, terminated_like_interr
 from stream_app.cli.output import plural, print_json, printable, say
 from stream_app.cli.server.edge.imports import import_events, import_items
 from stream_app.cli.server.edge.wiring import STANDALONE_SECONDS, Standalone, edge_of, standalone
-from stream_app.errors import UsageError, UserError
+from stream_app.errors import UserError
 from stream_app.monitoring.log_setup import configure
-from stream_app.web.refusals import is_loopback
 
 if TYPE_CHECKING:
     from stream_app.cli.options import Cluster
@@ -39,11 +38,7 @@ _ASK_SECONDS = 5.0
 def serve(flags: EdgeFlags, cluster: Cluster) -> None:
     """Run the edge until SIGTERM or SIGINT."""
     token = _token()
-    if token is None and not is_loopback(flags.host):
-        raise UsageError(
-            f"--host {flags.host}: every client that reaches it could read and delete what users "
-            "did; set MURMUREC_EDGE_TOKEN (openssl rand -hex 32), or leave --host out"
-        )
+    check_open(flags.host, token)
     settings, terms = cluster.settings(), _terms(flags)
     configure(settings.log_level, settings.log_format)
     with ExitStack() as stack:
