@@ -45,7 +45,7 @@ def test_a_running_device_contributes_for_its_accounts_in_the_stage_that_opens(
     devices = keep(journal, RATED)
     campaign = plan_of(party.public)
     coordinator.begin(campaign)
-    command = ["device", "run", "--journal", str(journal), "--socket", str(tmp_path / "socket")]
+    command = ["device", "run", "--journal", str(journal), "--watch", str(tmp_path / "ratings")]
     command += ["--keys", str(tmp_path / "central.pub"), "--campaign-scope", str(scope), *broker]
     log = tmp_path / "device.log"
     device = forks.start(command, log, before=RUNNING)
@@ -86,7 +86,7 @@ def test_a_device_behind_a_relay_contributes_and_the_relay_sees_no_pseudonym(
     campaign = msgspec.structs.replace(plan_of(parties[0].public), parties=2, keys=public)
     coordinator.begin(campaign)
     coordinator.open_stage()
-    command = ["device", "run", "--journal", str(journal), "--socket", str(tmp_path / "socket")]
+    command = ["device", "run", "--journal", str(journal), "--watch", str(tmp_path / "ratings")]
     command += ["--mechanism", "rr", "--campaign-scope", str(scope), "--bootstrap", "127.0.0.1:1"]
     for role in (Role.A, Role.B):
         command += ["--keys", str(tmp_path / f"{role}.pub")]

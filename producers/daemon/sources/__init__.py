@@ -4,7 +4,6 @@ source        what a source is to the program, and bytes that come in pieces as 
 lines         one rating as a line of text
 watched_file  a file that other programs write
 pipe          standard input
-local_socket  a socket on this machine
 
 No module holds a rating beyond its line, and none knows what is reported, or when.
 """

@@ -10,7 +10,7 @@ What is taken at once is bounded (`PIECE` bytes of lines, or little more), and s
 it, so that a program is at its moments whatever comes.
 
 A source that is behind something durable (a file) confirms its place in it; one that is not keeps
-the lines until they are confirmed, or answers its sender.
+the lines until they are confirmed.
 """
 
 from __future__ import annotations

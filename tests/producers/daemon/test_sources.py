@@ -1,99 +1,16 @@
-"""A socket, a pipe, and the lines that come from them."""
+"""A pipe, and the lines that come from it."""
 
 from __future__ import annotations
 
 import os
 import resource
-import select
-import socket
-import stat
-from pathlib import Path
 
 import pytest
 
 from producers.daemon.clock import SystemClock
 from producers.daemon.sources.lines import LONGEST, parse
-from producers.daemon.sources.local_socket import LocalSocket
 from producers.daemon.sources.pipe import Pipe
 from producers.daemon.sources.source import Lines
-from stream_app.errors import UserError
-
-
-def sender(path: Path, data: bytes) -> socket.socket:
-    found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    found.connect(str(path))
-    found.sendall(data)
-    return found
-
-
-def test_a_sender_is_answered_line_by_line_when_its_rating_is_kept(tmp_path: Path) -> None:
-    path = tmp_path / "s"
-    listening = LocalSocket(path)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    with sender(path, b"7,4\n8,") as first, sender(path, b"9,99\n") as second:
-        lines = [line for _, line in listening.take()]
-        assert lines == [b"7,4", b"9,99"]
-        assert [line for _, line in listening.take()] == lines  # not confirmed yet
-        listening.confirm(["", "must be on the scale"])
-        assert first.recv(100) == b"kept\n"
-        assert second.recv(100) == b"refused: must be on the scale\n"
-        first.sendall(b"3\n")
-        assert [line for _, line in listening.take()] == [b"8,3"]
-        listening.refuse("the disk is full")
-        assert first.recv(100) == b"refused: the disk is full\n"
-    assert listening.take() == []
-    assert listening.files() == [listening.files()[0]]  # both are gone
-    listening.close()
-    assert not path.exists()
-
-
-def test_the_last_line_of_a_sender_that_hangs_up_counts_without_an_end(tmp_path: Path) -> None:
-    listening = LocalSocket(tmp_path / "s")
-    sender(tmp_path / "s", b"7,4").close()
-    listening.take()
-    assert [line for _, line in listening.take()] == [b"7,4"]
-    listening.confirm([""])
-    listening.take()
-    assert len(listening.files()) == 1
-    listening.close()
-
-
-def test_a_socket_is_taken_from_an_ended_program_and_from_no_other(tmp_path: Path) -> None:
-    path = tmp_path / "s"
-    left = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    left.bind(str(path))
-    left.close()  # an ended program leaves its socket
-    listening = LocalSocket(path)
-    with pytest.raises(UserError, match="another program listens on it"):
-        LocalSocket(path)
-    listening.close()
-    path.write_text("mine")
-    with pytest.raises(UserError, match="is another file"):
-        LocalSocket(path)
-    assert path.read_text() == "mine"
-    with pytest.raises(UserError, match="at most 100 characters"):
-        LocalSocket(tmp_path / ("x" * 200))
-    with pytest.raises(UserError, match="cannot be made"):
-        LocalSocket(tmp_path / "no folder" / "s")
-
-
-def test_a_sender_too_many_waits_without_waking_the_program(tmp_path: Path) -> None:
-    listening = LocalSocket(tmp_path / "s")
-    clock = SystemClock()
-    senders = [sender(tmp_path / "s", b"") for _ in range(65)]
-    listening.take()
-    waiting = select.poll()
-    for file in listening.files():
-        waiting.register(file, select.POLLIN)
-    assert waiting.poll(0) == []
-    senders.pop(0).close()
-    clock.wait(60, listening.files())  # returns: it hung up
-    listening.take()
-    listening.take()
-    assert len(listening.files()) == 64  # the last sender has its place
-    for each in senders:
-        each.close()
-    listening.close()
 
 
 def test_descriptors_above_those_that_select_takes_are_waited_for() -> None:
@@ -186,19 +103,3 @@ def test_a_bad_line_is_one_sentence_without_its_rating(
     with pytest.raises(ValueError, match=message) as refused:
         parse(line, named=named)
     assert "31415" not in str(refused.value)
-
-
-def test_of_many_senders_a_bounded_piece_is_taken_and_each_has_its_turn(tmp_path: Path) -> None:
-    listening = LocalSocket(tmp_path / "s")
-    line = b"7" * 99 + b"\n"
-    senders = [sender(tmp_path / "s", line * 600) for _ in range(8)]  # 60 kB each
-    taken = []
-    for _ in range(60):
-        lines = listening.take()
-        assert sum(len(each) for _, each in lines) <= 1 << 16
-        taken.append(len(lines))
-        listening.confirm([""] * len(lines))
-    assert sum(taken) == 8 * 600
-    for each in senders:
-        each.close()
-    listening.close()

@@ -37,7 +37,6 @@ class RunOptions(reporting_options.ReportingOptions):
     watched: list[Path] | None = option(
         None, "A file of ratings to follow; repeatable.", "FILE", "--watch"
     )
-    socket: Path | None = option(None, "A local socket (mode 0600) for ratings.", "PATH")
     stdin: bool = option(False, "Read ratings from the input.")
     planned: bool = option(
         False,

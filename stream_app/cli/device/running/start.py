@@ -13,7 +13,6 @@ from producers.daemon.delivery import Delivery
 from producers.daemon.due_requests import Reporting
 from producers.daemon.kept_ratings import KeptRatings
 from producers.daemon.runner import Daemon
-from producers.daemon.sources.local_socket import LocalSocket
 from producers.daemon.sources.pipe import Pipe
 from producers.daemon.sources.source import Source
 from producers.daemon.sources.watched_file import Places, WatchedFile
@@ -143,7 +142,7 @@ def _sources(options: RunOptions, journal: Journal) -> list[Source]:
         if path.expanduser().exists() and not path.expanduser().is_file():
             raise UserError(
                 f"--watch {printable(str(path))}: is no file; give a file of lines, or send them "
-                "with --socket or --stdin"
+                "with --stdin"
             )
     places = Places(journal.path)
     found: list[Source] = [WatchedFile(path, places, journal.key) for path in options.watched or ()]
@@ -151,8 +150,6 @@ def _sources(options: RunOptions, journal: Journal) -> list[Source]:
         raise UserError("--stdin: the input is closed; leave the option out, or give an input")
     if options.stdin:
         found.append(Pipe(sys.stdin.fileno()))
-    if options.socket is not None:
-        found.append(LocalSocket(options.socket.expanduser()))
     return found
 
 
