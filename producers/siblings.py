@@ -5,7 +5,8 @@ same ratings, so their pseudonyms are easily linked and their budgets add up, wh
 says. So an account is refused where another journal in the same folder holds one, unless either
 journal is named a test, whose events no server counts. A copy of the journal (a backup) counts
 spending from where it was made, so it has another folder; and of a journal that cannot be read it
-is not known which accounts it holds.
+is not known which accounts it holds. The people of a simulation are no persons, so a user of one
+kind is looked for among accounts of that kind.
 """
 
 from __future__ import annotations
@@ -19,15 +20,19 @@ from producers.journal.frames import MAGIC
 from stream_app.errors import UserError
 
 
-def check_only_journal(journal: Journal, users: Iterable[int | str]) -> None:
+def check_only_journal(
+    journal: Journal, users: Iterable[int | str], *, simulated: bool = False
+) -> None:
     """Raise UserError where another journal in this folder holds, or may hold, an account of one of
-    the users."""
+    the users, and where this one holds a simulation, unless they are `simulated`."""
+    if not simulated:
+        journal.check_kind(simulated=False)
     if journal.test:
         return
     users = list(users)
     for path in _others(journal.path):
         view = _content(path)
-        if not view.book.test and _holds(view, users):
+        if not view.book.test and _holds(view, users, simulated):
             raise UserError(_refusal(journal, path, view))
 
 
@@ -42,11 +47,16 @@ def _content(path: Path) -> JournalView:
         ) from None
 
 
-def _holds(view: JournalView, users: list[int | str]) -> bool:
-    if not view.book.accounts:
+def _holds(view: JournalView, users: list[int | str], simulated: bool) -> bool:
+    known = {
+        device
+        for device, account in view.book.accounts.items()
+        if bool(account.enrolment and account.enrolment.simulated) == simulated
+    }
+    if not known:
         return False
     named = [Identities(view.key, signed=signed) for signed in (False, True)]
-    return any(each.pseudonym(user) in view.book.accounts for each in named for user in users)
+    return any(each.pseudonym(user) in known for each in named for user in users)
 
 
 def _refusal(journal: Journal, path: Path, view: JournalView) -> str:

@@ -29,7 +29,7 @@ from hashlib import blake2b
 import numpy as np
 
 from producers.device import requests as device
-from producers.device.rated import Rated, Ratings
+from producers.device.rated import Rated
 from producers.device.rating import check_levels_agree
 from producers.fleet.epoch_requests import EmissionOptions, EpochRequests
 from producers.fleet.population import Population, PopulationRatings
@@ -78,13 +78,11 @@ def emit(
     epoch: int,
     options: EmissionOptions | None = None,
     make_room: Callable[[], None] | None = None,
-    others: Ratings | None = None,
 ) -> Iterator[EpochProgress]:
     """End an epoch for all accounts of the journal: each reports once, `population` or not.
 
-    Ratings are looked up in `population`, and in `others` for accounts that it does not have. With
-    a sample every account must have the sample's budget, for life. Where the scope has grown, a
-    device sends as many of its items as still fit the budget, in the order of its key.
+    With a sample every account must have the sample's budget, for life. Where the scope has grown,
+    a device sends as many of its items as still fit the budget, in the order of its key.
     Raises ValueError for a mechanism, scope or sample that do not go together.
     """
     options = options or EmissionOptions()
@@ -95,23 +93,8 @@ def emit(
     accounts = journal.enrolled(epoch if options.scope is not None else None)
     devices = [account.device for account in accounts]
     check_sample(reporting.mechanism, options, journal, devices)
-    requests = EpochRequests(
-        _Looked(PopulationRatings(population), others), reporting, journal, epoch, options
-    )
+    requests = EpochRequests(PopulationRatings(population), reporting, journal, epoch, options)
     return _run(requests, population, devices, send, make_room)
-
-
-@dataclass(frozen=True)
-class _Looked:
-    """Ratings of a data set, and elsewhere those of accounts that it does not have."""
-
-    population: PopulationRatings
-    others: Ratings | None
-
-    def rated(self, device_id: bytes) -> Rated:
-        if device_id in self.population or self.others is None:
-            return self.population.rated(device_id)
-        return self.others.rated(device_id)
 
 
 def check_scope(mechanism: Mechanism, options: EmissionOptions) -> None:
@@ -177,7 +160,6 @@ def _run(
     order = sorted(range(len(devices)), key=lambda place: (times[place], devices[place]))
     started, reports = options.pace.clock(), _reports(options, found)
     progress = _nothing_sent(population, options, devices)
-    counted = set(population.devices)
     waiting: list[tuple[float, Request]] = []
     cells = 0
     for done, place in enumerate(order, 1):
@@ -185,7 +167,7 @@ def _run(
         left = requests.unreported(device_id, rated)
         keys = requests.affordable(device_id, left)
         before, unsampled, among = requests.counts(device_id, rated, left)
-        sent, own = 0, device_id in counted  # ratings from elsewhere are no rows of the data set
+        sent = 0
         if len(keys):
             request, sent = requests.request(device_id, rated, keys)
             waiting.append((times[place], request))
@@ -193,12 +175,12 @@ def _run(
         progress = replace(
             progress,
             devices=done,
-            ratings=progress.ratings + own * sent,
+            ratings=progress.ratings + sent,
             over=progress.over + (len(left) > 0 and not len(keys)),
             idle=progress.idle + (not len(left)),
-            before=progress.before + own * before,
-            unsampled=progress.unsampled + own * unsampled,
-            held=progress.held + own * (among - sent),
+            before=progress.before + before,
+            unsampled=progress.unsampled + unsampled,
+            held=progress.held + (among - sent),
         )
         if cells < options.cells and done < len(order):
             continue

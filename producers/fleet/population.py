@@ -115,9 +115,6 @@ class PopulationRatings:
         self._keys, self._raw_levels = population.items[fresh], population.raw_levels[fresh]
         self._slices = rows_of_devices(population, fresh)
 
-    def __contains__(self, device_id: bytes) -> bool:
-        return device_id in self._slices
-
     def rated(self, device_id: bytes) -> Rated:
         """Return what a device has rated; nothing for one that the data set does not have."""
         found = self._slices.get(device_id)

@@ -250,11 +250,28 @@ class Journal:
 
         Enrolling again on the same terms changes nothing, except that a withdrawn account takes
         part again, with what it has spent, and that another plan holds from now on; UserError for
-        other terms: then none is enrolled.
+        other terms, and as `check_kind`: then none is enrolled.
         """
         self._state.check_clock(epoch, self.limits)
+        if devices:
+            self.check_kind(simulated=simulated)
         known, used = self._state.enrolment, self._used_by(epoch)
         return self._record(enrolling(known, used, devices, budget, epoch, simulated=simulated))
+
+    def check_kind(self, *, simulated: bool) -> None:
+        """Raise UserError where a simulation would join the account of a person, or a person a
+        simulation; what an earlier murmurec has mixed stays the persons'."""
+        kinds = {each.simulated for each in self._state.enrolments()}
+        if simulated and False in kinds:
+            raise UserError(
+                f"device journal {self.path}: holds the account of a person, and a simulation has "
+                "a journal of its own: give another path (--journal)"
+            )
+        if not simulated and kinds == {True}:
+            raise UserError(
+                f"device journal {self.path}: holds a simulation, and a person has a journal of "
+                "their own: give another path (--journal)"
+            )
 
     def withdraw(self, devices: Sequence[bytes], epoch: int) -> int:
         """Withdraw devices: nothing is released for them any more; return how many took part.

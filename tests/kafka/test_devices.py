@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from murmurec import Device
 from producers.device import requests as device
 from producers.journal import Message, read_journal, read_key
 from producers.pseudonyms import pseudonym
@@ -159,16 +161,15 @@ def test_a_replay_sends_every_rating_once_and_continues(
     assert "published already" in capsys.readouterr().err
 
 
-def test_what_was_published_by_one_way_is_not_published_by_another(
+def test_what_was_published_from_one_file_is_not_published_from_another(
     ratings_topic: str, kafka: Kafka, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    enrol("1")
-    assert run(["publish", "--user", "1", "--item", "10", "--rating", "4"]) == 0
+    np.savez("first.npz", user=[1], item=[10], rating=[4])
+    assert run(["replay", "first.npz"]) == 0
     np.savez("mine.npz", user=[1, 1, 2], item=[10, 11, 10], rating=[3, 4, 5])
     assert run(["replay", "mine.npz"]) == 0
     printed = capsys.readouterr()
-    assert "enrolled   1 device as a simulation, without a limit" in printed.err
-    assert "1 account of a person, which keeps its own budget" in printed.err
+    assert "enrolled   1 device as a simulation, without a limit; 1 device enrolled" in printed.err
     output = printed.out
     assert "1 of the refused were published before: --republish" in output
     assert output.splitlines()[-1] == "rows 3 = published 2 + refused 1"
@@ -176,12 +177,61 @@ def test_what_was_published_by_one_way_is_not_published_by_another(
     assert run(["replay", "grown.npz", "--json"]) == 0
     row = json.loads(capsys.readouterr().out)
     assert (row["published"], row["published_before"]) == (1, 3)
-    assert run(["publish", "--user", "2", "--item", "11", "--rating", "4"]) == 1
-    assert "2 is a simulated account without a limit" in capsys.readouterr().err
-    assert run(["publish", "--user", "1", "--item", "11", "--rating", "4"]) == 1
-    assert "published already" in capsys.readouterr().err
     cells = [(e.device, int(item)) for e in everything(kafka, ratings_topic) for item in e.items]
     assert len(cells) == len(set(cells)) == 4
+
+
+def test_the_lines_of_the_readme_leave_a_person_alone_in_their_journal(
+    ratings_topic: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MURMUREC_DEVICE_JOURNAL")
+    monkeypatch.setenv("MURMUREC_DATA_DIR", "data")
+    np.savez("mine.npz", user=["ann", "bob", "bob"], item=[1, 2, 3], rating=[5, 4, 3])
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^    murmurec ((?:device enrol|publish|replay) [^#\n]*)", readme, re.M)
+    assert len(lines) == 3
+    for line in lines:
+        assert run(line.replace("ml-1m.zip", "mine.npz").split()) == 0
+    capsys.readouterr()
+    assert run(["device", "status", "--json"]) == 0
+    status = json.loads(capsys.readouterr().out)
+    assert (status["users"], status["enrolled"], status["simulated"]) == (1, 1, 0)
+    assert status["journal"] == "data/device.journal"
+    assert len(read_journal("data/simulation.journal").book.accounts) == 2
+
+
+def test_a_simulation_and_a_person_refuse_each_others_journal(
+    ratings_topic: str, kafka: Kafka, capsys: pytest.CaptureFixture[str]
+) -> None:
+    enrol("ann")
+    np.savez("mine.npz", user=["ann"], item=[1], rating=[5])
+    Path("scope.txt").write_text("1\n")
+    epoch = ["--mechanism", "cell", "--emission", "epoch", "--scope", "scope.txt"]
+    stranger = ["profiles", "publish", "people.npz", "--mechanism", "blip:64:2:2"]
+    np.savez("people.npz", user=["ann", "bob"], item=[1, 1], rating=[5, 4])
+    before = Path("device.journal").read_bytes()
+    for command in (["replay", "mine.npz"], ["replay", "mine.npz", *epoch], stranger):
+        assert run(command) == 1
+        assert "holds the account of a person, and a simulation" in capsys.readouterr().err
+        assert Path("device.journal").read_bytes() == before
+    people = ["--journal", "people/journal"]
+    assert run(["replay", "mine.npz", *people, "--budget", "20"]) == 0
+    before, user = Path("people/journal").read_bytes(), ["--user", "ann", *people]
+    capsys.readouterr()
+    for command in (
+        ["publish", *user, "--item", "7", "--rating", "4"],
+        ["device", "enrol", *user],
+        ["device", "enrol", *people, "--user", "eve"],
+        ["device", "run", *user],
+        ["device", "run", *people],
+        ["device", "contribute", *user, "--scope", "scope.txt"],
+    ):
+        assert run(command) == 1
+        assert "holds a simulation, and a person has a journal of" in capsys.readouterr().err
+        assert Path("people/journal").read_bytes() == before
+    with pytest.raises(UserError, match="holds a simulation"):
+        Device("ann", "people/journal")
+    assert sum(len(event.items) for event in everything(kafka, ratings_topic)) == 1
 
 
 def test_a_mechanism_that_is_not_allowed_costs_no_epsilon(
@@ -230,10 +280,12 @@ def test_pending_messages_of_an_earlier_process_are_sent_first_unchanged(
     assert read_journal("device.journal").pending == 0
 
 
-def released_at(topic: str, epoch: int, *items: int) -> list[Message]:
-    """Release ratings of ann without sending them."""
+def released_at(
+    topic: str, epoch: int, *items: int, path: str = "device.journal", epsilon: int | None = 1000
+) -> list[Message]:
+    """Release ratings of ann without sending them; a simulation's without `epsilon`."""
     line = device.ReportSettings(topic, registry.parse("rr:5:2"))
-    with at("device.journal", 1000) as journal:
+    with at(path, epsilon) as journal:
         device_id = pseudonym(journal.key, "ann")
         level = np.array([3], np.uint8)
         return [
@@ -245,20 +297,23 @@ def released_at(topic: str, epoch: int, *items: int) -> list[Message]:
 def test_a_clock_far_beyond_the_last_release_needs_the_option(
     ratings_topic: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    released_at(ratings_topic, int(time.time()) // wire.EPOCH_SECONDS - 400, 1)
+    early, people = int(time.time()) // wire.EPOCH_SECONDS - 400, "people/journal"
+    released_at(ratings_topic, early, 1)
+    released_at(ratings_topic, early, 1, path=people, epsilon=None)
     np.savez("mine.npz", user=["ann", "bob"], item=[4, 5], rating=[3, 4])
     commands = (
         ["publish", "--user", "ann", "--item", "3", "--rating", "4"],
-        ["replay", "mine.npz"],
-        ["profiles", "publish", "mine.npz"],
+        ["replay", "mine.npz", "--journal", people],
+        ["profiles", "publish", "mine.npz", "--journal", people],
         ["device", "enrol", "--user", "bob"],
     )
     for command in commands:
         assert run(command) == 1
         assert "400 days after the last release" in capsys.readouterr().err
-    before = Path("device.journal").read_bytes()
+    before = {path: Path(path).read_bytes() for path in ("device.journal", people)}
     for command in commands[:3]:
-        Path("device.journal").write_bytes(before)
+        for path, data in before.items():
+            Path(path).write_bytes(data)
         monkeypatch.setenv("XDG_STATE_HOME", command[0])  # the copy is nobody's newest journal
         known = ["--trust-journal"] if command[0] == "replay" else []
         assert run([*command, "--trust-clock", *known]) == 0
@@ -407,25 +462,19 @@ def test_a_budget_is_kept_by_every_command_and_shown(
     assert "3 x 2 = 6 for the user with the most" in output.err
     assert "is new: new pseudonyms" in output.err
     assert "1..5 by 1, found in the ratings" in output.err
-    rating = ["--user", "1", "--item", "77", "--rating", "4"]
-    assert run(["publish", *rating]) == 1
-    assert "the budget is (7, 1e-06) in all for the whole person" in capsys.readouterr().err
     assert run(["device", "status", "--user", "1"]) == 0
     shown = capsys.readouterr().out
     assert "(7, 1e-06) for you as a person in all; 0 reports left at 2 (rr:5:2)" in shown
     assert "epsilon 6 on 3 reports" in shown
-    assert run(["device", "enrol", "--user", "1", "--raise", "8"]) == 0
-    assert run(["publish", *rating]) == 0
-    assert sum(len(event.items) for event in everything(kafka, ratings_topic)) == 5
     # What the budget held back goes with a larger one, and nothing goes twice.
     capsys.readouterr()
     assert run(["replay", "mine.npz", "--budget", "10", "--json"]) == 0
     output = capsys.readouterr()
     row = json.loads(output.out)
-    assert (row["published"], row["published_before"], row["over_budget"]) == (1, 4, 5)
+    assert (row["published"], row["published_before"], row["over_budget"]) == (2, 4, 4)
     assert "2 devices raised to it" in output.err
     assert "6 rows over budget when this data set was published" in output.err
-    assert "a user before this run: 8" in output.err
+    assert "a user before this run: 6" in output.err
     cells = [(e.device, int(item)) for e in everything(kafka, ratings_topic) for item in e.items]
     assert len(cells) == len(set(cells)) == 6
 
@@ -437,7 +486,8 @@ def test_the_masks_of_a_partition_are_sent(
     enrol("1")
     assert run(["publish", *rating]) == 0
     np.savez("mine.npz", user=[1, 2, 2], item=[1, 1, 2], rating=[3, 4, 5])
-    assert run(["replay", "mine.npz", "--mechanism", "partition", "--emission", "epoch"]) == 0
+    replay = ["replay", "mine.npz", "--mechanism", "partition", "--emission", "epoch"]
+    assert run([*replay, "--journal", "people/journal"]) == 0
     capsys.readouterr()
     events = everything(kafka, ratings_topic)
     # That the ratings exist is public, so the account of today reports at once.

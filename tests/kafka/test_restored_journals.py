@@ -96,7 +96,9 @@ def test_a_replay_from_a_copy_that_was_put_back_is_refused(
 ):
     ratings, copy = tmp_path / "ratings.csv", tmp_path / "copy"
     ratings.write_text("user,item,rating,time\n" + "".join(f"{u},{u},4,1\n" for u in range(1, 6)))
-    shutil.copy(journal, copy)
+    journal.unlink()  # the account of a person
+    with Journal.open(journal) as opened:
+        shutil.copy(opened.path, copy)
     assert run(["replay", str(ratings)]) == 0
     for epoch in ([], ["--emission", "epoch"]):
         put_back(copy, journal)

@@ -10,7 +10,6 @@ import pytest
 
 from producers.datasets.load import Dataset
 from producers.device.item_means import ItemTable
-from producers.device.rated import Rated
 from producers.device.requests import ReportSettings
 from producers.device.scope import turn
 from producers.fleet.epoch_emission import emission_time, emit
@@ -220,28 +219,21 @@ def test_invalid_emission_options_are_refused_and_leave_the_journal_unchanged(
 def test_all_accounts_of_the_journal_report_and_every_row_is_counted(
     small: Dataset, tmp_path: Path
 ) -> None:
-    """Accounts without a row, accounts whose ratings are elsewhere, and accounts of today."""
+    """Accounts without a row, and accounts of today."""
     with Journal.open(tmp_path / "j") as journal:
         population = populate(small, journal.key)
         today, *others = population.devices
-        stranger, elsewhere = b"s" * 16, b"e" * 16
-        journal.enrol([*others, stranger, elsewhere], NO_LIMIT, 19_999, simulated=True)
+        stranger = b"s" * 16
+        journal.enrol([*others, stranger], NO_LIMIT, 19_999, simulated=True)
         journal.enrol([today], NO_LIMIT, 20_000, simulated=True)
-
-        class Elsewhere:
-            def rated(self, device_id: bytes) -> Rated:
-                if device_id != elsewhere:
-                    return Rated()
-                return Rated(np.array([5], np.uint64), np.array([2], np.uint8))
 
         seen = Observer(journal=journal)
         (*_, end) = emit(
             population, ReportSettings(TOPIC, LOUD), journal=journal, send=seen.send,
-            epoch=20_000, options=EmissionOptions(SCOPE), others=Elsewhere(),
+            epoch=20_000, options=EmissionOptions(SCOPE),
         )  # fmt: skip
-    assert {device for device, _ in seen.cells()} == {*others, stranger, elsewhere}
-    assert seen.cells()[elsewhere, 5] == 2
+    assert {device for device, _ in seen.cells()} == {*others, stranger}
     assert seen.cells()[stranger, 5] == MISSING
     assert len({size for _, _, size in seen.seen}) == 1
     early = int(np.count_nonzero(population.users == 0))
-    assert (end.total, end.early, end.ratings) == (21, early, 500 - early)
+    assert (end.total, end.early, end.ratings) == (20, early, 500 - early)

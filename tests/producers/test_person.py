@@ -99,9 +99,26 @@ def test_nothing_is_released_without_an_account(path: Path) -> None:
         before = path.read_bytes()
         assert journal.enrol([ANN, BOB], PersonBudget(), TODAY + 5) == 0
         assert path.read_bytes() == before
-        for terms, simulated in ((PersonBudget(Fraction(30)), False), (NO_LIMIT, True)):
-            with pytest.raises(UserError, match=r"enrolled as the account of a person.*--raise"):
-                journal.enrol([ANN], terms, TODAY, simulated=simulated)
+        with pytest.raises(UserError, match=r"enrolled as the account of a person.*--raise"):
+            journal.enrol([ANN], PersonBudget(Fraction(30)), TODAY)
+
+
+@pytest.mark.parametrize(
+    ("first", "sentence"),
+    [(False, "holds the account of a person, and a simulation has a journal of its own"),
+     (True, "holds a simulation, and a person has a journal of their own")],
+    ids=["person", "simulation"],
+)  # fmt: skip
+def test_a_journal_of_persons_takes_no_simulation_and_the_other_way_round(
+    first: bool, sentence: str, path: Path
+) -> None:
+    with Journal.open(path) as journal:
+        journal.enrol([ANN], PersonBudget(), TODAY, simulated=first)
+        before = path.read_bytes()
+        for device in (ANN, BOB):
+            with pytest.raises(UserError, match=sentence):
+                journal.enrol([device], PersonBudget(), TODAY, simulated=not first)
+        assert path.read_bytes() == before
 
 
 MILLION = Fraction(10**6)

@@ -59,6 +59,7 @@ def contribute(
     if not path.exists():
         raise UserError(f"device journal {path}: there is none; murmurec device enrol creates it")
     with Journal.open(path, limits=Limits(trust_clock=trust_clock)) as opened:
+        opened.check_kind(simulated=False)
         with refusing(UserError):
             identities = Identities(opened.key, signed=settings.signed)
             device = identities.pseudonym(user)

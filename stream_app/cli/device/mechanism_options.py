@@ -94,6 +94,15 @@ JournalOption = Annotated[
         rich_help_panel=SHARED,
     ),
 ]
+SimulationJournalOption = Annotated[
+    Path | None,
+    _option(
+        "--journal",
+        "FILE",
+        "Journal of the population (default: simulation.journal in the data folder).",
+        rich_help_panel=SHARED,
+    ),
+]
 BudgetOption = Annotated[
     str | None,
     _option(
@@ -341,3 +350,8 @@ def today() -> int:
 def journal_path(settings: Settings, given: Path | None) -> Path:
     """Return the path of the device journal."""
     return given or settings.data_dir / "device.journal"
+
+
+def simulation_path(settings: Settings, given: Path | None) -> Path:
+    """Return the path of the journal of a population that is played from a file."""
+    return given or settings.data_dir / "simulation.journal"

@@ -24,7 +24,7 @@ def population_of(dataset: Dataset, journal: Journal, identities: Identities) ->
         population = populate(dataset, journal.key, identities)
         users = set(dataset.users.tolist())
         identities.check_journal(journal, users)
-        check_only_journal(journal, users)
+        check_only_journal(journal, users, simulated=True)
     return population
 
 

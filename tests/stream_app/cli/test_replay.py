@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from producers.device.requests import ReportSettings
-from producers.fleet.population import Population, PopulationRatings, populate
+from producers.fleet.population import Population, populate
 from producers.fleet.replay import Pace, replay
 from producers.journal import Journal
 from producers.journal.disk import Disk
@@ -252,7 +252,6 @@ def test_a_disk_that_fills_midway_is_refused_with_the_count_sent_and_the_rest_go
             Pace(500),
             20_000,
             republish=False,
-            others=PopulationRatings(people),
         )
 
     with (

@@ -53,7 +53,7 @@ class ProfileCommandOptions:
     )
     given_scale: mechanism_options.ScaleOption = None
     given_budget: mechanism_options.BudgetOption = None
-    journal: mechanism_options.JournalOption = None
+    journal: mechanism_options.SimulationJournalOption = None
     test: mechanism_options.TestOption = False
     trust_clock: mechanism_options.TrustClockOption = False
 

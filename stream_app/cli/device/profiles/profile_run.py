@@ -16,7 +16,7 @@ from producers.identities import Identities
 from producers.journal import Journal, Limits
 from producers.person.enrolment import PersonBudget
 from stream_app.cli.device import simulated_population as simulation
-from stream_app.cli.device.mechanism_options import journal_path, today
+from stream_app.cli.device.mechanism_options import simulation_path, today
 from stream_app.cli.device.publishers import profile_publisher_for
 from stream_app.cli.device.wording import LARGE_PER_RATING, journal_notices, likelihood_factor
 from stream_app.cli.output import notice, plural, refusing, show
@@ -48,7 +48,7 @@ def publish_file(options: ProfileCommandOptions, settings: Settings, *, as_json:
     dataset = load(options.file, options.scale)
     items = None if options.scope is None else public_items.from_file(options.scope)
     publisher = profile_publisher_for(settings)
-    path = journal_path(settings, options.journal)
+    path = simulation_path(settings, options.journal)
     with Journal.open(path, limits=limits, test=options.test) as journal:
         identities = Identities(journal.key, signed=settings.signed)
         population = simulation.population_of(dataset, journal, identities)

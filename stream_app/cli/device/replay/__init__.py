@@ -38,6 +38,7 @@ class ReplayCommandOptions(ReportingOptions):
     """
 
     file: mechanism_options.RatingsArgument
+    journal: mechanism_options.SimulationJournalOption = None
     mode: str | None = option(
         None, "local; split or central: campaigns, no rating (default privacy_mode).", "MODE"
     )

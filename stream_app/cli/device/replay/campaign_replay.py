@@ -24,7 +24,7 @@ from stream_app.aggregation.round_topics import RoundTopic
 from stream_app.campaigns.planning import LARGEST_EPSILON
 from stream_app.campaigns.rounds import Phase, Rounds
 from stream_app.cli.device import simulated_population as simulation
-from stream_app.cli.device.mechanism_options import given_by_user, journal_path, today
+from stream_app.cli.device.mechanism_options import given_by_user, simulation_path, today
 from stream_app.cli.device.publishers import check_copies, contributions_publisher_for, round_log
 from stream_app.cli.device.wording import journal_notices
 from stream_app.cli.options import campaign_keys, campaign_scope, connection_from
@@ -155,8 +155,9 @@ def replay_campaign(
     with status(f"reading {options.file}"):
         dataset = load(options.file, options.scale)
     publisher = contributions_publisher_for(settings, per_account=options.producer_per_account)
-    path = journal_path(settings, options.journal)
+    path = simulation_path(settings, options.journal)
     with Journal.open(path, limits=options.limits) as journal, round_log(settings) as log:
+        journal.check_kind(simulated=True)
         check_pin(journal, scope, digest, options.accept_scope, campaigns=True)
         pinned = Pinned(
             public,

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from producers.daemon.kept_ratings import KeptRatings
 from producers.datasets.load import Dataset, load
 from producers.device import scope
 from producers.device.pinned_scope import pin, read_scope
-from producers.device.rated import Ratings
 from producers.device.requests import ReportSettings
 from producers.fleet.epoch_emission import emit
 from producers.fleet.epoch_requests import EmissionOptions
@@ -22,11 +20,10 @@ from producers.fleet.replay import Pace, ReplayOptions, ReplayProgress, replay
 from producers.identities import Identities
 from producers.journal import FinishedBefore, Journal
 from producers.publishing import Publisher
-from producers.ranking.clean_history import CleanHistory
 from stream_app.cli.catalogue_titles import recommendable
 from stream_app.cli.device import simulated_population as simulation
 from stream_app.cli.device import wording
-from stream_app.cli.device.mechanism_options import allowed, hides_presence, journal_path, today
+from stream_app.cli.device.mechanism_options import allowed, hides_presence, simulation_path, today
 from stream_app.cli.device.publishers import check_copies, item_table_for, publisher_for
 from stream_app.cli.device.replay.cost import Cost, cost
 from stream_app.cli.device.replay.replay_outcome import (
@@ -56,8 +53,9 @@ def replay_file(options: ReplayCommandOptions, settings: Settings, *, as_json: b
     epoch = today()
     items, digest = _scope(options, settings, epoch) if hides_presence(mechanism) else (None, b"")
     table = item_table_for(mechanism, settings)
-    path, sample = journal_path(settings, options.journal), options.sample
+    path, sample = simulation_path(settings, options.journal), options.sample
     with Journal.open(path, limits=options.limits, test=options.test) as journal:
+        journal.check_kind(simulated=True)
         if options.scope is not None:
             pin(journal, options.scope, digest, options.accept_scope)
         identities = Identities(journal.key, signed=settings.signed)
@@ -82,7 +80,6 @@ def replay_file(options: ReplayCommandOptions, settings: Settings, *, as_json: b
         found = (f"warning: {each}" for each in data_warnings(dataset, population.items, items))
         for sentence in (*_notices(options, dataset, mechanism, price), *found):
             notice(sentence)
-        others = KeptRatings(CleanHistory(journal.path), identities, dataset.scale)
         run = ReplayRun(
             journal,
             publisher,
@@ -91,7 +88,6 @@ def replay_file(options: ReplayCommandOptions, settings: Settings, *, as_json: b
             options.pace,
             epoch,
             options.republish,
-            others,
         )
         with refusing(UserError):
             outcome = run.epoch(items, sample) if options.by_epoch else run.immediate(options.limit)
@@ -160,7 +156,6 @@ class ReplayRun:
     pace: Pace
     epoch_number: int
     republish: bool
-    others: Ratings
 
     def immediate(self, limit: int | None) -> ReplayOutcome:
         """Publish every rating in time order, from where an earlier run stopped."""
@@ -206,7 +201,6 @@ class ReplayRun:
                 epoch=self.epoch_number,
                 options=EmissionOptions(scope, sample, self.pace, self.republish),
                 make_room=sent.relay.make_room,
-                others=self.others,
             )
             last = simulation.last_step(steps, "devices", lambda step: (step.devices, step.total))
         return of_epoch_run(last, sent, self.reporting.mechanism.id)

@@ -58,7 +58,7 @@ def _refusals(last: ReplayProgress) -> Iterator[str]:
     if last.over:
         yield (
             f"{last.over} of the refused are over the budget of their user: a larger --budget "
-            "publishes them for a simulated one, murmurec device enrol --raise for a person"
+            "publishes them"
         )
     if last.repeated:
         yield f"{last.repeated} of the refused repeat a rating of the data set"

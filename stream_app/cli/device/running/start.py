@@ -81,6 +81,7 @@ def _daemon(
     clock: SystemClock,
     sources: list[Source],
 ) -> Daemon:
+    journal.check_kind(simulated=False)
     identities = Identities(journal.key, signed=settings.signed)
     accounts = journal.enrolled()
     if options.user is not None:
