@@ -45,6 +45,10 @@ def run(arguments: list[str]) -> int:
             raise
         path = str(error.filename or "a file")[:200]
         return _fail(f"{path}: {error.strerror}; choose another path")
+    except RuntimeError as error:  # of pathlib, for ~ and for the folders of a user
+        if "home directory" not in str(error):
+            raise
+        return _fail("~: that user has no home directory; set HOME, or give paths without ~")
     except ModuleNotFoundError as missing:
         package = str(missing.name).partition(".")[0]
         extra = next((extra for extra, names in _EXTRAS.items() if package in names), None)

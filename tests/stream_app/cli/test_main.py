@@ -119,6 +119,24 @@ def test_a_refusal_is_one_line_on_stderr_and_1(environment, capsys):
 
 
 @pytest.mark.parametrize(
+    "arguments",
+    [
+        ["device", "status", "--journal", "~no-such-user/journal"],
+        ["evaluate", "~no-such-user/ratings.csv"],
+        ["config", "show"],
+    ],
+    ids=" ".join,
+)
+def test_an_unknown_home_folder_is_one_sentence(arguments, environment, capsys):
+    if arguments == ["config", "show"]:
+        environment(MURMUREC_CAMPAIGN_SCOPE="~no-such-user/items.txt")
+    assert run(arguments) == 1
+    assert capsys.readouterr().err == (
+        "murmurec: ~: that user has no home directory; set HOME, or give paths without ~\n"
+    )
+
+
+@pytest.mark.parametrize(
     ("package", "extra"),
     [("typer", "cli"), ("platformdirs", "cli"), ("pydantic", "cli")],
 )
