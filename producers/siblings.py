@@ -79,12 +79,13 @@ def _refusal(journal: Journal, path: Path, view: JournalView) -> str:
 
 def _others(path: Path) -> Iterator[Path]:
     """Yield the other journals in the folder of a journal, without what a compaction has left."""
-    found = [each for each in sorted(path.parent.iterdir()) if _is_journal(each)]
+    found = [each for each in sorted(path.parent.iterdir()) if is_journal(each)]
     left = {each.with_name(f"{each.name}.new") for each in found}
     yield from (each for each in found if each != path and each not in left)
 
 
-def _is_journal(path: Path) -> bool:
+def is_journal(path: Path) -> bool:
+    """Return whether a path is a file that begins as a journal does."""
     try:
         if not path.is_file():
             return False

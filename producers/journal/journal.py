@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from producers.journal.account_book import enrolments_record
-from producers.journal.append_log import Log
+from producers.journal.append_log import ANOTHER, Log
 from producers.journal.budget import Limits
 from producers.journal.disk import Disk
 from producers.journal.frames import HEADER_BYTES, FrameLog, Kind
@@ -265,12 +265,12 @@ class Journal:
         if simulated and False in kinds:
             raise UserError(
                 f"device journal {self.path}: holds the account of a person, and a simulation has "
-                "a journal of its own: give another path (--journal)"
+                f"a journal of its own; {ANOTHER}"
             )
         if not simulated and kinds == {True}:
             raise UserError(
                 f"device journal {self.path}: holds a simulation, and a person has a journal of "
-                "their own: give another path (--journal)"
+                f"their own; {ANOTHER}"
             )
 
     def withdraw(self, devices: Sequence[bytes], epoch: int) -> int:

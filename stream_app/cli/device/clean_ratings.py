@@ -22,6 +22,7 @@ def history(
 
     Example: murmurec history --user ann
     """
+    from producers.journal import read_key
     from producers.ranking import CleanHistory
 
     if forget and (user is None) == (not all_users):
@@ -29,6 +30,8 @@ def history(
     if all_users and not forget:
         raise UsageError("--all: only --forget asks for it")
     kept = CleanHistory(file.path)
+    if not kept.path.exists():
+        read_key(file.path)  # raises where there is no journal, either
     device = None if user is None else pseudonym_in(file.path, user, file.settings)
     if forget:
         say(f"forgot {plural(kept.forget(device), 'rating')} of {kept.path}")

@@ -15,6 +15,7 @@ from stream_app.cli.device.mechanism_options import (
     TrustClockOption,
     UserOption,
     WindowOption,
+    check_user,
     person_budget,
     positive_fraction,
     today,
@@ -93,7 +94,7 @@ def enrol(
         terms = person_budget(budget, delta, window)
         terms = replace(terms, plan=checked_plan(plan, terms))
         paced = Pace.parse(pace) if pace else None
-        Identities(bytes(32)).pseudonym(user)  # raises before a journal is made
+        check_user(user)
         digest = b"" if scope is None else read_scope(scope, most_cells)[1]
         limits = Limits(trust_clock=trust_clock)
         with Journal.open(path, test=test, limits=limits) as opened:

@@ -347,11 +347,30 @@ def today() -> int:
     return int(time.time()) // EPOCH_SECONDS
 
 
+def check_user(user: str) -> None:
+    """Refuse a user id that can have no pseudonym, before a journal is made or a broker asked."""
+    from producers.identities import Identities
+
+    with refusing(UserError):
+        Identities(bytes(32)).pseudonym(user)
+
+
 def journal_path(settings: Settings, given: Path | None) -> Path:
-    """Return the path of the device journal."""
-    return given or settings.data_dir / "device.journal"
+    """Return the path of the device journal; UserError for what is there and is no journal."""
+    return _checked(given or settings.data_dir / "device.journal")
 
 
 def simulation_path(settings: Settings, given: Path | None) -> Path:
-    """Return the path of the journal of a population that is played from a file."""
-    return given or settings.data_dir / "simulation.journal"
+    """Return the path of the journal of a population that is played from a file, as
+    `journal_path`."""
+    return _checked(given or settings.data_dir / "simulation.journal")
+
+
+def _checked(path: Path) -> Path:
+    from producers.journal import read_key
+    from producers.siblings import is_journal
+
+    place = path.expanduser()
+    if place.exists() and place.stat().st_size and not is_journal(place):
+        read_key(place)  # raises
+    return path

@@ -58,6 +58,7 @@ class PublishOptions(MechanismOptions):
                 "--emission epoch: a single rating is sent immediately; murmurec replay "
                 "--emission epoch sends whole epochs"
             )
+        mechanism_options.check_user(self.user)
         item, scale = _item(self.named_item), self.scale or Scale()
         try:
             stars = float(sys.stdin.readline() if self.given_rating == "-" else self.given_rating)
@@ -105,9 +106,9 @@ def _publish(
     from producers.siblings import check_only_journal
     from stream_app import wire
 
+    path = mechanism_options.journal_path(settings, options.journal)
     publisher = publisher_for(settings, options.relay, forged=options.trust_journal)
     table = item_table_for(rated.mechanism, settings)
-    path = mechanism_options.journal_path(settings, options.journal)
     try:
         # The publisher closes first: it waits for the acknowledgement, which the journal records.
         with Journal.open(path, limits=options.limits) as journal, publisher:

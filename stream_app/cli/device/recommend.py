@@ -125,6 +125,7 @@ def _history(
     )
     if user is None:
         return found
+    mechanism_options.check_user(user)
     path = mechanism_options.journal_path(settings, journal)
     if not path.exists():
         if not found:

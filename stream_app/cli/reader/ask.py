@@ -107,6 +107,7 @@ def _pseudonym(settings: Any, user: str | None, device: str | None, journal: Pat
 
 
 def _pseudonym_of(settings: Any, user: str, journal: Path | None) -> str:
+    mechanism_options.check_user(user)
     path = mechanism_options.journal_path(settings, journal)
     if not path.exists():
         raise UserError(

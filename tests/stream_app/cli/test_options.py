@@ -11,6 +11,8 @@ from typing import Annotated
 import pytest
 import typer
 
+from producers.ranking import CleanHistory
+from producers.scale import Scale
 from stream_app.cli import run
 from stream_app.cli.commands import RENAMED, Commands
 from stream_app.cli.options import Cluster, WorkerSettings, settings_from, writable
@@ -150,3 +152,50 @@ def test_an_old_name_in_the_environment_still_works(
     Path("mine.csv").write_text("user,item,rating\nann,1,5\nbob,1,4\n")
     assert run(["replay", "mine.csv", "--mechanism", "cell", "--emission", "epoch"]) == 2
     assert "thinning 9" in capsys.readouterr().err
+
+
+# --- what is wrong is said in one sentence, before a broker is asked ------------------------------
+
+
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        ("publish --user {} --item 1 --rating 4", "user of 0 bytes: an id has 1 to 1024 bytes"),
+        ("ask --user {}", "user of 0 bytes: an id has 1 to 1024 bytes"),
+        ("recommend --local --user {}", "user of 0 bytes: an id has 1 to 1024 bytes"),
+        ("publish --user ann --item 1 --rating 4 --journal .", "is a directory; give another"),
+        ("publish --user ann --item 1 --rating 4 --journal mine.csv", "is not a device journal"),
+        ("replay mine.csv --journal .", "is a directory; give another path (--journal)"),
+        ("replay mine.csv --journal mine.csv", "is not a device journal; give another path"),
+        ("profiles publish mine.csv --journal .", "is a directory; give another path"),
+        ("recommend --local --user ann --journal .", "is a directory; give another path"),
+        ("history --journal .", "is a directory; give another path"),
+        ("history --journal nofile", "nofile: there is none; murmurec device enrol creates it"),
+        ("history --user ann --journal nofile", "nofile: there is none"),
+        ("history --forget --all --journal nofile", "nofile: there is none"),
+        ("device status --journal nofile", "nofile: there is none; murmurec device enrol creates"),
+        ("device withdraw --user ann --journal nofile", "nofile: there is none"),
+        ("device contribute --user ann --journal nofile", "nofile: there is none"),
+        ("ask --user ann --journal nofile", "nofile: does not exist; publish a rating first"),
+    ],
+)
+def test_wrong_arguments_are_one_sentence_before_a_broker_is_asked(
+    command: str,
+    sentence: str,
+    environment: Callable[..., None],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("mine.csv").write_text("user,item,rating\nann,1,5\nbob,1,4\n")
+    assert run([word.replace("{}", "") for word in command.split()]) in (1, 2)
+    out, err = capsys.readouterr()
+    assert (sentence in err, err.count("\n"), out) == (True, 1, ""), err
+    assert [each.name for each in Path().iterdir()] == ["mine.csv"]
+
+
+def test_what_is_kept_in_clear_is_shown_and_forgotten_without_a_journal(
+    environment: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    CleanHistory("lost").append(bytes(16), 3, 5, Scale(), 0)
+    assert run(["history", "--journal", "lost"]) == 0
+    assert run(["history", "--forget", "--all", "--journal", "lost"]) == 0
+    assert "forgot 1 rating" in capsys.readouterr().out

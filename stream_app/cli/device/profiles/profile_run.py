@@ -47,8 +47,8 @@ def publish_file(options: ProfileCommandOptions, settings: Settings, *, as_json:
     budget, limits = options.budget, Limits(trust_clock=options.trust_clock)
     dataset = load(options.file, options.scale)
     items = None if options.scope is None else public_items.from_file(options.scope)
-    publisher = profile_publisher_for(settings)
     path = simulation_path(settings, options.journal)
+    publisher = profile_publisher_for(settings)
     with Journal.open(path, limits=limits, test=options.test) as journal:
         identities = Identities(journal.key, signed=settings.signed)
         population = simulation.population_of(dataset, journal, identities)

@@ -154,8 +154,8 @@ def replay_campaign(
     items, digest = read_ordered(scope, MAX_SCOPE)
     with status(f"reading {options.file}"):
         dataset = load(options.file, options.scale)
-    publisher = contributions_publisher_for(settings, per_account=options.producer_per_account)
     path = simulation_path(settings, options.journal)
+    publisher = contributions_publisher_for(settings, per_account=options.producer_per_account)
     with Journal.open(path, limits=options.limits) as journal, round_log(settings) as log:
         journal.check_kind(simulated=True)
         check_pin(journal, scope, digest, options.accept_scope, campaigns=True)

@@ -49,11 +49,11 @@ def replay_file(options: ReplayCommandOptions, settings: Settings, *, as_json: b
     with status(f"reading {options.file}"):
         dataset = load(options.file, options.scale)
     mechanism = allowed(options.mechanism_on(dataset.scale), settings)
+    path, sample = simulation_path(settings, options.journal), options.sample
     publisher = publisher_for(settings, per_account=options.producer_per_account)
     epoch = today()
     items, digest = _scope(options, settings, epoch) if hides_presence(mechanism) else (None, b"")
     table = item_table_for(mechanism, settings)
-    path, sample = simulation_path(settings, options.journal), options.sample
     with Journal.open(path, limits=options.limits, test=options.test) as journal:
         journal.check_kind(simulated=True)
         if options.scope is not None:
