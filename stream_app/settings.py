@@ -593,6 +593,10 @@ _FLAGS = {
     "kafka": "-X",
     "topic_prefix": "--prefix",
     "mechanisms": "--allow",
+    "gateway_host": "--host",
+    "gateway_port": "--port",
+    "gateway_origins": "--origin",
+    "gateway_rate": "--rate",
 }
 
 

@@ -18,6 +18,8 @@ import typer
 from typer.core import TyperCommand, TyperOption
 
 from stream_app.cli.options import SHARED
+from stream_app.cli.output import printable
+from stream_app.errors import UsageError
 
 # Options under their names of version 0.x: accepted, not shown.
 RENAMED = {
@@ -46,7 +48,10 @@ class Command(TyperCommand):
         known = {name for param in self.params for name in param.opts}
         if _HELP_ALL in args:
             self._whole, args = True, ["--help"]
-        return super().parse_args(ctx, [_current_name(word, known) for word in args])
+        try:
+            return super().parse_args(ctx, [_current_name(word, known) for word in args])
+        except typer.BadParameter as error:
+            raise _refusal(error) from None
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help, with one line for all shared options."""
@@ -135,6 +140,23 @@ def _moved(hint: Any, panel: str) -> Any:
     option = copy(hint.__metadata__[0])
     option.rich_help_panel = panel
     return Annotated[hint.__origin__, option]
+
+
+def _refusal(error: typer.BadParameter) -> Exception:
+    """Return the refusal of a value with its limits, where pydantic, which typer asks, found it."""
+    found = getattr(error.__cause__, "errors", list)()
+    if not found:
+        return error
+    option: Any = error.param
+    name, kind, value = option.opts[-1], found[0]["type"], printable(str(found[0]["input"])[:40])
+    bounds = (("at least", option.min), ("at most", option.max))
+    limits = [f"{word} {bound}" for word, bound in bounds if bound is not None]
+    if limits or kind.startswith(("int_", "float_")):
+        number = "number" if kind.startswith("float_") else "whole number"
+        limit = ", ".join([f"give a {number}", *limits])
+    else:
+        limit = found[0]["msg"].removeprefix("Value error, ").rstrip(".")
+    return UsageError(f"{name} {value}: {limit}")
 
 
 def _current_name(word: str, known: Container[str]) -> str:

@@ -187,7 +187,7 @@ def profiles(
     hashes: int | None = option(None, "Bits per item of a blip (default 2).", "K"),
     length: int | None = option(None, "Bits or projections (default 5000 or 1000).", "L"),
     users: int = option(12, "How many are attacked; the others are known.", "N"),
-    seed: int = option(0, "Seed of the noise and of the attacks.", "N"),
+    seed: int = option(0, "Seed of the noise and of the attacks.", "N", min=0),
     as_json: JsonOption = False,
 ) -> None:
     """Reconstruct noised profiles of a file's users, by every attack of Balu 2016, beside epsilon.
@@ -213,7 +213,7 @@ def lia(
     users: int = option(200, "How many are attacked, drawn by the seed.", "N"),
     items: int = option(500, "Of the most rated items.", "N"),
     published: int = option(20, "Scores, or items of a list, per user.", "N"),
-    seed: int = option(0, "Seed of the noise and of who is attacked.", "N"),
+    seed: int = option(0, "Seed of the noise and of who is attacked.", "N", min=0),
     as_json: JsonOption = False,
 ) -> None:
     """Solve for one rating from lists by similar items, as in Park and Acharya 2011, section 3.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import pytest
 import typer
@@ -14,6 +14,7 @@ import typer
 from producers.ranking import CleanHistory
 from producers.scale import Scale
 from stream_app.cli import run
+from stream_app.cli.app import app
 from stream_app.cli.commands import RENAMED, Commands
 from stream_app.cli.options import Cluster, WorkerSettings, settings_from, writable
 from stream_app.errors import UserError
@@ -157,9 +158,45 @@ def test_an_old_name_in_the_environment_still_works(
 # --- what is wrong is said in one sentence, before a broker is asked ------------------------------
 
 
+def numbers(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield every option that takes a number, with the words of its command."""
+    for name, below in getattr(command, "commands", {}).items():
+        yield from numbers(below, (*words, name))
+    for each in command.params:
+        hint = getattr(getattr(each, "type_descriptor", None), "annotation", None)
+        if hint in (int, float) and not each.is_flag:
+            yield words, each
+
+
+NUMBERS = list(numbers(typer.main.get_command(app)))
+
+
+def test_a_number_that_is_none_or_out_of_range_is_one_sentence_with_its_limits(
+    environment: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert len(NUMBERS) > 50
+    for words, each in NUMBERS:
+        beyond = [each.min - 1] if each.min is not None else []
+        beyond += [each.max + 1] if each.max is not None else []
+        for value in ("x", *map(str, beyond)):
+            assert run([*words, each.opts[-1], value]) == 2, words
+            (line,) = capsys.readouterr().err.splitlines()
+            assert re.match(rf"murmurec: {each.opts[-1]} {value}: give a (whole )?number", line)
+            limits = [str(limit) for limit in (each.min, each.max) if limit is not None]
+            assert re.findall(r"at (?:least|most) (\d+)", line) == limits
+
+
 @pytest.mark.parametrize(
     ("command", "sentence"),
     [
+        ("broker start --port 99999", "--port 99999: give a whole number, at least 1, at most 655"),
+        ("edge --port 70000", "--port 70000: give a whole number, at least 0, at most 65535"),
+        ("gateway --port 70000", "gateway_port = 70000 (--port): must be a whole number, at least"),
+        ("gateway --rate -1", "gateway_rate = -1.0 (--rate): must be a number, at least 0"),
+        ("gateway --origin x", "(--origin): 'x' is not an origin"),
+        ("worker --admin-port -1", "admin_port = -1 (--admin-port): must be a whole number, at"),
+        ("ask --user ann --for never", "--for never: 'never' is not one of 'next', 'now'"),
+        ("audit lia mine.csv --seed -1", "--seed -1: give a whole number, at least 0"),
         ("publish --user {} --item 1 --rating 4", "user of 0 bytes: an id has 1 to 1024 bytes"),
         ("ask --user {}", "user of 0 bytes: an id has 1 to 1024 bytes"),
         ("recommend --local --user {}", "user of 0 bytes: an id has 1 to 1024 bytes"),
