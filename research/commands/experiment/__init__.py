@@ -121,6 +121,7 @@ def _run(data: Dataset, grid: Grid, out: Path) -> None:
     with _going_on(out), progress("experiment") as advance:
         with refusing(UsageError, "--{}".format):
             measured = rows(data, grid, out, advance)
+        notice(f"rows, table and pictures are written to {out.resolve()} (--out)")
         with refusing(UserError):
             done.extend(measured)
     _show(data, grid, done, out)

@@ -92,6 +92,7 @@ def reproduce(
     for figure in asked:
         for ending in ("png", "json"):
             writable(output / f"{figure.id}.{ending}")
+    notice(f"figures are written to {output.resolve()} (--output)")
     for figure in asked:
         _one(figure, sources, output)
 

@@ -178,7 +178,10 @@ def test_a_command_shows_a_table_and_writes_it_with_pictures(
     asked = ["--models", "dense,item-means", "--mechanisms", "none,rr:5:1,rr:5:2,cell:5:1"]
     command = ["experiment", str(file), *asked, "--splits", "none", "--seeds", "2"]
     assert run([*command, "--factors", "2", "--scope", "10", "-o", "out"]) == 0
-    shown = capsys.readouterr().out
+    shown, err = capsys.readouterr()
+    assert err.splitlines()[0] == (
+        f"rows, table and pictures are written to {Path('out').resolve()} (--out)"
+    )
     assert "model       mechanism   protects  RMSE" in shown
     assert "± " in shown
     assert "all other splits are one" in shown

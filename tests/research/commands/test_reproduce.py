@@ -32,7 +32,9 @@ def test_a_figure_is_printed_drawn_and_written(
     shown = capsys.readouterr()
     assert "cells per user by epsilon per cell" in shown.out
     assert "the paper" in shown.out
-    assert "F1: computed from generated ratings" in shown.err
+    first, *_, last = shown.err.splitlines()
+    assert first == f"figures are written to {Path('found').resolve()} (--output)"
+    assert last.startswith("F1: computed from generated ratings")
 
 
 def test_the_ratings_of_a_folder_are_used(

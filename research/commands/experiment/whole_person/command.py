@@ -59,6 +59,7 @@ def run(file: Path, scale: Scale | None, options: WholePersonOptions, out: Path)
     places = [out / f"whole-person.{ending}" for ending in ("json", "png", "svg")]
     progress, refusing = output.progress("points"), output.refusing(UserError)
     with closing(Rows(out, ratings)) as kept, refusing, progress as advance:
+        output.notice(f"points, numbers and pictures are written to {out.resolve()} (--out)")
         found = measure(ratings, options, kept, advance)
     _show(found)
     _write(found, places)
