@@ -151,7 +151,9 @@ def _refusal(error: typer.BadParameter) -> Exception:
     name, kind, value = option.opts[-1], found[0]["type"], printable(str(found[0]["input"])[:40])
     bounds = (("at least", option.min), ("at most", option.max))
     limits = [f"{word} {bound}" for word, bound in bounds if bound is not None]
-    if limits or kind.startswith(("int_", "float_")):
+    if kind.startswith("bool_"):
+        limit = "give true or false"
+    elif limits or kind.startswith(("int_", "float_")):
         number = "number" if kind.startswith("float_") else "whole number"
         limit = ", ".join([f"give a {number}", *limits])
     else:

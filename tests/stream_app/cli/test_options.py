@@ -196,6 +196,7 @@ def test_a_number_that_is_none_or_out_of_range_is_one_sentence_with_its_limits(
         ("gateway --origin x", "(--origin): 'x' is not an origin"),
         ("worker --admin-port -1", "admin_port = -1 (--admin-port): must be a whole number, at"),
         ("ask --user ann --for never", "--for never: 'never' is not one of 'next', 'now'"),
+        ("publish --user ann --item 1 --rating 4", "--history perhaps: give true or false"),
         ("audit lia mine.csv --seed -1", "--seed -1: give a whole number, at least 0"),
         ("publish --user {} --item 1 --rating 4", "user of 0 bytes: an id has 1 to 1024 bytes"),
         ("ask --user {}", "user of 0 bytes: an id has 1 to 1024 bytes"),
@@ -222,6 +223,8 @@ def test_wrong_arguments_are_one_sentence_before_a_broker_is_asked(
     environment: Callable[..., None],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    if "--history perhaps" in sentence:
+        environment(MURMUREC_DEVICE_HISTORY="perhaps")
     Path("mine.csv").write_text("user,item,rating\nann,1,5\nbob,1,4\n")
     assert run([word.replace("{}", "") for word in command.split()]) in (1, 2)
     out, err = capsys.readouterr()
