@@ -1,5 +1,5 @@
-// The three facts at the top of the page, and what a list is worth: measured, beside popular films
-// and beside privacy off.
+// The headline and the three facts at the top of the page, each true of the tab that is open; and
+// what a list is worth: measured, beside popular films and beside privacy off.
 
 import { byId, el, fill, say, size } from "./dom.js";
 import { oneParty } from "./view.js";
@@ -8,15 +8,39 @@ import { fraction, number, oneIn, percent, times } from "./words.js";
 const SIMPLE = "Quality is measured in the demo and on the board.";
 const exact = (value) => value.toFixed(3);
 
+const takesPart = ({ part, contributed }) => Boolean(part?.state.on || contributed);
+
+const HEADLINES = {
+  yours: (view) =>
+    !view.pinned
+      ? "Rate films. What you rate here stays with you."
+      : takesPart(view)
+        ? "What you rate here leaves only in your part of a sum."
+        : "What you rate here stays here until you take part.",
+  reports: ({ mechanism }) =>
+    mechanism
+      ? "Rate films. Each click sends the film and an answer with noise."
+      : "Single reports. Nothing is sent from this tab.",
+  operators: () => "What everybody sends. Nothing of yours leaves from this tab.",
+};
+
+const leavesOther = (view, tab) =>
+  (tab === "reports" && view.mechanism
+    ? "At each click: the film, the day, and an answer with noise in place of your stars, under " +
+      "this pseudonym, from this address; then a query for its list."
+    : "Nothing from this tab.") +
+  (view.part?.state.on ? " When a stage opens, your part in the sum, too." : "");
+
 const leaves = (view) => {
-  const { pinned, mechanism } = view;
+  const { pinned } = view;
   if (pinned && oneParty(view))
     return "A vector of your ratings, if you take part: the one party that gets it can read it. " +
       "Only everybody’s sum, with noise, becomes public.";
   if (pinned)
     return "Two random vectors, if you take part: alone they say nothing. " +
       "Only everybody’s sum, with noise, becomes public.";
-  return `Nothing from this tab.${mechanism ? " From the next one, answers with noise." : ""}`;
+  const more = view.mechanism ? " From the next one, answers with noise." : "";
+  return `Nothing from this tab.${more}`;
 };
 
 const worth = ({ demo, status }) => {
@@ -49,11 +73,21 @@ const costs = ({ pinned, campaign, mechanism }) => {
   );
 };
 
-/** Write the facts. */
-export const showFacts = (view) => {
-  say("fact-leaves", view.offered ? leaves(view) : "Nothing, unless you say so.");
+const costsOther = ({ mechanism }, tab) =>
+  tab === "reports" && mechanism
+    ? `An answer is at most ${times(fraction(mechanism.epsilon))} times likelier after one click ` +
+      "than after another; answers add up. That you rated a film is public."
+    : "Nothing in this tab.";
+
+/** Write the headline and the facts of a tab. */
+export const showFacts = (view, tab) => {
+  const own = tab === "yours";
+  say("headline", HEADLINES[tab](view));
+  say("fact-leaves", !own ? leavesOther(view, tab)
+    : view.offered ? leaves(view) : "Nothing, unless you say so.");
   say("fact-worth", worth(view));
-  say("fact-costs", view.offered ? costs(view) : "Nothing, until you take part.");
+  say("fact-costs", !own ? costsOther(view, tab)
+    : view.offered ? costs(view) : "Nothing, until you take part.");
 };
 
 const bar = (words, value, shown, most, kind) =>

@@ -83,7 +83,7 @@ const draw = unlessPressed(() => {
   });
   view.own = ownList(view);
   view.clearOwn = clearList(view);
-  showFacts(view);
+  showFacts(view, openTab());
   PARTS[openTab()]();
   showProblems(view);
 });

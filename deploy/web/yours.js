@@ -1,4 +1,4 @@
-// Your ratings stay here: cards of films to rate, and the list that is ranked from them. Nothing on
+// The first tab: cards of films to rate, and the list that is ranked from them. Nothing on
 // these cards is reported; a film that was reported in the other tab shows what was clicked there.
 
 import { cover } from "./covers.js";

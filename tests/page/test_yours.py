@@ -406,6 +406,58 @@ def test_the_first_screen_has_the_three_facts_in_few_words(
         assert bottom["y"] + bottom["height"] <= 800  # and the first films
 
 
+def says_what_leaves(visitor: Visitor, tab: str, headline: str, leaves: str, costs: str) -> None:
+    visitor.open(tab)
+    assert visitor.text("h1") == headline
+    assert leaves in visitor.text("#fact-leaves")
+    assert costs in visitor.text("#fact-costs")
+
+
+CLICK = "Rate films. Each click sends the film and an answer with noise."
+HERE = "Rate films. What you rate here stays with you."
+UNTIL = "What you rate here stays here until you take part."
+SUM = "What you rate here leaves only in your part of a sum."
+STREAM = "What everybody sends. Nothing of yours leaves from this tab."
+ANSWER = "the film, the day, and an answer with noise in place of your stars, under this pseudonym"
+
+
+@pytest.mark.parametrize("parties", [0, 1, 2])
+def test_each_tab_says_what_leaves_from_it_in_each_mode(enter: Enter, parties: int) -> None:
+    campaign = campaign_inputs.campaign(40, KEYS[:parties]) if parties else None
+    with stand(campaign) as gateway:
+        visitor = enter(gateway)
+        vectors = ["Nothing from this tab. From the next one", "can read it", "Two random vectors"]
+        reads = vectors[parties]
+        costs = "Epsilon" if parties else "Nothing in this tab."
+        says_what_leaves(visitor, "yours", UNTIL if parties else HERE, reads, costs)
+        says_what_leaves(visitor, "reports", CLICK, ANSWER, "That you rated a film is public.")
+        says_what_leaves(visitor, "operators", STREAM, "Nothing from this tab.", "Nothing in")
+        sent = len(gateway.posts)
+        visitor.ready()
+        visitor.rate(4)
+        visitor.all_confirmed(1)
+        (body,) = map(json.loads, gateway.posts[sent:])
+        assert set(body) == {"v", "device", "seq", "mechanism", "epoch", "items", "reports"}
+        if parties:
+            visitor.open("yours")
+            visitor.page.locator("#take-part").click()
+            done(visitor, "stored")
+            says_what_leaves(visitor, "yours", SUM, reads, costs)
+            says_what_leaves(visitor, "operators", STREAM, "your part in the sum, too", "Nothing")
+        assert len(gateway.posts) == sent + 1
+        assert len(gateway.contributions) == (1 if parties else 0)
+
+
+def test_where_no_single_rating_is_reported_the_tab_says_that_nothing_is_sent(
+    enter: Enter, local: SmallGateway
+) -> None:
+    local.mechanisms = [each | {"in_browser": False} for each in local.mechanisms]
+    visitor = enter(local)
+    says_what_leaves(
+        visitor, "reports", "Single reports. Nothing is sent from this tab.", "Nothing", "Nothing"
+    )
+
+
 @pytest.mark.parametrize("campaign", [2], indirect=True)  # counted as those of a demo
 def test_a_phone_sees_two_screens(enter: Enter, gateway: SmallGateway, campaign: Campaign) -> None:
     visitor = enter(gateway, viewport={"width": 390, "height": 844})
