@@ -64,27 +64,47 @@ _CONSUMER: Mapping[str, object] = {
     # The default of a second throttles a fast reader to a third of what the broker delivers.
     "fetch.queue.backoff.ms": 10,
 }
-# Properties that the user may not set, because they would break a guarantee, and the fix.
+# Properties that the user may not set, since state, order, delivery or privacy rests on them, and
+# the fix; aliases too, which would outrank what is set here under the other name.
+_POSITIONS = "positions are kept in the checkpoint"
 _OWNED: Mapping[str, str] = {
-    "bootstrap.servers": "set bootstrap_servers (--bootstrap) instead",
-    "metadata.broker.list": "set bootstrap_servers (--bootstrap) instead",
-    "enable.idempotence": "it is always true",
-    "acks": "it is always all",
-    "request.required.acks": "it is always all",
-    "partitioner": "it is always murmur2_random",
-    "enable.auto.commit": "positions are kept in the checkpoint",
-    "enable.auto.offset.store": "positions are kept in the checkpoint",
-    "check.crcs": "it is set for each topic",
-    "client.id": "it is the same on every device on purpose",
-    "group.id": "set group instead",
-}
+    name: fix
+    for fix, names in (
+        ("set bootstrap_servers (--bootstrap) instead", "bootstrap.servers metadata.broker.list"),
+        ("it is always true", "enable.idempotence"),
+        ("it is always all", "acks request.required.acks"),
+        ("it is always murmur2_random", "partitioner"),
+        ("it is always read_committed, so that all workers read the same records",
+         "isolation.level"),
+        (_POSITIONS, "enable.auto.commit auto.commit.enable enable.auto.offset.store"),
+        (_POSITIONS, "offset.store.method auto.offset.reset"),
+        ("it is set for each topic", "check.crcs topic.blacklist default.topic.config"),
+        ("it is set for each reader", "enable.partition.eof partition.assignment.strategy"),
+        ("it is set for each reader", "group.protocol group.protocol.type group.remote.assignor"),
+        ("it bounds the batches that every reader takes",
+         "message.max.bytes receive.message.max.bytes fetch.max.bytes fetch.message.max.bytes "
+         "max.partition.fetch.bytes"),
+        ("it is set for each writer", "transactional.id enable.gapless.guarantee retries"),
+        ("it is set for each writer", "message.send.max.retries delivery.report.only.error"),
+        ("records keep their order", "queuing.strategy"),
+        ("set compression.type instead", "compression.codec"),
+        ("the version is asked of the broker",
+         "api.version.request api.version.fallback.ms broker.version.fallback"),
+        ("topics are made by murmurec topics apply", "allow.auto.create.topics"),
+        ("it is the same on every device on purpose", "client.id client.rack enable.metrics.push"),
+        ("set group instead", "group.id"),
+        ("set instance instead", "group.instance.id"),
+        ("events and log are the project's own", "enabled_events logger plugin.library.paths"),
+    )
+    for name in names.split()
+}  # fmt: skip
 _PASSED_THROUGH = (
     *("security.protocol", "sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password"),
     *("sasl.oauthbearer.config", "ssl.ca.location", "ssl.ca.pem", "ssl.certificate.location"),
     *("ssl.certificate.pem", "ssl.key.location", "ssl.key.pem", "ssl.key.password"),
     *("ssl.keystore.location", "ssl.keystore.password", "ssl.endpoint.identification.algorithm"),
     *("enable.ssl.certificate.verification", "linger.ms", "batch.size", "compression.type"),
-    *("message.max.bytes", "socket.timeout.ms", "reconnect.backoff.max.ms"),
+    *("socket.timeout.ms", "reconnect.backoff.max.ms"),
     *("broker.address.family", "debug"),
 )
 
@@ -212,11 +232,17 @@ def _configuration(
 ) -> dict[str, Any]:
     """Join the project's properties, the user's and the caller's."""
     for name in connection.properties:
-        if name in _OWNED:
-            raise UserError(f"Kafka property {name} cannot be set: {_OWNED[name]}")
+        # librdkafka and its binding know "topic.NAME" as another name of a topic's property.
+        fix = _OWNED.get(name) or _OWNED.get(name.removeprefix("topic."))
+        if fix is not None:
+            raise UserError(f"Kafka property {name} cannot be set: {fix}")
     dotted = {_dotted(name): value for name, value in more.items()}
     quiet = {"logger": _log, "error_cb": _note}
-    fixed = {"bootstrap.servers": connection.bootstrap, "client.id": CLIENT_ID}
+    fixed = {
+        "bootstrap.servers": connection.bootstrap,
+        "client.id": CLIENT_ID,
+        "enable.metrics.push": False,  # the broker would know a device by the id of its metrics
+    }
     return {**quiet, **required, **connection.properties, **dotted, **fixed}
 
 
@@ -234,6 +260,8 @@ def _made(kind: Callable[[dict[str, Any]], _Client], configuration: dict[str, An
         return kind(configuration)
     except KafkaException as error:
         raise UserError(_unusable(error.args[0].str())) from None
+    except (TypeError, ValueError) as error:  # a callback, given as text
+        raise UserError(_unusable(str(error))) from None
 
 
 def _unusable(message: str) -> str:

@@ -34,6 +34,7 @@ def new_app(
     """Return an application without stages; Faust requires `data_dir` and stores nothing in it."""
     app = faust.App(
         settings.worker_group,
+        env={},  # a variable such as WEB_PORT or PRODUCER_ACKS would outrank what is set here
         broker=[f"kafka://{address.strip()}" for address in connection.bootstrap.split(",")],
         broker_credentials=credentials(settings.kafka),
         store="memory://",

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import faust
 import pytest
 
-from stream_app.agents.faust_ext.faust_app import LimitedWeb
+from stream_app.agents.faust_ext.faust_app import LimitedWeb, new_app
 from stream_app.broker.local import free_ports
+from stream_app.kafka.clients import Connection
+from stream_app.settings import Settings
 from stream_app.web.connections import Limits
 from stream_app.web.refusals import Access
 from tests.fixtures.waiting import PATIENCE_SECONDS
@@ -234,3 +237,21 @@ def test_a_token_opens_what_is_not_a_probe(sent: str | None, status: int) -> Non
             assert (await at.get("/elsewhere", *headers))[0] == (404 if status == 200 else 401)
 
     runs(body)
+
+
+def test_no_variable_of_the_environment_outranks_what_a_worker_sets(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    variables = {
+        "BROKER_URL": "kafka://elsewhere:1",
+        "CONSUMER_AUTO_OFFSET_RESET": "earliest",
+        "PROCESSING_GUARANTEE": "exactly_once",
+        "PRODUCER_ACKS": "0",
+        "WEB_PORT": "2",
+    }
+    for name, text in variables.items():
+        monkeypatch.setenv(name, text)
+    conf = new_app(Settings(), Connection("127.0.0.1:9"), 1, tmp_path).conf
+    assert [str(url) for url in conf.broker] == ["kafka://127.0.0.1:9"]
+    assert (conf.consumer_auto_offset_reset, conf.web_port) == ("latest", 1)
+    assert (conf.processing_guarantee.value, conf.producer_acks) == ("at_least_once", -1)

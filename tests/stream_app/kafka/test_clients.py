@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 import http.server
+import re
 import socket
 import ssl
 import subprocess
 import threading
 import time
 from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
 
 import pytest
 
@@ -50,12 +54,79 @@ def test_a_bad_value_is_refused_without_repeating_it():
     assert "hunter2" not in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    "name", ["acks", "partitioner", "enable.idempotence", "group.id", "check.crcs"]
+# What rests on a property that cannot be passed through -> the properties.
+GUARANTEES = {
+    "state: all read the same records": (
+        *("isolation.level", "auto.offset.reset", "check.crcs", "topic.blacklist"),
+        *("receive.message.max.bytes", "api.version.request", "api.version.fallback.ms"),
+        *("broker.version.fallback", "enable.partition.eof", "bootstrap.servers"),
+        *("metadata.broker.list", "plugin.library.paths"),
+    ),
+    "who reads a partition, and from where": (
+        *("enable.auto.commit", "auto.commit.enable", "enable.auto.offset.store"),
+        *("offset.store.method", "group.id", "group.instance.id", "group.protocol"),
+        *("group.protocol.type", "group.remote.assignor", "partition.assignment.strategy"),
+    ),
+    "order": ("partitioner", "queuing.strategy", "enable.idempotence", "transactional.id"),
+    "no record is lost": (
+        *("acks", "request.required.acks", "retries", "message.send.max.retries"),
+        *("delivery.report.only.error", "enable.gapless.guarantee", "enabled_events"),
+        *("message.max.bytes", "allow.auto.create.topics"),
+    ),
+    "memory: a batch can expand": (
+        *("fetch.max.bytes", "fetch.message.max.bytes", "max.partition.fetch.bytes"),
+    ),
+    "privacy: the broker knows no device, and a reply's length nothing": (
+        *("client.id", "client.rack", "enable.metrics.push", "compression.codec"),
+    ),
+}
+# Neither state, order, delivery nor privacy rests on these: how a client connects and who it is,
+# how long it waits, how much it holds in memory, what it logs; or librdkafka takes no text for it.
+PASSED = re.compile(
+    r"(ssl|https|sasl|enable\.(ssl|sasl)|security|socket|reconnect|retry|metadata|connections|"
+    r"topic\.metadata|broker\.address|client\.dns|log|queue|queued|queuing\.buffering|internal|"
+    r"sticky|statistics|batch|message\.copy|coordinator|consume\.callback|share|offset\.store)"
+    r"[._].*|.*_cb|ssl_\w+|debug|builtin\.features|interceptors|opaque|default_topic_conf|"
+    r"msg_order_cmp|linger\.ms|compression\.(type|level)|max\.in\.flight.*|max\.poll.*|"
+    r"(session|transaction|(api\.version\.)?request|message|delivery)\.timeout\.ms|heartbeat\.interval\.ms|"
+    r"auto\.commit\.interval\.ms|fetch\.(wait\.max|queue\.backoff|error\.backoff)\.ms|"
+    r"fetch\.min\.bytes|enable\.random\.seed|produce\.offset\.report"
 )
-def test_a_property_that_carries_a_guarantee_cannot_be_passed_through(name):
-    with pytest.raises(UserError, match=f"Kafka property {name} cannot be set: "):
-        clients.producer(Connection(NOWHERE, {name: "1"}))
+BEYOND_LIBRDKAFKA = {"default.topic.config", "logger"}  # of its binding
+MAKERS = [clients.producer, clients.consumer, clients.admin]
+
+
+@pytest.mark.parametrize("prefix", ["", "topic."])
+@pytest.mark.parametrize("name", [*chain(*GUARANTEES.values()), *sorted(BEYOND_LIBRDKAFKA)])
+def test_a_property_that_carries_a_guarantee_cannot_be_passed_through(name, prefix):
+    for make in MAKERS:
+        with pytest.raises(UserError, match=f"Kafka property {prefix}{name} cannot be set: "):
+            make(Connection(NOWHERE, {prefix + name: "1"}))
+
+
+def test_every_property_of_librdkafka_is_either_owned_or_carries_no_guarantee(tmp_path):
+    """A property that a later release of librdkafka brings is decided on before it can be set."""
+    maps = Path("/proc/self/maps").read_text().splitlines()
+    loaded = {line.split()[-1] for line in maps if "librdkafka" in line}
+    library, libc = ctypes.CDLL(loaded.pop()), ctypes.CDLL(None)
+    libc.fopen.restype = ctypes.c_void_p
+    file = ctypes.c_void_p(libc.fopen(bytes(tmp_path / "properties"), b"w"))
+    library.rd_kafka_conf_properties_show(file)
+    libc.fclose(file)
+    text = (tmp_path / "properties").read_text()
+    known = set(re.findall(r"^([a-z][\w.]+) +\| +[CP*] +\|", text, re.M))
+    owned = set(chain(*GUARANTEES.values()))
+    assert len(known) > 150
+    assert owned <= known
+    assert not {name for name in known - owned if not PASSED.fullmatch(name)}
+    assert clients._OWNED.keys() == owned | BEYOND_LIBRDKAFKA
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("name", ["error_cb", "oauth_cb", "throttle_cb"])
+def test_a_callback_that_is_given_as_text_is_refused_in_a_sentence(make, name):
+    with pytest.raises(UserError, match=f"the Kafka client cannot be made: expected {name}"):
+        make(Connection(NOWHERE, {name: "1"}))
 
 
 def test_a_missing_certificate_file_is_one_sentence_and_nothing_on_stderr(capfd, tmp_path):
