@@ -187,15 +187,17 @@ def take(replica: Replica, piece: Decoded) -> BatchOutcome | None:
 
 def redesign(replica: Replica, spec: StateSpec) -> None:
     """Take up a design; before the first cut, when no record is in the state, as if it had been the
-    one from the beginning."""
+    one from the beginning: with all entries that came before it."""
     if spec == replica.spec:
         return
     if replica.cut or replica.origin.cut or replica.origin.snapshot:
         replica.redesign(spec)
         return
     contract, forgotten = replica.contract, replica.ledger.forgotten
+    campaigns = replica.campaigns  # no design changes their parties
     replica.restart(replica.origin, spec)
     replica.set_contract(contract)
+    replica.campaigns = campaigns
     for device in forgotten:
         replica.forgotten.add(device)
 

@@ -22,11 +22,12 @@ from stream_app.kafka.clients import Connection
 from stream_app.log.ledger import REJECTED
 from stream_app.replay.cut_history import CutHistory, lost_origin
 from stream_app.replay.follower import Follower
-from stream_app.replay.recompute import begin
+from stream_app.replay.recompute import begin, redesign
 from stream_app.state.outcome import rejected
 from stream_app.state.replica import Replica
 from stream_app.wire import DigestReport, Forget, Reason, Topics, decode_many
 from stream_app.wire.state_records import StateOrigin
+from tests.fixtures.campaigns import plan, planned
 from tests.fixtures.replicas import ALL, SMALL, played
 from tests.fixtures.streams import EVERY_FAMILY, events, publish, run_of
 
@@ -53,6 +54,22 @@ def test_a_snapshot_is_adopted_without_the_devices_that_were_forgotten_since(
     again = replace(made[0], seq=made[0].seq + 1000)
     (batch,) = [decode_many(run_of([publish(again)], 0, 1, publish(again).partition), ALL.intake)]
     assert begun.apply(batch).records.tolist() == [REJECTED]
+
+
+@pytest.mark.parametrize("head_items", [SMALL.head_items, 2 * SMALL.head_items])
+def test_the_design_that_opens_a_log_keeps_the_entries_before_it(head_items: int) -> None:
+    first = replace(SMALL, privacy_mode="central")
+    opening = replace(first, policies=(("list_budget", "0.0"),), head_items=head_items)
+    live, replayed = Replica(first), Replica(opening)
+    for replica in (live, replayed):
+        replica.follow(planned(plan()))
+        replica.set_contract(2)
+        replica.forget(bytes.fromhex(DEVICES[0]))
+        redesign(replica, opening)
+    assert live.campaigns is not None
+    assert live.campaigns.summary()["number"] == plan().number
+    assert live.model_digest() == replayed.model_digest()
+    assert live.ledger_digest() == replayed.ledger_digest()
 
 
 def replace_without(origin: StateOrigin, device: bytes) -> StateOrigin:
