@@ -48,7 +48,8 @@ def in_force(deployment: Deployment) -> InForce:
     if spec is None:
         # Equal settings, or a refusal that names what differs.
         return InForce(deployment.spec, deployment.spec)
-    steps = tuple(followed_by(deployment, spec, entries_after(deployment, manifest.cut_offset)))
+    entries = entries_after(deployment, manifest.cut_offset, manifest.cut)
+    steps = tuple(followed_by(deployment, spec, entries))
     line = DesignLine(spec, steps=steps)
     return InForce(line.taken_over or spec, line.newest)
 

@@ -162,13 +162,15 @@ def followed_by(deployment: Deployment, spec: StateSpec, entries: list[Logged]) 
     return steps
 
 
-def entries_after(deployment: Deployment, first: int) -> list[Logged]:
+def entries_after(deployment: Deployment, first: int, cut: int) -> list[Logged]:
     """Return the genuine entries of designs behind a cut, from an offset of the cut log on."""
-    return [
-        Logged(offset, entry)
-        for offset, entry in _entries(deployment, first)
-        if isinstance(entry, DesignEntry)
-    ]
+    found = []
+    for offset, entry in _entries(deployment, first):
+        if isinstance(entry, int):
+            cut = entry
+        else:
+            found.append(Logged(offset, entry, opening=not cut and not entry.replaces))
+    return found
 
 
 def _entries(deployment: Deployment, first: int = 0) -> Iterator[tuple[int, DesignEntry | int]]:

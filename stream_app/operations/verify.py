@@ -16,6 +16,8 @@ from typing import Any
 
 import msgspec
 
+from stream_app.checkpoints.design_in_force import in_force
+from stream_app.checkpoints.design_line import DesignLine
 from stream_app.checkpoints.state_image import StateImage
 from stream_app.operations import diff
 from stream_app.operations.session import Session
@@ -106,6 +108,8 @@ def _recompute(
         digest_reports = DigestReports(logged.digest_reports, findings)
         replay.each_cut = digest_reports.compare
         cut, design = (manifest.cut, manifest.design) if manifest else (None, "")
+        if cut == 0:  # the entry that opens the log comes later, and may name another design
+            replay.line = DesignLine(in_force(session.deployment).first)
         state = replay.from_origin(origin, cut, design)
         if manifest is not None:
             _compare_checkpoint(manifest, state.replica, findings)
