@@ -2,7 +2,7 @@
 
 /livez      whether the process works
 /readyz     whether the state is caught up, and if not the reason
-/metrics    Prometheus
+/metrics    Prometheus; of several shards with the label `shard`
 /state      cut, positions and digests, all of one cut; the current counts
 
 Queries come over Kafka; a gateway takes those over HTTP (`stream_app/gateway/list_pages.py`).
@@ -39,7 +39,10 @@ def attach(app: faust.App, runtime: Runtime) -> None:
 
     @app.page("/metrics")
     async def metrics(web: Any, _: Any) -> Any:
-        return web.bytes(runtime.metrics.exposition(), headers={"Content-Type": CONTENT_TYPE})
+        spec = runtime.replica.spec
+        labels = {"shard": str(spec.shard)} if spec.shards > 1 else {}
+        page = runtime.metrics.exposition(**labels)
+        return web.bytes(page, headers={"Content-Type": CONTENT_TYPE})
 
     @app.page("/state")
     async def state(web: Any, _: Any) -> Any:

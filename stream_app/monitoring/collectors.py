@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from prometheus_client import (
@@ -14,8 +14,11 @@ from prometheus_client import (
     disable_created_metrics,
     generate_latest,
 )
+from prometheus_client import Metric as Family
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
 
-from stream_app.monitoring.metric_table import Metric
+from stream_app.monitoring.metric_table import METRICS, Metric
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -53,6 +56,43 @@ class Collectors:
         else:
             self._infos[name] = Info(published.removesuffix("_info"), text, registry=registry)
 
-    def exposition(self) -> bytes:
-        """Return every metric in Prometheus' text format, to be served as `CONTENT_TYPE`."""
-        return generate_latest(self.registry)
+    def exposition(self, **labels: str) -> bytes:
+        """Return every metric in Prometheus' text format, to be served as `CONTENT_TYPE`; each
+        sample has these labels, too."""
+        return generate_latest(_Labelled(self.registry.collect(), labels))
+
+
+class _Labelled(Collector):
+    """Families of metrics, with more labels."""
+
+    def __init__(self, families: Iterable[Family], labels: Mapping[str, str] | None = None) -> None:
+        self._families, self._labels = families, labels or {}
+
+    def collect(self) -> Iterator[Family]:
+        for family in self._families:
+            family.samples = [
+                each._replace(labels={**each.labels, **self._labels}) for each in family.samples
+            ]
+            yield family
+
+
+_UP = next(metric for metric in METRICS if metric.name == "shard_up")
+
+
+def together(pages: Mapping[int, str | None]) -> bytes:
+    """Return the expositions of several shards as one, with a family once; of a shard without one,
+    or with another page, the sample of `murmurec_shard_up` is 0, and there is no other."""
+    up = Family(_UP.published_name, _UP.help_text, "gauge")
+    found = {up.name: up}
+    for shard, page in pages.items():
+        try:
+            families = list(text_string_to_metric_families(page or ""))
+        except (ValueError, IndexError, KeyError):
+            families = []
+        for family in families:
+            found.setdefault(family.name, family)
+            if found[family.name] is not family:
+                found[family.name].samples += family.samples
+        if not any(family.name == up.name for family in families):
+            up.add_sample(up.name, {"shard": str(shard)}, 0)
+    return generate_latest(_Labelled(found.values()))

@@ -1,16 +1,27 @@
-"""One /metrics page as numbers, by name without `murmurec_` and labels."""
+"""One /metrics page as numbers, by name without `murmurec_` and labels.
+
+The page of a worker of several shards is read as that of one worker: counts, and what each shard
+has a part of, are sums; the shard that is least ready or last decides; measurements are means.
+"""
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterator
+from copy import copy
 from math import isfinite, nan
+from statistics import fmean
 
 from prometheus_client.parser import text_string_to_metric_families
 
 _MOST_COUNT = 2.0**53  # where a number of JavaScript ceases to be exact
 _END = re.compile("[{ ]")  # of the name of a sample
 _WORD = re.compile(r"[a-z][a-z0-9_+-]{0,31}")
+
+_SUM = re.compile(r"murmurec_(devices|list_devices|consumer_lag_records|\w+_(total|bucket))")
+_LEAST = re.compile(r"murmurec_(ready|shard_up)")
+_MOST = re.compile(r"murmurec_(cut_number|consumer_lag_seconds|list_method|\w+_info)")
 
 Labels = frozenset[tuple[str, str]]
 
@@ -21,14 +32,32 @@ class Exposition:
     def __init__(self, text: str, names: Collection[str]) -> None:
         # Only lines of these names are parsed: a page has a thousand others.
         lines = [line for line in text.split("\n") if _END.split(line, maxsplit=1)[0] in names]
-        self._samples: dict[tuple[str, Labels], float] = {}
+        self._of: dict[str, dict[tuple[str, Labels], float]] = defaultdict(dict)
         try:
             for family in text_string_to_metric_families("\n".join(lines) + "\n"):
                 for sample in family.samples:
-                    place = sample.name, frozenset(sample.labels.items())
-                    self._samples[place] = float(sample.value)
+                    labels = dict(sample.labels)
+                    shard = self._of[labels.pop("shard", "")]
+                    shard[sample.name, frozenset(labels.items())] = float(sample.value)
         except (ValueError, IndexError, KeyError):
             raise ValueError("the page is not in the text format of Prometheus") from None
+        every: dict[tuple[str, Labels], list[float]] = defaultdict(list)
+        for samples in self._of.values():
+            for place, value in samples.items():
+                every[place].append(value)
+        self._samples = {place: _joined(place[0], values) for place, values in every.items()}
+
+    @property
+    def shards(self) -> list[str]:
+        """The shards of which there are samples; of a worker without shards the empty name."""
+        return sorted(self._of, key=lambda shard: (len(shard), shard))
+
+    def of(self, shard: str) -> Exposition:
+        """Return the samples of one shard."""
+        found = copy(self)
+        found._of = {shard: self._of.get(shard, {})}
+        found._samples = found._of[shard]
+        return found
 
     def number(self, name: str, **labels: str) -> float | None:
         """Return a number, None where it is absent or not finite."""
@@ -41,13 +70,11 @@ class Exposition:
         return None if value is None or abs(value) > _MOST_COUNT else int(value)
 
     def label(self, name: str, label: str) -> str | None:
-        """Return a label of the first sample of a metric whose value is 1; None for what is no
-        plain word."""
-        for (found, labels), value in self._samples.items():
-            if found == f"murmurec_{name}" and value == 1:
-                word = dict(labels).get(label, "")
-                return word if _WORD.fullmatch(word) else None
-        return None
+        """Return a label of the sample of a metric whose value is 1, of several the last by name:
+        the weakest privacy mode is `none`; None for what is no plain word."""
+        words = [labels.get(label, "") for labels, value in self._series(name) if value == 1]
+        word = max(words, default="")
+        return word if _WORD.fullmatch(word) else None
 
     def by(self, name: str, label: str) -> dict[str, float]:
         """Return the sum of a metric for each value of a label, of samples that are finite."""
@@ -65,3 +92,15 @@ class Exposition:
         for (found, labels), value in self._samples.items():
             if found == f"murmurec_{name}" and isfinite(value):
                 yield dict(labels), value
+
+
+def _joined(name: str, values: list[float]) -> float:
+    """Return the number of all shards of which these are the numbers of each."""
+    known = [value for value in values if isfinite(value)]
+    if len(values) == 1 or not known:
+        return values[0]
+    if _SUM.fullmatch(name):
+        return sum(known)
+    if _LEAST.fullmatch(name):
+        return min(known)
+    return max(known) if _MOST.fullmatch(name) else fmean(known)

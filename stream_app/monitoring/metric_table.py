@@ -242,6 +242,8 @@ METRICS: tuple[Metric, ...] = (
            "Records published and not yet applied."),
     Metric("consumer_lag_seconds", "gauge", PROCESS, (),
            "Age of the oldest record not yet applied."),
+    Metric("shard_up", "gauge", PROCESS, (),
+           "1; 0: the process of this shard does not answer the worker that holds it."),
     Metric("ready", "gauge", PROCESS, (),
            "1 while queries are answered from a state that is caught up.", initial=0),
     Metric("clock_owner", "gauge", PROCESS, (),

@@ -285,7 +285,9 @@ class Metrics(Collectors):
         self._gauges["disk_free_bytes"].labels(folder).set(size_bytes)
 
     def build(self, labels: Mapping[str, str] | None = None) -> None:
-        """Publish the versions of the program and of Python, and the given labels of this build."""
+        """Publish that this process answers, the versions of the program and of Python, and the
+        given labels of this build."""
+        self._gauges["shard_up"].set(1)
         versions = {"version": stream_app.__version__, "python": platform.python_version()}
         self._infos["build_info"].info({**versions, **(labels or {})})
 

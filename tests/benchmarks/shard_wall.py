@@ -20,6 +20,7 @@ from stream_app.deployment import spec_from_settings
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
 from stream_app.kafka.topic_admin import create
+from stream_app.monitoring.exposition import Exposition
 from stream_app.settings import Settings, load
 from stream_app.wire import Topics
 from tests.benchmarks.figure import Figure
@@ -87,8 +88,8 @@ def _watched(workers: list[WorkerProcess], ratings: int) -> float:
 
 def _applied(worker: WorkerProcess) -> float:
     try:
-        found = worker.metrics()
-        learned, held = (found[f"ratings_total{{outcome={each}}}"] for each in _OUTCOMES)
+        page = Exposition(worker.get("/metrics").decode(), {"murmurec_ratings_total"})
+        learned, held = (page.by("ratings_total", "outcome")[each] for each in _OUTCOMES)
     except (OSError, ValueError, KeyError):
         worker.check()
         return 0.0

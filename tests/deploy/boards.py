@@ -7,7 +7,9 @@
 
 Classic dashboard JSON (schema 39): Grafana 10 to 13 load it. Expressions take two variables,
 `$instance` (one process or all; every worker is a replica) and `$__rate_interval`. Gauges of the
-state are equal on all replicas at the same cut, so only counters of separate work are summed.
+state are equal on all replicas at the same cut, so only counters of separate work are summed. What
+each shard has a part of is a sum over the shards of the most of its replicas; without shards the
+label `shard` is empty.
 """
 
 from __future__ import annotations
@@ -88,6 +90,7 @@ def _panel(title: str, unit: str, about: str, *curves: str, **more: Any) -> Call
 
 QUALITY = "How well it predicts, and how much it leaks"
 _LOWEST, _HIGHEST = "the served list, 95 %: from", "the served list, 95 %: to"
+_SERVED = 'avg(max by (shard) (@list_ndcg_ratio{list="served"}) >= 0)'
 # One table: a panel is its head, its text and its curves.
 # fmt: off
 _ROWS: dict[str, tuple[Callable[[str], Panel], ...]] = {
@@ -97,8 +100,8 @@ _ROWS: dict[str, tuple[Callable[[str], Panel], ...]] = {
             "sees, estimated through the mechanism's exact channel; empty while there are too few "
             "events. Reported: the error on the sanitized reports, mostly their noise. A model "
             "below the item means has learned personal taste.",
-            'model, {{kind}} | @prediction_rmse{window="recent"}',
-            "item means, {{kind}} | @prediction_rmse_baseline"),
+            'model, {{kind}} {{shard}} | @prediction_rmse{window="recent"}',
+            "item means, {{kind}} {{shard}} | @prediction_rmse_baseline"),
         _panel("Leakage", "suffix: nats",
             "Two different things. One report: what a reader of the topic learns about the rating "
             "behind it, the mutual information of the mechanism's channel under the prior stated "
@@ -107,19 +110,18 @@ _ROWS: dict[str, tuple[Callable[[str], Panel], ...]] = {
             "ratings, what learning adds to that. A measurement of an average, not a bound: a low "
             "value proves nothing about one person, and nothing about the reports. About 0.0005 "
             "is the floor of the measurement itself.",
-            "the model: KL, learned against held-out | @leakage_kl_nats",
+            "the model: KL, learned against held-out {{shard}} | @leakage_kl_nats",
             "one report: {{mechanism}} | @report_information_nats"),
         _panel("Lists: nDCG@10 at later visits", "none",
             "The list of a user as it was at a visit, scored against what the user likes at a "
             "later one, on a sample, beside the most popular items. The band holds the mean of "
-            "such users with 95 %: 1.96 standard errors. Absent: no second visits, or presence "
-            "protected.",
-            'the served list | max(@list_ndcg_ratio{list="served"})',
-            'the floor: popular items | max(@list_ndcg_ratio{list="popular"})',
-            f"{_LOWEST} | "
-            'max(@list_ndcg_ratio{list="served"}) - 1.96 * max(@list_ndcg_error_ratio)',
-            f"{_HIGHEST} | "
-            'max(@list_ndcg_ratio{list="served"}) + 1.96 * max(@list_ndcg_error_ratio)',
+            "such users with 95 %: 1.96 standard errors; of shards, the mean. Absent: no second "
+            "visits, or presence protected.",
+            f"the served list | {_SERVED}",
+            "the floor: popular items | "
+            'avg(max by (shard) (@list_ndcg_ratio{list="popular"}) >= 0)',
+            f"{_LOWEST} | {_SERVED} - 1.96 * avg(max by (shard) (@list_ndcg_error_ratio) >= 0)",
+            f"{_HIGHEST} | {_SERVED} + 1.96 * avg(max by (shard) (@list_ndcg_error_ratio) >= 0)",
             may_be_empty=True, band=(_LOWEST, _HIGHEST)),
         _panel("Drift", "none",
             "Page-Hinkley statistics over their thresholds: above 1 a drift is counted, and the "
@@ -143,29 +145,30 @@ _ROWS: dict[str, tuple[Callable[[str], Panel], ...]] = {
         _panel("What lists are made from", "none",
             "Learned weights serve while they are better on later visits, beyond three standard "
             "errors; else links and popularity by their default weights.",
-            "{{method}}, {{instance}} | @list_method == 1", kind="stat", may_be_empty=True),
+            "{{method}}, {{instance}} {{shard}} | @list_method == 1", kind="stat",
+            may_be_empty=True),
         _panel("Devices that lists are measured on", "none",
             "Devices with a later visit, at most 1,000, of the newest visits.",
-            "{{instance}} | @list_devices"),
+            "{{instance}} | sum by (instance) (@list_devices)"),
         _panel("Prediction error, all events", "suffix: stars",
             "The same error over all events since this worker started to read the log.",
-            'model, {{kind}} | @prediction_rmse{window="all"}'),
+            'model, {{kind}} {{shard}} | @prediction_rmse{window="all"}'),
         _panel("Clipped updates", "percentunit",
             "Ratings refused because the squared error exceeded the threshold. The threshold "
             "bounds an error; it is not privacy. Empty while no ratings arrive.",
-            "share of the ratings | max(rate(@update_clipped_total~)) / "
-            "max(sum by (instance) (rate(@ratings_total~)))"),
+            "share of the ratings | sum(max by (shard) (rate(@update_clipped_total~))) / "
+            "sum(max by (shard) (sum by (instance, shard) (rate(@ratings_total~))))"),
         _panel("Clip threshold", "suffix: stars²",
             "+Inf: nothing is clipped.",
-            "squared error | @clip_threshold", kind="stat"),
+            "squared error | max(@clip_threshold)", kind="stat"),
         _panel("Log-loss of reports without a debiased error", "suffix: nats",
             "-ln of the predicted probability of each report, for mechanisms whose channel has no "
             "inverse (a partition of the levels, one bit). blank: every level equally likely, for "
             "likes the item's share. Both curves are mostly the channel's own noise; their "
             "distance measures the taste that the model has learned. Empty where every mechanism "
             "has a debiased error.",
-            '{{predictor}}, recent | @log_loss_nats{window="recent"}',
-            '{{predictor}}, all | @log_loss_nats{window="all"}'),
+            '{{predictor}}, recent {{shard}} | @log_loss_nats{window="recent"}',
+            '{{predictor}}, all {{shard}} | @log_loss_nats{window="all"}'),
     ),
     "Campaigns": (
         _panel("Privacy mode", "none",
@@ -188,30 +191,31 @@ _ROWS: dict[str, tuple[Callable[[str], Panel], ...]] = {
     ),
     "The stream": (
         _panel("Records", "ops",
-            "Records of the rating topic per second, on the fastest replica.",
-            "{{outcome}} | max by (outcome) (rate(@events_total~))"),
+            "Records of the rating topic per second, of each shard on its fastest replica.",
+            "{{outcome}} | sum by (outcome) (max by (shard, outcome) (rate(@events_total~)))"),
         _panel("Ratings", "ops",
             "Ratings per second; a record carries one or many. Where presence is protected some "
             "ratings are fakes; empty: cells reported as missing.",
-            "{{outcome}} | max by (outcome) (rate(@ratings_total~))",
-            "empty | max(rate(@cells_missing_total~))"),
+            "{{outcome}} | sum by (outcome) (max by (shard, outcome) (rate(@ratings_total~)))",
+            "empty | sum(max by (shard) (rate(@cells_missing_total~)))"),
         _panel("Rejected records", "ops",
             "Empty on a healthy deployment. The topic of rejections has an entry for each record.",
-            "{{reason}} | max by (reason) (rate(@rejected_total~)) > 0",
-            "numbers skipped by devices | max(rate(@seq_gaps_total~)) > 0", may_be_empty=True),
+            "{{reason}} | sum by (reason) (max by (shard, reason) (rate(@rejected_total~))) > 0",
+            "numbers skipped by devices | sum(max by (shard) (rate(@seq_gaps_total~))) > 0",
+            may_be_empty=True),
         _panel("Numbers used again", "none",
             "Events whose number their device had given to other contents before; they are "
             "duplicates and change nothing. Any value above 0 is an alarm: a device runs with an "
             "older copy of its journal, whose budget no longer counts what it has sent, or events "
             "are forged in its name. Counted since the log began, as in /state.",
-            "events | max(@seq_reused_records)", kind="stat"),
+            "events | sum(max by (shard) (@seq_reused_records))", kind="stat"),
         _panel("Records behind", "short",
             "Published and not yet applied, per worker.",
-            "{{instance}} | @consumer_lag_records"),
+            "{{instance}} | sum by (instance) (@consumer_lag_records)"),
         _panel("Seconds behind", "s",
             "A cut is made only when records have arrived: age without lag means an idle stream.",
-            "oldest waiting, {{instance}} | @consumer_lag_seconds",
-            "since the newest cut, {{instance}} | time() - @state_cut_timestamp_seconds"),
+            "oldest waiting, {{instance}} {{shard}} | @consumer_lag_seconds",
+            "since the newest cut, {{instance}} {{shard}} | time() - @state_cut_timestamp_seconds"),
         _panel("Time to apply a round", "s",
             "A worker that needs more than the time between two cuts (0.2 s) falls behind.",
             "p50 | p50(apply_duration_seconds)", "p99 | p99(apply_duration_seconds)"),
@@ -222,12 +226,12 @@ _ROWS: dict[str, tuple[Callable[[str], Panel], ...]] = {
             "{{activity}} | sum by (activity) (rate(@learning_thread_seconds_total~))"),
         _panel("Rounds", "ops",
             "Rounds applied per second, per worker; 0 while no records arrive.",
-            "{{instance}} | rate(@rounds_total~)"),
+            "{{instance}} {{shard}} | rate(@rounds_total~)"),
         _panel("Exchange between shards", "short",
             "Bytes that each shard publishes of what it has learned of items, and changes of all "
             "shards that it merges, a second. A shard that merges none has other item sides.",
-            "bytes, {{instance}} | rate(@exchange_bytes_total~)",
-            "merged, {{instance}} | rate(@exchange_merged_total~)", may_be_empty=True),
+            "bytes, {{instance}} {{shard}} | rate(@exchange_bytes_total~)",
+            "merged, {{instance}} {{shard}} | rate(@exchange_merged_total~)", may_be_empty=True),
         _panel("Profiles", "ops",
             "Records of the profile topic per second, by outcome; rejected ones by reason. Empty "
             "where profile_mechanisms is unset. removed: the device was forgotten; no_room: more "
@@ -237,11 +241,11 @@ _ROWS: dict[str, tuple[Callable[[str], Panel], ...]] = {
             may_be_empty=True),
         _panel("Devices with a profile", "none",
             "Devices whose newest profile a worker holds, for queries for neighbours.",
-            "{{instance}} | @profile_devices", kind="stat", may_be_empty=True),
+            "{{instance}} | max by (instance) (@profile_devices)", kind="stat", may_be_empty=True),
     ),
     "Queries": (
         _panel("Queries", "ops",
-            "Per second, over all workers.",
+            "Per second, over all workers; a forwarded one counts again where it is answered.",
             "{{outcome}} | sum by (outcome) (rate(@queries_total~))"),
         _panel("Time to answer", "s",
             "From a query's arrival at the worker to its answer.",
@@ -249,7 +253,7 @@ _ROWS: dict[str, tuple[Callable[[str], Panel], ...]] = {
             "p99, {{method}} | p99(query_duration_seconds, method)", may_be_empty=True),
         _panel("Recall of the index", "percentunit",
             "Share of the exact answer that the index found, on a sample of the queries.",
-            "{{method}} | @query_recall_ratio", may_be_empty=True),
+            "{{method}} {{shard}} | @query_recall_ratio", may_be_empty=True),
         _panel("Private lists", "short",
             "In a day, of all users: how many lists, and what one device may show in all of them.",
             "lists, {{instance}} | sum by (instance) (increase(@private_lists_total[1d]))",
@@ -259,15 +263,20 @@ _ROWS: dict[str, tuple[Callable[[str], Panel], ...]] = {
     ),
     "The state": (
         _panel("Ready", "none",
-            "1: queries are answered from a state that is caught up; one worker owns the clock.",
-            "{{instance}} | @ready", "clock, {{instance}} | @clock_owner", kind="stat"),
+            "1: queries are answered from a state that is caught up; one worker owns the clock of "
+            "each shard.",
+            "{{instance}} | min by (instance) (@ready)",
+            "clocks, {{instance}} | sum by (instance) (@clock_owner)",
+            "processes without an answer | count(@shard_up == 0) or vector(0)", kind="stat"),
         _panel("Cut", "none",
-            "At the same cut all workers hold the same state.",
-            "{{instance}} | @cut_number", "checkpoint | max(@checkpoint_cut_number)", kind="stat"),
+            "At the same cut all workers of a shard hold the same state.",
+            "{{instance}} {{shard}} | @cut_number",
+            "checkpoint {{shard}} | max by (shard) (@checkpoint_cut_number)", kind="stat"),
         _panel("Age of the newest checkpoint", "s",
             "A restart replays the log from the newest checkpoint. The age grows while no records "
             "arrive; while records arrive it should stay at a second or two.",
-            "age | time() - max(@checkpoint_timestamp_seconds)", may_be_empty=True),
+            "age | time() - min(max by (shard) (@checkpoint_timestamp_seconds))",
+            may_be_empty=True),
         _panel("Checkpoints", "s",
             "The stream is paused only while changed pages are copied; a thread hashes and writes "
             "them.",
@@ -287,15 +296,16 @@ _ROWS: dict[str, tuple[Callable[[str], Panel], ...]] = {
             "records without the seal | sum(@unsealed_records_total)", kind="stat"),
         _panel("Build", "none",
             "",
-            "{{version}}, Python {{python}}, {{instance}} | @build_info", kind="stat"),
+            "{{version}}, Python {{python}}, {{instance}} | "
+            "max by (version, python, instance) (@build_info)", kind="stat"),
         _panel("Items and devices", "short",
             "Distinct items and devices in the state.",
-            "items | max(@items)", "devices | max(@devices)",
+            "items | max(@items)", "devices | sum(max by (shard) (@devices))",
             "items indexed, {{method}} | max by (method) (@index_items)"),
         _panel("Age of the item side", "s",
             "What goes together is derived again in a thread when enough ratings have arrived, so "
             "age without new ratings means an idle stream.",
-            "age, {{instance}} | time() - @item_side_timestamp_seconds",
+            "age, {{instance}} {{shard}} | time() - @item_side_timestamp_seconds",
             "derivation, p50 | p50(item_side_derivation_seconds)",
             "derivation, p99 | p99(item_side_derivation_seconds)", may_be_empty=True),
         _panel("Items ranked by what goes together", "short",
@@ -304,11 +314,11 @@ _ROWS: dict[str, tuple[Callable[[str], Panel], ...]] = {
             may_be_empty=True),
         _panel("Memory of the state", "bytes",
             "Sketches and filters have a fixed size; marks and item directory grow with entities.",
-            "{{part}} | max by (part) (@model_memory_bytes)"),
+            "{{part}} | sum by (part) (max by (shard, part) (@model_memory_bytes))"),
         _panel("Free disk", "bytes",
             "Of the worker's data_dir, and of a broker of murmurec broker start beside it; watch "
             "any other broker's log.dirs with its own tools.",
-            "{{folder}}, {{instance}} | @disk_free_bytes"),
+            "{{folder}}, {{instance}} | min by (instance, folder) (@disk_free_bytes)"),
         _panel("Sketch load", "none",
             "Entities per slot: above 1 collisions cost accuracy; give the sketch more memory.",
             "{{table}} | max by (table) (@sketch_load_ratio)", may_be_empty=True),

@@ -24,8 +24,9 @@ from tests.fixtures.streams import publish, run_of
 ALERTS = Path(__file__).parents[2] / "deploy" / "alerts.yml"
 METRIC = "murmurec_seq_reused_records"
 RULE = re.compile(
-    rf"max\({METRIC}\) > "
-    rf"\(max\(max_over_time\({METRIC}\[(\d+)d\] offset (\d+)m\)\) or vector\(0\)\)"
+    rf"max by \(shard\) \({METRIC}\) > \(max by \(shard\) "
+    rf"\(max_over_time\({METRIC}\[(\d+)d\] offset (\d+)m\)\) or "
+    rf"0 \* max by \(shard\) \({METRIC}\)\)"
 )
 
 

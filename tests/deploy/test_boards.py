@@ -64,7 +64,7 @@ def test_every_name_in_an_expression_is_published(board: Board, panel: Panel) ->
 @pytest.mark.parametrize(("board", "panel"), EVERY_PANEL, ids=NAMES)
 def test_labels_in_selectors_groupings_and_legends_exist(board: Board, panel: Panel) -> None:
     for curve in panel.curves:
-        labels: set[str] = {"instance", "job"}
+        labels: set[str] = {"instance", "job", "shard"}
         for name in names_in(curve.expression):
             labels |= registered()[name]
         by = re.findall(r"\bby \(([^)]*)\)", curve.expression)

@@ -28,7 +28,7 @@ __all__ = ["SMALL"]
 
 SOON = 1.5  # seconds after which the broker takes a silent worker for dead
 Start = Callable[..., WorkerProcess]
-Send = Callable[[Sequence[Published]], None]
+Send = Callable[..., None]
 
 
 @pytest.fixture(autouse=True)
@@ -78,11 +78,11 @@ def start(
 
 @pytest.fixture
 def send(kafka: Kafka, topics: str) -> Send:
-    """Give a function that writes records to their partitions and waits for every
-    acknowledgement."""
+    """Give a function that writes records to their partitions, of these topics or of another
+    prefix, and waits for every acknowledgement."""
     producer = clients.producer(kafka.connection)
 
-    def sent(records: Sequence[Published]) -> None:
+    def sent(records: Sequence[Published], prefix: str = topics) -> None:
         failed: list[object] = []
 
         def delivered(error: object, _: object) -> None:
@@ -91,7 +91,7 @@ def send(kafka: Kafka, topics: str) -> Send:
 
         for record in records:
             producer.produce(
-                Topics(topics).ratings,
+                Topics(prefix).ratings,
                 key=record.key,
                 value=record.value,
                 partition=record.partition,

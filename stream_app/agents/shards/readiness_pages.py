@@ -1,11 +1,16 @@
-"""The admin port of a worker of several shards: /livez, and /readyz, which asks its processes.
+"""The admin port of a worker of several shards, which asks its processes.
 
-Each process has an admin port of its own, with all pages.
+/livez      whether all work
+/readyz     whether all are ready, and if not what the first one waits for
+/metrics    of all, by the label `shard`; `murmurec_shard_up` is 0 for one that does not answer
+
+Each process has an admin port of its own, with all pages; /state is there alone.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
@@ -14,12 +19,14 @@ from aiohttp import web
 
 from stream_app.errors import UserError
 from stream_app.kafka.background_thread import BackgroundThread
+from stream_app.monitoring.collectors import CONTENT_TYPE, together
 from stream_app.settings import Settings
 from stream_app.web.connections import Connections, Limits, Listener
-from stream_app.web.refusals import Access
+from stream_app.web.refusals import Access, refused
 
 JOINING = "joining the group of the shards"
-_SECONDS = 2.0
+_SECONDS = 3.0  # a scrape waits for 4, a probe of /readyz for 5
+_LIVE_SECONDS = 8.0  # and one of /livez for 10: a busy process may take seconds
 _END_SECONDS = 0.5
 
 
@@ -53,19 +60,34 @@ class Pages:
 
     async def waits_for(self) -> str:
         """Return what the first shard that is not ready waits for; empty where all are ready."""
+        pages = await self._asked("/readyz", _SECONDS)
+        if pages is None:
+            return JOINING
+        for shard, page in pages.items():
+            found = _read(page)
+            if not found.get("ready"):
+                return f"shard {shard}: {found.get('waiting_for', 'its process does not answer')}"
+        return ""
+
+    async def _asked(self, path: str, seconds: float) -> dict[int, str | None] | None:
+        """Return a page of each process, asked at once: None of one that does not answer in time;
+        None before there can be any."""
         urls = self._urls()
         if urls is None:
-            return JOINING
-        timeout = aiohttp.ClientTimeout(total=_SECONDS)
+            return None
+        token = self._settings.admin_token
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        timeout = aiohttp.ClientTimeout(total=seconds)
+
+        async def ask(url: str) -> str | None:
+            with suppress(aiohttp.ClientError, TimeoutError, ValueError):
+                async with session.get(url + path, headers=headers) as reply:
+                    return await reply.text() if reply.status in (200, 503) else None
+            return None
+
         async with aiohttp.ClientSession(timeout=timeout) as session:
-            for shard, url in sorted(urls.items()):
-                found = {"waiting_for": "its process does not answer"}
-                with suppress(aiohttp.ClientError, TimeoutError, ValueError):
-                    async with session.get(f"{url}/readyz") as reply:
-                        found = await reply.json()
-                if not found.get("ready"):
-                    return f"shard {shard}: {found.get('waiting_for')}"
-        return ""
+            pages = await asyncio.gather(*(ask(url) for _, url in sorted(urls.items())))
+        return dict(zip(sorted(urls), pages, strict=True))
 
     async def _listen(self) -> int:
         settings = self._settings
@@ -73,8 +95,8 @@ class Pages:
         connections = Connections(Limits())
         checked = Access(names, settings.admin_token).checked
         app = web.Application(middlewares=(connections.limited, checked))
-        app.router.add_get("/livez", self._livez)
-        app.router.add_get("/readyz", self._readyz)
+        for name in ("livez", "readyz", "metrics", "state"):
+            app.router.add_get(f"/{name}", getattr(self, f"_{name}"))
         self._listener = Listener(app, connections, linger_seconds=0, end_seconds=_END_SECONDS)
         return await self._listener.start(settings.admin_host, settings.admin_port)
 
@@ -84,9 +106,31 @@ class Pages:
         self._loop.close()
 
     async def _livez(self, _: web.Request) -> web.Response:
-        return web.json_response({"alive": True})
+        pages = await self._asked("/livez", _LIVE_SECONDS) or {}
+        dead = [shard for shard, page in pages.items() if not _read(page).get("alive")]
+        found: dict[str, object] = {"alive": not dead}
+        if dead:
+            found["shards"] = dead
+        return web.json_response(found, status=503 if dead else 200)
 
     async def _readyz(self, _: web.Request) -> web.Response:
         reason = await self.waits_for()
         found = {"ready": not reason, "waiting_for": reason or None}
         return web.json_response(found, status=503 if reason else 200)
+
+    async def _metrics(self, _: web.Request) -> web.Response:
+        page = together(await self._asked("/metrics", _SECONDS) or {})
+        return web.Response(body=page, headers={"Content-Type": CONTENT_TYPE})
+
+    async def _state(self, _: web.Request) -> web.Response:
+        urls = ", ".join(url for _, url in sorted((self._urls() or {}).items()))
+        sentence = f"each shard has a state of its own: ask {urls or 'one when it is held'}"
+        return refused(409, "shards", sentence)
+
+
+def _read(page: str | None) -> dict[str, object]:
+    """Return what a page of JSON holds; nothing of another one."""
+    with suppress(ValueError):
+        found = json.loads(page or "{}")
+        return found if isinstance(found, dict) else {}
+    return {}

@@ -73,6 +73,7 @@ WITHOUT_UNIT = {
     "murmurec_profile_devices",
     "murmurec_ready",
     "murmurec_clock_owner",
+    "murmurec_shard_up",
     "murmurec_second_moment",
     "murmurec_second_moment_relative_deviation",
 }

@@ -20,6 +20,7 @@ from stream_app.gateway.reads.statistics import (
     ratings_of,
     status_of,
 )
+from stream_app.monitoring.collectors import together
 from stream_app.monitoring.metric_table import METRICS
 from stream_app.monitoring.metrics import Metrics
 
@@ -152,3 +153,25 @@ def test_the_rate_is_that_of_the_newest_seconds_and_starts_over_after_a_restart(
     assert rate.per_second(None, 35.0) is None
     assert rate.per_second(30, 36.0) is None
     assert rate.per_second(30, 36.0) is None
+
+
+def test_the_numbers_of_several_shards_are_those_of_one_worker() -> None:
+    pages = {}
+    for shard, (rmse, mode) in enumerate(((0.9, "none"), (1.0, "local"))):
+        metrics = Metrics(CollectorRegistry())
+        metrics.ready(True)
+        metrics.round_applied(40 + shard, 0.1, 0.0)
+        metrics.ratings(learned=900, held_out=100)
+        metrics.entities(items=40, devices=50 + shard)
+        metrics.rmse("debiased", "recent", rmse)
+        metrics.lag(shard, 2.0 * shard)
+        metrics.privacy_mode(mode, "local")
+        pages[shard] = metrics.exposition(shard=str(shard)).decode()
+    found = status(together(pages).decode())
+    assert (found.worker, found.ready, found.cut) == (True, True, 41)
+    assert (found.ratings, found.devices, found.rmse) == (2000, 101, pytest.approx(0.95))
+    assert (found.lag_records, found.lag_seconds, found.privacy) == (1, 2.0, "none")
+    assert found.kl_nats is None
+    metrics.ready(False)
+    pages[1] = metrics.exposition(shard="1").decode()
+    assert not status(together(pages).decode()).ready
