@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 from consumers.audit.findings import Finding, Verdict
 from stream_app.cli.reader.audit_metrics import AuditMetrics
 from stream_app.gateway.context import GatewayMetrics
-from stream_app.monitoring.collectors import CONTENT_TYPE
+from stream_app.monitoring.collectors import CONTENT_TYPE, together
 from stream_app.monitoring.metrics import Metrics
 from stream_app.privacy import registry
 from tests.deploy.boards import OVERVIEW, Panel
@@ -41,10 +41,10 @@ class Exposing(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, empty: bool) -> None:
+    def __init__(self, worker: str) -> None:
         self.metrics = Metrics(CollectorRegistry())
         self.gateway, self.audit = GatewayMetrics(), AuditMetrics()
-        self.empty = empty
+        self.empty, self.shards = worker == "just started", worker == "two shards"
         for name in STARTING:
             CALLS[name](self.metrics)
         super().__init__(("127.0.0.1", 0), _Answer)
@@ -60,7 +60,11 @@ class Exposing(ThreadingHTTPServer):
             self.gateway.confirmed(0.01)
             self.gateway.asked("answered", 0.01)
         gateway = self.gateway.render(1, 2, ready=not self.empty)
-        return self.metrics.exposition() + gateway + self.audit.exposition()
+        own = self.metrics.exposition()
+        if self.shards:
+            each = {n: self.metrics.exposition(shard=str(n)).decode() for n in (0, 1)}
+            own = together(each)
+        return own + gateway + self.audit.exposition()
 
 
 class _Answer(BaseHTTPRequestHandler):
@@ -77,12 +81,12 @@ class _Answer(BaseHTTPRequestHandler):
         """Log nothing."""
 
 
-@pytest.fixture(scope="module", params=["in use", "just started"])
+@pytest.fixture(scope="module", params=["in use", "two shards", "just started"])
 def prometheus(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[tuple[str, str]]:
     """Yield the address of a Prometheus, scraping every second, and the worker that it sees."""
     tool = program("prometheus", package="prometheus")
     folder: Path = tmp_path_factory.mktemp("prometheus")
-    exposing = Exposing(empty=request.param == "just started")
+    exposing = Exposing(request.param)
     threading.Thread(target=exposing.serve_forever, daemon=True).start()
     try:
         with scraping(tool, folder, {"worker": f"127.0.0.1:{exposing.server_port}"}) as address:
@@ -104,7 +108,8 @@ def test_every_curve_of_every_panel_answers(prometheus: tuple[str, str], panel: 
         assert series or (panel.may_be_empty and worker == "just started"), expression
         for each in series:
             for label in re.findall(r"{{([a-z_]+)}}", curve.legend):
-                assert each["metric"].get(label), f"{curve.legend}: {each['metric']}"
+                shown = each["metric"].get(label) or (label == "shard" and worker != "two shards")
+                assert shown, f"{curve.legend}: {each['metric']}"
 
 
 @pytest.mark.nightly
@@ -123,17 +128,18 @@ def test_a_preview_is_drawn_of_the_json_and_what_was_scraped(
 @pytest.mark.nightly
 def test_every_series_is_the_one_that_the_worker_published(prometheus: tuple[str, str]) -> None:
     address, worker = prometheus
-    (ready,) = ask(address, "murmurec_ready")
-    assert float(ready["value"][1]) == (1 if worker == "in use" else 0)
-    (kl,) = ask(address, "murmurec_leakage_kl_nats")
-    assert kl["value"][1] == ("0.0144" if worker == "in use" else "NaN")
+    series = 2 if worker == "two shards" else 1
+    ready = [each["value"][1] for each in ask(address, "murmurec_ready")]
+    assert ready == ["0" if worker == "just started" else "1"] * series
+    kl = [each["value"][1] for each in ask(address, "murmurec_leakage_kl_nats")]
+    assert kl == ["NaN" if worker == "just started" else "0.0144"] * series
 
 
 @pytest.mark.nightly
 def test_the_newest_exposition_is_clean(prometheus: tuple[str, str]) -> None:
     """`promtool check metrics` finds nothing to complain about in names, types and help texts."""
     promtool = program("promtool", package="prometheus")
-    exposing = Exposing(empty=prometheus[1] == "just started")
+    exposing = Exposing(prometheus[1])
     body = exposing.body()
     exposing.server_close()
     checked = subprocess.run(
