@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator
-from copy import copy
 from math import isfinite, nan
 from statistics import fmean
 
@@ -32,32 +31,15 @@ class Exposition:
     def __init__(self, text: str, names: Collection[str]) -> None:
         # Only lines of these names are parsed: a page has a thousand others.
         lines = [line for line in text.split("\n") if _END.split(line, maxsplit=1)[0] in names]
-        self._of: dict[str, dict[tuple[str, Labels], float]] = defaultdict(dict)
+        every: dict[tuple[str, Labels], list[float]] = defaultdict(list)
         try:
             for family in text_string_to_metric_families("\n".join(lines) + "\n"):
                 for sample in family.samples:
-                    labels = dict(sample.labels)
-                    shard = self._of[labels.pop("shard", "")]
-                    shard[sample.name, frozenset(labels.items())] = float(sample.value)
+                    labels = frozenset(each for each in sample.labels.items() if each[0] != "shard")
+                    every[sample.name, labels].append(float(sample.value))
         except (ValueError, IndexError, KeyError):
             raise ValueError("the page is not in the text format of Prometheus") from None
-        every: dict[tuple[str, Labels], list[float]] = defaultdict(list)
-        for samples in self._of.values():
-            for place, value in samples.items():
-                every[place].append(value)
         self._samples = {place: _joined(place[0], values) for place, values in every.items()}
-
-    @property
-    def shards(self) -> list[str]:
-        """The shards of which there are samples; of a worker without shards the empty name."""
-        return sorted(self._of, key=lambda shard: (len(shard), shard))
-
-    def of(self, shard: str) -> Exposition:
-        """Return the samples of one shard."""
-        found = copy(self)
-        found._of = {shard: self._of.get(shard, {})}
-        found._samples = found._of[shard]
-        return found
 
     def number(self, name: str, **labels: str) -> float | None:
         """Return a number, None where it is absent or not finite."""
