@@ -298,10 +298,10 @@ class Device:
         `bootstrap_servers`: address of the Kafka cluster, or a `Connection`; None takes that of the
         settings. `partitions`: the deployment's number, by default that of the settings; given, it
         holds though the topic has more. Raises `OlderJournal` where the topic holds later events of
-        this user, unless `trust_journal`; UserError without the topic, and where a message was not
-        acknowledged within `seconds`; it stays in the journal and is sent by the next call. A
-        mechanism with groups chooses those of later ratings by the public item table, which is read
-        here.
+        a copy of this journal, unless `trust_journal`; UserError without the topic, and where a
+        message was not acknowledged within `seconds`; it stays in the journal and is sent by the
+        next call. A mechanism with groups chooses those of later ratings by the public item table,
+        which is read here.
         """
         connection = clients.connection(bootstrap_servers, self._settings)
         topic = self._topics.ratings
@@ -309,7 +309,7 @@ class Device:
         count = partitions or _listed_partitions(connection, topic, seconds)
         self._journal.check_newest()
         if not trust_journal:
-            own = [bytes.fromhex(self.pseudonym)]
+            own = {bytes.fromhex(self.pseudonym): self._journal}
             signatures = Signatures(topic, self._settings.signed)
             newest = newest_seqs(connection, topic, count, own, signatures, min(seconds, 20.0))
             check_newest(self._journal, topic, newest or {})

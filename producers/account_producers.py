@@ -41,7 +41,9 @@ class AccountProducers:
         """Number of open clients."""
         return len(self._open)
 
-    def produce(self, topic: str, *, key: bytes, value: bytes, on_delivery: Any) -> None:
+    def produce(
+        self, topic: str, *, key: bytes, value: bytes, headers: Any = None, on_delivery: Any
+    ) -> None:
         """Put a record into the queue of its account; BufferError when it is full, or when no
         client can be closed yet."""
         client = self._open.get(key)
@@ -49,7 +51,7 @@ class AccountProducers:
             if len(self._open) >= self.most:
                 self._close_oldest()
             client = self._open[key] = self.make()
-        client.produce(topic, key=key, value=value, on_delivery=on_delivery)
+        client.produce(topic, key=key, value=value, headers=headers, on_delivery=on_delivery)
         self._open.move_to_end(key)
 
     def poll(self, timeout: float) -> int:

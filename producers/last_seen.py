@@ -5,8 +5,12 @@
 
 A copy that was put back (a backup, another machine) has forgotten what was released after it: it
 would draw a second report on the same ratings under the same numbers, and spend a budget that is
-spent. The look is bounded: of every partition that holds a device of this journal the last
-`LOOKED` records, of contributions `LOOKED_CONTRIBUTIONS`. What lies before them, or was removed by
+spent. It has the key of the newest copy, so it knows the records of that one by their tag
+(`Journal.tag`), or, where every event is signed, by the signature. Any other record under its
+pseudonym can be anybody's, and proves nothing.
+
+The look is bounded: of every partition that holds a device of this journal the last `LOOKED`
+records, of contributions `LOOKED_CONTRIBUTIONS`. What lies before them, or was removed by
 retention, is not found, and of profiles nothing is read. A device needs no right to read a topic;
 without it nothing is compared, and the caller says so. A copy that is put back on the same machine
 is found without any topic (`producers.journal.high_water_mark`).
@@ -20,7 +24,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from producers.campaign.stage_requests import contributed
 from producers.journal import Journal
@@ -31,7 +35,7 @@ from stream_app.kafka.topic_follower import TopicFollower
 from stream_app.wire import MAX_EVENT_BYTES, WireError, partitions_of
 from stream_app.wire.campaigns.contribution import decode_contribution
 from stream_app.wire.ids import partition_of
-from stream_app.wire.signatures import Signatures, opened
+from stream_app.wire.signatures import TAG, Signatures, digest_of, opened
 
 LOOKED = 20_000  # records of a partition
 LOOKED_CONTRIBUTIONS = 200  # of 60 to 180 kB each
@@ -39,7 +43,7 @@ _SECONDS = 20.0
 _OLDER = (
     ", so this is an older copy of the journal, which would spend a spent budget again: put the "
     "newest copy back; if it is lost, begin with another path (--journal), whose budget adds to "
-    "what was spent; if this is the newest copy, that {what} is forged, and --trust-journal goes on"
+    "what was spent; --trust-journal goes on with this copy and spends again"
 )
 _DENIED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED)
 
@@ -75,24 +79,26 @@ def newest_seqs(
     connection: Connection,
     topic: str,
     partitions: int,
-    devices: Collection[bytes],
+    owners: Mapping[bytes, Journal],
     signatures: Signatures,
     seconds: float = _SECONDS,
 ) -> dict[bytes, Newest] | None:
-    """Return the newest event of each device in the end of its partition, of so many; None without
-    a right to read.
+    """Return the newest event of each device that some copy of its journal has made, in the end of
+    its partition, of so many; None without a right to read.
 
     A device of which the end holds nothing is left out. UserError where the broker is silent for
     `seconds`.
     """
     found: dict[bytes, Newest] = {}
 
-    def seen(device: bytes, key: bytes, value: bytes | None) -> None:
-        seq = seq_of(key, value, signatures)
-        if seq > (found[device][0] if device in found else 0):
-            found[device] = seq, value
+    def seen(device: bytes, message: Message) -> None:
+        seq = seq_of(message.key(), message.value(), signatures)
+        if seq > (found[device][0] if device in found else 0) and (
+            signatures.required or _is_tagged(message, topic, device, owners[device])
+        ):
+            found[device] = seq, message.value()
 
-    looked = _looked(connection, topic, partitions, devices, seen, LOOKED, seconds)
+    looked = _looked(connection, topic, partitions, owners, seen, LOOKED, seconds)
     return found if looked else None
 
 
@@ -105,21 +111,24 @@ def check_contributions(
     signed: bool = False,
 ) -> bool:
     """Raise OlderJournal where the topic holds a contribution of a device to a stage for which its
-    journal has none, where devices sign one that the device has signed; return False without a
-    right to read. UserError as `newest_seqs`."""
+    journal has none, though a copy of it made that one; return False without a right to read.
+    UserError as `newest_seqs`."""
 
-    def seen(device: bytes, key: bytes, value: bytes | None) -> None:
+    def seen(device: bytes, message: Message) -> None:
+        key = message.key()
         try:
             found = decode_contribution(
-                key, value, partition_of(key, partitions), partitions, signed=signed
+                key, message.value(), partition_of(key, partitions), partitions, signed=signed
             )
         except WireError:
             return
-        if not contributed(owners[device], device, found.plan, found.stage):
+        if not contributed(owners[device], device, found.plan, found.stage) and (
+            signed or _is_tagged(message, topic, device, owners[device])
+        ):
             raise OlderJournal(
                 f"device journal {owners[device].path}: it has no contribution of device "
                 f"{device.hex()} to stage {found.stage} of the plan {found.plan.hex()[:16]}, and "
-                f"{topic} holds one{_OLDER.format(what='contribution')}"
+                f"{topic} holds one{_OLDER}"
             )
 
     return _looked(connection, topic, partitions, owners, seen, LOOKED_CONTRIBUTIONS)
@@ -130,12 +139,12 @@ def _looked(
     topic: str,
     partitions: int,
     devices: Collection[bytes],
-    seen: Callable[[bytes, bytes, bytes | None], None],
+    seen: Callable[[bytes, Message], None],
     most: int,
     seconds: float = _SECONDS,
 ) -> bool:
-    """Give what the ends of the partitions hold of these devices to `seen` (device, key, value);
-    return False without a right to read."""
+    """Give what the ends of the partitions hold of these devices to `seen`; return False without a
+    right to read."""
     wanted = {device.hex().encode(): device for device in devices}
     if not wanted:
         return True
@@ -149,13 +158,19 @@ def _looked(
     ) as follower:
         try:
             for message in _newest_records(follower, topic, partitions, list(wanted), most):
-                if (device := wanted.get(key := message.key() or b"")) is not None:
-                    seen(device, key, message.value())
+                if (device := wanted.get(message.key() or b"")) is not None:
+                    seen(device, message)
         except KafkaException as error:
             if error.args[0].code() in _DENIED:
                 return False
             raise UserError(f"topic {topic} cannot be read: {error.args[0].str()}") from None
     return True
+
+
+def _is_tagged(message: Message, topic: str, device: bytes, journal: Journal) -> bool:
+    """Return whether a copy of the journal has made this record, its value and no other."""
+    own = journal.tag(topic, device, digest_of(message.value() or b""))
+    return (TAG, own) in (message.headers() or ())
 
 
 def _refused(_: Any, error: KafkaError) -> None:
@@ -172,7 +187,7 @@ def check_newest(journal: Journal, topic: str, newest: Mapping[bytes, Newest]) -
         if seq > last or held.get((device, seq), value) != value:
             raise OlderJournal(
                 f"device journal {journal.path}: its last event of device {device.hex()} has the "
-                f"number {last}, and {topic} holds number {seq}{_OLDER.format(what='event')}"
+                f"number {last}, and {topic} holds number {seq}{_OLDER}"
             )
 
 

@@ -22,10 +22,14 @@ class PlacedProducer:
     topic: str
     partitions: int
 
-    def produce(self, topic: str, *, key: bytes, value: bytes, on_delivery: Any) -> None:
+    def produce(
+        self, topic: str, *, key: bytes, value: bytes, headers: Any = None, on_delivery: Any
+    ) -> None:
         """Put a record into the queue; BufferError when it is full."""
         where = {"partition": partition_of(key, self.partitions)} if topic == self.topic else {}
-        self.producer.produce(topic, key=key, value=value, on_delivery=on_delivery, **where)
+        self.producer.produce(
+            topic, key=key, value=value, headers=headers, on_delivery=on_delivery, **where
+        )
 
     def poll(self, timeout: float) -> int:
         """Serve delivery reports for at most `timeout` seconds."""

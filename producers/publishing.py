@@ -32,7 +32,9 @@ DEADLINE_SECONDS = 30.0
 class Producer(Protocol):
     """The part of `confluent_kafka.Producer` that is used."""
 
-    def produce(self, topic: str, *, key: bytes, value: bytes, on_delivery: Any) -> None:
+    def produce(
+        self, topic: str, *, key: bytes, value: bytes, headers: Any = None, on_delivery: Any
+    ) -> None:
         """Put a record into the queue; BufferError when it is full."""
 
     def poll(self, timeout: float) -> int:
@@ -79,6 +81,7 @@ class Publisher:
         value: bytes,
         *,
         topic: str | None = None,
+        headers: list[tuple[str, bytes]] | None = None,
         accepted: Callable[[RecordPosition], object] | None = None,
     ) -> None:
         """Enqueue one record; waits while the queue is full and raises rather than drop it.
@@ -91,7 +94,9 @@ class Publisher:
 
         def queued() -> bool:
             try:
-                self.producer.produce(name, key=key, value=value, on_delivery=report)
+                self.producer.produce(
+                    name, key=key, value=value, headers=headers, on_delivery=report
+                )
             except BufferError:
                 return False
             except KafkaException as error:
@@ -197,7 +202,13 @@ class OutboxRelay:
             if kept:
                 self.places[message.number] = place
 
-        self.publisher.send(message.key, message.value, topic=message.topic, accepted=accepted)
+        self.publisher.send(
+            message.key,
+            message.value,
+            topic=message.topic,
+            headers=self.journal.headers(message),
+            accepted=accepted,
+        )
 
     def resend(self, topics: Collection[str]) -> tuple[int, int]:
         """Send pending messages of earlier runs to these topics; return (sent, left for others)."""

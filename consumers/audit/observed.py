@@ -40,7 +40,8 @@ class Source(StrEnum):
 
 @dataclass(frozen=True)
 class Record:
-    """One record of a topic; `time` in milliseconds since 1970, `headers` counts its headers."""
+    """One record of a topic; `time` in milliseconds since 1970, `headers` counts those
+    that are not its tag."""
 
     source: Source
     partition: int

@@ -21,6 +21,7 @@ from stream_app.kafka import clients, topic_follower
 from stream_app.kafka.clients import Connection
 from stream_app.kafka.topic_follower import Progress, TopicFollower
 from stream_app.wire import Topics
+from stream_app.wire.signatures import TAG, TAG_BYTES
 
 
 def read_topics(
@@ -57,8 +58,9 @@ def read_topics(
 def _record(message: Message, source: Source) -> Record:
     _, milliseconds = message.timestamp()
     partition, offset = message.partition() or 0, message.offset() or 0
-    headers = len(message.headers() or ())
-    return Record(source, partition, offset, milliseconds, message.key(), message.value(), headers)
+    headers = [(name, len(content or b"")) for name, content in message.headers() or ()]
+    odd = 0 if headers == [(TAG, TAG_BYTES)] else len(headers)
+    return Record(source, partition, offset, milliseconds, message.key(), message.value(), odd)
 
 
 def read_rounds(connection: Connection, topics: Topics) -> Stated:

@@ -5,7 +5,7 @@
 // The page's host is trusted with this code and with what is pinned; the gateway with neither.
 // In Python: producers/daemon/scheduled_contributions.py, producers/person/pace.py.
 
-import { isOlder, OLDER, reportsOf, SENDING } from "./device.js";
+import { isOlder, isOwn, OLDER, reportsOf, SENDING, tagged } from "./device.js";
 import { everyMinute, momentName } from "./epochs.js";
 import { heldBy, mostThatFit, wholePerson } from "./privacy.js";
 import { contribution } from "./campaign/contribution.js";
@@ -178,11 +178,11 @@ export class Campaigning {
   }
 
   async #send() {
-    const { records, campaigns = NONE } = await this.device.all();
+    const { records, campaigns = NONE, device } = await this.device.all();
     if (isOlder(records, campaigns)) refuse(OLDER);
     if (!campaigns.on) return;
     for (const each of campaigns.contributions.filter(({ place, refused }) => !place && !refused)) {
-      const outcome = await this.#post(each.body);
+      const outcome = await this.#post(each.body, device.key);
       await this.#change((now) => ({ ...now, older: outcome.older || now.older,
         contributions: now.contributions.map((one) =>
           one.plan === each.plan && one.stage === each.stage ? { ...one, ...outcome } : one) }));
@@ -190,16 +190,18 @@ export class Campaigning {
     }
   }
 
-  async #post(body) {
+  async #post(body, key) {
+    const path = "/contributions";
+    const type = await tagged(key, path, "application/octet-stream", body);
     const sending = { ...SENDING, method: "POST", body, signal: AbortSignal.timeout(60_000),
-      headers: { "Content-Type": "application/octet-stream" } };
-    const reply = await this.device.fetch(`${this.device.gateway}/contributions`, sending)
+      headers: { "Content-Type": type } };
+    const reply = await this.device.fetch(`${this.device.gateway}${path}`, sending)
       .catch(() => refuse("the gateway cannot be reached: the same bytes are sent again"));
-    const { error, reason, partition, offset } = await reply.json().catch(() => ({}));
+    const { error, reason, partition, offset, held } = await reply.json().catch(() => ({}));
     if (reply.status === 202 && Number.isInteger(partition))
       return { place: { partition, offset }, body: null };
     if (FINAL.includes(reason)) // else it may be the page of something in between
-      return { refused: error, older: reason === "contributed", body: null };
+      return { refused: error, older: await isOwn(key, path, held), body: null };
     return refuse(error ?? `no gateway answers there (${reply.status}): the same bytes go later`);
   }
 }

@@ -12,9 +12,9 @@ const refuse = (sentence) => { throw new Error(sentence); };
 // Storage that was put back draws again under used numbers, or contributes again to a stage, which
 // only a gateway finds (409), among the 65,536 newest messages since its start; between two plans
 // nobody does. Deleted storage is a new device, which nobody finds.
-export const OLDER = "another message stands where this device's would: its storage is an older " +
-  "copy, which would spend a spent budget again, or somebody forged one: nothing is drawn or " +
-  "sent; forgetMe() begins a new device, and what both cost adds up";
+export const OLDER = "another message of this device stands where this one would: its storage is " +
+  "an older copy, which would spend a spent budget again: nothing is drawn or sent; forgetMe() " +
+  "begins a new device, and what both cost adds up";
 export const isOlder = (records, campaigns) =>
   campaigns?.older || records.some(({ older }) => older);
 export const keeps = ({ id }) =>
@@ -33,9 +33,21 @@ export const sample = (counts, level, word) => {
 export async function pseudonym(keyBytes, user) {
   const hmac = { name: "HMAC", hash: "SHA-256" };
   const key = await crypto.subtle.importKey("raw", keyBytes, hmac, false, ["sign"]);
-  const mac = new Uint8Array(await crypto.subtle.sign(hmac, key, new TextEncoder().encode(user)));
-  return Array.from(mac.subarray(0, 16), (byte) => byte.toString(16).padStart(2, "0")).join("");
+  return hex(await crypto.subtle.sign(hmac, key, new TextEncoder().encode(user)));
 }
+const hex = (buffer) => Array.from(new Uint8Array(buffer, 0, 16),
+  (byte) => byte.toString(16).padStart(2, "0")).join("");
+
+/** The tag of a message, which this key alone can make; no user id holds a NUL. */
+const tagOf = (key, path, digest) => pseudonym(key, `\0${path} ${digest}`);
+/** The content type of a message to a path, with its tag: a gateway shows it where other bytes take
+ *  the place of this message's, and `isOwn` knows by it whether those are this device's. */
+export async function tagged(key, path, type, body) {
+  const bytes = typeof body === "string" ? new TextEncoder().encode(body) : body;
+  return `${type}; tag=${await tagOf(key, path, hex(await crypto.subtle.digest("SHA-256", bytes)))}`;
+}
+export const isOwn = async (key, path, held) =>
+  `${held}`.slice(32) === await tagOf(key, path, `${held}`.slice(0, 32));
 
 // An integer id may exceed what a number of JavaScript holds, so it is read from its key.
 const itemText = ({ item, key }) =>
@@ -169,11 +181,12 @@ export class Device {
    *  One tab sends at a time; where the gateway takes nothing now, the same bytes go later. */
   send() {
     return navigator.locks.request(`${this.database} sends`, async () => {
-      const { records, campaigns } = await this.all(), older = isOlder(records, campaigns);
+      const { records, campaigns, device } = await this.all();
+      const older = isOlder(records, campaigns);
       const open = records.filter(({ place, refused }) => !place && !refused);
       let problem = older ? OLDER : null, sent = 0, outcome, later;
       for (const record of older ? [] : open) {
-        ({ outcome, later, problem = null } = await this.#post(record.body));
+        ({ outcome, later, problem = null } = await this.#post(record.body, device.key));
         if (!outcome) { this.#sendLater(later); break; }
         await this.change(async (records) => records.put({ ...record, ...outcome }));
         sent++;
@@ -186,14 +199,16 @@ export class Device {
     });
   }
 
-  async #post(body) {
+  async #post(body, key) {
     const sending = { ...SENDING, method: "POST", body, signal: AbortSignal.timeout(60_000) };
+    const type = await tagged(key, "/reports", "application/json", body);
     try {
       const reply = await this.fetch(`${this.gateway}/reports`,
-        { ...sending, headers: { "Content-Type": "application/json" } });
-      const { error, partition, offset } = await reply.json();
+        { ...sending, headers: { "Content-Type": type } });
+      const { error, partition, offset, held } = await reply.json();
       if (reply.ok) return { outcome: { place: { partition, offset } } };
-      if (reply.status === 409) return { outcome: { refused: error, older: true } };
+      if (reply.status === 409)
+        return { outcome: { refused: error, older: await isOwn(key, "/reports", held) } };
       if ([400, 413, 415].includes(reply.status)) return { outcome: { refused: error } };
       const later = Math.min(Math.max(1, reply.headers.get("Retry-After") || 5) || 5, 600);
       return { later, problem: error };

@@ -36,6 +36,9 @@ class Outbox(Protocol):
     def acknowledge(self, number: int) -> None:
         """Record that the broker has accepted a message."""
 
+    def headers(self, message: Message) -> list[tuple[str, bytes]]:
+        """Return the headers of the record of a message."""
+
 
 class Delivery:
     """Sends the messages of one topic; `connect` returns a producer once the topic was checked.
@@ -137,7 +140,13 @@ class Delivery:
             elif producer is self._producer:
                 self._failure = refusal(error, message.topic)
 
-        producer.produce(message.topic, key=message.key, value=message.value, on_delivery=reported)
+        producer.produce(
+            message.topic,
+            key=message.key,
+            value=message.value,
+            headers=self._journal.headers(message),
+            on_delivery=reported,
+        )
 
     def _give_up(self, reason: str) -> None:
         self._producer, self._failure = None, ""

@@ -39,24 +39,29 @@ class _Record:
 
 
 class RelayProducer:
-    """Sends to a page of a gateway. `forged`: other bytes under a number or stage of this device
-    are not its own, which then count as sent, as what is too late does: `over` takes why."""
+    """Sends to a page of a gateway. `tag` is `Journal.tag`, by which other bytes under a number or
+    stage of this device are known as another copy's, unless it is `trusted`. A message whose number
+    others have used counts as sent, as what is too late does: `over` takes why."""
 
     def __init__(
         self,
         gateway: SealedGateway,
         path: str = "/reports",
         *,
-        forged: bool = False,
-        over: Callable[[str], object] | None = None,
+        tag: Callable[[str, bytes, bytes], bytes],
+        trusted: bool = False,
+        over: Callable[[str], object],
     ) -> None:
-        self._gateway, self._path, self._forged, self._over = gateway, path, forged, over
-        self._waiting: deque[tuple[bytes, Any]] = deque()
+        self._gateway, self._path, self._over = gateway, path, over
+        self._tag, self._trusted = tag, trusted
+        self._waiting: deque[tuple[str, bytes, bytes, Any, Any]] = deque()
         self._failure: KafkaError | None = None
 
-    def produce(self, _: str, *, key: bytes, value: bytes, on_delivery: Any) -> None:  # noqa: ARG002
+    def produce(
+        self, topic: str, *, key: bytes, value: bytes, headers: Any = None, on_delivery: Any
+    ) -> None:
         """Take a message, whose key the gateway knows from it; a later call sends it."""
-        self._waiting.append((value, on_delivery))
+        self._waiting.append((topic, key, value, headers, on_delivery))
 
     def poll(self, _: float) -> int:
         """Send what waits, beginning within `_POLL_SECONDS`, and report what became of it;
@@ -71,11 +76,11 @@ class RelayProducer:
         return served
 
     def _send_one(self) -> None:
-        value, reported = self._waiting.popleft()
+        topic, key, value, headers, reported = self._waiting.popleft()
         record = None
         if self._failure is None:
             try:
-                record = _Record(self._sent(value))
+                record = _Record(self._sent(topic, key, value, headers))
             except OlderJournal:
                 raise
             except UserError as error:
@@ -87,24 +92,31 @@ class RelayProducer:
         self._served(timeout)
         return len(self._waiting)
 
-    def _sent(self, value: bytes) -> Reply:
+    def _sent(self, topic: str, key: bytes, value: bytes, headers: Any) -> Reply:
         """Return the gateway's answer that a message is in the log; UserError for any other."""
         kind = "application/json" if value[:1] == b"{" else "application/octet-stream"
+        for name, content in headers or ():
+            kind += f"; {name}={content.hex()}"
         found = self._gateway.asked("POST", self._path, value, kind)
         reply = Reply.from_answer(found)
         if found.status == 202:
             return reply
-        if reply.reason in _REUSED and self._forged:
-            return Reply()
         if reply.reason in _REUSED:
-            raise OlderJournal(
-                "the gateway has other bytes under the number, or for the stage, of this message, "
-                "so the device journal is an older copy, which would spend a spent budget again: "
-                "put the newest copy back; if it is lost, begin with another path (--journal), "
-                "whose budget adds to what was spent. Or another client has forged them: "
-                "--trust-journal passes over it"
+            digest, tag = bytes.fromhex(reply.held[:32]), bytes.fromhex(reply.held[32:])
+            if not self._trusted and self._tag(topic, bytes.fromhex(key.decode()), digest) == tag:
+                raise OlderJournal(
+                    "the gateway has other bytes of this device under the number, or for the "
+                    "stage, of this message, so the device journal is an older copy, which would "
+                    "spend a spent budget again: put the newest copy back; if it is lost, begin "
+                    "with another path (--journal), whose budget adds to what was spent; "
+                    "--trust-journal goes on with this copy and spends again"
+                )
+            self._over(
+                f"the gateway has other bytes under the number or stage of this message "
+                f"({reply.reason}), not of this device: it stays paid and does not count"
             )
-        if reply.reason in _OVER and self._over is not None:
+            return Reply()
+        if reply.reason in _OVER:
             self._over(
                 f"the gateway takes a contribution no more ({reply.reason}): it stays paid, "
                 "counted or not, and the next stage is looked for as ever"

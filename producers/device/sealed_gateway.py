@@ -25,12 +25,14 @@ _MOST_BYTES = 2 * MAX_TABLE_BYTES  # a public side, and what is around it
 
 
 class Reply(msgspec.Struct):
-    """What a gateway says in JSON of a message: its place, or why it is refused."""
+    """What a gateway says in JSON of a message: its place, or why it is refused. `held`: digest and
+    tag of what stands in its place."""
 
     partition: int = 0
     offset: int | None = None
     error: Annotated[str, msgspec.Meta(pattern=r"\A[ -~]{0,500}\Z")] = "no reason is given"
     reason: str = ""
+    held: Annotated[str, msgspec.Meta(pattern=r"\A([0-9a-f]{64})?\Z")] = ""
 
     @classmethod
     def from_answer(cls, found: Message) -> Reply:

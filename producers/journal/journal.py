@@ -14,6 +14,7 @@ same bytes are sent again.
 
 from __future__ import annotations
 
+import hmac
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -45,9 +46,11 @@ from producers.person.spending_so_far import Spending, spending
 from stream_app.errors import OutboxFull, UserError
 from stream_app.privacy.gaussian.campaign_loss import is_campaign
 from stream_app.privacy.randomness import RandomSource, SystemSource
+from stream_app.wire.signatures import TAG, TAG_BYTES, digest_of
 
 OUTBOX_BYTES = 64 * 1024 * 1024
 _DIGEST_BYTES = 32
+_TAGGED = b"murmurec record tag\0"  # a user id holds no NUL: no tag is a pseudonym or a seed
 _COMPACTED_FROM = 8 * 1024 * 1024
 _ACKS = 65_536  # acknowledgements kept in memory before they are written without a record
 
@@ -222,6 +225,16 @@ class Journal:
     def next_number(self) -> int:
         """The number of the next message: of two copies of a journal, the older has the smaller."""
         return self._state.next
+
+    def tag(self, topic: str, device: bytes, digest: bytes) -> bytes:
+        """Return the tag of a record, which only this journal and its copies can make: 16 bytes of
+        topic, device and the digest of the value, which holds the number, or plan and stage."""
+        body = b"%b%b\0%b%b" % (_TAGGED, topic.encode(), device, digest)
+        return hmac.digest(self.key, body, "sha256")[:TAG_BYTES]
+
+    def headers(self, message: Message) -> list[tuple[str, bytes]]:
+        """Return the headers of the record of a message: its tag."""
+        return [(TAG, self.tag(message.topic, message.device, digest_of(message.value)))]
 
     def check_newest(self) -> None:
         """Raise OlderJournal where a newer copy of the journal is known to this user."""

@@ -18,7 +18,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -30,6 +29,7 @@ from confluent_kafka import KafkaError, Message
 from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.background_thread import BackgroundThread
+from stream_app.wire.signatures import TAG, digest_of
 from stream_app.wire.topics import lacking
 
 if TYPE_CHECKING:
@@ -51,7 +51,8 @@ _QUEUE = {
 
 
 class SeqReused(Exception):
-    """The device has used this number, or this stage, for other bytes."""
+    """The device has used this number, or this stage, for other bytes: of tagged ones, digest and
+    tag in hex."""
 
 
 class BrokerUnavailable(Exception):
@@ -63,6 +64,7 @@ class Place(NamedTuple):
     without it. A tuple of bytes and numbers is untracked by the garbage collector."""
 
     digest: bytes
+    tag: bytes
     partition: int
     offset: int
 
@@ -72,6 +74,7 @@ class Pending:
     """An event on its way, and the requests that wait for it."""
 
     digest: bytes
+    tag: bytes
     partition: int
     since: float
     waiting: list[asyncio.Future[Place | None]] = field(default_factory=list)
@@ -103,17 +106,19 @@ class EventWriter:
     def __len__(self) -> int:
         return len(self._under_way)
 
-    async def write(self, key: Key, partition: int, body: bytes) -> tuple[Place, bool] | None:
+    async def write(
+        self, key: Key, partition: int, body: bytes, tag: bytes = b""
+    ) -> tuple[Place, bool] | None:
         """Return the place of an event once Kafka has confirmed it, and whether it was sent
         before; None where the place is not known in time. Raises `SeqReused` and
         `BrokerUnavailable`."""
-        digest = blake2b(body, digest_size=16).digest()
+        digest = digest_of(body)
         known = self._known.get(key) or self._under_way.get(key)
         if known is not None and known.digest != digest:
-            raise SeqReused
+            raise SeqReused((known.digest + known.tag).hex() if known.tag else "")
         if isinstance(known, Place):
             return known, True
-        pending = known or self._submit(key, Pending(digest, partition, monotonic()), body)
+        pending = known or self._submit(key, Pending(digest, tag, partition, monotonic()), body)
         waiter: asyncio.Future[Place | None] = self._loop.create_future()
         pending.waiting.append(waiter)
         place = await waiter
@@ -131,6 +136,7 @@ class EventWriter:
                 self._topic,
                 key=key[0].hex().encode(),
                 value=body,
+                headers=[(TAG, pending.tag)] if pending.tag else None,
                 partition=pending.partition,
                 on_delivery=delivered,
             )
@@ -160,7 +166,8 @@ class EventWriter:
         for key, error, offset in batch:
             pending, place = self._under_way.pop(key), None
             if error is None:
-                place = Place(pending.digest, pending.partition, -1 if offset is None else offset)
+                known = -1 if offset is None else offset
+                place = Place(pending.digest, pending.tag, pending.partition, known)
                 self._known[key] = place
                 self._metrics.confirmed(now - pending.since)
             else:

@@ -9,6 +9,9 @@ released: a field that is given twice, and an extension block (`context.CONTRACT
 the record is in the log. What only the order of the log decides (a jump in the numbers, a device
 that was forgotten, days that are no longer accepted) the workers decide later.
 
+A tag in the content type is written beside the event. A refusal because of other bytes under its
+number has their digest and tag, by which a device knows whether they are its own.
+
 Neither content type can be sent by a page of another origin without asking first (CORS).
 """
 
@@ -29,7 +32,7 @@ from stream_app.gateway.event_writer import WRITER, BrokerUnavailable, SeqReused
 from stream_app.web.refusals import refused
 from stream_app.wire import MAX_EVENT_BYTES, Event, Reason, WireError, encode, encode_json
 from stream_app.wire.decoding import decode_unaddressed
-from stream_app.wire.signatures import HEAD_BYTES, envelope_device
+from stream_app.wire.signatures import HEAD_BYTES, envelope_device, tag_in
 
 if TYPE_CHECKING:
     from stream_app.gateway.context import Gateway, Views
@@ -104,10 +107,11 @@ class Reports:
             return refusal(429, HttpReason.RATE, ceil(wait))
         if not self._gateway.readiness.ready:
             return refusal(503, HttpReason.KAFKA, KAFKA_SECONDS)
+        tag = tag_in(request.headers["Content-Type"])
         try:
-            found = await request.app[self.writer].write(key, partition, body)
-        except SeqReused:
-            return refusal(409, self.reused)
+            found = await request.app[self.writer].write(key, partition, body, tag)
+        except SeqReused as other:
+            return self.reused, refused(409, self.reused, OF_HTTP[self.reused], held=str(other))
         except BrokerUnavailable:
             return refusal(503, HttpReason.KAFKA, KAFKA_SECONDS)
         if found is None:

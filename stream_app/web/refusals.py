@@ -3,7 +3,7 @@
     {"error": sentence, "reason": reason}        a sentence for people, a reason for programs
 
 A refusal never repeats a value that the client sent; at most the plain name of a query parameter,
-or the host name that is not served.
+or the host name that is not served. `held`: of what stands in the place of what was sent.
 
     Host     an IP address, `localhost`, or a name of the settings (`admin_hosts`, `gateway_hosts`)
     token    `Authorization: Bearer` with the setting `admin_token`, for all pages but /livez and
@@ -36,13 +36,14 @@ SECURITY = {
 }
 
 
-def refused(status: int, reason: str, sentence: str, **headers: str) -> web.Response:
+def refused(
+    status: int, reason: str, sentence: str, *, held: str = "", **headers: str
+) -> web.Response:
     """Return a refusal; `headers` by their names with `_` for `-`, as in `Retry_After="1"`."""
+    body = {"error": sentence, "reason": reason} | ({"held": held} if held else {})
     return web.Response(
         status=status,
-        body=json.dumps(
-            {"error": sentence, "reason": reason}, ensure_ascii=False, separators=(",", ":")
-        ).encode(),
+        body=json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode(),
         content_type="application/json",
         headers={name.replace("_", "-"): value for name, value in headers.items()},
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from confluent_kafka import KafkaError, TopicPartition
 from confluent_kafka.admin import ResourceType
 
 from consumers.recommendations import Recommendations
+from producers.journal import Journal, Message
 from producers.last_seen import newest_seqs
 from stream_app.aggregation.coordinator import Coordinator
 from stream_app.aggregation.round_topics import ContributionTopic, RoundTopic
@@ -280,18 +282,20 @@ def test_a_device_needs_to_write_ratings_and_a_reader_to_ask_and_to_read_answers
 
 
 def test_a_device_that_may_write_ratings_and_not_read_them_is_not_compared_and_goes_on(
-    own: Node, topics: str
+    own: Node, topics: str, tmp_path: Path
 ) -> None:
     name = f"{topics}.ratings.v1"
     own.allow(ResourceType.TOPIC, name, "WRITE")
     device, value = bytes(16), b'{"seq": 7}'
-    writer = clients.producer(Connection(own.guarded, password()))
-    writer.produce(name, key=device.hex().encode(), value=value)
-    assert writer.flush(20) == 0
-    as_device = Connection(own.guarded, password())
-    assert newest_seqs(as_device, name, 4, [device], Signatures(name, False)) is None
-    own.allow(ResourceType.TOPIC, name, "READ")
-    own.allow(ResourceType.GROUP, f"{topics}*", "READ")
-    assert newest_seqs(as_device, name, 4, [device], Signatures(name, False)) == {
-        device: (7, value)
-    }
+    with Journal.open(tmp_path / "journal") as journal:
+        message = Message(1, device, 7, name, value)
+        writer = clients.producer(Connection(own.guarded, password()))
+        writer.produce(name, key=message.key, value=value, headers=journal.headers(message))
+        assert writer.flush(20) == 0
+        owners, as_device = {device: journal}, Connection(own.guarded, password())
+        assert newest_seqs(as_device, name, 4, owners, Signatures(name, False)) is None
+        own.allow(ResourceType.TOPIC, name, "READ")
+        own.allow(ResourceType.GROUP, f"{topics}*", "READ")
+        assert newest_seqs(as_device, name, 4, owners, Signatures(name, False)) == {
+            device: (7, value)
+        }

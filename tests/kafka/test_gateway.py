@@ -8,6 +8,7 @@ import signal
 import subprocess
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from typing import Any
 
 import aiohttp
@@ -26,6 +27,7 @@ from tests.fixtures.gateways import (
     Running,
     body,
     exchange,
+    messages,
     process,
     running,
     written,
@@ -61,6 +63,24 @@ def test_an_event_is_written_once_and_its_repetition_has_the_same_place(kafka, t
         (DEVICE.encode(), body()),
         (DEVICE.encode(), body(seq=2)),
     ]
+
+
+def test_a_tag_is_written_beside_its_event_and_shown_to_who_sends_other_bytes(kafka, topics):
+    tag, value = bytes(range(16)), body()
+
+    async def check(at: Running) -> None:
+        tagged = JSON["Content-Type"] + f"; charset=utf-8; tag={tag.hex()}"
+        assert (await at.post(value, {"Content-Type": tagged}))[0] == 202
+        for junk in ("tag=", "tag=00", f"tag={tag.hex()}1", f"stag={tag.hex()}"):
+            kind = {"Content-Type": f"{JSON['Content-Type']}; {junk}"}
+            assert (await at.post(body(seq=2), kind))[0] == 202
+        status, other = await at.post(body(reports=[2]), {"Content-Type": tagged})
+        assert (status, other["held"]) == (409, sha256(value).hexdigest()[:32] + tag.hex())
+        assert "held" not in (await at.post(body(seq=2, reports=[2])))[1]
+
+    runs(kafka, topics, check)
+    found = [each.headers() for each in messages(kafka.connection, topics)]
+    assert found == [[("tag", tag)], None]
 
 
 def test_equal_bytes_that_are_sent_at_once_are_written_once(kafka, topics):

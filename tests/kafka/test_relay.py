@@ -5,18 +5,23 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from producers.device.sealed_gateway import SealedGateway
 from producers.journal import Journal
 from stream_app import wire
 from stream_app.cli import run
+from stream_app.wire.decoding import decode_unaddressed
+from stream_app.wire.signatures import digest_of
 from tests.conftest import Kafka
 from tests.fixtures.gateways import written
 from tests.fixtures.sealing_relays import behind_a_relay
 from tests.fixtures.waiting import PATIENCE_SECONDS, until
 from tests.kafka.test_device_run import CELL, everything, program, user_whose_moment_is_near
+from tests.kafka.test_devices import INTAKE
 from tests.stream_app.web.test_oblivious_http import PUBLIC
 
 pytestmark = pytest.mark.kafka
@@ -80,12 +85,40 @@ def test_a_device_publishes_through_a_relay_and_sends_what_failed_again(
         assert publish(7, named) == 1
         assert "the device journal is an older copy" in capsys.readouterr().err
         assert len(written(kafka.connection, topics)) == len(values)
-        # Who knows that the other event is forged passes over its number, and sends under the next.
+        # Who goes on knowingly passes over the numbers that the newest copy has used.
         assert publish(9, named, "--trust-journal") == 0
         assert len(written(kafka.connection, topics)) == len(values)
         Path("device.journal").write_bytes(newest)
         assert publish(8, named) == 0
         assert [each[2] for each in written(kafka.connection, topics)][:-1] == values
+
+
+def test_an_event_that_somebody_forged_in_its_name_costs_a_device_behind_a_relay_one_event(
+    kafka: Kafka,
+    topics: str,
+    tmp_path: Path,
+    environment: Callable[..., None],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    environment()
+    run(["device", "enrol", *JOURNAL, "--user", "ann"])
+    with behind_a_relay(kafka.bootstrap, topics, tmp_path) as relay:
+        named = f"{relay.address}#{relay.key}"
+        assert publish(1, named) == 0
+        ((_, key, first),) = written(kafka.connection, topics)
+        with Journal.open(Path("device.journal")) as journal:
+            own = journal.tag(f"{topics}.ratings.v1", bytes.fromhex(key.decode()), digest_of(first))
+        event, sealed = decode_unaddressed(first, INTAKE)[0], SealedGateway.named(named)
+        for seq, tag in ((2, ""), (3, f"; tag={own.hex()}"), (4, f"; tag={'0' * 32}")):
+            value, kind = wire.encode_json(replace(event, seq=seq)), f"application/json{tag}"
+            assert sealed.asked("POST", "/reports", value, kind).status == 202
+        for item in (2, 3, 4):
+            capsys.readouterr()
+            assert publish(item, named) == 0
+            assert "not of this device: it stays paid and does not count" in capsys.readouterr().err
+        assert publish(5, named) == 0
+    forged = [json.loads(each) for _, _, each in written(kafka.connection, topics)[1:-1]]
+    assert [each["seq"] for each in forged] == [2, 3, 4]
 
 
 @pytest.mark.thorough

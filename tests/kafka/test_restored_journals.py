@@ -2,24 +2,51 @@
 
 from __future__ import annotations
 
+import os
 import shutil
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 
+import msgspec
+import numpy as np
 import pytest
 from confluent_kafka import TopicPartition
 
 from murmurec import Device
-from producers.journal import Journal
+from producers.campaign.contributing import Sending, contribute
+from producers.device.rating import rate
+from producers.device.requests import ReportSettings
+from producers.identities import Identities
+from producers.journal import Journal, Message, PersonBudget
+from producers.journal.disk import Disk
+from producers.last_seen import check_contributions
+from producers.person.enrolment import ADAPTIVE
+from producers.publishing import OutboxRelay, Publisher
+from producers.scale import Scale
 from stream_app import wire
 from stream_app.aggregation import keys
 from stream_app.aggregation.keys import Role
 from stream_app.cli import run
+from stream_app.cli.device.publishers import check_copies
 from stream_app.errors import OlderJournal
 from stream_app.kafka import clients
+from stream_app.privacy.ratings.randomized_response import RandomizedResponse
+from stream_app.settings import load
+from stream_app.wire.campaigns.contribution import (
+    SIGNED_AS,
+    decode_value,
+    encode_contribution,
+)
+from stream_app.wire.signatures import SigningKey, digest_of
 from tests.conftest import Kafka
 from tests.kafka.test_aggregation import coordinator
 from tests.kafka.test_contribute import ITEMS, plan_of
+from tests.producers.test_campaign import opened, pinned, plan
+from tests.stream_app.aggregation.world import keys_of
 
 __all__ = ["coordinator"]
 pytestmark = pytest.mark.kafka
@@ -152,7 +179,7 @@ def test_a_device_in_python_sends_nothing_from_a_copy_that_was_put_back(
     assert held(kafka, wire.Topics(topics).ratings) == 2
 
 
-def test_a_topic_without_its_first_records_and_a_forged_event_have_a_way_on(
+def test_a_topic_without_its_first_records_and_with_a_forged_event_stops_nobody(
     journal, kafka, topics, capsys
 ):
     topic = wire.Topics(topics).ratings
@@ -171,6 +198,131 @@ def test_a_topic_without_its_first_records_and_a_forged_event_have_a_way_on(
     place = next(each.partition for each in ends if each.offset)
     writer.produce(topic, b'{"seq": 9}', account.device.hex().encode(), place)
     assert writer.flush(20) == 0
-    assert publish(3) == 1
-    assert "that event is forged, and --trust-journal goes on" in refused(capsys)
-    assert publish(3, "--trust-journal") == 0
+    assert publish(3) == 0
+
+
+MANY = 100
+RR = RandomizedResponse(5, Fraction(2))
+Headers = list[tuple[str, bytes]]
+
+
+class Unsynced(Disk):
+    """A disk that survives no power cut, and knows no newest copy of a journal."""
+
+    def sync(self, _: int) -> None: ...
+    def sync_folder(self, _: Path) -> None: ...
+
+
+@dataclass
+class Person:
+    """A device of its own journal, with copies of it from before its event and its contribution."""
+
+    journal: Journal
+    identities: Identities
+    device: bytes
+    copies: list[Path]
+    sent: list[Message]  # an event and a contribution, which Kafka has confirmed, and an event
+
+
+@pytest.fixture(params=["open", "signed"])
+def crowd(
+    request: pytest.FixtureRequest,
+    kafka: Kafka,
+    topics: str,
+    tmp_path: Path,
+    environment: Callable[..., None],
+) -> Iterator[list[Person]]:
+    """Give devices whose records are on the topics; of the newest event none knows that."""
+    signed, today = request.param == "signed", int(time.time()) // wire.EPOCH_SECONDS
+    environment(
+        MURMUREC_BOOTSTRAP_SERVERS=kafka.bootstrap,
+        MURMUREC_TOPIC_PREFIX=topics,
+        MURMUREC_DEVICES=request.param,
+    )
+    names, campaign = wire.Topics(topics), plan(keys_of(1), signed=signed or msgspec.UNSET)
+    terms, people = replace(pinned(campaign), signs=signed), list[Person]()
+    with ExitStack() as stack:
+        publisher = Publisher(clients.producer(kafka.connection), names.ratings)
+        for number in range(MANY):
+            path = tmp_path / f"{number}.journal"
+            journal = stack.enter_context(Journal.open(path, disk=Unsynced()))
+            identities = Identities(journal.key, signed=signed)
+            device = identities.pseudonym("ann")
+            budget = PersonBudget(Fraction(1000), plan=ADAPTIVE)
+            journal.enrol([device], budget, today - 1)
+            reporting = ReportSettings(names.ratings, RR, identities=identities)
+            copies, sent = [], list[Message]()
+            for item in (1, 0, 2):
+                copies.append(Path(shutil.copy(path, tmp_path / f"{number}.{item}")))
+                if item:
+                    given = {"scale": Scale(), "journal": journal, "epoch": today}
+                    sent.append(rate("ann", item, 4, reporting, **given))
+                else:
+                    to = Sending(names.contributions, today, identities)
+                    rounds = opened(campaign)
+                    sent.append(contribute(journal, device, [], rounds, terms, sending=to))
+            relay = OutboxRelay(journal, publisher)
+            for message in sent[:2]:
+                relay.send(message)
+            last = sent[2]
+            publisher.send(last.key, last.value, topic=last.topic, headers=journal.headers(last))
+            people.append(Person(journal, identities, device, copies, sent))
+        publisher.close()
+        assert (publisher.accepted, publisher.failed) == (3 * MANY, 0)
+        yield people
+
+
+def forgeries(victim: Person, other: Person) -> Iterator[tuple[str, bytes, Headers]]:
+    """Yield topic, value and headers of records that somebody else writes under a victim's name."""
+    event, contribution, last = victim.sent
+    (tag,), (box_tag,) = victim.journal.headers(event), victim.journal.headers(contribution)
+    forger = SigningKey.from_seed(b"f" * 32)
+    seq = last.seq + 1
+    items, reports = np.uint64([3]), np.uint8([1])
+    later = wire.Event(victim.device, seq, RR.id, 20_000, items, reports)
+    same = replace(later, seq=last.seq)
+    ratings, contributions = event.topic, contribution.topic
+    yield ratings, wire.encode(later), []
+    yield ratings, wire.encode_json(replace(later, seq=10**6)), [("tag", os.urandom(16))]
+    yield ratings, wire.encode(later), [tag, *victim.journal.headers(last)]
+    yield ratings, wire.encode(same), victim.journal.headers(last)
+    value = wire.encode(later)  # tagged by this journal for another account, and another topic
+    elsewhere = (other.device, ratings), (victim.device, contributions)
+    found = [victim.journal.tag(topic, name, digest_of(value)) for name, topic in elsewhere]
+    yield ratings, value, [("tag", each) for each in found]
+    sealed = forger.seal(ratings, wire.encode(later))
+    yield ratings, sealed, [tag]
+    own = decode_value(contribution.value)
+    value = encode_contribution(msgspec.structs.replace(own, stage=1))
+    yield contributions, value, []
+    yield contributions, value, [box_tag]
+    yield contributions, forger.seal(SIGNED_AS, value), [("tag", os.urandom(16))]
+    yield contributions, value, [tag, ("tag", b""), ("tag", box_tag[1][:15])]
+
+
+def test_a_thousand_forged_records_stop_no_device_and_older_copies_are_still_refused(
+    crowd: list[Person], kafka: Kafka
+) -> None:
+    settings, writer, forged = load(), clients.producer(kafka.connection), 0
+    for place, victim in enumerate(crowd):
+        for topic, value, headers in forgeries(victim, crowd[place - 1]):
+            writer.produce(topic, value, victim.device.hex().encode(), headers=headers)
+            forged += 1
+    assert writer.flush(60) == 0
+    assert forged == 1000
+    check_copies(settings, [each.journal for each in crowd], campaigns=True)
+
+    names, device = wire.Topics(settings.topic_prefix), crowd[0].device
+    for place, last in enumerate((0, 1, 1)):
+        with Journal.open(crowd[0].copies[place]) as older:
+            match = rf"last event of device {device.hex()} has the number {last}, and .* number 2"
+            with pytest.raises(OlderJournal, match=rf"{match}, {SENTENCE}.*--trust-journal"):
+                check_copies(settings, [older], campaigns=True)
+    with (
+        Journal.open(crowd[0].copies[1]) as older,
+        pytest.raises(OlderJournal, match=f"no contribution of .* to stage 0 .* {SENTENCE}"),
+    ):
+        check_contributions(
+            *(kafka.connection, names.contributions, wire.PARTITIONS, {device: older}),
+            signed=settings.signed,
+        )

@@ -154,7 +154,7 @@ OF_SERVERS = (
         name="other bytes under a number in use are confirmed as sent before",
         file="stream_app/gateway/event_writer.py",
         old="        if known is not None and known.digest != digest:\n"
-        "            raise SeqReused\n",
+        '            raise SeqReused((known.digest + known.tag).hex() if known.tag else "")\n',
         new="",
         seen="a device that lost its journal has its new reports confirmed, and none is written",
         first=("tests/kafka/test_gateway.py",),

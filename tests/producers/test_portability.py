@@ -78,7 +78,7 @@ class Record:
 class Accepting:
     reports, values = [], []
 
-    def produce(self, topic, *, key, value, on_delivery):
+    def produce(self, topic, *, key, value, headers, on_delivery):
         self.values.append(value)
         self.reports.append(on_delivery)
 

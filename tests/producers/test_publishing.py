@@ -49,7 +49,14 @@ class Queue:
     refused: int = 0
 
     def produce(
-        self, topic: str, *, key: bytes, value: bytes, on_delivery: Any, partition: int = -1
+        self,
+        topic: str,
+        *,
+        key: bytes,
+        value: bytes,
+        on_delivery: Any,
+        partition: int = -1,
+        **_: Any,
     ) -> None:
         if len(self.waiting) >= self.room:
             self.refused += 1
@@ -120,7 +127,9 @@ def test_a_broker_that_is_gone_ends_the_waiting() -> None:
 
 def test_an_error_of_the_client_is_one_sentence() -> None:
     class Broken(Queue):
-        def produce(self, topic: str, *, key: bytes, value: bytes, on_delivery: Any) -> None:
+        def produce(
+            self, topic: str, *, key: bytes, value: bytes, on_delivery: Any, **_: Any
+        ) -> None:
             raise KafkaException(KafkaError(KafkaError._FATAL))
 
     with pytest.raises(UserError, match="Kafka accepts no more records"):

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from stream_app.wire.signatures import digest_of
 from tests.fixtures.waiting import until
 from tests.web.small_gateway import HANGS, IDS, SmallGateway, described, small_gateway
 
@@ -207,7 +208,9 @@ def test_what_the_gateway_refuses_is_kept_marked_and_paid(device, gateway) -> No
 def test_storage_that_was_put_back_draws_nothing_once_the_gateway_has_said_so(
     device, gateway
 ) -> None:
-    gateway.answers = [409]
+    device.evaluate(RATE, rating(3))
+    placed(device, 1)
+    device.evaluate("device.change(async (records) => { records.clear(); })")
     assert device.evaluate(RATE, rating(1))["seq"] == 1
     until(lambda: device.evaluate("device.state.problem"), "the gateway's answer")
     assert "older copy" in device.evaluate(RATE, rating(2))
@@ -215,11 +218,27 @@ def test_storage_that_was_put_back_draws_nothing_once_the_gateway_has_said_so(
     assert "older copy" in device.evaluate(RATE, rating(2))
     assert "older copy" in device.evaluate("device.send()")["problem"]
     assert device.evaluate("device.spent()")["reports"] == 1
-    assert len(gateway.posts) == 1
+    assert len(gateway.posts) == 2
     device.evaluate("device.forgetMe()")
     assert opened(device, gateway) is None
     assert device.evaluate(RATE, rating(2))["seq"] == 1
     placed(device, 1)
+
+
+def test_events_that_somebody_forged_in_its_name_do_not_stop_a_device(device, gateway) -> None:
+    device.evaluate(RATE, rating(1))
+    placed(device, 1)
+    name = bytes.fromhex(device.evaluate("device.pseudonym"))
+    own = gateway.held[name, 1]
+    digest = digest_of(b"forged")
+    gateway.held[name, 2] = digest  # no tag
+    gateway.held[name, 3] = digest + own[16:]  # that of another event
+    for item in (2, 3, 4):
+        device.evaluate(RATE, rating(item))
+    records = placed(device, 2)
+    assert [record["refused"] for record in records] == [None, "other bytes", "other bytes", None]
+    assert device.evaluate("device.state.problem") is None
+    assert device.evaluate("device.spent()")["reports"] == 4
 
 
 def test_the_budget_ends_where_the_python_accountant_ends_it(device, gateway) -> None:

@@ -103,6 +103,7 @@ def test_messages_are_the_same_rated_or_not_and_their_cells_those_of_python(page
         for number in SCOPE if database == "rated" else ():
             page.evaluate("(each) => reports.keep(each)", {"key": f"{number:016x}", "level": 4})
         gateway.posts.clear()
+        gateway.held.clear()
         shown = []
         for day in range(START, START + 5):
             moment = day + emission_time(moment_name(page), day)

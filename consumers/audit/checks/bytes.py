@@ -34,9 +34,10 @@ def bytes_and_numbers(observed: Observed, configuration: PublicConfiguration) ->
         records=odd.records,
     )
     yield decided(
-        "a record carries nothing beside its event",
+        "a record carries nothing beside its event and tag",
         odd.headers + odd.extra_bytes,
-        f"{odd.headers:,} with headers, {odd.extra_bytes:,} with bytes beyond the event's fields",
+        f"{odd.headers:,} with other headers, {odd.extra_bytes:,} with bytes beyond the event's "
+        "fields",
     )
     if not configuration.accept_tests:
         yield decided(

@@ -104,3 +104,9 @@ class OpenBooks(dict[int, "Book"]):
         with self.lock:
             if (book := self.get(number % BOOKS)) is not None:
                 book.journal.acknowledge(number // BOOKS)
+
+    def headers(self, message: Message) -> list[tuple[str, bytes]]:
+        """Return the headers of the record of a message; none once its book was given back."""
+        with self.lock:
+            book = self.get(message.number % BOOKS)
+            return [] if book is None else book.journal.headers(message)

@@ -139,7 +139,7 @@ TrustClockOption = Annotated[
 ]
 TrustJournalOption = Annotated[
     bool,
-    shared("Go on where a topic holds more.", None, "--trust-journal", rich_help_panel=SHARED),
+    shared("Go on where a newer copy is known.", None, "--trust-journal", rich_help_panel=SHARED),
 ]
 RepublishOption = Annotated[
     bool, shared("Publish again and spend the epsilon again.", None, "--republish")

@@ -107,7 +107,11 @@ def _publish(
     from stream_app import wire
 
     path = mechanism_options.journal_path(settings, options.journal)
-    publisher = publisher_for(settings, options.relay, forged=options.trust_journal)
+
+    def tag(topic: str, device: bytes, digest: bytes) -> bytes:
+        return journal.tag(topic, device, digest)  # it is opened once a broker answers
+
+    publisher = publisher_for(settings, options.relay, tag=tag, trusted=options.trust_journal)
     table = item_table_for(rated.mechanism, settings)
     try:
         # The publisher closes first: it waits for the acknowledgement, which the journal records.

@@ -13,6 +13,8 @@ from stream_app.cli.output import notice
 from stream_app.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from producers.campaign.terms import Pinned
     from producers.device.item_means import ItemMeans
     from producers.journal import Journal
@@ -27,11 +29,12 @@ def publisher_for(
     relay: str | None = None,
     *,
     per_account: bool = False,
-    forged: bool = False,
+    tag: Callable[[str, bytes, bytes], bytes] | None = None,
+    trusted: bool = False,
 ) -> Publisher:
     """Return a publisher to the rating topic; `per_account`: each account has its own producer.
-    `relay`: `URL#KEY` of `--relay`, which is asked nothing before there is a message; `forged`:
-    what its gateway has under the device's numbers is not the device's.
+    `relay`: `URL#KEY` of `--relay`, which is asked nothing before there is a message; `tag` and
+    `trusted` as of a `RelayProducer`.
 
     Refuses a broker that does not answer, and a topic that would lose a report, since its epsilon
     would be spent for nothing. Workers check retention.
@@ -40,11 +43,12 @@ def publisher_for(
     from stream_app.kafka import clients, topic_checks
     from stream_app.wire import Topics
 
-    if relay is not None:
+    if relay is not None and tag is not None:
         from producers.device.relay_producer import RelayProducer
         from producers.device.sealed_gateway import SealedGateway
 
-        producer = RelayProducer(SealedGateway.named(relay), forged=forged)
+        named = SealedGateway.named(relay)
+        producer = RelayProducer(named, tag=tag, trusted=trusted, over=notice)
         return Publisher(producer, Topics(settings.topic_prefix).ratings)
     connection, names = reached(settings)
     topic_checks.check_intake(
@@ -66,7 +70,7 @@ def check_copies(
 ) -> None:
     """Raise `OlderJournal` where this user, or the rating topic, or, for `campaigns`, that of
     contributions knows later releases than a journal; say so where a topic cannot be read.
-    `trusted`: what the topics hold is forged."""
+    `trusted`: none of the topics is asked."""
     from producers.last_seen import check_contributions, check_newest, newest_seqs
     from stream_app.wire import Topics
     from stream_app.wire.signatures import Signatures

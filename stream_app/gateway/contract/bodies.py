@@ -39,6 +39,7 @@ class Refusal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     error: str
     reason: _Reason
+    held: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")] | msgspec.UnsetType = msgspec.UNSET
 
 
 class CatalogueItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

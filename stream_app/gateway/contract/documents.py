@@ -14,6 +14,7 @@ from stream_app.gateway.contract.page import page
 from stream_app.gateway.contract.schemas import components, schemas
 from stream_app.gateway.contract.topic_messages import MESSAGES, OF_TOPICS, Message
 from stream_app.wire import PARTITIONS, Topic, Topics
+from stream_app.wire.signatures import TAG
 
 _PLACE = "#/components/schemas/"
 _BINDING = "0.5.0"
@@ -21,6 +22,9 @@ _BINDING = "0.5.0"
 _NUMBERS = ("retention.ms", "retention.bytes", "max.message.bytes", "delete.retention.ms")
 # Read by a deployment and written by others: devices, readers, publishers of the catalogue.
 _OF_OTHERS = ("ratings", "items", "queries", "profiles", "contributions")
+# Their records may carry the tag of their device.
+_TAGGED = {name for topic in ("ratings", "profiles", "contributions") for name in OF_TOPICS[topic]}
+_TAG_TEXT = "16 bytes by which a device alone knows its own record; others look at nothing in it"
 
 TITLE = "murmurec topics"
 DESCRIPTION = (
@@ -88,6 +92,9 @@ def _message(message: Message, payload: dict[str, Any] | None) -> dict[str, Any]
         "summary": message.summary,
         "contentType": message.content_type,
     }
+    if message.name in _TAGGED:
+        tag = {"type": "string", "format": "binary", "description": _TAG_TEXT}
+        found["headers"] = {"type": "object", "properties": {TAG: tag}}
     if payload is not None:
         found["payload"] = payload
     if message.decoded is not None:

@@ -34,6 +34,8 @@ NOTES = (
     "No endpoint asks for a password or a token. Listen on loopback, or put a TLS proxy in front; "
     "pages of other sites may use it where gateway_origins names them.",
     "With devices = signed an event counts only with the signature of its device.",
+    "A device may put a tag, 32 hex digits, behind the content type of an event or contribution "
+    "(; tag=..): the record gets it, and a 409 shows it as held, so that the device knows its own.",
     "Integers go up to 2^63: above 2^53 JavaScript needs BigInt, or ids as text.",
 )
 TAGS = {

@@ -121,7 +121,11 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
         "offset": "in this partition; null where the broker has not named it",
         "duplicate": "these bytes were confirmed before; nothing was written now",
     },
-    "Refusal": {"error": "one sentence for people", "reason": "one of the codes, for programs"},
+    "Refusal": {
+        "error": "one sentence for people",
+        "reason": "one of the codes, for programs",
+        "held": "of the other bytes under a number or stage: 16 bytes of SHA-256, and their tag",
+    },
     "CatalogueItem": {
         "item": _ITEM,
         "key": "the 64-bit key by which the item side names the item, 16 hex digits",

@@ -11,6 +11,7 @@ library on `vectors.py` before it reads the first record.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -25,6 +26,19 @@ ENVELOPE = 0xC1
 KEY_BYTES, SIGNATURE_BYTES, PSEUDONYM_BYTES = 32, 64, 16
 HEAD_BYTES = 1 + KEY_BYTES + SIGNATURE_BYTES
 _DOMAIN = b"murmurec event 1\0"
+TAG, TAG_BYTES = "tag", 16  # a header of the record, or a parameter of the content type
+_TAG = re.compile(r";\s*tag=([0-9a-f]{32})\s*(?:;|$)")
+
+
+def digest_of(value: bytes) -> bytes:
+    """Return what a tag is made of a record's value, 16 bytes."""
+    return sha256(value).digest()[:16]
+
+
+def tag_in(content_type: str) -> bytes:
+    """Return the tag in the content type of a body that becomes a record; empty without one."""
+    found = _TAG.search(content_type)
+    return bytes.fromhex(found[1]) if found else b""
 
 
 def pseudonym_of(public_key: bytes) -> bytes:

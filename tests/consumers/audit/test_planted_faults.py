@@ -363,11 +363,11 @@ def test_a_cell_that_is_reported_again_is_found_and_rounds_allow_it() -> None:
 def test_what_stands_beside_an_event_is_found() -> None:
     world, devices = honest(21)
     world.send(devices[0], keys([250]), levels(world.rng, 1), headers=1)
-    only(world.found(**PUBLIC), "a record carries nothing beside its event")
+    only(world.found(**PUBLIC), "a record carries nothing beside its event and tag")
     value = wire.encode(wire.Event(devices[1], 5, RR.id, EPOCH, keys([251]), np.zeros(1, np.uint8)))
     extra = bytes([value[0] + 1]) + value[1:] + b"\xa1x\x81\xa5hello\xc0"
     world.append(Source.RATINGS, devices[1].hex().encode(), extra, 0)
-    found = only(world.found(**PUBLIC), "a record carries nothing beside its event")
+    found = only(world.found(**PUBLIC), "a record carries nothing beside its event and tag")
     assert found.figures["violations"] == 2
 
 
@@ -460,7 +460,7 @@ def test_bytes_beside_an_event_in_json_are_found(change: Callable[[bytes], bytes
     assert violated(world.found(**PUBLIC)) == set()
     last = replace(event, seq=7, items=keys([253]))
     world.append(Source.RATINGS, event.key, change(wire.encode_json(last)), 0)
-    only(world.found(**PUBLIC), "a record carries nothing beside its event")
+    only(world.found(**PUBLIC), "a record carries nothing beside its event and tag")
 
 
 def test_two_pseudonyms_of_each_person_under_one_mechanism_are_found() -> None:

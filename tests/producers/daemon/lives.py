@@ -107,7 +107,7 @@ class DurableBroker:
         self.waiting: list[tuple[bytes, bytes, Any]] = []
         return self
 
-    def produce(self, topic: str, *, key: bytes, value: bytes, on_delivery: Any) -> None:
+    def produce(self, topic: str, *, key: bytes, value: bytes, on_delivery: Any, **_: Any) -> None:
         self.waiting.append((key, value, on_delivery))
 
     def poll(self, timeout: float) -> int:

@@ -48,7 +48,7 @@ class Line:
         self.waiting = []
         return self
 
-    def produce(self, topic: str, *, key: bytes, value: bytes, on_delivery: Any) -> None:
+    def produce(self, topic: str, *, key: bytes, value: bytes, on_delivery: Any, **_: Any) -> None:
         assert topic == CONTRIBUTIONS
         self.waiting.append((key, value, on_delivery))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -29,6 +30,7 @@ from stream_app.web import binary_http, oblivious_http
 from stream_app.web.binary_http import Message
 from stream_app.wire.campaigns.contribution import decode_value
 from stream_app.wire.campaigns.plan import Campaign, encode_plan
+from stream_app.wire.signatures import digest_of
 from tests.producers.daemon.test_contributing import USERS, path, rate
 from tests.producers.daemon.world import Device, device, pseudonym
 from tests.producers.test_campaign import TOPIC, pinned, plan
@@ -63,7 +65,9 @@ class Gateway:
         self.asked.append(asked)
         match asked.control[0], asked.control[3]:
             case "POST", "/contributions":
-                assert asked.fields == (("content-type", "application/octet-stream"),)
+                ((name, kind),) = asked.fields
+                assert name == "content-type"
+                assert re.fullmatch("application/octet-stream; tag=[0-9a-f]{32}", kind)
                 return Message((), json.dumps(self.answer[1]).encode(), self.answer[0])
             case "GET", "/campaign/side":
                 return Message((), self.side, 200 if self.side else 204)
@@ -116,10 +120,12 @@ class Relayed:
         daemon.step()
 
 
-def relayed(journal: Journal, at: str, terms: Pinned, *, forged: bool = False) -> Relayed:
+def relayed(journal: Journal, at: str, terms: Pinned, *, trusted: bool = False) -> Relayed:
     found = device(journal)
     named, say = SealedGateway.named(at), found.notices.append
-    connect = partial(RelayProducer, named, "/contributions", forged=forged, over=say)
+    connect = partial(
+        RelayProducer, named, "/contributions", tag=journal.tag, trusted=trusted, over=say
+    )
     delivery = Delivery(journal, TOPIC, connect, say, lambda: found.clock.at)
     shown = RelayedCampaigns(named)
     campaigns = Contributing(journal, terms, delivery, TOPIC, shown.rounds, shown.published)
@@ -212,13 +218,40 @@ def test_a_gateway_that_has_other_bytes_for_the_stage_ends_an_older_copy(
 ) -> None:
     campaign = plan(keys_of(2))
     gateway.show(campaign)
-    gateway.answer = 409, {"error": "the first count", "reason": "contributed"}
     with Journal.open(path) as journal:
+        digest = digest_of(b"what the newest copy has sent")
+        tags = [journal.tag(TOPIC, pseudonym(journal, user), digest) for user in USERS]
+        gateway.answer = (
+            409,
+            {
+                "error": "the first count",
+                "reason": "contributed",
+                "held": (digest + tags[0]).hex(),
+            },
+        )
         with pytest.raises(OlderJournal, match="the device journal is an older copy"):
             relayed(journal, gateway.at, pinned(campaign)).minutes(2)
         assert journal.pending()
-        relayed(journal, gateway.at, pinned(campaign), forged=True).minutes(2)
+        relayed(journal, gateway.at, pinned(campaign), trusted=True).minutes(2)
         assert journal.pending() == []
+
+
+@pytest.mark.parametrize("held", ["", "0" * 64, "of another device"])
+def test_a_contribution_that_somebody_else_made_in_its_name_ends_no_device(
+    gateway: Gateway, path: Path, held: str
+) -> None:
+    campaign = plan(keys_of(2))
+    gateway.show(campaign)
+    with Journal.open(path) as journal:
+        if held == "of another device":  # of the same journal, which takes no part
+            digest = digest_of(b"copied")
+            held = (digest + journal.tag(TOPIC, pseudonym(journal, "dan"), digest)).hex()
+        refusal = {"error": "the first count", "reason": "contributed"}
+        gateway.answer = 409, refusal | ({"held": held} if held else {})
+        found = relayed(journal, gateway.at, pinned(campaign))
+        found.minutes(2)
+        assert (journal.pending(), debits(journal)) == ([], [1, 1, 1])
+        assert "not of this device: it stays paid" in found.device.notices[0]
 
 
 def test_a_contribution_that_is_too_late_is_said_and_does_not_hold_up_the_next_stage(

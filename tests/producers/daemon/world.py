@@ -66,7 +66,7 @@ class Broker:
         self.waiting = []
         return self
 
-    def produce(self, topic: str, *, key: bytes, value: bytes, on_delivery: Any) -> None:
+    def produce(self, topic: str, *, key: bytes, value: bytes, on_delivery: Any, **_: Any) -> None:
         assert topic == TOPIC
         self.waiting.append((key, value, on_delivery))
 

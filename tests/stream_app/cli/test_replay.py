@@ -230,7 +230,7 @@ class Accepting:
         def offset(self) -> int:
             return 0
 
-    def produce(self, topic: str, *, key: bytes, value: bytes, on_delivery: Any) -> None:
+    def produce(self, topic: str, *, key: bytes, value: bytes, on_delivery: Any, **_: Any) -> None:
         on_delivery(None, self.Record())
 
     def poll(self, timeout: float) -> int:

@@ -55,8 +55,15 @@ def contributing(options: RunOptions, settings: Settings, journal: Journal) -> C
         from producers.device.relay_producer import RelayProducer
         from producers.device.sealed_gateway import SealedGateway
 
-        gateway, forged = SealedGateway.named(options.relay), options.trust_journal
-        connect = partial(RelayProducer, gateway, "/contributions", forged=forged, over=notice)
+        gateway = SealedGateway.named(options.relay)
+        connect = partial(
+            RelayProducer,
+            gateway,
+            "/contributions",
+            tag=journal.tag,
+            trusted=options.trust_journal,
+            over=notice,
+        )
         delivery = Delivery(journal, topic, connect, notice, time.monotonic)
         shown = RelayedCampaigns(gateway)
         return Contributing(journal, pinned, delivery, topic, shown.rounds, shown.published)

@@ -160,7 +160,8 @@ def _connected(options: RunOptions, settings: Settings, journal: Journal) -> Pro
         settings,
         options.relay,
         per_account=options.producer_per_account,
-        forged=options.trust_journal,
+        tag=journal.tag,
+        trusted=options.trust_journal,
     )
     takes_part = bool(journal.campaign_scope)
     trusted = options.trust_journal or options.relay is not None  # the gateway finds some: 409

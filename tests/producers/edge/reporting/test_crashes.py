@@ -36,7 +36,7 @@ class MortalLine(Recommender):
 
     operations: Operations | None = None
 
-    def produce(self, topic: str, *, key: bytes, value: bytes, on_delivery: Any) -> None:
+    def produce(self, topic: str, *, key: bytes, value: bytes, on_delivery: Any, **_: Any) -> None:
         self._happens()
         super().produce(topic, key=key, value=value, on_delivery=on_delivery)
 

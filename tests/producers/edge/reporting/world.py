@@ -59,7 +59,7 @@ class Recommender:
         self.waiting = []
         return self
 
-    def produce(self, topic: str, *, key: bytes, value: bytes, on_delivery: Any) -> None:
+    def produce(self, topic: str, *, key: bytes, value: bytes, on_delivery: Any, **_: Any) -> None:
         self.waiting.append((topic, key, value, on_delivery))
 
     def poll(self, timeout: float) -> int:
