@@ -115,7 +115,7 @@ def check_contributions(
     UserError as `newest_seqs`."""
 
     def seen(device: bytes, message: Message) -> None:
-        key = message.key()
+        key = message.key() or b""
         try:
             found = decode_contribution(
                 key, message.value(), partition_of(key, partitions), partitions, signed=signed

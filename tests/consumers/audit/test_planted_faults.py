@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -14,6 +14,7 @@ from consumers.audit import Finding, PublicConfiguration, observe
 from consumers.audit.findings import Verdict
 from consumers.audit.list_checks import canaries_from
 from consumers.audit.observed import Source
+from consumers.audit.topic_reading import _record
 from stream_app import wire
 from stream_app.privacy import registry
 from stream_app.privacy.profiles import profile_registry as profiles
@@ -369,6 +370,35 @@ def test_what_stands_beside_an_event_is_found() -> None:
     world.append(Source.RATINGS, devices[1].hex().encode(), extra, 0)
     found = only(world.found(**PUBLIC), "a record carries nothing beside its event and tag")
     assert found.figures["violations"] == 2
+
+
+@dataclass
+class Consumed:
+    """A record with nothing but headers, as a Kafka client gives it."""
+
+    given: list[tuple[str, bytes | None]] | None
+
+    def headers(self) -> list[tuple[str, bytes | None]] | None:
+        return self.given
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, 0
+
+    def partition(self) -> int:
+        return 0
+
+    offset, key, value = partition, partition, partition
+
+
+def test_one_tag_is_all_that_the_headers_of_a_device_may_hold() -> None:
+    tag = ("tag", bytes(16))
+    for headers, odd in (
+        *((None, 0), ([], 0), ([tag], 0), ([tag, tag], 2), ([("mood", bytes(16))], 1)),
+        *(([("tag", bytes(17))], 1), ([("tag", None)], 1)),
+    ):
+        for source in (Source.RATINGS, Source.PROFILES):
+            assert _record(Consumed(headers), source).headers == odd
+    assert _record(Consumed([tag]), Source.REPLIES).headers == 1
 
 
 def test_reports_that_no_input_gives_and_foreign_mechanisms_are_counted() -> None:

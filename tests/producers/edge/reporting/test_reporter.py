@@ -202,6 +202,8 @@ def test_messages_wait_in_the_store_until_they_are_confirmed(database):
     again = edge(database, run.recommender, run.clock)
     again.steps()
     assert run.recommender.seen == [*first, *first]  # the same bytes
+    (tag,), (same,) = run.recommender.headers
+    assert (tag, len(tag[1])) == (same, 16)
     assert again.reporter.status().waiting == 0
     again.reporter.stop()
 

@@ -44,13 +44,14 @@ class Clock:
 @dataclass
 class Recommender:
     """A broker in memory, which may be away or keep its delivery reports back; `seen`: the records
-    in their order."""
+    in their order; `headers`: those of what it was given."""
 
     away: bool = False
     silent: bool = False
     seen: list[tuple[str, bytes, bytes]] = field(default_factory=list)  # topic, key, value
     waiting: list[tuple[str, bytes, bytes, Any]] = field(default_factory=list)
     connected: int = 0
+    headers: list[list[tuple[str, bytes]]] = field(default_factory=list)
 
     def connect(self) -> Recommender:
         if self.away:
@@ -59,8 +60,11 @@ class Recommender:
         self.waiting = []
         return self
 
-    def produce(self, topic: str, *, key: bytes, value: bytes, on_delivery: Any, **_: Any) -> None:
+    def produce(
+        self, topic: str, *, key: bytes, value: bytes, headers: Any = None, on_delivery: Any
+    ) -> None:
         self.waiting.append((topic, key, value, on_delivery))
+        self.headers.append(headers)
 
     def poll(self, timeout: float) -> int:
         if self.away:
