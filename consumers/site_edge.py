@@ -4,7 +4,8 @@
     edge.events({"user": "cust-44", "item": "SKU-2571", "type": "purchase"})
     edge.recommend("cust-44", n=5, category="Shoes")["items"]
 
-It needs the standard library alone. Each event gets a key, unless it has one, and is sent again
+It needs the standard library alone. Ids are sent in the query: no client or proxy changes `..`
+there. Each event gets a key, unless it has one, and is sent again
 with it after 503 or a lost connection: it counts once.
 """
 
@@ -16,7 +17,7 @@ import secrets
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from stream_app.errors import UserError
 
@@ -52,7 +53,7 @@ class Edge:
     def recommend(self, user: str | int, **wish: Any) -> Any:
         """Return the list of a user; `wish`: the parameters of GET /recommendations/{user}, `for_`
         for `for`."""
-        return self._ask("GET", f"/recommendations/{_part(user)}", wish)
+        return self._ask("GET", "/recommendations", {"user": user, **wish})
 
     def recommend_session(self, items: Iterable[str | int], **wish: Any) -> Any:
         """Return the list of a visitor with these items, which are kept nowhere."""
@@ -61,7 +62,7 @@ class Edge:
 
     def similar(self, item: str | int, **wish: Any) -> Any:
         """Return items near to one."""
-        return self._ask("GET", f"/similar/{_part(item)}", wish)
+        return self._ask("GET", "/similar", {"item": item, **wish})
 
     def put_items(self, items: Iterable[Mapping[str, Any]]) -> Any:
         """Write items: each has `item` or `item_id`, and what is known of it."""
@@ -69,11 +70,15 @@ class Edge:
 
     def user(self, user: str | int) -> Any:
         """Return what is known of a user and what left the site; None where there is none."""
-        return self._of_user("GET", user)
+        return self._of_user("GET", "/users", user)
+
+    def export_user(self, user: str | int) -> Any:
+        """Return everything of a user, to take along; None where there is none."""
+        return self._of_user("GET", "/export", user)
 
     def delete_user(self, user: str | int) -> Any:
         """Delete a user and return the receipt; None where there is none."""
-        return self._of_user("DELETE", user)
+        return self._of_user("DELETE", "/users", user)
 
     def accounts(self, n: int = 10) -> Any:
         """Return the newest accounts, and what each has spent."""
@@ -89,9 +94,9 @@ class Edge:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _of_user(self, method: str, user: str | int) -> Any:
+    def _of_user(self, method: str, path: str, user: str | int) -> Any:
         try:
-            return self._ask(method, f"/users/{_part(user)}")
+            return self._ask(method, path, {"user": user})
         except EdgeRefused as refusal:
             if refusal.status == 404:
                 return None
@@ -129,10 +134,6 @@ class EdgeRefused(UserError):
     def __init__(self, status: int, reason: str, sentence: str) -> None:
         super().__init__(sentence)
         self.status, self.reason = status, reason
-
-
-def _part(name: str | int) -> str:
-    return quote(str(name), safe="")
 
 
 def _value(status: int, text: bytes) -> Any:

@@ -144,7 +144,7 @@ def _moved(hint: Any, panel: str) -> Any:
 
 def _refusal(error: typer.BadParameter) -> Exception:
     """Return the refusal of a value with its limits, where pydantic, which typer asks, found it."""
-    found = getattr(error.__cause__, "errors", list)()
+    found: list[Any] = getattr(error.__cause__, "errors", list)()
     if not found:
         return error
     option: Any = error.param

@@ -5,10 +5,15 @@
 //   const { items } = await edge.recommend("cust-44", { n: 5, category: "Shoes" });
 //
 // Each event gets a key, unless it has one: sent again after 503 or a lost answer, it counts once.
+// Ids are text, and stand in the query: a browser would make another path of /users/.. .
 
 const RETRIES = 5;
 
-const part = (id) => encodeURIComponent(String(id));
+// A number beyond 2^53 has lost digits before it comes here.
+const text = (id) => {
+  if (typeof id === "string" || Number.isSafeInteger(id)) return String(id);
+  throw new TypeError("an id is text, as in \"9007199254740993\"");
+};
 
 const key = () =>
   Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) =>
@@ -30,24 +35,27 @@ export class Edge {
 
   /** Send one event or several; resolves when they are durable. */
   events(events) {
-    const rows = (Array.isArray(events) ? events : [events]).map((row) =>
-      row.key ? row : { ...row, key: key() },
-    );
+    const rows = (Array.isArray(events) ? events : [events]).map((row) => ({
+      ...row,
+      user: text(row.user),
+      item: text(row.item),
+      key: row.key || key(),
+    }));
     return this.ask("POST", "/events", {}, rows);
   }
 
   /** The list of a user; `wish`: n, category, not_category, filter, exclude, for, diversity, ... */
   recommend(user, wish = {}) {
-    return this.ask("GET", `/recommendations/${part(user)}`, wish);
+    return this.ask("GET", "/recommendations", { ...wish, user: text(user) });
   }
 
   /** The list of a visitor without an account, by what was looked at; it is kept nowhere. */
   session(items, wish = {}) {
-    return this.ask("POST", "/recommendations", {}, { ...wish, items });
+    return this.ask("POST", "/recommendations", {}, { ...wish, items: items.map(text) });
   }
 
   similar(item, wish = {}) {
-    return this.ask("GET", `/similar/${part(item)}`, wish);
+    return this.ask("GET", "/similar", { ...wish, item: text(item) });
   }
 
   popular(wish = {}) {
@@ -58,33 +66,38 @@ export class Edge {
     return this.ask("GET", "/latest", wish);
   }
 
-  /** Write items: an array of objects, or the text of a file of the given type. */
+  /** Write items: an array of objects, or a file of the given type, or its text. */
   putItems(items, type = "text/csv") {
-    const text = typeof items === "string";
-    return this.ask("POST", "/items", {}, items, text ? type : "application/json");
+    return this.ask("POST", "/items", {}, items, Array.isArray(items) ? "application/json" : type);
   }
 
   removeItem(item) {
-    return this.ask("DELETE", `/items/${part(item)}`);
+    return this.ask("DELETE", "/items", { item: text(item) });
   }
 
   user(user) {
-    return this.ask("GET", `/users/${part(user)}`);
+    return this.ask("GET", "/users", { user: text(user) });
+  }
+
+  exportUser(user) {
+    return this.ask("GET", "/export", { user: text(user) });
   }
 
   deleteUser(user) {
-    return this.ask("DELETE", `/users/${part(user)}`);
+    return this.ask("DELETE", "/users", { user: text(user) });
   }
 
   async ask(method, path, query = {}, body = undefined, type = "application/json") {
-    const given = new URLSearchParams();
+    const given = [];
     for (const [name, value] of Object.entries(query))
       for (const each of Array.isArray(value) ? value : [value])
-        if (each !== undefined && each !== null && each !== "") given.append(name, each);
+        if (each !== undefined && each !== null && each !== "")
+          given.push(`${name}=${encodeURIComponent(each)}`); // refuses a lone surrogate
     const headers = body === undefined ? {} : { "Content-Type": type };
     if (this.token) headers.Authorization = `Bearer ${this.token}`;
-    const sent = typeof body === "string" || body === undefined ? body : JSON.stringify(body);
-    const address = `${this.url}${path}${given.size ? `?${given}` : ""}`;
+    const asIs = body === undefined || typeof body === "string" || body instanceof Blob;
+    const sent = asIs ? body : JSON.stringify(body);
+    const address = `${this.url}${path}${given.length ? `?${given.join("&")}` : ""}`;
     for (let left = this.retries; ; left -= 1) {
       const reply = await fetch(address, { method, headers, body: sent, credentials: "omit" });
       if (reply.status === 503 && left > 0) {

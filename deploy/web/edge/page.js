@@ -6,6 +6,7 @@ const EVERY_MS = 5000;
 const edge = new Edge();
 const byId = (id) => document.getElementById(id);
 const value = (id) => byId(id).value.trim();
+const exact = (id) => byId(id).value; // of an id: every byte counts
 
 const el = (tag, ...children) => {
   const node = document.createElement(tag);
@@ -47,9 +48,9 @@ const row = (shown) => {
 };
 
 const ask = () => {
-  const about = value("about");
+  const about = exact("about");
   const wish = { n: 10, category: value("category"), filter: value("filter") };
-  const items = about.split(",").map((each) => each.trim()).filter(Boolean);
+  const items = about.split(",").filter(Boolean);
   if (byId("kind").value === "session")
     return edge.session(items, {
       ...(wish.category ? { category: [wish.category] } : {}),
@@ -69,7 +70,7 @@ on("ask", "submit", async () => {
 });
 
 on("event", "submit", async () => {
-  const event = { user: value("user"), item: value("item"), type: value("type") };
+  const event = { user: exact("user"), item: exact("item"), type: value("type") };
   if (value("value")) event.value = Number(value("value"));
   const { accepted } = await edge.events(event);
   say("sent", accepted ? "Durable." : "It was here before.");
@@ -81,7 +82,7 @@ on("import", "submit", async () => {
   const file = byId("file").files[0];
   const ends = file.name.toLowerCase().split(".").pop();
   const types = { json: "application/json", ndjson: "application/x-ndjson", jsonl: "application/x-ndjson" };
-  const found = await edge.putItems(await file.text(), types[ends] ?? "text/csv");
+  const found = await edge.putItems(file, types[ends] ?? "text/csv");
   const columns = Object.entries(found.recognised).map(([name, use]) => `${name}: ${use}`);
   const left = found.refused.length + (found.unlisted ?? 0);
   say("imported", `${found.stored} items; ${left} rows refused; ${columns.join(", ")}`);
@@ -90,13 +91,18 @@ on("import", "submit", async () => {
 
 on("known", "submit", async () => {
   byId("record").hidden = false;
-  say("record", JSON.stringify(await edge.user(value("whose")), null, 2));
+  say("record", JSON.stringify(await edge.user(exact("whose")), null, 2));
+});
+
+on("export", "click", async () => {
+  byId("record").hidden = false;
+  say("record", JSON.stringify(await edge.exportUser(exact("whose")), null, 2));
 });
 
 on("delete", "click", async () => {
   if (!confirm("Delete everything of this user? This cannot be undone.")) return;
   byId("record").hidden = false;
-  say("record", JSON.stringify(await edge.deleteUser(value("whose")), null, 2));
+  say("record", JSON.stringify(await edge.deleteUser(exact("whose")), null, 2));
 });
 
 on("signin", "submit", async () => {

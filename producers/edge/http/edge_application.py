@@ -84,7 +84,7 @@ def build(edge: Edge) -> web.Application:
         views |= part.VIEWS
     views |= pages.documents(files)
     for name, view in views.items():
-        endpoint = BY_NAME[name]
-        # By itself aiohttp takes no braces in a part of the path.
-        app.router.add_route(endpoint.method, endpoint.path.replace("}", ":[^/]+}"), view)
+        for endpoint in filter(None, (BY_NAME[name], BY_NAME[name].by_query)):
+            # By itself aiohttp takes no braces in a part of the path.
+            app.router.add_route(endpoint.method, endpoint.path.replace("}", ":[^/]+}"), view)
     return app

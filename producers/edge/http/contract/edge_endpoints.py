@@ -6,7 +6,7 @@ The routes, the checks of parameters and bodies, and the OpenAPI document are ma
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from producers.edge.http.contract import CSV, HTML, JSON, NDJSON, TEXT, edge_bodies
@@ -40,7 +40,8 @@ REASONS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of the path or of the query; `many`: may be given several times."""
+    """A parameter of the path or of the query; `many`: may be given several times; `required`: a
+    request without it is refused."""
 
     name: str
     place: str
@@ -48,12 +49,14 @@ class Parameter:
     text: str
     example: str
     many: bool = False
+    required: bool = False
 
 
 @dataclass(frozen=True)
 class Endpoint:
     """An endpoint. `takes`: content types of the body, `most_bytes` of it; `asks`: its type where
-    that is one JSON value; `open`: asks for no token."""
+    that is one JSON value; `open`: asks for no token. `by_query`: the same with the ids of its path
+    in the query, because clients change a path such as /users/.. before they send it."""
 
     method: str
     path: str
@@ -73,11 +76,26 @@ class Endpoint:
     other: Mapping[int, Any] = field(default_factory=dict)
     open: bool = False
 
+    @property
+    def by_query(self) -> Endpoint | None:
+        """None where the path holds no id; else its last word is the path that is left."""
+        given = tuple(
+            replace(each, place="query", required=True) if each.required else each
+            for each in self.parameters
+        )
+        if given == self.parameters or self.open:
+            return None
+        words = [word for word in self.path.split("/") if word and "{" not in word]
+        text = f"As {self.path}, with any id in the query. {self.text}".strip()
+        return replace(
+            self, path=f"/{words[-1]}", name=f"{self.name}ByQuery", parameters=given, text=text
+        )
+
 
 def _id(name: str, most: int, example: str) -> Parameter:
     schema = {"type": "string", "minLength": 1}
     text = f"any text of at most {most} bytes in UTF-8, percent-encoded (a / as %2F)"
-    return Parameter(name, "path", schema, text, example)
+    return Parameter(name, "path", schema, text, example, required=True)
 
 
 _USER, _ITEM = _id("user", MAX_USER_BYTES, "cust-44"), _id("item", MAX_ITEM_BYTES, "SKU-2571")
@@ -271,7 +289,9 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         *("GET", "/web/{name}", "files", "pages", "The files of the page"),
         content_type="text/javascript",
-        parameters=(Parameter("name", "path", _TEXT, "the name of a file", "edge.js"),),
+        parameters=(
+            Parameter("name", "path", _TEXT, "the name of a file", "edge.js", required=True),
+        ),
         refusals={404: ("not_found",)},
         open=True,
     ),

@@ -26,8 +26,9 @@ NOTES = (
     "the site's programs, if MURMUREC_EDGE_TOKEN is set. Browsers of visitors do not call it.",
     "What leaves the site is sanitized by a mechanism and paid from each user's budget: GET "
     "/status says on which terms, GET /users/{user} what left of a user.",
-    "Ids are any text. Spellings that show the same are one id: Unicode NFKC, no white space "
-    'around, digits without leading zeros ("007" is "7").',
+    "Ids are any text, compared byte by byte; an integer is its decimal text. Clients change a "
+    "path such as /users/.. before they send it: an id may be in the query instead, as in "
+    "/users?user=.., /because?user=..&item=SKU-2571, /export?user=..",
 )
 _TAGS = {
     "events": "What users did.",
@@ -48,7 +49,8 @@ def openapi() -> dict[str, Any]:
     _, schemas = msgspec.json.schema_components(kinds, ref_template=_PLACE + "{name}")
     paths: dict[str, dict[str, Any]] = {}
     for each in ENDPOINTS:
-        paths.setdefault(each.path, {})[each.method.lower()] = _operation(each)
+        for form in filter(None, (each, each.by_query)):
+            paths.setdefault(form.path, {})[form.method.lower()] = _operation(form)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -132,7 +134,7 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
     return {
         "name": parameter.name,
         "in": parameter.place,
-        "required": parameter.place == "path",
+        "required": parameter.required,
         "description": parameter.text,
         "schema": schema,
         "example": value,

@@ -1,7 +1,8 @@
 """What a request gives, checked by the table of endpoints; anything else is refused.
 
 Paths are read from their raw form: `/users/a%2Fb` is the user `a/b`, and text that is not UTF-8 is
-refused instead of being replaced. A sentence names a parameter of the table and its limit, and
+refused instead of being replaced. Ids of a path may be in the query instead
+(`Endpoint.by_query`). A sentence names a parameter of the table and its limit, and
 repeats nothing that was sent.
 """
 
@@ -39,12 +40,12 @@ class Refused(Exception):
 
 
 def user_of(name: str | int) -> str:
-    """Return the one form of a user's id."""
+    """Return a user's id as text."""
     return _id("user", user_id, name)
 
 
 def item_of(name: str | int) -> str:
-    """Return the one form of an item's id."""
+    """Return an item's id as text."""
     return _id("item", item_id, name)
 
 
@@ -55,11 +56,17 @@ def _id(what: str, form: Callable[[object], str], name: object) -> str:
         raise Refused(400, "id", f"{what}: {error}") from None
 
 
+IDS: Mapping[str, Callable[[str], str]] = {"user": user_of, "item": item_of}
+
+
 def parameters(request: web.Request, endpoint: Endpoint) -> dict[str, Any]:
     """Return the values of an endpoint's parameters by name; absent ones are left out."""
     found: dict[str, Any] = {}
-    names = endpoint.path.split("/")
-    for name, part in zip(names, request.rel_url.raw_path.split("/"), strict=True):
+    names, parts = endpoint.path.split("/"), request.rel_url.raw_path.split("/")
+    if len(parts) < len(names) and endpoint.by_query is not None:
+        endpoint = endpoint.by_query
+        names = endpoint.path.split("/")
+    for name, part in zip(names, parts, strict=True):
         if name.startswith("{"):
             found[name[1:-1]] = _segment(name[1:-1], part)
     known = {each.name: each for each in endpoint.parameters if each.place == "query"}
@@ -67,7 +74,7 @@ def parameters(request: web.Request, endpoint: Endpoint) -> dict[str, Any]:
         if name not in known:
             sentence = f"give {', '.join(known)}" if known else "this endpoint has none"
             raise Refused(400, "query", f"a parameter is not known here: {sentence}")
-        value = _value(known[name], text)
+        value = IDS[name](text) if name in IDS else _value(known[name], text)
         if known[name].many:
             found.setdefault(name, []).append(value)
             if len(found[name]) > _MOST_EXCLUDED:
@@ -76,6 +83,9 @@ def parameters(request: web.Request, endpoint: Endpoint) -> dict[str, Any]:
             raise Refused(400, "query", f"{name}: give it once")
         else:
             found[name] = value
+    for name in known:
+        if name in IDS and name not in found:
+            raise Refused(400, "id", f"{name}: give it in the query")
     return found
 
 
@@ -84,9 +94,7 @@ def _segment(name: str, part: str) -> str:
         text = unquote_to_bytes(part).decode()
     except UnicodeDecodeError:
         raise Refused(400, "id") from None
-    if name == "user":
-        return user_of(text)
-    return item_of(text) if name == "item" else text
+    return IDS[name](text) if name in IDS else text
 
 
 def _query(request: web.Request) -> list[tuple[str, str]]:

@@ -42,6 +42,17 @@ def filled(endpoint):
     return path
 
 
+def test_the_contract_shows_every_endpoint_with_its_ids_in_the_query():
+    paths = openapi()["paths"]
+    forms = [each.by_query for each in ENDPOINTS if "{user}" in each.path or "{item}" in each.path]
+    assert len(forms) == 9
+    for form in forms:
+        given = paths[form.path][form.method.lower()]["parameters"]
+        assert {each["name"] for each in given if each["required"]} <= {"user", "item"}
+        assert all(each["in"] == "query" for each in given)
+        assert any(each["required"] for each in given)
+
+
 @pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda each: each.name)
 def test_the_example_of_every_endpoint_is_answered(tmp_path, endpoint):
     async def play():

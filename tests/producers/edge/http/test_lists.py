@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from urllib.parse import urlencode
 
 import pytest
 
@@ -19,8 +20,9 @@ ODD_USERS = {
     "a space and a plus": ("Ann+Lee%20Jr", "Ann+Lee Jr"),
     "two dots": ("%2E%2E", ".."),
     "letters of another script": ("%D0%90%D0%BD%D0%BD%D0%B0", "Анна"),
-    "zeros in front": ("007", "7"),
-    "a mark of direction": ("a%E2%80%8Fb", "ab"),
+    "zeros in front": ("007", "007"),
+    "a mark of direction": ("a%E2%80%8Fb", "a\u200fb"),
+    "a blank": ("%20", " "),
     "HTML": ("%3Cb%3E", "<b>"),
 }
 
@@ -41,9 +43,45 @@ def test_any_text_is_a_user(tmp_path, sent, user):
     asyncio.run(play())
 
 
+@pytest.mark.parametrize("user", ["..", ".", "a/b", "", "export", "7 ", "a+b", "%2e"])
+def test_an_id_that_clients_would_change_in_a_path_is_asked_in_the_query(tmp_path, user):
+    async def play():
+        async with open_shop(tmp_path) as shop:
+            shop.people.known.add(user)
+            query = urlencode({"user": user, "item": user})
+            own = urlencode({"user": user})
+            asked = [
+                ("GET", f"/recommendations?{own}&n=3"),
+                ("GET", f"/similar?{urlencode({'item': user})}"),
+                ("GET", f"/because?{query}"),
+                ("GET", f"/export?{own}"),
+                ("GET", f"/users?{own}"),
+                ("DELETE", f"/users?{own}"),
+            ]
+            for method, path in asked:
+                status, value, _ = await shop.ask(method, path)
+                assert status == (200 if user else 400), value
+            names = [each[1] for each in shop.lists.asked]
+            assert names == ([user] * 3 if user else [])
+            assert (user in shop.people.known) == (not user)
+
+    asyncio.run(play())
+
+
 @pytest.mark.parametrize(
-    "sent", ["%FF", "%00", "%20", "u" * 1025, "%ED%A0%80"], ids=lambda text: text[:9]
+    "path", ["/users", "/users?item=a", "/users?user=a&user=b", "/users/a?user=b"]
 )
+def test_a_deletion_names_one_user(tmp_path, path):
+    async def play():
+        async with open_shop(tmp_path) as shop:
+            shop.people.known |= {"a", "b"}
+            assert (await shop.ask("DELETE", path))[0] == 400
+            assert shop.people.known == {"a", "b"}
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("sent", ["%FF", "%00", "u" * 1025, "%ED%A0%80"], ids=lambda text: text[:9])
 def test_what_is_no_id_is_refused(tmp_path, sent):
     async def play():
         async with open_shop(tmp_path) as shop:
@@ -63,7 +101,7 @@ def test_every_part_of_a_wish_arrives(tmp_path):
             )
             assert (await shop.get(f"/recommendations/a?{query}"))[0] == 200
             wish = shop.lists.asked[0][2]
-            assert (wish.n, wish.exclude, wish.visit) == (5, ("SKU-1", "7"), "now")
+            assert (wish.n, wish.exclude, wish.visit) == (5, ("SKU-1", "007"), "now")
             assert (wish.diversity, wish.most_per_category, wish.model) == (0.3, 2, "popular")
 
             def allows(price, *categories):

@@ -56,6 +56,28 @@ def test_a_token_opens_the_page_whose_titles_are_text(page, tmp_path):
         assert all("401" in text for text in complaints), complaints
 
 
+def test_a_user_of_dots_or_blanks_is_shown_exported_and_deleted(page, tmp_path):
+    page.on("dialog", lambda found: found.accept())
+    with beside(tmp_path) as shop:
+        page.goto(shop.address)
+        for user in ("..", "a/b", " 7 "):
+            shop.people.known.add(user)
+            page.fill("#whose", user)
+            page.click("#known button")
+            shown = f'"user": "{user}"'
+            until(lambda shown=shown: shown in page.locator("#record").inner_text(), "it is shown")
+            page.evaluate("document.getElementById('record').textContent = ''")
+            page.click("#export")
+            until(lambda shown=shown: shown in page.locator("#record").inner_text(), "it is there")
+            page.click("#delete")
+            until(lambda: not shop.people.known, "the user is deleted")
+        page.fill("#about", "../")
+        page.click("#ask button")
+        until(lambda: ("user", "../") in [each[:2] for each in shop.lists.asked], "it is asked")
+        lost = "import('/web/edge.js').then(({ Edge }) => new Edge().user(2 ** 53)).catch(String)"
+        assert "an id is text" in page.evaluate(lost)
+
+
 def test_a_refusal_is_a_sentence_on_the_page(page, tmp_path):
     with beside(tmp_path) as shop:
         page.goto(shop.address)
