@@ -58,7 +58,7 @@ class DoneEvent(msgspec.Struct, frozen=True, omit_defaults=True):
 class HistoryLine(msgspec.Struct, frozen=True):
     """An item of the clean history, its stars on 1 .. 5, and whether a report on it left."""
 
-    item: str | int
+    item: str
     stars: float | None
     at: int | None
     reported: bool

@@ -139,8 +139,7 @@ class Users:
                 sent = self._sent(journal, account.device)
             upstream = self._upstream(sent)
             events, lists = _removed(connection, account.number)
-            name = nameless(account.device)
-            values = {"user": name, "removed": at, "changed": 0, "reported": 0}
+            values = {"user": None, "removed": at, "changed": 0, "reported": 0}
             if upstream == "asked" and account.removed is None:
                 values["forget"] = at
             own = accounts.c.number == account.number
@@ -236,7 +235,9 @@ class Users:
             events=_count(connection, feedback, account.number),
             lists=_count(connection, impressions, account.number),
             history=[
-                HistoryLine(row.item, row.stars, None if row.at is None else 1000 * row.at, left)
+                HistoryLine(
+                    f"{row.item}", row.stars, None if row.at is None else 1000 * row.at, left
+                )
                 for row, left in zip(rated, reported.tolist(), strict=True)
             ],
             budget=budget,
@@ -244,14 +245,8 @@ class Users:
         )
 
 
-def nameless(device: bytes) -> str:
-    """Return what stands in place of the name of a user who was deleted: no id begins with a
-    blank (`producers.ids`)."""
-    return f" {device.hex()}"
-
-
 def _name(user: str) -> str:
-    """Return the one form of a user's id; UserError for what is none."""
+    """Return a user's id as text; UserError for what is none."""
     try:
         return encoded(user).decode()
     except ValueError as error:

@@ -36,7 +36,7 @@ _EXAMPLES = "sqlite:///edge.db or postgresql://user@host/name"
 class Database:
     """An open store; `name` is its address without a password.
 
-    Raises UserError for an address that is none, a store of a later murmurec, one that another
+    Raises UserError for an address that is none, a store of another version, one that another
     edge uses, and one that cannot be opened.
     """
 
@@ -49,8 +49,9 @@ class Database:
             self._lock = _locked(Path(url.database or ""), self.name)
             self.engine = _sqlite_engine(url)
         else:
-            # A connection that the server has closed is noticed before it is used.
-            arguments = {"connect_timeout": _CONNECT_SECONDS}
+            # A connection that the server has closed is noticed before it is used. Ids are any
+            # Unicode, whatever encoding the environment names.
+            arguments = {"connect_timeout": _CONNECT_SECONDS, "client_encoding": "utf8"}
             self.engine = create_engine(
                 url, pool_pre_ping=True, connect_args=arguments, **_CONNECTIONS
             )
@@ -64,6 +65,11 @@ class Database:
         with self.writing() as connection:
             if not self.is_sqlite:  # one edge makes the tables
                 connection.exec_driver_sql("SELECT pg_advisory_xact_lock(6201733)")
+                if (held := connection.exec_driver_sql("SHOW server_encoding").scalar()) != "UTF8":
+                    raise UserError(
+                        f"store {self.name}: its encoding is {held}, which cannot hold every id; "
+                        "create the database with ENCODING 'UTF8' TEMPLATE template0"
+                    )
             metadata.create_all(connection)
             new = {"version": str(VERSION).encode(), "key": os.urandom(KEY_BYTES)}
             self.add(connection, site, [{"name": n, "value": new[n]} for n in new])
@@ -71,7 +77,7 @@ class Database:
         if kept["version"] != new["version"]:
             raise UserError(
                 f"store {self.name}: is of version {kept['version'].decode()[:20]}, this murmurec "
-                f"reads {VERSION}; use the one that wrote it"
+                f"reads {VERSION}; use the one that wrote it, or begin with another --store"
             )
         self.key: bytes = kept["key"]
 

@@ -29,10 +29,12 @@ from sqlalchemy import (
     text,
 )
 
-VERSION = 1
+VERSION = 2
 metadata = MetaData()
 
 _NUMBER = BigInteger().with_variant(Integer, "sqlite")  # a primary key that counts by itself
+# Ids are compared byte by byte, whatever the collation of the database is.
+_ID = Text().with_variant(Text(collation="C"), "postgresql")
 
 
 def _partial(name: str, condition: str, column: str = "book") -> Index:
@@ -61,13 +63,13 @@ frames = Table(
 
 # `device`: the pseudonym. `changed`: number of the newest feedback row that may be reported;
 # `reported`: up to which one it was looked at. `removed`: when the site deleted the user, whose
-# name is then replaced by one that no user can have. `forget`: since when the recommender is to be
-# asked to forget the device; null once it was asked.
+# name is null from then on. `forget`: since when the recommender is to be asked to forget the
+# device; null once it was asked.
 accounts = Table(
     "accounts",
     metadata,
     Column("number", _NUMBER, primary_key=True, autoincrement=True),
-    Column("user", Text, nullable=False, unique=True),
+    Column("user", _ID, unique=True),
     Column("device", LargeBinary(16), nullable=False, unique=True),
     Column("book", Integer, nullable=False),
     Column("created", BigInteger, nullable=False),
@@ -89,7 +91,7 @@ feedback = Table(
     metadata,
     Column("number", _NUMBER, primary_key=True, autoincrement=True),
     Column("account", ForeignKey("accounts.number"), nullable=False),
-    Column("item", Text, nullable=False),
+    Column("item", _ID, nullable=False),
     Column("type", String(64), nullable=False),
     Column("value", Float),
     Column("stars", Float),
@@ -106,7 +108,7 @@ items = Table(
     "items",
     metadata,
     Column("number", _NUMBER, primary_key=True, autoincrement=True),
-    Column("item", Text, nullable=False, unique=True),
+    Column("item", _ID, nullable=False, unique=True),
     Column("title", Text, nullable=False, default=""),
     Column("categories", Text, nullable=False, default="[]"),
     Column("labels", Text, nullable=False, default="[]"),
@@ -140,7 +142,7 @@ offers = Table(
     metadata,
     Column("list", ForeignKey("impressions.list"), primary_key=True),
     Column("place", Integer, primary_key=True),
-    Column("item", Text, nullable=False),
+    Column("item", _ID, nullable=False),
     Column("clicked", BigInteger),
     Column("bought", BigInteger),
 )

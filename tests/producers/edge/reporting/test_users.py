@@ -71,7 +71,7 @@ def test_an_account_is_shown_where_another_edge_writes_its_book(database):
 def test_an_export_holds_every_event(database):
     run = edge(database)
     run.done("ann", "a", "a", "b")
-    found = json.loads(msgspec.json.encode(run.users.export(" ann ")))
+    found = json.loads(msgspec.json.encode(run.users.export("ann")))
     assert [event["item"] for event in found["events"]] == ["a", "a", "b"]
     assert found["user"] == "ann"
 
@@ -192,3 +192,19 @@ def test_a_clock_far_ahead_does_not_keep_a_user_from_a_deletion(database):
     run.clock.at += 400 * DAY
     assert run.users.delete("ann").events_removed == 1
     run.reporter.stop()
+
+
+def test_a_deleted_account_is_not_taken_for_a_user_of_any_name(database):
+    run = edge(database)
+    run.done("ann", "a")
+    device = run.device("ann").hex()
+    run.users.delete("ann")
+    for user in (f" {device}", device, "None", " "):
+        run.done(user, "b")
+        assert [event.item for event in run.users.export(user).events] == ["b"]
+    run.users.delete(" ")
+    assert run.names.count(None) == 2
+    assert run.users.show("ann").events == 0
+    assert [row.user for row in run.users.accounts(10)].count("") == 2
+    run.done("ann", "c")
+    assert [event.item for event in run.users.export("ann").events] == ["c"]
