@@ -274,7 +274,7 @@ def _read(name: str, value: Any) -> Any:
         except (ValueError, OverflowError):
             times = "added: is a time in RFC 3339, a day, or seconds since 1970"
             raise ValueError(times) from None
-    if not isinstance(value, str):
+    if not isinstance(value, str) or name == "item":
         return value
     value = value.strip()
     if name == "price":

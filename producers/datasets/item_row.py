@@ -45,7 +45,7 @@ class ItemRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def checked(fields: Mapping[str, Any]) -> ItemRow:
-    """Return the item of these fields, with its id in the one form; ValueError with the field and
+    """Return the item of these fields, with its id as text; ValueError with the field and
     the limit. Text that stands for a number, true or false is that."""
     try:
         item = item_id(fields.get("item"))

@@ -1,6 +1,6 @@
-"""One event of a site, and the form of its ids.
+"""One event of a site, and its ids.
 
-    user, item   the site's own ids, in their one form (`producers.ids`)
+    user, item   the site's own ids: opaque text, of which no byte is changed
     type, value  what happened, and its number; what they mean: `feedback_types`
     at           milliseconds since 1970 in UTC
     key          the site's own name of the event, if it has one
@@ -22,7 +22,6 @@ from hashlib import sha256
 
 import msgspec
 
-from producers.ids import normalised
 from producers.pseudonyms import MAX_USER_BYTES
 from stream_app.wire import MAX_ITEM_BYTES
 
@@ -33,8 +32,6 @@ _RFC_3339 = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?"
     r"([Zz]|[+-][0-9]{2}:[0-9]{2})"
 )
-_MOST_CHARACTERS = 4 * MAX_USER_BYTES  # of an id before it is normalised
-_PLAIN = re.compile(r"(?!0[0-9]+$)[!-~]+")  # its one form is itself
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
@@ -72,12 +69,12 @@ class Refused(msgspec.Struct, frozen=True):
 
 
 def user_id(found: object) -> str:
-    """Return the one form of a user's id; ValueError with the defect."""
+    """Return a user's id as text, an integer as its decimal; ValueError with the defect."""
     return _id(found, MAX_USER_BYTES)
 
 
 def item_id(found: object) -> str:
-    """Return the one form of an item's id, as text; ValueError with the defect."""
+    """Return an item's id as text, an integer as its decimal; ValueError with the defect."""
     return _id(found, MAX_ITEM_BYTES)
 
 
@@ -85,10 +82,7 @@ def _id(found: object, most_bytes: int) -> str:
     if type(found) not in (str, int):
         raise ValueError("must be text or a whole number")
     text = str(found)
-    if len(text) <= most_bytes and _PLAIN.fullmatch(text):
-        return text
     try:
-        text = normalised(text) if len(text) <= _MOST_CHARACTERS else text
         size = len(text.encode())
     except UnicodeEncodeError:
         raise ValueError("is not valid Unicode (a lone surrogate)") from None

@@ -145,7 +145,9 @@ def _event(record: dict[str, Any], path: Path, number: int, types: FeedbackTypes
     row["time"] = _time(row["time"])
     if row["key"] is None and row["time"] is None:
         is_gorse = {"feedbacktype", "feedback_type"} & record.keys()
-        parts = (row["user"], row["item"], row["type"]) if is_gorse else (path.name, number, record)
+        parts: tuple[Any, ...] = path.name, number, record
+        if is_gorse:  # 7 and "7" are one id
+            parts = str(row["user"]), str(row["item"]), row["type"]
         row["key"] = sha256(repr(parts).encode(errors="replace")).hexdigest()
     return row
 

@@ -2,7 +2,7 @@
 
     an object that names a field twice     is `REPEATED`, not the last of both
     NaN, Infinity, -Infinity               are `NOT_A_NUMBER`
-    a whole number of more than 20 digits  is a float: no id, and soon read
+    a whole number of more than 300 digits is a float: no id, and soon read
     bytes that are not UTF-8, what is no JSON, nesting beyond a limit
                                            `Malformed`, without a word of the text
 
@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
-MOST_DIGITS = 20
+MOST_DIGITS = 300  # what is compared with a float stays below the largest one
 
 
 class Malformed(ValueError):

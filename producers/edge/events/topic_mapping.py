@@ -169,7 +169,7 @@ def _found(record: Any, place: tuple[str, ...]) -> Any:
 
 
 def _plain(found: Any) -> Any:
-    """Return what JSON would hold; a time of Avro stays one."""
-    if found is None or isinstance(found, str | int | float | list | dict | date):
+    """Return what JSON would hold; a time of Avro stays one, and bytes, which are no id."""
+    if found is None or isinstance(found, str | bytes | int | float | list | dict | date):
         return found
     return float(found) if isinstance(found, Decimal) else str(found)

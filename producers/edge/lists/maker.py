@@ -4,8 +4,7 @@
 
 A list is ranked by the model that the wish or the arm of the user names. Where that one has nothing
 to rank by, or too few items, the next one goes on: local, own, popular, latest. A list for a
-session is made of the items that are sent along, which are kept nowhere. Users and items are named
-by the one form of their ids (`producers/ids.py`).
+session is made of the items that are sent along, which are kept nowhere.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ class Models(Repeating):
             items = self._server(done.device, MOST)
         except UserError as error:
             return str(error)
-        places = self._index.places(map(wire.key, items))
+        places = self._index.places(map(wire.key_of, items))
         return Ranked(places, -np.arange(float(len(places))), "server")
 
     def _without_table(self) -> str:

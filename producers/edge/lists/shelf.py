@@ -19,8 +19,6 @@ from producers.ranking.clean_history import RatedItem
 from producers.ranking.local_recommender import LocalRecommender
 from producers.ranking.ranker import Ranker
 
-_TEXT = 1 << 63  # keys of text are above
-
 
 class Shelf:
     """A ranker, and where its items (n,) are in the index. method: what its lists are made by,
@@ -108,5 +106,5 @@ def _place(key: int, local: LocalRecommender, index: ItemIndex) -> int:
     found = index.find_key(key)
     if found is not None:
         return found
-    item = str(local.item(key))
-    return NOWHERE if key >= _TEXT and item.startswith("key:") else index.place(item)
+    text = str(local.item(key))  # where the public catalogue lacks it, a text of another key
+    return index.place(text) if named(text)[1] == key else NOWHERE

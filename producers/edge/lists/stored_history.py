@@ -114,7 +114,7 @@ class Histories:
         self._kept: dict[int, tuple[tuple[int, int | None], Done]] = {}
 
     def done_by(self, user: str) -> Done:
-        """Return what a user, by the one form of the id, has done."""
+        """Return what a user has done."""
         with self._database.reading() as connection:
             found = connection.execute(_account, {"user": user}).first()
             if found is None:

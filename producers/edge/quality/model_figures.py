@@ -178,7 +178,7 @@ def _wanted(since_ms: int) -> Select[Any]:
 
 
 def arm_of(user: str, models: Sequence[str], key: bytes) -> str:
-    """Return the model of a user, by the one form of the id; ValueError without a model."""
+    """Return the model of a user; ValueError without a model."""
     if not models:
         raise ValueError("no model: give one or more")
 

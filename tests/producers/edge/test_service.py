@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from consumers.site_edge import Edge as Client
+from consumers.site_edge import EdgeRefused
 from producers.edge.edge_service import Service
 from producers.edge.http.edge_serving import serving
 from producers.edge.http.site import Edge
@@ -17,9 +19,12 @@ from producers.edge.site_terms import SiteTerms
 from producers.edge.store.database import Database
 from producers.ranking.published import Missing
 from stream_app.errors import UserError
+from tests.fixtures.awkward_ids import LONG_USERS, PAIRS, REFUSED
+from tests.fixtures.postgres import postgres
 from tests.fixtures.waiting import PATIENCE_SECONDS, until
 from tests.producers.edge import stores
 
+__all__ = ["postgres"]
 CSV = b"item_id,title,genres,price\n" + b"".join(
     f"SKU-{n},Shoe {n},{'Trail' if n % 2 else 'Road'},{n}.5\n".encode() for n in range(40)
 )
@@ -169,3 +174,79 @@ def test_the_quality_of_each_arm_is_measured_from_clicks(tmp_path):
     with edge_in(tmp_path) as service:
         quality = asyncio.run(play(service))
     assert quality["comparisons"][0]["first"] == "local"
+
+
+ITEMS = list(dict.fromkeys(each for pair in PAIRS for each in pair))
+USERS = [*ITEMS, *(each for pair in LONG_USERS for each in pair)]
+
+
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgresql", marks=pytest.mark.thorough)])
+def test_ids_that_look_alike_are_none_the_less_themselves(tmp_path, request, kind):
+    """Every id is a user who bought a different item, and an item in a category of its own."""
+    assert len(PAIRS) >= 200
+    bought = dict(zip(USERS, ITEMS[1:] + USERS[len(ITEMS) - 1 :], strict=True))
+    bought = {user: item if item in ITEMS else ITEMS[0] for user, item in bought.items()}
+    gone = {one for one, _ in PAIRS} - {other for _, other in PAIRS}
+
+    def play(edge):
+        events = [{"user": user, "item": bought[user], "type": "purchase"} for user in USERS]
+        events += [{"user": one, "item": two, "type": "view"} for one, two in PAIRS]
+        events += [{"user": "the buyer", "item": item, "type": "like"} for item in PAIRS[-1]]
+        rows = [
+            {"item": item, "title": f"title {n}", "category": f"c{n}"}
+            for n, item in enumerate(ITEMS)
+        ]
+        stored = edge.put_items(rows)
+        assert (stored["stored"], stored["refused"]) == (len(ITEMS), [])
+        taken = edge.events(events)
+        assert (taken["accepted"], taken["refused"]) == (len(events), [])
+        found = {row["user"] for row in edge._ask("GET", "/accounts", {"n": 100})["accounts"]}
+        assert found == set(sorted([*USERS, "the buyer"])[-100:])  # enrolled in this order
+
+        def first(path, **given):
+            return edge._ask("GET", path, given)["items"]
+
+        until(lambda: first("/latest", category=f"c{len(ITEMS) - 1}"), "the catalogue is listed")
+        viewed = {user: {two for one, two in PAIRS if one == user} for user in USERS}
+        for user in USERS:
+            export = edge.export_user(user)
+            done = {event["item"] for event in export["events"]}
+            assert (export["user"], done) == (user, {bought[user]} | viewed[user])
+            assert {row["item"] for row in export["record"]["history"]} <= done
+        for start in range(0, len(ITEMS), 50):
+            part = dict(list(enumerate(ITEMS))[start : start + 50])
+            listed = first("/latest", n=50, category=[f"c{n}" for n in part])
+            assert {(each["item"], each["title"]) for each in listed} == {
+                (item, f"title {n}") for n, item in part.items()
+            }
+        for one, two in PAIRS[::10]:
+            assert edge._ask("GET", "/items", {"item": one})["item"] == one
+            assert edge.recommend(one, category=f"c{ITEMS.index(two)}")["items"] == []  # is seen
+        for one, two in (PAIRS[-1], PAIRS[-1][::-1]):
+            near = {"item": one, "category": f"c{ITEMS.index(two)}"}
+            until(lambda near=near: first("/similar", **near), "they go together")
+            assert [each["item"] for each in first("/similar", **near)] == [two]
+        for user in gone:
+            assert edge.delete_user(user)["events_removed"] == 1 + len(viewed[user])
+        for user in USERS:
+            found = edge.user(user)
+            expected = 0 if user in gone else 1 + len(viewed[user])
+            assert found["events"] == expected, user
+        for item in PAIRS[0]:
+            assert edge._ask("DELETE", "/items", {"item": item}) == {"removed": True}
+        for text in REFUSED:
+            body = {"user": text, "item": "a", "type": "view"}
+            with pytest.raises(EdgeRefused) as caught:
+                edge.events(body)
+            assert caught.value.reason == "rows"
+
+    async def run(service):
+        async with serving(Edge(service.site), "127.0.0.1", 0) as address:
+            with Client(address) as edge:
+                await asyncio.to_thread(play, edge)
+
+    store = f"sqlite:///{tmp_path}/edge.db"
+    if kind == "postgresql":
+        store = request.getfixturevalue("postgres").database()
+    with edge_in(tmp_path, store=store) as service:
+        asyncio.run(run(service))

@@ -45,8 +45,8 @@ def test_an_item_is_kept_as_it_is_written(catalogue: Catalogue):
 
 
 def test_an_item_is_replaced_whole_and_keeps_its_age(catalogue: Catalogue):
-    catalogue.put_many([ItemRow(item="007", title="old", price=3.0, added=5)])
-    catalogue.put_many([ItemRow(item=" 7 ", title="new")])
+    catalogue.put_many([ItemRow(item="7", title="old", price=3.0, added=5)])
+    catalogue.put_many([ItemRow(item="7", title="new")])
     assert catalogue.get("7") == ItemRow(item="7", title="new", added=5)
     catalogue.put_many([ItemRow(item="7", added=9)])
     assert catalogue.get("7") == ItemRow(item="7", added=9)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import tracemalloc
 
 import pytest
 
+from producers.datasets.item_files import rows_of as items_of
 from producers.edge.events.event import Event, Refused
 from producers.edge.events.event_files import rows_of
 from producers.edge.events.feedback_types import FeedbackTypes
 from stream_app.errors import UserError
+from tests.fixtures.awkward_ids import PAIRS
 
 TYPES = FeedbackTypes()
 
@@ -33,6 +38,22 @@ def test_lines_of_json_are_events_of_the_interface(tmp_path):
     first, second, third = read(tmp_path, text, "events.ndjson")
     assert isinstance(first, Event)
     assert [second.reason, third.reason] == ["item_missing", "not_json"]
+
+
+@pytest.mark.parametrize("kind", ["csv", "ndjson"])
+def test_ids_of_a_file_are_those_that_were_written(tmp_path, kind):
+    ids = list(dict.fromkeys(each for pair in PAIRS for each in pair))
+    file = io.StringIO(newline="")
+    if kind == "csv":
+        rows = [("user", "item", "title"), *((each, each, "shoe") for each in ids)]
+        csv.writer(file).writerows(rows)
+    else:
+        for each in ids:
+            file.write(json.dumps({"user": each, "item": each, "title": "shoe"}) + "\n")
+    found = read(tmp_path, file.getvalue(), f"events.{kind}")
+    assert [(event.user, event.item) for event in found] == [(each, each) for each in ids]
+    items = items_of(file.getvalue().encode(), f"text/{kind}")
+    assert [row.item for row in items.rows] == ids
 
 
 def test_a_file_that_is_read_again_has_the_same_events(tmp_path):

@@ -105,6 +105,14 @@ def test_feedback_of_gorse_as_csv(tmp_path: Path):
     assert found[1] == Event("2", "6", "view", None, AT)
 
 
+def test_a_user_of_gorse_as_number_or_as_text_is_one(tmp_path: Path):
+    line = '{"FeedbackType":"read","UserId":%s,"ItemId":"6"}\n'
+    first, second = read(written(tmp_path, "feedback.jsonl", line % 7 + line % '"7"'))
+    assert isinstance(first, Event)
+    assert first == second
+    assert first.key is not None
+
+
 def test_items_of_gorse(tmp_path: Path):
     *items, refused = read(written(tmp_path, "items.jsonl.gz", GORSE_ITEMS))
     assert items == READ_ITEMS

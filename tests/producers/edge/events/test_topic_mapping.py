@@ -162,3 +162,14 @@ def test_without_fastavro_the_sentence_says_what_to_install(
         mapping(
             {"format": "avro", "schema": "a", "user": "/a", "item": "/b", "type": "c"}, tmp_path
         )
+
+
+def test_bytes_of_avro_are_no_id(tmp_path: Path):
+    fastavro = pytest.importorskip("fastavro")
+    schema = {**SCHEMA, "fields": [{"name": "customer", "type": "bytes"}]}
+    (tmp_path / "order.avsc").write_text(json.dumps(schema))
+    stream = io.BytesIO()
+    fastavro.schemaless_writer(stream, fastavro.parse_schema(schema), {"customer": b"7"})
+    found = read_mapping(written(tmp_path, "[topic]\n" + AVRO)).row(stream.getvalue())
+    with pytest.raises(ValueError, match="must be text"):
+        event.user_id(found["user"])

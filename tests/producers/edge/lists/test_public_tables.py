@@ -70,15 +70,15 @@ def test_a_step_that_fails_is_repeated_and_a_defect_ends_the_thread() -> None:
 
 def test_items_are_named_by_the_edge_the_public_catalogue_or_their_number(rng) -> None:
     side = item_side(rng, 4, k=2)
-    texts = [wire.key(text) for text in ("ours", "theirs", "nobody's")]
+    texts = [wire.key(text) for text in ("ours", "key:theirs", "nobody's")]
     side.keys[:] = [*texts, 12]
-    entries = {texts[1]: wire.CatalogueEntry("theirs", "Theirs", withdrawn=True)}
+    entries = {texts[1]: wire.CatalogueEntry("key:theirs", "Theirs", withdrawn=True)}
     local, index = LocalRecommender(PublicTable(side, entries)), ItemIndex()
     ours = index.place("ours")
     shelf = Shelf.public(local, index)
-    assert shelf.places.tolist() == [ours, index.find("theirs"), NOWHERE, index.find("12")]
-    assert shelf.withdrawn.tolist() == [index.find("theirs")]
-    assert shelf.titles == {index.find("theirs"): "Theirs"}
+    assert shelf.places.tolist() == [ours, index.find("key:theirs"), NOWHERE, index.find("12")]
+    assert shelf.withdrawn.tolist() == [index.find("key:theirs")]
+    assert shelf.titles == {index.find("key:theirs"): "Theirs"}
     assert shelf.near(NOWHERE, "nobody's") is None
     index.place("nobody's")
     named = Shelf.public(local, index)
