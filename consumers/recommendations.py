@@ -16,7 +16,6 @@ import math
 import secrets
 import time
 from collections.abc import Collection, Mapping
-from fractions import Fraction
 from typing import Any, Self
 
 import msgspec
@@ -36,7 +35,7 @@ class RecommendedItems(msgspec.Struct, frozen=True):
     need not fall; `left_out` items of the list were excluded by the caller. `ndcg`: measured
     nDCG@10 of the lists of `method`, `ndcg_popular` that of popular items; None while unknown.
     `because`: for each item the rated item that contributes most, None where the server knows of
-    none. `guarantee`: of a private list, which is in no order and has no scores: NaN each. `for_`:
+    none. `guarantee`: what the profiles behind it hide. `for_`:
     the visit that the list is for, None where it is for none."""
 
     items: tuple[wire.Item, ...]
@@ -87,28 +86,23 @@ class Recommendations:
         k: int = 10,
         seconds: float = 2.0,
         excluded: Collection[int] | None = None,
-        private: Fraction | None = None,
         neighbours: bool = False,
         for_: wire.Visit = "next",
     ) -> RecommendedItems:
         """Return the best k items for the user with this pseudonym.
 
-        `private`: a list drawn with this epsilon; its guarantee is in the answer. It may hold what
-        was rated: k are drawn, `excluded` ones removed here. `neighbours`: a list by profiles.
+        `neighbours`: a list by profiles; the answer has what they hide.
         `for_`: what is liked at the "next" visit, or "now", in this one.
         `excluded`: keys of items to leave out, e.g. what the user has rated where the server cannot
         know it. They are removed here, from the longest list, and never sent; that list is asked
         for even if they are none, since a shorter one would show that nothing was rated.
         Raises UserError without an answer within `seconds`, or for a rejected query; ValueError for
-        a k outside 1 .. `LIST_LENGTH`, a bad pseudonym, another visit, or a `private` that is no
-        Fraction above 0.
+        a k outside 1 .. `LIST_LENGTH`, a bad pseudonym or another visit.
         """
-        if private is not None and (not isinstance(private, Fraction) or private <= 0):
-            raise ValueError(f"private {private!r}: give a Fraction above 0, as Fraction(1, 2)")
         if len(user) != 32 or set(user) - set("0123456789abcdef"):
             raise ValueError("user: a pseudonym has 32 lower-case hex characters")
         now = "now" if wire.is_now(for_) else None
-        options = {"private": private, "neighbours": neighbours or None, "for_": now}
+        options = {"neighbours": neighbours or None, "for_": now}
         return self._asked(user, k, seconds, excluded, options)
 
     def similar(
@@ -136,8 +130,7 @@ class Recommendations:
         given = {name: value for name, value in options.items() if value is not None}
         self._refused = None
         started = time.monotonic()
-        # A longer list would be drawn with more noise.
-        asked = k if excluded is None or "private" in given else wire.LIST_LENGTH
+        asked = k if excluded is None else wire.LIST_LENGTH
         deadline = int((time.time() + seconds) * 1000)
         sealed = SealedQuery(wire.Query(secrets.token_hex(8), user, asked, deadline, **given))
         query = sealed.query

@@ -34,8 +34,8 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from research.k_subset import ROUNDING, check_epsilon, check_scores
 from stream_app.privacy.exact.gaussian_calibration import exponential
-from stream_app.privacy.k_subset import ROUNDING, check_epsilon, check_scores
 from stream_app.privacy.randomness import RandomSource
 
 MOST_LEVELS = 8_192

@@ -18,12 +18,10 @@ from stream_app.settings import (
     SERVED_MODELS,
     Settings,
 )
-from stream_app.state.design import POLICIES
 from stream_app.state.replica import Replica
-from stream_app.state.spec import GIVE_SCOPE, StateSpec
+from stream_app.state.spec import StateSpec
 from stream_app.wire import Intake, Topics
 from stream_app.wire.authenticity.seal import MIN_SECRET, OPEN, Seal
-from stream_app.wire.messages import MILLION
 from stream_app.wire.signatures.envelope import Verify
 from stream_app.wire.state_records import StateOrigin
 
@@ -33,7 +31,6 @@ _AS_THEY_ARE = [
     for each in fields(StateSpec)
     if each.name in Settings.model_fields and each.name not in _DERIVED
 ]
-LEAST_LIST = MILLION // 1000  # of the epsilon of a private list, in millionths
 
 
 @dataclass(frozen=True)
@@ -108,7 +105,8 @@ def settings_in_force(settings: Settings, spec: StateSpec) -> Settings:
     named = "clip", "held_out", "co_ratings", "head_items", "recent_items"
     decided: dict[str, object] = {name: getattr(spec, name) for name in named}
     decided["mechanisms"] = tuple(each.id for each in spec.allowed)
-    decided |= {name: float(policies[name]) for name in POLICIES[:2] if name in policies}
+    if "similarity_budget" in policies:
+        decided["similarity_budget"] = float(policies["similarity_budget"])
     if "profile_mechanisms" in policies:
         ids = policies["profile_mechanisms"].split(",")
         decided["profile_mechanisms"] = tuple(id for id in ids if id)
@@ -118,7 +116,6 @@ def settings_in_force(settings: Settings, spec: StateSpec) -> Settings:
 def policies_of(settings: Settings) -> tuple[tuple[str, str], ...]:
     """Return the policies of a deployment as text (`StateSpec.policies`)."""
     return (
-        ("list_budget", str(settings.list_budget)),
         ("similarity_budget", str(settings.similarity_budget)),
         ("profile_mechanisms", ",".join(settings.profile_mechanisms)),
     )
@@ -175,31 +172,6 @@ def profile_mechanisms_from(settings: Settings) -> tuple[ProfileMechanism, ...]:
             "unsigned; leave profile_mechanisms out"
         )
     return found
-
-
-def check_private_lists(settings: Settings, spec: StateSpec) -> None:
-    """Refuse settings under which a list would not be what it states."""
-    if not settings.list_budget:
-        return
-    if not settings.co_ratings:
-        raise UserError(
-            f"list_budget {settings.list_budget:g} with co_ratings false: private lists are drawn "
-            "by who rated both of two items; set co_ratings, or list_budget to 0"
-        )
-    if not spec.list_scope:
-        raise UserError(
-            f"list_budget {settings.list_budget:g} without list_scope: which items count would "
-            f"depend on what devices send; {GIVE_SCOPE}"
-        )
-    if settings.clip != float("inf"):
-        raise UserError(
-            f"list_budget {settings.list_budget:g} with clip {settings.clip:g}: which ratings "
-            "count would depend on other devices; leave clip at inf, or set list_budget to 0"
-        )
-    if round(settings.list_budget * MILLION) < LEAST_LIST:
-        raise UserError(
-            f"list_budget {settings.list_budget:g}: a list costs at least {LEAST_LIST / MILLION:g}"
-        )
 
 
 def new_replica(spec: StateSpec, origin: StateOrigin | None = None) -> Replica:

@@ -54,9 +54,7 @@ SERVED_MODELS = (*SERVED_LEARNERS, *LISTS_BY_CO_RATINGS)
 """What a worker may serve: workers of each were killed on a broker (tests/chaos)."""
 _MIB = 1024 * 1024
 _LEAST_ITEMS = 65_536
-_SECRET = re.compile(
-    r"password|secret|token|jaas|credential|oauthbearer\.config|key\.pem|private(?!_list_epsilon$)"
-)
+_SECRET = re.compile(r"password|secret|token|jaas|credential|oauthbearer\.config|key\.pem|private")
 
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
 
@@ -230,23 +228,20 @@ class Model(_Group):
 
 
 class Lists(_Group):
-    """[lists]: what lists come from, and what private ones may cost."""
+    """[lists]: what lists come from."""
 
     co_ratings: bool = False
     """count for each two items of the head who rated both, with sums of differences and products of
     the ratings, for Slope One and cosine; only where presence is public"""
     similar_from: Literal["state", "published"] = "state"
-    """what near items, private lists and lists by slope-one and cosine come from: the state, or the
+    """what near items and lists by slope-one and cosine come from: the state, or the
     public table of noised similarities alone (murmurec similarities --epsilon E)"""
     similarity_budget: float = Field(0.0, ge=0, le=1000)
     """epsilon, at delta 1e-6 and for everything that a device reported, that all published tables
     of similarities together may cost; 0: none is published"""
-    list_budget: float = Field(0.0, ge=0, le=10_000)
-    """epsilon that all private lists of a user may cost together (ask --private-list); 0: no
-    private lists; needs co_ratings and list_scope"""
     list_scope: Annotated[Path | None, Unset, Home] = None
-    """file with the public items, one id a line, head_items at most, that private lists and
-    published tables are over; co-ratings are then counted for these alone"""
+    """file with the public items, one id a line, head_items at most, that published tables are
+    over; co-ratings are then counted for these alone"""
 
 
 class Campaign(_Group):
@@ -397,8 +392,6 @@ class Tuning(_Group):
     """items of which pairs are counted, the most rated; 0: no pairs, no lists"""
     recent_items: int = Field(256, ge=16, le=1024, multiple_of=16)
     """recent items kept for each device where presence is public"""
-    private_list_epsilon: float | None = Field(None, ge=0.001, le=10_000)
-    """largest epsilon of one private list; unset: list_budget"""
     items_most: int | None = Field(None, ge=1024, le=2**31 - 1)
     """items that can have a row, for lists and pairs; unset: one for each 64 bytes of sketch_bytes,
     at least 65,536"""
@@ -499,7 +492,6 @@ class Settings(
         on = {
             "campaigns": self.privacy_mode != "local",
             "profiles": bool(self.profile_mechanisms),
-            "private lists": self.list_budget > 0,
             "similarities": self.similarity_budget > 0 or self.similar_from == "published",
             "shards": self.shards > 1,
         }

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from research.audits import linear
+from research.k_subset import check_epsilon
 from research.score_noise.damped import DampedLists
 from research.score_noise.printed import (
     LEAST_PROFILE,
@@ -39,7 +40,6 @@ from research.score_noise.printed import (
 from research.similarity import slope_one
 from stream_app.campaigns.noise_once import contribution, plan_for
 from stream_app.privacy.gaussian.sampling import discrete_gaussian
-from stream_app.privacy.k_subset import check_epsilon
 from stream_app.privacy.randomness import RandomSource, SeededSource
 from stream_app.ranking.similarity.table import CoRatingTable
 

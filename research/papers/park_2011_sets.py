@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from research.gumbel_top_k import GumbelTopK
+from research.k_subset import KSubset
 from research.papers.figure import Figure, Progress, Published, Series, StarRatings, silent
 from research.papers.swapped_sets import (
     SwapChain,
@@ -25,7 +26,6 @@ from research.papers.swapped_sets import (
 from research.similarity import slope_one
 from research.similarity.rated_table import from_ratings
 from stream_app.evaluation.scope_errors import most_rated_items
-from stream_app.privacy.k_subset import KSubset
 from stream_app.privacy.randomness import RandomSource, SeededSource
 from stream_app.ranking.similarity.table import slots_of
 

@@ -37,8 +37,6 @@ from stream_app.agents.faust_ext import group_membership
 from stream_app.agents.faust_ext.faust_app import SESSION_SECONDS, new_app
 from stream_app.agents.faust_ext.group_membership import Membership, lock_instance
 from stream_app.agents.log_reader import LogReader, Progress
-from stream_app.agents.private_lists.debit_log import DebitLog
-from stream_app.agents.private_lists.private_list_service import PrivateLists
 from stream_app.agents.profiles import profile_service
 from stream_app.agents.public_tables import item_links
 from stream_app.agents.public_tables import item_table_writer as item_table
@@ -55,7 +53,6 @@ from stream_app.checkpoints.design_line import DesignLine, line_of
 from stream_app.checkpoints.protocol.recovery import Recovery
 from stream_app.deployment import (
     Deployment,
-    check_private_lists,
     policies_of,
     settings_in_force,
 )
@@ -70,7 +67,6 @@ from stream_app.replay.follower import Follower
 from stream_app.settings import Settings
 from stream_app.state.design import entry_of
 from stream_app.state.spec import StateSpec
-from stream_app.wire.messages import MILLION
 from stream_app.wire.state_records import StateOrigin
 
 log = structlog.get_logger()
@@ -95,7 +91,6 @@ def build(
 ) -> WorkerParts:
     """Return a worker with every stage attached; call it inside a running event loop."""
     settings, spec = _in_force(settings)
-    check_private_lists(settings, spec)
     runtime = new_runtime(settings, spec)
     topics, status = runtime.topics, runtime.status
     membership = Membership(settings.instance, SESSION_SECONDS, status.fail_from_thread)
@@ -132,16 +127,14 @@ def build(
     _attach_timers(app, runtime, checkpoints, rejections)
 
     profiles = profile_service.attach(app, runtime, connection)
-    debits = _private_lists(runtime, connection)
     awaited = {"the catalogue": lambda: runtime.catalogue.read}
     awaited |= {"the profiles": profiles.has_read} if profiles else {}
-    awaited |= {"the debits of private lists": debits.has_read} if debits else {}
     queries = _query_reader(app, runtime, connection, awaited)
 
     @app.task
     async def read() -> None:
         await app.add_runtime_dependency(reader)
-        for service in (profiles, debits, queries):  # stopped in the reverse order
+        for service in (profiles, queries):  # stopped in the reverse order
             if service is not None:
                 await app.add_runtime_dependency(service)
 
@@ -277,16 +270,6 @@ def _query_reader(
     )
     answers = Answers(runtime, replies)
     return QueryReader(runtime, connection, app.conf.id, answers, SESSION_SECONDS, awaited)
-
-
-def _private_lists(runtime: Runtime, connection: Connection) -> DebitLog | None:
-    """Serve private lists where they have a budget; return the log of their debits."""
-    budget = runtime.settings.list_budget
-    if not budget:
-        return None
-    debits = DebitLog(runtime, connection, round(budget * MILLION))
-    runtime.private_lists = PrivateLists(runtime, debits)
-    return debits
 
 
 async def run(settings: Settings, connection: Connection, admin_port: int) -> None:

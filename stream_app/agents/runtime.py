@@ -63,7 +63,6 @@ from stream_app.wire.exchange import Change
 if TYPE_CHECKING:
     from stream_app.agents.checkpointing.checkpoint_service import CheckpointService
     from stream_app.agents.exchange_writer import ExchangeWriter
-    from stream_app.agents.private_lists.private_list_service import PrivateLists
     from stream_app.agents.profiles.profile_reading import ProfileIntake
     from stream_app.agents.profiles.profile_service import NeighbourAnswers
     from stream_app.agents.ranking_service import RankingService
@@ -93,7 +92,6 @@ class Runtime:
     checkpoints: CheckpointService | None = None
     ranking: RankingService | None = None
     exchange: ExchangeWriter | None = None
-    private_lists: PrivateLists | None = None
     neighbours: NeighbourAnswers | None = None
     profiles: ProfileIntake | None = None
     seal: Seal = OPEN

@@ -34,7 +34,6 @@ from stream_app.replay.signature_check import SignatureCheck
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.recommender import Recommender
 from stream_app.serving.served_side import Ingredients
-from stream_app.serving.together import private_lists
 from stream_app.state.replica import Replica, StateSpec
 from stream_app.wire import (
     Batch,
@@ -150,8 +149,6 @@ def warm_up(spec: StateSpec, index: str = "auto") -> None:
         recommender.answer(device, 2)
         recommender.recall(device, 2)
     _serve_side(recommender, events[0].device)
-    if spec.list_scope:
-        private_lists.counts(replica, events[0].device)
     replica.forget(events[0].device)
     replica.apply(_decoded(events, 0, spec))  # again: duplicates, and a forgotten device
     replica.end_round(2, (2,) * spec.partitions, (1, 1))  # the events are of day 0: all are evicted

@@ -1,13 +1,11 @@
 """GET /recommendations/{user} and GET /similar: the lists of the workers, with titles.
 
 /recommendations/{user}?k=10                     the list of a user
-/recommendations/{user}?k=10&private=1/2         drawn, of a stated guarantee
 /recommendations/{user}?k=10&neighbours=1        what devices with a similar profile have
 /recommendations/{user}?k=10&for=now             for this visit; for=next, as without it: the next
 /similar?item=5&k=10                             items near to one; a text id as it is
 
-A parameter that is unknown or comes twice is refused: a query whose `private` is misspelt would
-otherwise be answered with a list that hides nothing. No sentence repeats what was sent.
+A parameter that is unknown or comes twice is refused. No sentence repeats what was sent.
 
 Every page of k items has the same number of bytes: the answer of a worker with titles, as JSON,
 with spaces up to `page_bytes`. The number depends on public values alone: k, and the longest id,
@@ -21,7 +19,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from fractions import Fraction
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
@@ -55,7 +52,6 @@ if TYPE_CHECKING:
 NO_ID = "0" * 16
 """Of a query that is not under way yet; the asker gives it an id and a deadline."""
 _USER = re.compile(r"[0-9a-f]{32}")
-_NUMBER = re.compile(r"[0-9]{1,13}(?:\.[0-9]{1,13}|/[0-9]{1,13})?", re.ASCII)
 
 
 def list_query(user: str, given: Sequence[tuple[str, str]]) -> Query:
@@ -73,7 +69,6 @@ def list_query(user: str, given: Sequence[tuple[str, str]]) -> Query:
         user,
         _length(options),
         0,
-        private=_epsilon(options["private"]) if "private" in options else msgspec.UNSET,
         neighbours=True if "neighbours" in options else msgspec.UNSET,
         for_=_visit(options["for"]) if "for" in options else msgspec.UNSET,
     )
@@ -115,15 +110,6 @@ def _item(text: str) -> Item:
     item = parse_item(text)
     key(item)
     return item
-
-
-def _epsilon(text: str) -> Fraction:
-    if not _NUMBER.fullmatch(text) or set(text.partition("/")[2]) == {"0"}:
-        raise ValueError("private: give an epsilon, as 2, 0.5 or 1/2")
-    epsilon = Fraction(text)
-    if epsilon <= 0:
-        raise ValueError("private: give an epsilon above 0")
-    return epsilon
 
 
 _ROW_BYTES = SCORE_BYTES + len(
@@ -217,8 +203,6 @@ class Lists:
     ) -> tuple[str, web.Response]:
         try:
             query = asked()
-            if query.private is not msgspec.UNSET and not request.remote:
-                raise ValueError("private: a relay could ask again, and each list costs anew")
         except ValueError as error:
             return "query", refused(400, "query", str(error))
         wait = self._clients.wait(client(request.remote), time.monotonic())

@@ -58,7 +58,6 @@ _WORKER: Mapping[str, Rows] = {
         "item_side": (_READ, _WRITE, _SEE),
     },
     "profiles": {"profiles": (_READ, _SEE)},
-    "private lists": {"list_debits": (_READ, _WRITE, _SEE)},
     "similarities": {"similarities": (_READ, _SEE)},
     # Queries: what an older client asks at another shard is written again.
     "shards": {"exchange": (_READ, _WRITE, _SEE), "queries": (_READ, _WRITE, _SEE)},

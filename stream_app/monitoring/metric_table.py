@@ -215,12 +215,6 @@ METRICS: tuple[Metric, ...] = (
            "Queries by outcome."),
     Metric("query_recall_ratio", "gauge", QUERIES, (METHOD,),
            "Share of the exact answer that a method found, on a sample of queries."),
-    Metric("private_lists_total", "counter", QUERIES, (),
-           "Private lists drawn since the start that cost epsilon."),
-    Metric("private_lists_refused_total", "counter", QUERIES, (),
-           "Private lists refused: the user's budget is spent."),
-    Metric("private_list_epsilon_total", "counter", QUERIES, (),
-           "Epsilon of the private lists drawn since the start, of all users together."),
 
     Metric("cut_number", "gauge", PROCESS, (),
            "Number of the newest cut applied."),

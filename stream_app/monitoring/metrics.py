@@ -226,16 +226,6 @@ class Metrics(Collectors):
         """Count a query that was turned away because too many were waiting."""
         self._counters["queries_total"].labels("busy").inc()
 
-    def private_list(self, epsilon: float) -> None:
-        """Count a private list that is drawn, and its epsilon; without one it is only a query."""
-        self._counters["queries_total"].labels("answered").inc()
-        self._counters["private_lists_total"].inc(epsilon > 0)
-        self._counters["private_list_epsilon_total"].inc(epsilon)
-
-    def private_list_refused(self) -> None:
-        """Count a private list that is refused for a budget."""
-        self._counters["private_lists_refused_total"].inc()
-
     def recall(self, method: str, ratio: float) -> None:
         """Publish the share of exact answers that `method` found, over the sampled queries."""
         self._gauges["query_recall_ratio"].labels(method).set(ratio)

@@ -22,10 +22,8 @@ from stream_app.checkpoints.design_in_force import in_force
 from stream_app.checkpoints.design_line import line_of
 from stream_app.deployment import (
     Deployment,
-    check_private_lists,
     new_replica,
     policies_of,
-    settings_in_force,
 )
 from stream_app.errors import UserError
 from stream_app.kafka import topic_follower
@@ -114,7 +112,6 @@ def plan(settings: Settings) -> Plan:
         found = tuple(changes(before, target))
     except ValueError as error:
         raise UserError(f"these settings do not go with those in force: {error}") from None
-    check_private_lists(settings_in_force(settings, target), target)
     now, after = (sum(new_replica(each).memory().values()) for each in (before, target))
     raises = logged.contract(logged.next_number) < CONTRACT
     return Plan(

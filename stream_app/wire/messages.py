@@ -1,18 +1,9 @@
-"""Queries, replies, rejections, catalogue entries and the item table, as JSON.
-
-Debits of private lists: who was given which epsilon, in the log that decides budgets.
-
-A worker appends the debit of a list before it draws the list, and reads it back. Epsilon and the
-budget are whole millionths, so that sums are exact. `query` is the correlation id of the query: a
-second debit of one query counts nothing. `writer` is random and names this record alone: the worker
-that wrote it recognises it by that, whatever offset it has.
-"""
+"""Queries, replies, rejections, catalogue entries and the item table, as JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from fractions import Fraction
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -53,11 +44,10 @@ def is_now(for_: str) -> bool:
 class Query(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A query for the best k items of a user; `deadline` in milliseconds since 1970.
 
-    At most one option: `similar_to` asks for items near to one, for no user; `private` for a list
-    that is drawn with this epsilon, a text such as "1/2"; `neighbours` for what similar devices
-    have; `for`, which `Visit` a list is for, "next" without it. `reply_key` is the one-time public
-    key (X25519) to which the reply is sealed; a query without one is answered in the clear, and
-    without an option it has the bytes that earlier releases write.
+    At most one option: `similar_to` asks for items near to one, for no user; `neighbours` for what
+    similar devices have; `for`, which `Visit` a list is for, "next" without it. `reply_key` is the
+    one-time public key (X25519) to which the reply is sealed; a query without one is answered in
+    the clear.
     """
 
     id: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16,64}$")]
@@ -65,7 +55,6 @@ class Query(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     k: Annotated[int, msgspec.Meta(ge=1, le=LIST_LENGTH)]
     deadline: Annotated[int, msgspec.Meta(ge=0, le=MAX_SEQ)]
     similar_to: IntItem | TextItem | msgspec.UnsetType = msgspec.UNSET
-    private: Fraction | msgspec.UnsetType = msgspec.UNSET
     neighbours: bool | msgspec.UnsetType = msgspec.UNSET
     for_: Visit | msgspec.UnsetType = msgspec.field(name="for", default=msgspec.UNSET)
     reply_key: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")] | msgspec.UnsetType = (
@@ -78,7 +67,7 @@ class Query(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """The names of the options that the query has."""
         return tuple(
             name.rstrip("_")
-            for name in ("similar_to", "private", "neighbours", "for_")
+            for name in ("similar_to", "neighbours", "for_")
             if getattr(self, name) is not msgspec.UNSET and getattr(self, name) is not False
         )
 
@@ -115,9 +104,9 @@ class Recommendation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ratings on 1 .. 5, which need not fall. `ndcg`: measured nDCG@10 of the lists of this method,
     `ndcg_popular` that of the most popular items; null while unknown. `because` names for each
     entry the item known to be rated by the user that contributes most to it, null where there is
-    none; where presence is protected the server knows of none. `guarantee`: of a private list.
-    `reason`: of a refusal. `for`: the visit that a user's list is for; other replies have no such
-    field. Records of earlier releases have none of these four.
+    none; where presence is protected the server knows of none. `guarantee`: of the profiles behind
+    it. `reason`: of a refusal. `for`: the visit that a user's list is for; other replies have no
+    such field.
     """
 
     id: str
@@ -257,22 +246,3 @@ def decode_message(kind: type[_T], value: bytes | None) -> _T:
     """Return the message of `kind` in a record's value; raises `WireError` and nothing else."""
     most = MAX_REPLY_BYTES if kind is Recommendation else MAX_EVENT_BYTES
     return checked(partial(msgspec.json.decode, type=kind, dec_hook=decode_rational), value, most)
-
-
-MILLION = 1_000_000
-MAX_MILLIONTHS = 10_000 * MILLION
-
-_Millionths = Annotated[int, msgspec.Meta(ge=1, le=MAX_MILLIONTHS)]
-_Hex = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16,64}$")]
-
-
-class ListDebit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A debit of `epsilon` millionths for a user (pseudonym, the record key) whose whole budget is
-    `budget` millionths, as the writer's settings are."""
-
-    user: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
-    query: _Hex
-    writer: _Hex
-    epsilon: _Millionths
-    budget: _Millionths
-    v: int = VERSION

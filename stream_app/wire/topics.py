@@ -34,7 +34,6 @@ APPENDED: dict[str, str] = {"message.timestamp.type": "LogAppendTime"}
 FEATURES: dict[str, str] = {
     "campaigns": "privacy_mode = split or central",
     "profiles": "profile_mechanisms",
-    "private lists": "list_budget above 0",
     "similarities": "similarity_budget above 0 or similar_from = published",
     "shards": "shards above 1",
 }
@@ -43,7 +42,6 @@ _FEATURE_OF: dict[str, str] = {
     "rounds.v1": "campaigns",
     "item-side.v1": "campaigns",
     "profiles.v1": "profiles",
-    "list-debits.v1": "private lists",
     "similarities.v1": "similarities",
     "similarity-releases.v1": "similarities",
     "exchange.v1": "shards",
@@ -128,9 +126,6 @@ class Topics:
         "contributions", "Sealed vectors of the stages of campaigns, from devices."
     )
     rounds = _Name("rounds", "Plans of campaigns, the life of their stages, and noisy sums.")
-    list_debits = _Name(
-        "list-debits", "What private lists have spent of users' budgets, written by workers only."
-    )
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9._-]{1,100}", self.prefix):
@@ -219,7 +214,6 @@ class Topics:
             Topic(self.contributions, pseudonym, "contribution", partitions, sealed, "partitions"),
             Topic(self.rounds, "none", "entry of the log of rounds", 1, rounds),
             Topic(self.item_side, slot, "item side of a campaign", 1, versions),
-            Topic(self.list_debits, pseudonym, "debit", 1, forever),
         )
 
 

@@ -1,6 +1,6 @@
 """What outsiders can cost a worker with every feature on, beside ordinary input.
 
-    features  co-ratings over a public scope of 1,500 items, head of 4,096, private lists, published
+    features  co-ratings over a public scope of 1,500 items, head of 4,096, published
               similarities, profiles, campaigns; `devices = open`, without which profiles are
               refused (signatures have a benchmark of their own)
     ordinary  new devices that rate 200 items of the scope each, 50 a message
@@ -27,7 +27,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -203,7 +202,6 @@ class _Bench:
             until(lambda: worker.state()["profiles"]["devices"] == _PROFILES, "the profiles")
             for name, options in (
                 ("neighbours", {"neighbours": True}),
-                ("private lists", {"private": Fraction(1, 50)}),
                 ("lists", {}),
             ):
                 with Probe(worker) as probe:

@@ -13,6 +13,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from research.k_subset import KSubset
 from research.papers.swapped_sets import (
     SwapChain,
     draw_swaps,
@@ -21,7 +22,6 @@ from research.papers.swapped_sets import (
     sums_of_sets,
     swaps,
 )
-from stream_app.privacy.k_subset import KSubset
 from stream_app.privacy.randomness import SeededSource
 
 pytestmark = pytest.mark.claims

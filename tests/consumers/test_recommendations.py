@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable
-from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any
 
@@ -174,16 +173,6 @@ def test_the_next_visit_is_asked_for_in_the_bytes_of_earlier_releases() -> None:
 def test_an_answer_says_the_visit_that_it_is_for_unless_it_is_for_none() -> None:
     assert _best(answer(NAMES), 2, 0.1, ()).for_ is None
     assert _best(replace(answer(NAMES), for_="now"), 2, 0.1, ()).for_ == "now"
-
-
-@pytest.mark.parametrize("private", [1, 0.5, "1/2", float("nan"), Fraction(0), Fraction(-1)])
-def test_an_epsilon_that_is_no_fraction_above_0_is_refused_here(private: Any) -> None:
-    bus = Bus()
-    ask = asking(bus)
-    with pytest.raises(ValueError, match=r"give a Fraction above 0, as Fraction\(1, 2\)"):
-        ask.best("0" * 32, 3, 5.0, private=private)
-    assert ask.best("0" * 32, 3, 5.0, private=Fraction(1, 2)).items == (0, 1, 2)
-    assert [query.private for query in bus.asked] == [Fraction(1, 2)]
 
 
 def test_the_key_of_an_item_does_not_depend_on_its_form_in_an_answer() -> None:

@@ -254,12 +254,6 @@ _ROWS: dict[str, tuple[Callable[[str], Panel], ...]] = {
         _panel("Recall of the index", "percentunit",
             "Share of the exact answer that the index found, on a sample of the queries.",
             "{{method}} {{shard}} | @query_recall_ratio", may_be_empty=True),
-        _panel("Private lists", "short",
-            "In a day, of all users: how many lists, and what one device may show in all of them.",
-            "lists, {{instance}} | sum by (instance) (increase(@private_lists_total[1d]))",
-            "epsilon, {{instance}} | sum by (instance) (increase(@private_list_epsilon_total[1d]))",
-            "refused | sum(increase(@private_lists_refused_total[1d]))",
-            may_be_empty=True),
     ),
     "The state": (
         _panel("Ready", "none",

@@ -137,17 +137,6 @@ CASES: dict[str, tuple[int, Series, Series]] = {
             'murmurec_queries_total{outcome="answered"}': "0+90x30",
         },
     ),
-    "BudgetsSpent": (
-        50,
-        {
-            "murmurec_private_lists_refused_total": "0+2x60",
-            "murmurec_private_lists_total": "0+4x60",
-        },
-        {
-            "murmurec_private_lists_refused_total": "0+2x60",
-            "murmurec_private_lists_total": "0+40x60",
-        },
-    ),
     "QueriesSlow": (
         20,
         {_SLOW: "0+90x30", _SLOWER: "0+100x30", _ALL: "0+100x30"},

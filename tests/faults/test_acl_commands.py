@@ -96,7 +96,6 @@ WITH_A_WORKER = (
         "WRITE queries, READ recommendations",
     ),
     Row("reader", "ask --similar-to 100 --timeout 30"),
-    Row("reader", f"ask --device {DEVICE} --private-list 1/2 -k 2 --timeout 30"),
     Row("operator", "doctor", "READ rejected"),
     Row("operator", "config plan"),
     Row("operator", "config apply"),
@@ -281,7 +280,6 @@ def test_each_command_works_under_the_rights_of_its_role_and_names_one_that_is_m
         CAMPAIGN_KEYS=",".join(each.public.hex() for each in parties),
         PROFILE_MECHANISMS="blip:2000:2:24",
         CO_RATINGS="true",
-        LIST_BUDGET=2,
         LIST_SCOPE=scope(tmp_path),
         SIMILARITY_BUDGET=20,
     )
@@ -334,7 +332,6 @@ WITH_FEATURE: dict[str, dict[str, object]] = {
     "": {},
     "campaigns": {"PRIVACY_MODE": "central"},
     "profiles": {"PROFILE_MECHANISMS": "blip:2000:2:24"},
-    "private lists": {"LIST_BUDGET": 2, "CO_RATINGS": "true"},
     "similarities": {"SIMILAR_FROM": "published", "CO_RATINGS": "true"},
 }
 
@@ -345,8 +342,6 @@ def test_a_worker_runs_under_the_rights_of_its_features_and_is_refused_without_o
 ) -> None:
     """It answers a query with the rights of the feature, and does not start without one of them."""
     chosen = WITH_FEATURE[feature]
-    if "LIST_BUDGET" in chosen:
-        chosen = {**chosen, "LIST_SCOPE": scope(tmp_path)}
     made = with_features(made, "worker", "reader", **chosen)
     made.works("operator", "topics apply")
     names = Topics(made.prefix)

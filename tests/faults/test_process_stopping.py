@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -17,21 +16,17 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from consumers.recommendations import Recommendations
-from stream_app.agents.private_lists.private_list_service import REPEATED
 from stream_app.cli.demo.demo_processes import WorkerProcess
-from stream_app.kafka import clients, topic_follower
-from stream_app.log.list_budgets import ListBudgets, Verdict
-from stream_app.wire import CatalogueEntry, Status, Topics, encode_message
+from stream_app.kafka import clients
+from stream_app.wire import Topics
 from tests.conftest import Kafka
 from tests.faults.conftest import Flow
 from tests.fixtures import forks
-from tests.fixtures.clusters import device_of, half_of, liked
 from tests.fixtures.gateway_beside import served
 from tests.fixtures.query_load import QueryLoad
 from tests.fixtures.streams import events, publish
 from tests.fixtures.waiting import PATIENCE_SECONDS, until
-from tests.kafka.conftest import Send, Start, ends_of
-from tests.kafka.test_private_lists import with_lists
+from tests.kafka.conftest import Start
 from tests.kafka.test_query import members
 
 pytestmark = [pytest.mark.kafka, pytest.mark.thorough]
@@ -184,67 +179,6 @@ def test_a_worker_frozen_beyond_its_session_and_a_flood_lose_no_query(
         until(lambda: members(kafka, topics) < 2, "the broker takes the worker for dead")
         os.kill(pair.workers["a"].process.pid, signal.SIGCONT)
         whole(load, pair, f"frozen and a flood, named {named}")
-
-
-@pytest.mark.nightly
-def test_private_lists_under_way_at_the_stop_are_drawn_once_or_refused(
-    start: Start, send: Send, kafka: Kafka, topics: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Every list has one debit that counts, and one draw; those asked for while no worker runs, or
-    one starts, are answered afterwards."""
-    with_lists(monkeypatch, budget=1000)
-    names, producer = Topics(topics), clients.producer(kafka.connection)
-    for item in range(40):
-        entry = encode_message(CatalogueEntry(item))
-        producer.produce(names.items, key=str(item).encode(), value=entry)
-    assert producer.flush(PATIENCE_SECONDS) == 0
-    records = [publish(liked(number, half_of(number)[:6], 1)) for number in range(20)]
-    send(records)
-    accounts = [device_of(number).hex() for number in range(20)]
-    pair, under_way = Pair(start, named=False), 0
-    for worker in pair.workers.values():
-        worker.wait_for(ends_of(records))
-    with QueryLoad(kafka.connection, topics, (600.0,), accounts, private=Fraction(1)) as load:
-        until(lambda: len(load.replies) > 50, "answers")
-        for stopped in ("a", "b", "ab"):
-            for partition in range(4):
-                load.flood(50, partition, 600.0)
-            under_way += len(load.lost)
-            for name in stopped:
-                pair.signal(name, signal.SIGTERM)
-            for name in stopped:
-                pair.ended(name)
-            before = set(load.sent)
-            go_on(load)
-            if stopped == "ab":  # what is asked now waits
-                assert not (load.sent - before) & load.replies.keys()
-            for name in stopped:
-                pair.restart(name)
-        go_on(load)
-        counts = load.settled()
-        pair.close()
-    assert under_way > 0
-    drawn = {
-        id: {reply.items for reply in replies if reply.status is Status.OK}
-        for id, replies in load.replies.items()
-    }
-    refused = {reply.reason for replies in load.replies.values() for reply in replies}
-    assert refused <= {None, REPEATED}
-    assert {len(lists) for lists in drawn.values()} <= {0, 1}
-    budgets = ListBudgets()
-    debits = topic_follower.records(kafka.connection, names.list_debits)
-    found = [budgets.apply(each.key(), each.value()) for each in debits]
-    paid = [debit.query for debit, verdict in filter(None, found) if verdict is Verdict.COUNTS]
-    listed = {id for id, lists in drawn.items() if lists}
-    late = [id for id in listed if load.replies[id][0].status is not Status.OK]
-    left = len(set(paid) - listed)
-    print(f"private lists: {dict(counts)}; {under_way} under way, {left} left, {len(late)} late")
-    assert listed <= set(paid)
-    assert left <= 32  # the worker was stopped between debit and draw
-    assert len(set(paid)) == len(paid)
-    assert counts["lost"] == 0
-    assert counts["answered"] + counts["busy"] + counts["refused"] == counts["sent"]
-    assert counts["answered"] > counts["sent"] // 2
 
 
 def test_a_worker_that_starts_takes_no_query_before_it_can_answer(

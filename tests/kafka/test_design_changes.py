@@ -101,9 +101,6 @@ def test_a_plan_shows_what_changes_how_and_what_cannot(log: Log, config: Apply) 
     code, shown = config("apply", tuning_factors="16")
     assert code == 1
     assert "murmurec config apply --rebuild beside" in " ".join(shown.split())
-    code, shown = config("apply", list_budget="2", tuning_clip="3")
-    assert code == 1
-    assert "list_budget 2 with co_ratings false" in " ".join(shown.split())
     newest = in_force(log.deployment).newest
     assert (newest.factors, dict(newest.policies)) == (8, {})  # nothing was half applied
 

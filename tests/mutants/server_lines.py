@@ -143,14 +143,6 @@ OF_SERVERS = (
         first=("tests/stream_app/agents/test_worker_status.py",),
     ),
     Mutant(
-        name="a private list is drawn for a debit that does not count",
-        file="stream_app/agents/private_lists/private_list_service.py",
-        old="if verdict is not Verdict.COUNTS:",
-        new="if verdict is Verdict.SPENT:",
-        seen="a query that is sent again gets a second list, and costs nothing",
-        first=("tests/stream_app/agents/test_private_lists.py",),
-    ),
-    Mutant(
         name="other bytes under a number in use are confirmed as sent before",
         file="stream_app/gateway/event_writer.py",
         old="        if known is not None and known.digest != digest:\n"

@@ -267,9 +267,7 @@ def test_every_secret_property_of_librdkafka_counts_as_one(name):
     assert is_secret(name)
 
 
-@pytest.mark.parametrize(
-    "name", ["sasl.username", "ssl.ca.location", "security.protocol", "private_list_epsilon"]
-)
+@pytest.mark.parametrize("name", ["sasl.username", "ssl.ca.location", "security.protocol"])
 def test_a_property_that_helps_to_find_a_mistake_is_shown(name):
     assert not is_secret(name)
 
@@ -447,7 +445,6 @@ def test_every_feature_with_topics_of_its_own_is_turned_on_by_a_setting():
     on = Settings(
         privacy_mode="split",
         profile_mechanisms=("blip",),
-        list_budget=1,
         similarity_budget=1,
         shards=2,
     )

@@ -15,10 +15,9 @@ Which part of a worker answers a query, by the query's option.
     no option     the list of a user for the next visit           `Recommender.answer`
     for           the same for the next visit, or for this one
     similar_to    items near to one item                          `serving/together/`
-    private       a list that is drawn, of a stated guarantee     `Runtime.private_lists`
     neighbours    what devices with a similar profile have        `Runtime.neighbours`
 
-An answer that has to wait (for the log of budgets, say) is awaitable; the event loop goes on with
+An answer that has to wait is awaitable; the event loop goes on with
 other queries meanwhile. What a worker does not serve is refused with the setting that is missing.
 """
 
@@ -29,7 +28,6 @@ import inspect
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from fractions import Fraction
 from functools import partial
 
 import msgspec
@@ -54,7 +52,7 @@ _AT_ONCE = 8  # answers before the event loop serves others
 _MOST_UNSENT_BYTES = 8 << 20  # half of what the producer of the replies holds
 _PAUSE_SECONDS = 0.01
 _AGAIN_SECONDS = 30.0  # after the deadline of a query
-_WAITED_FOR = frozenset({"private", "neighbours"})  # options with an answer that has to wait
+_WAITED_FOR = frozenset({"neighbours"})  # options with an answer that has to wait
 _NOT_TAKEN = (KafkaError._MSG_TIMED_OUT, KafkaError.UNKNOWN)  # for now: no broker, or a full disk
 
 
@@ -200,16 +198,13 @@ class Answers:
 
 Outcome = RankedItems | Refused
 
-TWO_OPTIONS = "similar_to, private, neighbours, for: give at most one of them in a query"
+TWO_OPTIONS = "similar_to, neighbours, for: give at most one of them in a query"
 EXPIRED = (
     "expired: its deadline had passed when a worker could answer; ask again, and if no worker was "
     "away compare the clocks"
 )
 NO_USER = "user: a pseudonym of 32 hex characters is missing"
 A_USER = "similar_to: such a query names no user"
-NO_PRIVATE_LISTS = (
-    "private lists are not served: the operator has set no budget for them (list_budget)"
-)
 NO_NEIGHBOURS = "neighbours are not served: the operator accepts no profiles (profile_mechanisms)"
 
 
@@ -225,20 +220,9 @@ def outcome(runtime: Runtime, query: Query, arrived: float) -> Outcome | Awaitab
     if query.user is None:
         return Refused(NO_USER)
     device = bytes.fromhex(query.user)
-    if query.private is not msgspec.UNSET:
-        return _private(runtime, device, query.private, query)
     if query.neighbours is True:
         lists = runtime.neighbours
         if lists is None:
             return Refused(NO_NEIGHBOURS)
         return lists.answer(device, arrived)
     return runtime.answer(device, arrived, now=query.for_ == "now")
-
-
-def _private(
-    runtime: Runtime, device: bytes, epsilon: Fraction, query: Query
-) -> Outcome | Awaitable[Outcome]:
-    lists = runtime.private_lists
-    if lists is None:
-        return Refused(NO_PRIVATE_LISTS)
-    return lists.answer(device, epsilon, query.k, query.id)

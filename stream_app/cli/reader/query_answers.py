@@ -15,8 +15,6 @@ from stream_app.cli.output import VISITS, described, printable, say
 from stream_app.errors import UsageError, UserError
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from consumers.recommendations import RecommendedItems
     from stream_app.kafka.clients import Connection
     from stream_app.serving.catalogue import Catalogue
@@ -37,7 +35,6 @@ class Asked:
     seconds: float
     rated: frozenset[int] | None
     similar_to: int | str | None = None
-    private: Fraction | None = None
     neighbours: bool = False
     now: bool = False
 
@@ -48,11 +45,11 @@ class Asked:
             return "--similar-to"
         if self.now:
             return "--for"
-        return "--private-list" if self.private is not None else "--neighbours" * self.neighbours
+        return "--neighbours" * self.neighbours
 
 
 class AnswerItem(TypedDict):
-    """An item of an answer; `score` is a predicted rating, None in a private list; `because` the
+    """An item of an answer; `score` is a predicted rating; `because` the
     rated item that contributes most, None where the server knows of none."""
 
     item: int | str
@@ -66,7 +63,7 @@ class AnswerItem(TypedDict):
 
 
 class AnswerGuarantee(TypedDict):
-    """What a drawn list hides; `epsilon` is a number or a fraction in text."""
+    """What the profiles behind a list hide; `epsilon` is a number or a fraction in text."""
 
     adjacency: str
     epsilon: str
@@ -127,13 +124,6 @@ def show(answer: Answer) -> None:
         if guarantee is not None:
             say(f"profiles hide {guarantee['adjacency']}, by epsilon {guarantee['epsilon']}")
         return
-    if guarantee is not None:
-        say(
-            f"drawn by {guarantee['method']} with epsilon {guarantee['epsilon']}, in no order; as "
-            f"of cut {answer['as_of']}, {answer['seconds'] * 1000:.1f} ms"
-        )
-        say(f"hides {guarantee['adjacency']}; it may hold what was rated (--rated leaves that out)")
-        return
     of_user = answer["user"] is not None
     say(
         f"by {answer['method']}{VISITS.get(answer.get('for') or '', '')}"
@@ -167,7 +157,6 @@ def answer_over_kafka(settings: Any, asked: Asked) -> Answer:
                 asked.k,
                 asked.seconds,
                 asked.rated,
-                private=asked.private,
                 neighbours=asked.neighbours,
                 for_="now" if asked.now else "next",
             )
@@ -271,12 +260,10 @@ def _asked_over_http(url: str, asked: Asked) -> Answer:
 def _path(asked: Asked) -> str:
     from urllib.parse import quote
 
-    # A longer private list would be drawn with more noise.
-    k = asked.k if asked.rated is None or asked.private is not None else MOST
+    k = asked.k if asked.rated is None else MOST
     if asked.similar_to is not None:
         return f"/similar?item={quote(str(asked.similar_to), safe='')}&k={k}"
-    options = "" if asked.private is None else f"private={asked.private}&"
-    options += "neighbours=1&" * asked.neighbours
+    options = "neighbours=1&" * asked.neighbours
     options += "for=now&" * asked.now
     return f"/recommendations/{asked.user}?{options}k={k}"
 

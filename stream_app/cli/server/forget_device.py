@@ -37,11 +37,6 @@ learned from them, stay, with or without --rebuild: their noise hides the device
 contributions stay in the topic of contributions until Kafka's retention removes them."""
 
 
-_LISTS = """\
-Private lists: what its lists have cost stays in the topic of debits, with its pseudonym, so that
-forgetting gives no new budget."""
-
-
 _TABLES = """\
 Tables of similarities that were published stay: their noise hides the device. The next one is made
 without it."""
@@ -69,33 +64,30 @@ def forget(
     settings = session.settings
     origin = forgetting.rebuildable_origin(session) if rebuild else None
     if not as_json:
-        campaigns, lists = settings.privacy_mode != "local", settings.list_budget > 0
-        say(left_behind(rebuild, campaigns, lists, settings.co_ratings))
+        say(left_behind(rebuild, settings.privacy_mode != "local", settings.co_ratings))
     confirm(yes, f"forgetting {pseudonym}", f"Forget {pseudonym}?")
     offset = forgetting.forget(session, pseudonym, rebuild)
     forgetting.drop_profile(session, pseudonym)
     receipt = {"device": pseudonym, "rebuild": rebuild, "log": session.names.cuts, "offset": offset}
-    lines = _receipt_lines(rebuild, settings.privacy_mode != "local", settings.list_budget > 0)
+    lines = _receipt_lines(rebuild, settings.privacy_mode != "local")
     _show(session, origin, receipt | lines, as_json)
 
 
-def left_behind(
-    rebuild: bool, campaigns: bool, private_lists: bool = False, tables: bool = False
-) -> str:
-    """Return what a forgotten device leaves behind; `campaigns`: sums of people, too,
-    `private_lists`: debits, and `tables`: published similarities."""
+def left_behind(rebuild: bool, campaigns: bool, tables: bool = False) -> str:
+    """Return what a forgotten device leaves behind; `campaigns`: sums of people, too, and
+    `tables`: published similarities."""
     parts = [_REBUILD if rebuild else _PLAIN, _RECORDS, _PROFILE]
-    parts += [_SUMS] * campaigns + [_LISTS] * private_lists + [_TABLES] * tables
+    parts += [_SUMS] * campaigns + [_TABLES] * tables
     return "\n".join(parts)
 
 
-def _receipt_lines(rebuild: bool, campaigns: bool, private_lists: bool) -> dict[str, str]:
+def _receipt_lines(rebuild: bool, campaigns: bool) -> dict[str, str]:
     """Return the last lines of the receipt, of which `left_behind` is the long form."""
     erased = ["all that its reports taught" if rebuild else "its vector, biases and numbers"]
     erased += ["its profile", "its later reports"]
     erased += ["contributions to stages that a worker closes later"] * campaigns
     kept = [*["what its reports taught"] * (not rebuild), "answered lists", "copies of its records"]
-    kept += ["released sums"] * campaigns + ["what private lists cost"] * private_lists
+    kept += ["released sums"] * campaigns
     return {"erased": ", ".join(erased), "not_taken_back": ", ".join(kept)}
 
 

@@ -17,7 +17,6 @@ from stream_app.gateway.contract.topic_messages import BYTES, DEVICE, JSON
 from stream_app.wire import LIST_LENGTH, Reason
 
 TEXT, HTML = "text/plain", "text/html"
-_RATIONAL = r"^[0-9]{1,13}(\.[0-9]{1,13}|/[0-9]{1,13})?$"
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ class Endpoint:
             if each.place == "path":
                 path = path.replace(f"{{{each.name}}}", each.example)
         query = [f"{each.name}={each.example}" for each in self.parameters if each.place == "query"]
-        wanted = [text for text in query if not text.startswith(("private=", "neighbours="))]
+        wanted = [text for text in query if not text.startswith("neighbours=")]
         return path + ("?" + "&".join(wanted) if wanted else "")
 
 
@@ -87,10 +86,6 @@ _K = Parameter(
     "query",
     {"type": "integer", "minimum": 1, "maximum": LIST_LENGTH, "default": 10},
     *("how many items", "10"),
-)
-_PRIVATE = Parameter(
-    *("private", "query", {"type": "string", "pattern": _RATIONAL}),
-    *("draw the list with this epsilon, paid from the user's budget", "1/2"),
 )
 _NEIGHBOURS = Parameter(
     *("neighbours", "query", {"type": "string", "const": "1"}),
@@ -207,7 +202,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "Which pseudonym asks, when and from which address. A list that the device ranks by itself "
         "(/item-links) shows none of it.",
         body=bodies.ItemList,
-        parameters=(_USER, _K, _PRIVATE, _NEIGHBOURS, _VISIT),
+        parameters=(_USER, _K, _NEIGHBOURS, _VISIT),
         refusals=_ASKED,
     ),
     Endpoint(

@@ -62,7 +62,6 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
         "deadline": "milliseconds since 1970, after which workers refuse it as expired",
         "similar_to": f"ask for items near to this one, {_ITEM}; no other option beside it",
         "reply_key": "one-time public key, X25519, hex: the answer is sealed to it, else clear",
-        "private": "ask for a list that is drawn with this epsilon, a fraction in lowest terms",
         "neighbours": "ask for what devices with a similar profile have",
         "for": "ask for what is liked at the next visit, as without it, or now, in this one",
     },
@@ -78,14 +77,14 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
         "ndcg": "measured nDCG@10 of the lists of this method; null while unknown",
         "ndcg_popular": "the same of the most popular items; null while unknown",
         "because": "for each entry the rated item that adds most to it; null where none is known",
-        "guarantee": "what a drawn list hides; null for any other",
+        "guarantee": "what the profiles behind the list hide; null for any other",
         "reason": "why the query was refused; null else",
         "for": "the visit that a user's list is for; not there in other answers",
     },
     "Guarantee": {
         "adjacency": "which two inputs are neighbours",
         "epsilon": "exact, as text: a list is at most e^epsilon times likelier for a neighbour",
-        "method": "how the list was drawn",
+        "method": "how the profiles were released",
     },
     "Rejection": {
         "topic": "where the record is",
@@ -108,13 +107,6 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
         "cut": "the means are those after this cut",
         "items": "keys, uint64, little-endian",
         "means": "for each item a byte c: its mean is 1 + c / 50 on 1 .. 5",
-    },
-    "ListDebit": {
-        "user": "pseudonym whose budget it is, also the record key",
-        "query": "correlation id: a second debit of one query counts nothing",
-        "writer": "random, names this record",
-        "epsilon": "millionths that the list costs",
-        "budget": "millionths that all lists of the user may cost",
     },
     "Accepted": {
         "partition": "of the topic",
@@ -224,7 +216,7 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
         "catching_up": "newer ratings are missing",
         "ndcg": "measured nDCG@10 of the lists of this method; null while unknown",
         "ndcg_popular": "the same of the most popular items; null while unknown",
-        "guarantee": "what a drawn list hides; null for any other",
+        "guarantee": "what the profiles behind the list hide; null for any other",
         "for": "the visit that a user's list is for; null for other lists",
     },
     "StreamStatus": {

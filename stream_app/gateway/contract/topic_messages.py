@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import msgspec
@@ -32,7 +31,6 @@ from stream_app.wire.authenticity.sealed_replies import SealedReply
 from stream_app.wire.campaigns.contribution import Contribution, encode_contribution
 from stream_app.wire.campaigns.round_log import Open, RoundEntry, encode_round
 from stream_app.wire.events import JsonAny, Packed
-from stream_app.wire.messages import ListDebit
 from stream_app.wire.profile_events import PackedProfile
 from stream_app.wire.public_tables import TableManifest, TableRecord, encode_table_record
 
@@ -75,8 +73,7 @@ _REPLY = Recommendation(
     *(False, 0.1312, 0.0857, (1193, 1193, *_NOTHING)),
     for_="next",
 )
-_QUERY = Query(_ID, DEVICE.hex(), 10, 1_795_392_000_000, private=Fraction(1, 2), reply_key=2 * _ID)
-_DEBIT = ListDebit(DEVICE.hex(), _ID, _ID[::-1], 500_000, 2_000_000)
+_QUERY = Query(_ID, DEVICE.hex(), 10, 1_795_392_000_000, reply_key=2 * _ID)
 _PAGE = ItemTablePage(0, 4812, np.array([318, 1193], "<u8").tobytes(), bytes([171, 158]))
 CUCKOO = "One Flew Over the Cuckoo's Nest (1975)"
 _ENTRY = CatalogueEntry(1193, CUCKOO, ("Drama",), 1975, domain="films")
@@ -120,7 +117,6 @@ MESSAGES: tuple[Message, ...] = (
         Cut(4812, (1200, 1187, 1215, 1210), 20_000),
         Entry,
     ),
-    _json("list-debit", "What a private list costs a user.", _DEBIT),
     Message(
         *("profile", PACKED, "The released profile of a device.", PackedProfile),
         encode_profile(ProfileEvent(DEVICE, 1, "blip:16:2:2:24", 20_000, b"\x81\x42")),
@@ -162,7 +158,6 @@ OF_TOPICS: dict[str, tuple[str, ...]] = {
     "contributions": ("contribution",),
     "rounds": ("round-entry",),
     "cuts": ("cut-log-entry",),
-    "list_debits": ("list-debit",),
     "state": ("checkpoint",),
     "exchange": ("change",),
 }

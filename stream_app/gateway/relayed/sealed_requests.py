@@ -5,8 +5,8 @@
 What is inside of the seal reaches the application as a request of its own, without an address:
 limits by address do not hold it, since all clients of a relay have one. The relay limits its
 clients; here `MOST` sealed requests are under way, and a device has its own limit. A relay can send
-a sealed request again: reports and contributions count once, whoever sends them, and what costs
-each time, a private list, is refused inside of a seal, as are the pages of operators.
+a sealed request again: reports and contributions count once, whoever sends them. The pages of
+operators are refused inside of a seal.
 
 The key is 64 hex digits in a file of mode 0600, made at the first start. Who holds it reads what
 passes the relay, later too, where the relay has kept it.

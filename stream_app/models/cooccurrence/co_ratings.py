@@ -193,13 +193,6 @@ class CoRatings:
 
 
 _ARRAYS = ("ends", "blocks", "links", "free")
-_MOST_USED = 128  # entries
-
-
-def always_held(recent: int) -> int:
-    """Return how many of the newest ratings of a device a private list is made of: its list holds
-    them at any time, and with more of them the sensitivity would grow."""
-    return int(min(recent, _MOST_USED) - BLOCK + 1)
 
 
 def check_co_ratings(head_items: int, *, public: bool) -> None:

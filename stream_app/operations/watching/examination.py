@@ -121,8 +121,6 @@ def check_topics(connection: Connection, settings: Settings, used: Iterable[str]
         topic_checks.check_deployment(
             connection, topics, partitions, settings.ratings_retention_seconds, stated=stated
         )
-    if settings.list_budget > 0:
-        topic_checks.check_debits(clients.admin(connection), names.list_debits)
     plain = [name for name in used if not holds_pages(name)]
     topic_checks.check_internal(clients.admin(connection), plain)
     profiles = bool(settings.profile_mechanisms)

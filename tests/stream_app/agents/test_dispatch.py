@@ -6,7 +6,6 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import msgspec
@@ -47,16 +46,12 @@ def runtime() -> Runtime:
 @pytest.mark.parametrize(
     ("query", "reason"),
     [
-        (a_query(None, similar_to=5, private=Fraction(1)), "at most one"),
-        (a_query(private=Fraction(1), neighbours=True), "at most one"),
-        (a_query(private=Fraction(1), for_="now"), "at most one"),
+        (a_query(None, similar_to=5, neighbours=True), "at most one"),
         (a_query(neighbours=True, for_="next"), "at most one"),
         (a_query(None, similar_to=5, for_="now"), "at most one"),
         (a_query(None), "pseudonym of 32 hex"),
         (a_query(None, for_="now"), "pseudonym of 32 hex"),
-        (a_query(None, private=Fraction(1)), "pseudonym of 32 hex"),
         (a_query(similar_to=5), "names no user"),
-        (a_query(private=Fraction(1)), "list_budget"),
         (a_query(neighbours=True), "profiles"),
     ],
     ids=str,
@@ -94,17 +89,16 @@ class Drawn:
     """Lists that are there only after other coroutines have run."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[bytes, Fraction, int, str]] = []
+        self.asked: list[bytes] = []
 
-    async def answer(
-        self, device: bytes, epsilon: Fraction, count: int, query: str
-    ) -> RankedItems | Refused:
-        """Answer after a turn of the event loop; refuse an epsilon above 1."""
-        self.asked.append((device, epsilon, count, query))
+    async def answer(self, device: bytes, _: float) -> RankedItems | Refused:
+        """Answer after a turn of the event loop; refuse the second query."""
+        self.asked.append(device)
+        refused = len(self.asked) > 1
         await asyncio.sleep(0)
-        if epsilon > 1:
+        if refused:
             return Refused("spent 3 of 4")
-        guarantee = Guarantee("one report of the asker", str(epsilon), "sampled-set")
+        guarantee = Guarantee("one report of the asker", "1/2", "sampled-set")
         return RankedItems(
             np.array([7], np.uint64), np.array([1.0]), "sampled-set", 3, guarantee=guarantee
         )
@@ -168,10 +162,10 @@ def test_an_answer_that_waits_is_written_when_it_is_there() -> None:
     async def main() -> None:
         runtime, line = a_runtime()
         line.checkpoints.close()
-        lists = runtime.private_lists = Drawn()
+        lists = runtime.neighbours = Drawn()
         producer = Written()
         answers = Answers(runtime, producer)  # type: ignore[arg-type]
-        for query in (a_query(private=Fraction(1, 2)), a_query(private=Fraction(2)), a_query()):
+        for query in (a_query(neighbours=True), a_query(neighbours=True), a_query()):
             answers.offer(query, 0.0, nothing)
         async with asyncio.timeout(PATIENCE_SECONDS):
             while len(producer.replies) < 3:
@@ -183,7 +177,7 @@ def test_an_answer_that_waits_is_written_when_it_is_there() -> None:
         assert (plain.for_, drawn.for_, refused.for_) == ("next", msgspec.UNSET, msgspec.UNSET)
         assert drawn.guarantee == Guarantee("one report of the asker", "1/2", "sampled-set")
         assert (refused.status, refused.reason) == (Status.REFUSED, "spent 3 of 4")
-        assert lists.asked[0] == (bytes.fromhex(USER), Fraction(1, 2), 10, "0" * 16)
+        assert lists.asked[0] == bytes.fromhex(USER)
 
     asyncio.run(main())
 
@@ -291,12 +285,12 @@ def test_no_answer_is_begun_that_nobody_will_await(monkeypatch: pytest.MonkeyPat
         runtime, line = a_runtime()
         line.checkpoints.close()
         monkeypatch.setattr(answers_of_worker, "_MOST_WAITING", 3)
-        runtime.private_lists, runtime.neighbours = Slow(), Slow()
+        runtime.neighbours = Slow()
         producer = Written()
         answers = Answers(runtime, producer)  # type: ignore[arg-type]
-        for query in 3 * [a_query(private=Fraction(1))] + 3 * [a_query(neighbours=True)]:
-            answers._answer_one(query, 0.0, nothing)
-        assert (runtime.private_lists.begun, runtime.neighbours.begun) == (3, 0)
+        for _ in range(6):
+            answers._answer_one(a_query(neighbours=True), 0.0, nothing)
+        assert runtime.neighbours.begun == 3
         answers._answer_one(a_query(), 0.0, nothing)
         assert [reply.status for reply in producer.replies] == 3 * [Status.BUSY] + [Status.OK]
         for task in answers._later:

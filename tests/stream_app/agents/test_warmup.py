@@ -24,7 +24,6 @@ from stream_app.replay.signature_check import SignatureCheck
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.recommender import Recommender
 from stream_app.serving.served_side import Ingredients
-from stream_app.serving.together import private_lists
 from stream_app.state.campaigns.part import CampaignPart
 from stream_app.state.replica import Replica, StateSpec
 from stream_app.wire import CampaignPlan, Released, decode_many
@@ -83,7 +82,7 @@ def test_nothing_is_compiled_after_the_warm_up(
     assert compiled() == before
 
 
-def test_no_kernel_of_private_lists_is_compiled_after_the_warm_up_of_a_worker_with_a_scope(
+def test_no_kernel_is_compiled_after_the_warm_up_of_a_worker_with_a_scope(
     rng: np.random.Generator,
 ) -> None:
     scope = tuple(range(300))  # more than the head of the warm-up
@@ -92,7 +91,6 @@ def test_no_kernel_of_private_lists_is_compiled_after_the_warm_up_of_a_worker_wi
     before = compiled()
     made = events(rng, 40, items=300)
     replica = played([publish(event) for event in made], rng, design)
-    private_lists.counts(replica, made[0].device)
     replica.forget(made[0].device)
     assert compiled() == before
 

@@ -158,19 +158,6 @@ def test_an_entry_names_the_rated_item_behind_it(
     assert "because" not in lines[4] + lines[5]
 
 
-def test_the_guarantee_of_a_drawn_list_is_printed(
-    view: HTTPServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    given = {"adjacency": "one report of the asker", "epsilon": "1/2", "method": "sampled-set"}
-    View.fields = {"guarantee": given}
-    asked = [part for part in ask(view, "-k", "3", "--private-list", "0.5") if part != "--json"]
-    assert run(asked) == 0
-    out = capsys.readouterr().out
-    assert "drawn by sampled-set with epsilon 1/2, in no order; as of cut 1" in out
-    assert "hides one report of the asker; it may hold what was rated" in out
-    assert View.asked == [f"/recommendations/{DEVICE}?private=1/2&k=3"]
-
-
 def test_a_list_for_this_visit_is_asked_for_and_named(
     view: HTTPServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -186,7 +173,7 @@ def test_a_list_for_this_visit_is_asked_for_and_named(
     ("arguments", "sentence"),
     [
         (["--for", "later"], "'later' is not one of 'next', 'now'"),
-        (["--for", "now", "--neighbours"], "give at most one of --similar-to, --private-list"),
+        (["--for", "now", "--neighbours"], "give at most one of --similar-to, --neighbours"),
     ],
 )
 def test_a_visit_that_makes_no_sense_is_one_sentence(
@@ -202,11 +189,11 @@ def test_a_visit_that_makes_no_sense_is_one_sentence(
     assert View.asked == []
 
 
-@pytest.mark.parametrize("option", [["--private-list", "1"], ["--neighbours"], ["--for", "now"]])
+@pytest.mark.parametrize("option", [["--neighbours"], ["--for", "now"]])
 def test_an_option_that_an_earlier_worker_passes_over_is_refused(
     view: HTTPServer, capsys: pytest.CaptureFixture[str], option: list[str]
 ) -> None:
-    """Or the list would be taken for a private one."""
+    """Or the list would be taken for another one."""
     assert run(ask(view, "-k", "3", *option)) == 1
     captured = capsys.readouterr()
     assert f"{option[0]}: http://127.0.0.1:" in captured.err
@@ -249,15 +236,10 @@ def test_the_gateway_of_the_settings_is_asked_and_sent_no_token(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--similar-to", "5", "--private-list", "1"], "at most one of"),
-        (["--device", DEVICE, "--private-list", "1", "--neighbours"], "at most one of"),
+        (["--similar-to", "5", "--neighbours"], "at most one of"),
         (["--similar-to", "5", "--device", DEVICE], "asks for no user"),
         (["--similar-to", "x" * 129], "--similar-to: item of 129 bytes"),
         (["--similar-to", ""], "1 to 128 bytes"),
-        (["--device", DEVICE, "--private-list", "0"], "number above 0"),
-        (["--device", DEVICE, "--private-list", "inf"], "number above 0"),
-        (["--device", DEVICE, "--private-list", "nan"], "number above 0"),
-        (["--device", DEVICE, "--private-list=-1"], "number above 0"),
         (["--neighbours"], "--user ID or --device HEX"),
         (["--device", "G" * 32], "32 hex"),
     ],

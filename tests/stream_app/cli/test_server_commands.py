@@ -258,13 +258,6 @@ def test_forgetting_says_what_stays_of_campaigns_where_there_are_any(rebuild: bo
     assert "Campaigns" not in without
 
 
-def test_forgetting_says_that_debits_of_private_lists_stay_where_there_may_be_some() -> None:
-    assert "forgetting gives no new budget" in left_behind(False, False, True)
-    assert "new budget" not in left_behind(True, True, False, True)
-
-
 def test_forgetting_says_that_published_tables_stay_where_there_may_be_some() -> None:
-    assert "Tables of similarities that were published stay" in left_behind(
-        False, False, False, True
-    )
-    assert "Tables of similarities" not in left_behind(False, True, True)
+    assert "Tables of similarities that were published stay" in left_behind(False, False, True)
+    assert "Tables of similarities" not in left_behind(False, True)

@@ -346,7 +346,6 @@ def test_each_feature_adds_its_own_topics_to_those_of_every_deployment() -> None
     assert added == {
         "campaigns": {"contributions", "rounds", "item-side"},
         "profiles": {"profiles"},
-        "private lists": {"list-debits"},
         "similarities": {"similarities", "similarity-releases"},
         "shards": {"exchange"},
     }
@@ -358,7 +357,7 @@ def test_the_sentence_for_an_absent_topic_names_the_setting_of_its_feature() -> 
     assert absent(names.cuts) == (
         "topic a.b.cuts.v1 does not exist: create it with murmurec topics apply"
     )
-    assert absent(names.list_debits).endswith("topics apply under the setting list_budget above 0")
+    assert absent(names.profiles).endswith("topics apply under the setting profile_mechanisms")
 
 
 QUERY = {"id": "0" * 16, "user": "0" * 32, "k": 10, "deadline": 1, "v": 1}

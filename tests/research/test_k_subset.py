@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from stream_app.privacy.exact.gaussian_calibration import exponential
-from stream_app.privacy.k_subset import (
+from research.k_subset import (
     MOST_CHOSEN,
     KSubset,
     decided,
     draw,
     symmetric_polynomials,
 )
+from stream_app.privacy.exact.gaussian_calibration import exponential
 from stream_app.privacy.randomness import SeededSource, SystemSource
 from tests.naive import subsets
 
