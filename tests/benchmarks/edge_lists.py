@@ -5,10 +5,16 @@ of the worker's state is the public table, and the clean histories are feedback 
 nDCG@10 of what is liked next. `own`: the edge's own counts of the tested users' likes, privacy off
 inside it. Times are of the calling thread's CPU, with reasons, the history read from
 SQLite; p99 is of the last split.
+
+`dealt`: ratings dealt to a few customers, and a digest of every list of theirs with its scores and
+reasons, by which two versions are compared:
+
+    python -c "from tests.benchmarks.edge_lists import dealt; print(*dealt(), sep='\\n')"
 """
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
 import time
 from pathlib import Path
@@ -93,6 +99,60 @@ def _of_split(name: str, data: Dataset, split: str, folder: Path) -> list[Figure
             for point, value in speeds.items()
         ),
     ]
+
+
+def dealt(name: str = "ml-100k", customers: int = 200) -> list[str]:
+    """Return nDCG of an edge, and a digest of its lists, for ratings whose users are dealt to so
+    many customers, user n to customer n modulo their number; of several ratings of an item the
+    newest counts, and of each customer the last fifth is what is liked next."""
+    with np.load(rating_files()[name]) as file:
+        order = np.argsort(file["timestamp"], kind="stable")
+        user, item, stars, at = (file[n][order] for n in ("user", "item", "rating", "timestamp"))
+    own: dict[int, dict[int, tuple[float, int]]] = {n: {} for n in range(customers)}
+    for who, what, how, when in zip(user % customers, item, stars, at, strict=True):
+        own[int(who)].pop(int(what), None)
+        own[int(who)][int(what)] = float(how), int(when)
+    learned = {n: list(done)[: 4 * len(done) // 5] for n, done in own.items()}
+    people = [
+        {"number": n + 1, "user": f"user-{n}", "device": n.to_bytes(16, "big"), "book": 0,
+         "created": 0}
+        for n in own
+    ]  # fmt: skip
+    rows = sorted((own[n][what][1], n, what) for n in own for what in learned[n])
+    events = [
+        {"account": n + 1, "item": str(what), "type": "rating", "stars": own[n][what][0],
+         "at": 1000 * when, "token": row.to_bytes(16, "big")}
+        for row, (when, n, what) in enumerate(rows)
+    ]  # fmt: skip
+    lines, digest = list[str](), hashlib.sha256()
+    with tempfile.TemporaryDirectory() as folder, Database(f"sqlite:///{folder}/e.db") as database:
+        with database.writing() as connection:
+            connection.execute(accounts.insert(), people)
+            connection.execute(feedback.insert(), events)
+        newest = float(at.max())
+        tables = PublicTables(_unread)
+        maker = ListMaker(
+            database, Catalogue(database), tables, SiteTerms(), random=np.random.default_rng(1),
+            now=lambda: newest,
+        )  # fmt: skip
+        maker.models.step()
+        for model in ("own", "popular"):
+            gains = []
+            for n, done in own.items():
+                found = maker.for_user(f"user-{n}", Wish(K, model=model, visit="next"))
+                digest.update(repr(found).encode())
+                later = {str(what) for what in done if done[what][0] >= 4} - set(
+                    map(str, learned[n])
+                )
+                best = sum(1 / np.log2(place + 2) for place in range(min(K, len(later))))
+                got = sum(
+                    1 / np.log2(place + 2)
+                    for place, each in enumerate(found.items)
+                    if each.item in later
+                )
+                gains += [got / best] if best else []
+            lines.append(f"{model}: nDCG@{K} {np.mean(gains):.10f} of {len(gains)} customers")
+    return [*lines, f"lists: sha256 {digest.hexdigest()}"]
 
 
 def _unread() -> Source:
