@@ -11,7 +11,6 @@ short read. This edge sees its own changes at once, and those of others within a
 from __future__ import annotations
 
 import math
-import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -24,7 +23,7 @@ from sqlalchemy import Row, case, select
 from producers.datasets.item_row import Attribute, ItemRow, checked
 from producers.edge.events.event import item_id
 from producers.edge.store.database import Database
-from producers.edge.store.store_tables import items, site
+from producers.edge.store.store_tables import items
 
 __all__ = ["Catalogue", "ItemRow", "Snapshot"]
 
@@ -53,7 +52,8 @@ class Catalogue:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._lock = threading.Lock()
-        self._tag, self._looked = b"", -math.inf
+        self._tag: bytes | None = None
+        self._looked = -math.inf
         self._snapshot = Snapshot(0, {}, frozenset())
         insertion = database.insertion(items)
         given = insertion.excluded
@@ -99,8 +99,7 @@ class Catalogue:
             looked = time.monotonic()
             with self._database.reading() as connection:
                 # Before the items: what changes between the two reads has another tag.
-                wanted = select(site.c.value).where(site.c.name == _TAG)
-                tag = bytes(connection.execute(wanted).scalar() or b"none")
+                tag = self._database.tag(connection, _TAG)
                 if tag != self._tag:
                     found = connection.execute(select(items).order_by(items.c.number)).all()
                     rows = {row.item: _row(row) for row in found if not row.removed}
@@ -111,14 +110,10 @@ class Catalogue:
             return self._snapshot
 
     def _write(self, rows: list[dict[str, Any]]) -> None:
-        tags = self._database.insertion(site)
-        changed = tags.on_conflict_do_update(
-            index_elements=["name"], set_={"value": tags.excluded.value}
-        )
         with self._database.writing() as connection:
             for start in range(0, len(rows), _CHUNK):
                 connection.execute(self._insertion, rows[start : start + _CHUNK])
-            connection.execute(changed, [{"name": _TAG, "value": os.urandom(16)}])
+            self._database.retag(connection, _TAG)
         self._looked = -math.inf
 
 

@@ -150,6 +150,18 @@ class Database:
         if rows:
             connection.execute(self.insertion(table).on_conflict_do_nothing(), list(rows))
 
+    def tag(self, connection: Connection, name: str) -> bytes:
+        """Return the tag under a name, by which a copy is known to be old; empty before the first
+        change."""
+        wanted = select(site.c.value).where(site.c.name == name)
+        return bytes(connection.execute(wanted).scalar() or b"")
+
+    def retag(self, connection: Connection, name: str) -> None:
+        """Write a new random tag, in the transaction that changes what it stands for."""
+        row = self.insertion(site).values(name=name, value=os.urandom(16))
+        changed = {"value": row.excluded.value}
+        connection.execute(row.on_conflict_do_update(index_elements=["name"], set_=changed))
+
     def scrub(self) -> None:
         """Remove what was deleted from the write-ahead log of SQLite, too, unless somebody reads
         what was before; PostgreSQL removes it by VACUUM."""
