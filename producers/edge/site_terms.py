@@ -3,7 +3,8 @@
     [plan]        epsilon = 20, delta = 1e-6, window_days = 365 (0: for life), for = "adaptive"
     [reports]     mechanism = "rr:5:2", every_seconds = 60, scale = [1, 5, 1], signed = false
     [feedback]    purchase = 5, view = "0.3 like"                 (`events.feedback_types`)
-    [lists]       read_again_days = 90, explore = 0.05, models = ["local", "popular"]
+    [lists]       read_again_days = 90, explore = 0.05, models = ["local", "popular"],
+                  least_people = 5
 
 Every part may be left out. `for` is the mechanism that a budget is planned for; without it the
 first release decides. An account keeps the terms on which it was enrolled; a change holds for later
@@ -38,7 +39,8 @@ REPORT_SECONDS = 60.0
 @dataclass(frozen=True)
 class SiteTerms:
     """The terms of a site; see the module. `read_again_days`: after how long an item that was read
-    may be shown again, None for never. `explore`: the share of a list for new items."""
+    may be shown again, None for never. `explore`: the share of a list for new items.
+    `least_people`: how many people stand behind what visitors see of the site's own feedback."""
 
     budget: PersonBudget = field(default_factory=PersonBudget)
     mechanism: Mechanism = field(default_factory=lambda: registry.parse("rr:5:2"))
@@ -49,6 +51,7 @@ class SiteTerms:
     read_again_days: float | None = None
     explore: float = 0.0
     models: tuple[str, ...] = ("local",)
+    least_people: int = 5
 
     def __post_init__(self) -> None:
         check_levels_agree(self.scale, self.mechanism)
@@ -95,6 +98,7 @@ class _Lists(_Table, frozen=True):
         tuple[Annotated[str, Meta(pattern="^[a-z][a-z_-]{0,31}$")], ...],
         Meta(min_length=1, max_length=8),
     ] = ("local",)
+    least_people: Annotated[int, Meta(ge=1)] = 5
 
 
 class _File(_Table, frozen=True):
@@ -133,6 +137,7 @@ def _terms(found: _File) -> SiteTerms:
         read_again_days=lists.read_again_days,
         explore=lists.explore,
         models=lists.models,
+        least_people=lists.least_people,
     )
 
 

@@ -5,6 +5,10 @@
 A list is ranked by the model that the wish or the arm of the user names. Where that one has nothing
 to rank by, or too few items, the next one goes on: local, own, popular, latest. A list for a
 session is made of the items that are sent along, which are kept nowhere.
+
+A list of a user with events is ranked by all that the edge has counted. Every other answer is a
+visitor's: of the site's own feedback it shows what at least `least_people` people stand behind; the
+rest is of the catalogue or of the public table.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ from producers.edge.lists.list_assembly import Making
 from producers.edge.lists.list_rules import Masks
 from producers.edge.lists.models import AskWorkers, Models
 from producers.edge.lists.newest_tables import PublicTables
+from producers.edge.lists.own_feedback import Own
 from producers.edge.lists.picking import Ranked
 from producers.edge.lists.stored_history import NOTHING, Done, Histories
 from producers.edge.lists.wishes import MODELS, EdgeList, Wish
@@ -67,7 +72,9 @@ class ListMaker:
         self._random = random or np.random.default_rng()
         self._histories, self._index = Histories(database), ItemIndex()
         self._masks = Masks(catalogue, self._index)
-        self.models = Models(database, catalogue, self._index, tables, server, now)
+        self.models = Models(
+            database, catalogue, self._index, tables, server, now, terms.least_people
+        )
         self.start, self.stop = self.models.start, self.models.stop
 
     def for_user(self, user: str, wish: Wish = _PLAIN) -> EdgeList:
@@ -83,7 +90,9 @@ class ListMaker:
         keys = np.array([named(item)[1] for item in items], np.uint64)
         day = int(self._now()) // _DAY_SECONDS
         at = 1000 * (day * _DAY_SECONDS + np.arange(len(keys)))  # one after another, today
-        done = Done(keys, np.full(len(keys), np.nan), at, np.ones(len(keys), np.bool_))
+        done = self._histories.nothing()._replace(
+            keys=keys, raw_stars=np.full(len(keys), np.nan), at=at, counts=np.ones(len(keys), bool)
+        )
         wish = replace(wish, visit=wish.visit or "now")
         return self._personal(wish, wish.model or FALLBACK[0], done, keys)
 
@@ -91,25 +100,28 @@ class ListMaker:
         """Return the items that go with one: by the public table, by the edge's own likes, and then
         by the categories that they share with it."""
 
+        own = self._own(self._histories.nothing(), visitor=True)
+
         def near() -> Iterable[tuple[str, Ranked | str]]:
             for model in ("local", "own"):
-                yield model, self.models.near(model, item)
-            yield "popular", self.models.of_categories(self._masks.newest(None).row, item)
+                yield model, self.models.near(model, item, own)
+            yield "popular", self.models.of_categories(self._masks.newest(None).row, item, own)
 
-        return self._made(wish, "local", near(), np.array([named(item)[1]], np.uint64))
+        return self._made(wish, "local", near(), own, np.array([named(item)[1]], np.uint64))
 
     def popular(self, wish: Wish = _PLAIN) -> EdgeList:
         """Return what the edge's users like, of all time and lately; then the latest."""
-        return self._made(wish, "popular", self._ranked(("popular", "latest"), NOTHING))
+        return self._of_visitor(wish, ("popular", "latest"))
 
     def latest(self, wish: Wish = _PLAIN) -> EdgeList:
         """Return the items that came into the catalogue last."""
-        return self._made(wish, "latest", self._ranked(("latest",), NOTHING))
+        return self._of_visitor(wish, ("latest",))
 
     def because(self, user: str, item: str) -> Because:
         """Return the items of a user's history that speak for an item."""
         done, place = self._histories.done_by(user), self._index.find(item)
-        for model, ranked in self._ranked(("local", "own"), done):
+        own = self._own(done, visitor=True)
+        for model, ranked in self._ranked(("local", "own"), done, own):
             if isinstance(ranked, str) or ranked.reasons is None:
                 continue
             places = ranked.places[ranked.places == place]
@@ -117,25 +129,35 @@ class ListMaker:
                 return Because(user, item, model, items, "")
         return Because(user, item, "", (), "nothing that the user has done speaks for it")
 
+    def _own(self, done: Done, *, visitor: bool) -> Own:
+        return self.models.own(done.deletions, visitor=visitor)
+
+    def _of_visitor(self, wish: Wish, models: Sequence[str]) -> EdgeList:
+        done = self._histories.nothing()
+        own = self._own(done, visitor=True)
+        return self._made(wish, models[0], self._ranked(models, done, own), own)
+
     def _personal(self, wish: Wish, model: str, done: Done, seen: Keys, **fields: Any) -> EdgeList:
         rated = done.at[done.counts]
         now = wire.is_now(
             wish.visit or visit_at(rated[-1] // 1000 if len(rated) else None, self._now())
         )
-        steps = self._ranked(dict.fromkeys((model, *FALLBACK)), done, now=now)
+        own = self._own(done, visitor=not done.account)
+        steps = self._ranked(dict.fromkeys((model, *FALLBACK)), done, own, now=now)
         share = self._terms.explore
-        return self._made(wish, model, steps, seen, share, rated=len(rated), **fields)
+        return self._made(wish, model, steps, own, seen, share, rated=len(rated), **fields)
 
     def _ranked(
-        self, models: Iterable[str], done: Done, *, now: bool = False
+        self, models: Iterable[str], done: Done, own: Own, *, now: bool = False
     ) -> Iterable[tuple[str, Ranked | str]]:
-        return ((model, self.models.ranked(model, done, now=now)) for model in models)
+        return ((model, self.models.ranked(model, done, own, now=now)) for model in models)
 
     def _made(
         self,
         wish: Wish,
         model: str,
         steps: Iterable[tuple[str, Ranked | str]],
+        own: Own,
         seen: Keys = NOTHING.keys,
         explore: float = 0.0,
         **fields: Any,
@@ -148,9 +170,16 @@ class ListMaker:
         if shelf is not None:
             blocked[shelf.withdrawn] = True
         allowed = self._masks.newest(wish.filter)
+        if own.shown is not None and not allowed.snapshot.rows:
+            # Without a catalogue, events alone may have named an item.
+            shown = np.zeros(len(blocked), np.bool_)
+            shown[: len(own.shown)] = own.shown[: len(shown)]
+            if shelf is not None:
+                shown[shelf.named] = True
+            blocked |= ~shown
         making = Making(wish, allowed, blocked, shelf.titles if shelf else {})
         name = self._random.bytes(8).hex()
-        making.explore(self.models.new, explore, self._random)
+        making.explore(own.new, explore, self._random)
         for by, ranked in steps:
             making.add(by, ranked)
             if not making.left:

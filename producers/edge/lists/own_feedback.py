@@ -13,19 +13,26 @@
               per offer of all new items, of which K count as known before
 
 B is the conditional probability of j after i, shrunk, and damped for popular j; x_i is 1 for a like
-and .2 for another rating. It is not private, as pairs of few people are in it, and stays in the
-edge: a first list before any public table, and an arm to compare with.
+and .2 for another rating. Pairs of few people are in it, so it makes lists of known users alone: a
+first list before any public table, and an arm to compare with.
+
+    visitors  see items, and pairs, that at least `least_people` people stand behind: people are
+              counted apart from the sums, which age, and leave the count with what they take back
+
+It is a reduction and no guarantee: who sees lists with four people behind a pair, and then with
+five, or is four of them by accounts of his own, learns of the fifth; and one person's event may
+move an item that others stand behind.
 
 An item is liked from 3.8 stars on (`stored_history.py`). Ages are before the newest event of the
 first read, and negative later, so that an import of old events counts. New rows are read by their
-numbers; all of the newest WINDOW rows are read anew every hour: after users were deleted, and for
-rows that were committed late.
+numbers; all of the newest WINDOW rows are read anew every hour, for rows that were committed late,
+and after a user was deleted, until when no list shows any of it (`Models.own`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +43,7 @@ from producers.edge.lists.picking import Ranked, by_score
 from producers.edge.lists.shelf import Shelf
 from producers.edge.lists.stored_history import MIDDLE, SPAN
 from producers.edge.store.database import Database
-from producers.edge.store.store_tables import feedback, impressions, offers
+from producers.edge.store.store_tables import DELETIONS, feedback, impressions, offers
 from producers.ranking.ranker import LIKED_STARS, Ranker
 from stream_app.ranking.ease import LINKS_A_ROW, prune
 from stream_app.ranking.item_side import ItemSide
@@ -59,16 +66,29 @@ _NEW_LIKES = 0.01  # as a share of all: the pairs are looked at again
 
 Column = NDArray[np.float64]
 Breathe = Callable[[], object]
+_NOTHING = np.zeros(0, np.intp)
+
+
+class Own(NamedTuple):
+    """What lists show of the edge's own feedback: popular items, items by their pairs, new ones
+    with the parameters of their chances; and by place whether enough people stand behind an item,
+    None if any is shown, as to a known user."""
+
+    popular: Ranked = Ranked(_NOTHING, np.zeros(0), "popular")
+    shelf: Shelf | None = None
+    new: tuple[Places, Any, Any] = (_NOTHING, np.zeros(0), np.zeros(0))
+    shown: NDArray[np.bool_] | None = None
 
 
 class OwnPairs:
     """Counts of what is liked together, of the items met first or, after all was counted anew, of
-    those liked most; at most so many."""
+    those liked most; at most so many. `people` like both of two items, or one (the diagonal)."""
 
     def __init__(self, most: int = MOST_ITEMS) -> None:
         self._most = most
         self._slots: dict[int, int] = {}
         self._pairs, self._likes = np.zeros((0, 0), np.float32), np.zeros(0, np.float32)
+        self._people = np.zeros((0, 0), np.int32)
 
     @property
     def places(self) -> Places:
@@ -85,19 +105,38 @@ class OwnPairs:
                 more = min(max(len(self._likes), _FIRST_SIZE), self._most - len(self._likes))
                 self._likes = np.pad(self._likes, (0, max(more, grown)))
                 self._pairs = np.pad(self._pairs, (0, max(more, grown)))
+                self._people = np.pad(self._people, (0, max(more, grown)))
         own, rows = self._slots[place], [self._slots[n] for n in others if n in self._slots]
         self._likes[own] = max(self._likes[own] + weight, 0)
         self._pairs[own, rows] = np.maximum(self._pairs[own, rows] + np.float32(weight), 0)
         self._pairs[rows, own] = self._pairs[own, rows]
 
-    def side(self, keys: NDArray[np.uint64], breathe: Breathe) -> ItemSide:
-        """Return the links that score what goes together, of items with these keys (n,)."""
-        items = len(keys)
-        likes = self._likes[:items] + np.float32(SHRINK)
+    def count(self, place: int, others: Sequence[int], people: int) -> NDArray[np.int32]:
+        """Count people, one or minus one, who like an item and others; return the new counts."""
+        if place not in self._slots:
+            return np.zeros(0, np.int32)
+        rows = [self._slots[n] for n in (place, *others) if n in self._slots]
+        self._people[rows[0], rows] += people
+        self._people[rows[1:], rows[0]] += people
+        return self._people[rows[0], rows]
+
+    def liked_by(self, least: int) -> NDArray[np.intp]:
+        """Return the rows of the items that at least so many people like."""
+        return np.flatnonzero(self._people.diagonal()[: len(self._slots)] >= least)
+
+    def side(
+        self, keys: NDArray[np.uint64], kept: NDArray[np.intp], least: int, breathe: Breathe
+    ) -> ItemSide:
+        """Return the links that score what goes together, of the items in `kept` rows, which have
+        these keys (n,): links of at least so many people."""
+        items = len(kept)
+        likes = self._likes[kept] + np.float32(SHRINK)
         damped, parts = likes ** np.float32(DAMPING), list[Any]()
         for start in range(0, max(items, 1), _ROWS):
             rows = slice(start, min(start + _ROWS, items))
-            table = self._pairs[rows, :items] / (likes[rows, None] * damped)
+            both = np.ix_(kept[rows], kept)
+            table = self._pairs[both] * (self._people[both] >= least)
+            table /= likes[rows, None] * damped
             parts.append(prune(table.astype(np.float32, copy=False), LINKS_A_ROW))
             breathe()
         targets, weights = map(np.concatenate, zip(*parts, strict=True))
@@ -110,20 +149,28 @@ class OwnPairs:
 
 
 class OwnFeedback:
-    """The statistics, as of the last `read`, which one thread calls."""
+    """The statistics, as of the last `read`, which one thread calls: `popular` and `shelf` of all
+    people, and with the suffix `_shown` those that visitors see. `deletions`: the tag that the
+    store had before the first row was read."""
 
-    def __init__(self, database: Database, index: ItemIndex) -> None:
-        self._database, self._index = database, index
+    def __init__(self, database: Database, index: ItemIndex, least_people: int = 1) -> None:
+        self._database, self._index, self._least = database, index, least_people
+        self.deletions: bytes | None = None
         self._pairs, self._liked, self._paired = OwnPairs(), 0, 0
-        self.popular = Ranked(np.zeros(0, np.intp), np.zeros(0), "popular")
+        self.popular = self.popular_shown = Own().popular
         self.shelf: Shelf | None = None
+        self.shelf_shown: Shelf | None = None
+        self._fewer = False  # of a pair, or an item, than visitors may see
         self._newest_ms, self._read_ms, self._number, self._offered_to = 0, 0, 0, 0
         self._people: dict[int, dict[int, float]] = {}  # the part of a like of each item
-        self._columns = np.zeros((4, 0))  # total, recent, likes of new items, offers
+        self._columns = np.zeros((5, 0))  # total, recent, likes of new items, offers, people
 
     def read(self, now_ms: int, breathe: Breathe = lambda: None) -> None:
         """Read what is new; `breathe` is called between short steps, and lets other threads go."""
         self._read_ms = self._read_ms or now_ms
+        if self.deletions is None:
+            with self._database.reading() as connection:
+                self.deletions = self._database.tag(connection, DELETIONS)
         if not self._newest_ms:
             wanted = select(func.max(feedback.c.number), func.max(feedback.c.at))
             with self._database.reading() as connection:
@@ -136,29 +183,47 @@ class OwnFeedback:
                     self._learn(row)
                 breathe()
         self._read_offers(now_ms)
-        total, recent = self._columns[:2]
+        self.popular, self.popular_shown = self._popular(0), self._popular(self._least)
+        grown = self._liked - self._paired > _NEW_LIKES * self._paired
+        if grown or self._fewer:
+            self.shelf_shown, self._fewer = self._shelf(self._least, breathe), False
+        if grown:
+            self.shelf, self._paired = self._shelf(0, breathe), self._liked
+
+    def own(self, new: Places, *, visitor: bool) -> Own:
+        """Return what lists show, with these items as new ones."""
+        if not visitor:
+            return Own(self.popular, self.shelf, (new, *self.chances(new)))
+        chances, shown = self.chances(new, self._least), self._columns[4] >= self._least
+        return Own(self.popular_shown, self.shelf_shown, (new, *chances), shown)
+
+    def _popular(self, least: int) -> Ranked:
+        total, recent = self._columns[:2] * (self._columns[4] >= least)
         share = total / max(total.sum(), 1e-9) + recent / max(recent.sum(), 1e-9)
         places = np.flatnonzero(share > 0)
-        self.popular = by_score(places, share[places] / 2, "popular")
-        if self._liked - self._paired > _NEW_LIKES * self._paired:
-            places, self._paired = self._pairs.places, self._liked
-            keys = np.array([self._index.keys[place] for place in places.tolist()], np.uint64)
-            self.shelf = Shelf(
-                Ranker(self._pairs.side(keys, breathe)), places, self._index, "pairs"
-            )
+        return by_score(places, share[places] / 2, "popular")
+
+    def _shelf(self, least: int, breathe: Breathe) -> Shelf:
+        kept = self._pairs.liked_by(least)
+        places = self._pairs.places[kept]
+        keys = np.array([self._index.keys[place] for place in places.tolist()], np.uint64)
+        side = self._pairs.side(keys, kept, least, breathe)
+        return Shelf(Ranker(side), places, self._index, "pairs")
 
     def anew(self, now_ms: int, breathe: Breathe = lambda: None) -> OwnFeedback:
         """Return statistics of the newest rows, read from the store; the items that are liked most
         now have the rows of pairs."""
-        found = OwnFeedback(self._database, self._index)
+        found = OwnFeedback(self._database, self._index, self._least)
         for place in self.popular.places[: MOST_ITEMS - _FREE].tolist():
             found._pairs.add(place, (), 0.0)
         found.read(now_ms, breathe)
         return found
 
-    def chances(self, places: Places) -> tuple[Column, Column]:
-        """Return the parameters of the posterior of each new item (n,), hits and misses."""
-        likes, offered = self._grown(int(places.max(initial=0)))[2:, places]
+    def chances(self, places: Places, least: int = 0) -> tuple[Column, Column]:
+        """Return the parameters of the posterior of each new item (n,), hits and misses, by what is
+        known of those that at least so many people stand behind."""
+        likes, offered, people = self._grown(int(places.max(initial=0)))[2:, places]
+        likes, offered = likes * (people >= least), offered * (people >= least)
         known = np.minimum(likes, offered).sum() + KNOWN_BEFORE * UNKNOWN_RATE
         hits = KNOWN_BEFORE * known / (offered.sum() + KNOWN_BEFORE)
         return hits + likes, KNOWN_BEFORE - hits + np.maximum(offered - likes, 0)
@@ -183,9 +248,7 @@ class OwnFeedback:
         elif likes is not None and before != _DISLIKED:
             after = min(before + likes, 1.0)
         parts[place] = after
-        for kept, most in ((parts, _MOST_PARTS), (self._people, _MOST_PEOPLE)):
-            if len(kept) > most:
-                del kept[next(iter(kept))]
+        self._grown(place)[4, place] += (_worth(after) > 0) - (_worth(before) > 0)
         days = (self._newest_ms - at) / _DAY_MS
         gain = _worth(after) - _worth(before)
         if gain > 0:
@@ -194,7 +257,24 @@ class OwnFeedback:
             self._grown(place)[:3, place] += gain * 0.5**ages
         if sign := _is_like(after) - _is_like(before):
             self._pairs.add(place, others[-_MOST_LIKES:], sign * 0.5 ** (days / PAIR_DAYS))
+            people = self._pairs.count(place, others, sign)
+            self._fewer |= sign < 0 and bool((people == self._least - 1).any())
             self._liked += 1
+        if len(parts) > _MOST_PARTS:
+            self._leave(parts)
+        if len(self._people) > _MOST_PEOPLE:
+            oldest = self._people.pop(next(iter(self._people)))
+            while oldest:
+                self._leave(oldest)
+
+    def _leave(self, parts: dict[int, float]) -> None:
+        """Forget a person's oldest item, whose event was long ago, and no longer count him for it:
+        he would be counted twice if he came back."""
+        place = next(iter(parts))
+        part = parts.pop(place)
+        self._columns[4, place] -= _worth(part) > 0
+        if _is_like(part):
+            self._pairs.count(place, [each for each in parts if _is_like(parts[each])], -1)
 
     def _read_offers(self, now_ms: int) -> None:
         """Count the offers of lists that were shown since the last time."""

@@ -23,13 +23,15 @@ from producers.ranking.ranker import Ranker
 class Shelf:
     """A ranker, and where its items (n,) are in the index. method: what its lists are made by,
     where only items with a score above 0 are ranked; empty is what the ranker says. titles,
-    withdrawn (m,): of the public catalogue."""
+    withdrawn (m,): of the public catalogue. named: places of items that it names, or that are
+    numbers; the others have their names from the edge's own catalogue or feedback alone."""
 
     def __init__(
         self, ranker: Ranker | CampaignRanker, places: Places, index: ItemIndex, method: str = ""
     ) -> None:
         self.ranker, self.places, self._index, self._method = ranker, places, index, method
         self.titles, self.withdrawn = dict[int, str](), np.zeros(0, np.intp)
+        self.named = np.zeros(0, np.intp)
         self.as_of = ranker.side.version if isinstance(ranker, Ranker) and not method else None
         self._slots = np.full(int(places.max(initial=0)) + 1, -1)
         self._slots[places] = np.arange(len(places))
@@ -42,6 +44,8 @@ class Shelf:
         keys = local.table.side.keys.tolist()
         places = [_place(key, local, index) for key in keys]
         found = cls(local.ranker, np.array(places, np.intp), index)
+        is_named = [_named(key, local) is not None for key in keys]
+        found.named = found.places[np.array(is_named, np.bool_)]
         titles = zip(places, map(local.table.title, keys), strict=True)
         found.titles = {place: title for place, title in titles if place != NOWHERE and title}
         withdrawn = map(index.find_key, local.withdrawn.tolist())
@@ -106,5 +110,10 @@ def _place(key: int, local: LocalRecommender, index: ItemIndex) -> int:
     found = index.find_key(key)
     if found is not None:
         return found
+    text = _named(key, local)
+    return NOWHERE if text is None else index.place(text)
+
+
+def _named(key: int, local: LocalRecommender) -> str | None:
     text = str(local.item(key))  # where the public catalogue lacks it, a text of another key
-    return index.place(text) if named(text)[1] == key else NOWHERE
+    return text if named(text)[1] == key else None

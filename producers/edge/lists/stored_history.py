@@ -4,13 +4,14 @@
     its place          by its newest event
     seen               every item of any event, those that only mark it included
 
-What was read of a user is kept while the number of rows and the newest one are the same.
+What was read of a user is kept while the number of rows and the newest one are the same, and nobody
+was deleted: SQLite gives the number of a deleted row again.
 """
 
 from __future__ import annotations
 
 from math import isnan
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from sqlalchemy import Connection, bindparam, func, select
 
 from producers.edge.lists.item_index import named
 from producers.edge.store.database import Database
-from producers.edge.store.store_tables import accounts, feedback
+from producers.edge.store.store_tables import DELETIONS, accounts, feedback, site
 from producers.ranking.clean_history import RatedItem
 from producers.ranking.ranker import LIKED_STARS, Rated
 
@@ -35,6 +36,7 @@ _account = (
     select(
         accounts.c.number, accounts.c.device, func.count(feedback.c.number),
         func.max(feedback.c.number),
+        select(site.c.value).where(site.c.name == DELETIONS).scalar_subquery(),
     )
     .select_from(accounts.outerjoin(feedback, feedback.c.account == accounts.c.number))
     .where(accounts.c.user == bindparam("user"), accounts.c.removed.is_(None))
@@ -45,7 +47,8 @@ _account = (
 class Done(NamedTuple):
     """What was done, items by key (m,), oldest first by their newest event, each once: stars, NaN
     where they are not known; the newest time in milliseconds; whether it counts as rated, and not
-    only as seen; and the account with its pseudonym, 0 and empty for a user who has none."""
+    only as seen; the account with its pseudonym, 0 and empty for a user who has none; and the tag
+    of deletions that the store had."""
 
     keys: NDArray[np.uint64]
     raw_stars: NDArray[np.float64]
@@ -53,6 +56,7 @@ class Done(NamedTuple):
     counts: NDArray[np.bool_]
     account: int = 0
     device: bytes = b""
+    deletions: bytes = b""
 
     @property
     def rated(self) -> Rated:
@@ -98,12 +102,12 @@ def _newest(connection: Connection, account: int) -> dict[str, tuple[int, float 
     return {item: (at, found.get(item)) for item, at in seen.items()}
 
 
-def _read(connection: Connection, account: int, device: bytes) -> Done:
+def _read(connection: Connection, account: int, device: bytes, deletions: bytes) -> Done:
     found = _newest(connection, account)
     keys = np.array([named(item)[1] for item in found], np.uint64)
     at = np.array([at for at, _ in found.values()], np.int64)
     raw_stars = np.array([given for _, given in found.values()], np.float64)  # None: NaN
-    return Done(keys, raw_stars, at, ~np.isnan(raw_stars), account, device)
+    return Done(keys, raw_stars, at, ~np.isnan(raw_stars), account, device, deletions)
 
 
 class Histories:
@@ -111,18 +115,23 @@ class Histories:
 
     def __init__(self, database: Database, most: int = MOST_KEPT) -> None:
         self._database, self._most, self._items = database, most, 0
-        self._kept: dict[int, tuple[tuple[int, int | None], Done]] = {}
+        self._kept: dict[int, tuple[tuple[Any, ...], Done]] = {}
+
+    def nothing(self) -> Done:
+        """Return what a visitor has done, whom the store does not know."""
+        with self._database.reading() as connection:
+            return NOTHING._replace(deletions=self._database.tag(connection, DELETIONS))
 
     def done_by(self, user: str) -> Done:
         """Return what a user has done."""
         with self._database.reading() as connection:
             found = connection.execute(_account, {"user": user}).first()
             if found is None:
-                return NOTHING
+                return NOTHING._replace(deletions=self._database.tag(connection, DELETIONS))
             account, device, *newest = found
             rows, done = self._kept.get(account, (None, None))
             if done is None or rows != tuple(newest):
-                done = _read(connection, account, bytes(device))
+                done = _read(connection, account, bytes(device), bytes(newest[-1] or b""))
                 self._items += len(done.keys)
                 if self._items > self._most:
                     self._kept, self._items = {}, len(done.keys)

@@ -1,7 +1,8 @@
 """What a person may ask of the site: what it holds and what left it, a copy, and deletion.
 
 A deletion removes the events, the clean history and the lists that were shown, at once, and takes
-the name from the account. What stays is the account itself, by its pseudonym: its budget, because
+the name from the account. From its commit on, no edge of the store shows what it counted before in
+any list (`DELETIONS`). What stays is the account itself, by its pseudonym: its budget, because
 what was spent stays spent, and the keys of the items that were reported, so that nothing is
 reported twice. The account is withdrawn: nothing more is released, until the user acts again after
 the deletion. Then the pseudonym is the same, which HMAC makes of the same name, and the budget goes
@@ -43,7 +44,7 @@ from producers.edge.reporting.user_records import (
 from producers.edge.site_terms import SiteTerms
 from producers.edge.store.book_log import BookLog
 from producers.edge.store.database import Database
-from producers.edge.store.store_tables import accounts, feedback, impressions, offers
+from producers.edge.store.store_tables import DELETIONS, accounts, feedback, impressions, offers
 from producers.identities import Identities
 from producers.journal import ATTO, NANO, Journal, Limits
 from producers.pseudonyms import encoded
@@ -139,6 +140,8 @@ class Users:
                 sent = self._sent(journal, account.device)
             upstream = self._upstream(sent)
             events, lists = _removed(connection, account.number)
+            if events or lists:
+                self._database.retag(connection, DELETIONS)
             values = {"user": None, "removed": at, "changed": 0, "reported": 0}
             if upstream == "asked" and account.removed is None:
                 values["forget"] = at

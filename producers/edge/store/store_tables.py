@@ -30,6 +30,8 @@ from sqlalchemy import (
 )
 
 VERSION = 2
+DELETIONS = "deletions"
+"""A tag in `site` that every deletion of a user changes: what was counted before shows him."""
 metadata = MetaData()
 
 _NUMBER = BigInteger().with_variant(Integer, "sqlite")  # a primary key that counts by itself

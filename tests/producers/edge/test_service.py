@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import urllib.request
+from collections import Counter
 from contextlib import asynccontextmanager
+from itertools import permutations
+from urllib.parse import quote
 
 import pytest
 
 from consumers.site_edge import Edge as Client
 from consumers.site_edge import EdgeRefused
 from producers.edge.edge_service import Service
+from producers.edge.http.contract.edge_endpoints import ENDPOINTS
 from producers.edge.http.edge_serving import serving
 from producers.edge.http.site import Edge
 from producers.edge.reporting.ways_out import ReportingOptions
@@ -116,6 +120,84 @@ def test_an_edge_whose_store_cannot_be_written_is_not_ready_until_it_can(tmp_pat
         with stores.locked(tmp_path / "edge.db"):
             assert not database.probe()
         assert database.probe()
+
+
+def bought_by(customer):
+    """Four items of a taste that 30 share, one more, and one of the five rare items."""
+    items = [f"SKU-{4 * (customer % 10) + n}" for n in range(4)] + [
+        f"SKU-{13 * (customer // 10) % 40}"
+    ]
+    return items + [f"RARE-{n}" for n, buyers in enumerate(RARE) if n <= customer < n + buyers]
+
+
+RARE = (1, 2, 3, 4, 4)  # buyers
+OPERATION = {"events", "putItem", "putItems", "removeItem", "user", "deleteUser", "exportUser"}
+OPERATION |= {"accounts", "status", "quality", "metrics", "item"}  # the site's own, with a token
+
+
+@pytest.mark.parametrize("catalogue", [False, True])
+def test_300_customers_show_a_visitor_no_item_and_no_pair_of_fewer_than_five(tmp_path, catalogue):
+    own = {f"c{n}": bought_by(n) for n in range(300)}
+    people = Counter(item for items in own.values() for item in set(items))
+    pairs = Counter(pair for items in own.values() for pair in permutations(set(items), 2))
+    assert min(pairs[pair] for pair in pairs if "RARE" not in f"{pair}") < 5
+    events = [
+        {"user": user, "item": item, "type": "purchase", "time": 1_700_000_000 + n}
+        for n, user in enumerate(own)
+        for item in own[user]
+    ]
+    rows = CSV + b"".join(f"RARE-{n},Rare {n},Rare,9\n".encode() for n in range(len(RARE)))
+
+    async def play(service):
+        async with interface(service) as ask:
+            if catalogue:
+                await ask("POST", "/items", rows, "text/csv")
+            await ask("POST", "/events", json.dumps(events).encode())
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while (await ask("GET", "/popular"))["ranked_by"] != "popular":
+                    await asyncio.sleep(0.01)
+            answers = dict[str, list]()
+            for asked in (*people, "never met"):
+                item = quote(asked)
+                similar = await ask("GET", f"/similar/{item}?n=100")
+                body = json.dumps({"items": [asked], "n": 100}).encode()
+                session = await ask("POST", "/recommendations", body)
+                answers.setdefault("similar", []).append((asked, similar["items"]))
+                answers.setdefault("lists", []).append((asked, session["items"]))
+                assert (await ask("GET", f"/because/nobody/{item}"))["items"] == []
+                for user in ("c0", "c150"):
+                    reasons = (await ask("GET", f"/because/{user}/{item}"))["items"]
+                    assert all(pairs[asked, each] >= 5 for each in reasons)
+            for name, path in (
+                ("popular", "/popular"),
+                ("latest", "/latest"),
+                ("recommendations", "/recommendations/nobody"),
+            ):
+                answers[name] = [("", (await ask("GET", f"{path}?n=100"))["items"])]
+            opened = {each.name for each in ENDPOINTS if each.open}
+            assert {*answers, "because", *OPERATION, *opened} == {each.name for each in ENDPOINTS}
+            for path in ("/livez", "/readyz", "/openapi.json"):
+                assert "RARE" not in json.dumps(await ask("GET", path))
+            return answers
+
+    with edge_in(tmp_path, terms=SiteTerms(explore=0.2)) as service:
+        answers = asyncio.run(play(service))
+    ranked_by = Counter[str]()
+    for name, asked, each in (
+        (name, asked, each)
+        for name, made in answers.items()
+        for asked, items in made
+        for each in items
+    ):
+        ranked_by[each["by"]] += 1
+        if each["by"] == "own":
+            assert pairs[asked, each["item"]] >= 5
+        by_people = each["by"] == "popular" and name != "similar"  # which is by categories
+        if by_people or not catalogue:
+            assert people[each["item"]] >= 5
+    popular = [each["item"] for each in answers["popular"][0][1] if each["by"] == "popular"]
+    assert set(popular) == {item for item in people if people[item] >= 5}
+    assert ranked_by["own"] > 100
 
 
 def test_a_list_of_a_store_that_was_opened_again_is_the_same(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from producers.edge.lists.own_feedback import (
     OwnPairs,
 )
 from producers.edge.lists.stored_history import Done
+from producers.edge.lists.wishes import Wish
 from producers.edge.site_terms import SiteTerms
 from producers.edge.store.store_tables import impressions, offers
 from tests.producers.edge.lists.site import DAY_MS, NOW, Site, items, numbered, row
@@ -121,6 +123,81 @@ def test_popularity_and_pairs_are_those_of_a_plain_count(site: Site, rng) -> Non
             assert score == pytest.approx(expected, rel=1e-3, abs=1e-6)
 
 
+def people(found: OwnFeedback) -> tuple[dict, dict]:
+    """Who stands behind each item, and who likes each two, by the kept parts of all people."""
+    behind, pairs = Counter(), Counter()
+    for parts in found._people.values():
+        behind.update(place for place, part in parts.items() if part > 0 or part == -1)
+        liked = [place for place, part in parts.items() if 3 + 2 * part >= 3.8]
+        pairs.update((one, other) for one in liked for other in liked)
+    return behind, pairs
+
+
+@pytest.mark.parametrize(("items", "persons"), [(100, 200_000), (6, 5)])
+def test_people_are_counted_exactly_whatever_they_take_back_and_whoever_is_left_out(
+    site: Site, rng, monkeypatch, items: int, persons: int
+) -> None:
+    monkeypatch.setattr(own_feedback, "_MOST_PARTS", items)
+    monkeypatch.setattr(own_feedback, "_MOST_PEOPLE", persons)
+    monkeypatch.setattr(own_feedback, "_MOST_LIKES", 3)
+    found, _ = read(site)
+    for _ in range(6):
+        site.add_many(random_rows(rng, 120))
+        found.read(1000 * NOW)
+        behind, pairs = people(found)
+        counted = {n: c for n, c in enumerate(found._columns[4].tolist()) if c}
+        assert counted == behind
+        places = found._pairs.places.tolist()
+        assert found._pairs._people[: len(places), : len(places)].tolist() == [
+            [pairs[one, other] for other in places] for one in places
+        ]
+    assert len(found._people) == min(persons, 8)
+
+
+def test_visitors_see_no_pair_of_fewer_people_even_of_two_items_that_many_like(site: Site) -> None:
+    rows = [(f"i{n}", "i", 5.0, None, 1) for n in range(9)]
+    rows += [(f"j{n}", "j", 5.0, None, 1) for n in range(9)]
+    rows += [("i0", "j", 5.0, None, 1)]
+    rows += [(f"i{n}", "k", 5.0, None, 1) for n in range(5)]
+    site.add_many(rows)
+    maker = site.open()
+
+    def by_own() -> list[str]:
+        return [each.item for each in maker.similar("i").items if each.by == "own"]
+
+    assert by_own() == ["k"]
+    assert maker.because("i7", "k").items == ("i",)
+    assert maker.because("i7", "j").items == ()
+    site.add("i0", "k", 1.0, days_ago=0)  # at once, though few likes are new
+    site.renew()
+    assert by_own() == []
+
+
+@pytest.mark.parametrize("catalogue", [False, True])
+def test_what_four_people_do_changes_no_list_of_a_visitor(
+    tmp_path: Path, seed: int, catalogue: bool
+) -> None:
+    """Two sites, of which one has four buyers more of each of some items, some of them new."""
+
+    def seen(folder: str, rare: int) -> list[tuple]:
+        rng = np.random.default_rng(seed)
+        (tmp_path / folder).mkdir()
+        new = [row(f"r{n}", categories=("c1",), added=1000 * NOW - n) for n in range(4)]
+        site = Site.at(tmp_path / folder, [*numbered(30), *new] if catalogue else ())
+        common = [(f"u{n}", str(1 + k), 5.0, None, 3) for n in range(40) for k in rng.choice(30, 6)]
+        few = [(f"u{n}", f"r{k}", 5.0, None, 4) for k in range(4) for n in range(rare)]
+        site.add_many([*common[:99], *few, *common[99:]])
+        maker = site.open(SiteTerms(explore=0.4))
+        wish = Wish(n=30)
+        made = [maker.popular(wish), maker.latest(wish), maker.for_user("nobody", wish)]
+        made += [maker.similar(item, wish) for item in ("1", "9", "r0", "r3", "never met")]
+        made += [maker.for_session([item], wish) for item in ("1", "9", "r0", "never met")]
+        shown = [(found.items, found.ranked_by, found.known, found.reason) for found in made]
+        return [*shown, maker.because("u30", "r0"), maker.because("u30", "1")]
+
+    assert seen("without", 0) == seen("with", 4)
+
+
 def test_rows_that_come_later_count_as_if_they_had_been_there(site: Site, rng, monkeypatch) -> None:
     monkeypatch.setattr(own_feedback, "_PAGE", 7)
     rows = random_rows(rng, 200)
@@ -181,7 +258,7 @@ def test_offers_of_new_items_are_counted_once_and_with_their_age(site: Site) -> 
     maker = site.open(SiteTerms(explore=1.0))
     for _ in range(2):
         site.renew()
-        places, hits, misses = maker.models.new
+        places, hits, misses = maker.models.own(b"", visitor=False).new
         assert [maker.models._index.texts[place] for place in places] == ["new"]
         assert hits + misses == pytest.approx([KNOWN_BEFORE + 2.5], rel=0.01)
     assert items(maker.for_user("eve"))[0] == "new"
@@ -207,7 +284,7 @@ def test_an_old_import_after_the_start_counts_as_well(site: Site) -> None:
 
 def chances(likes: list[float], offered: list[float]) -> tuple[np.ndarray, np.ndarray]:
     found = OwnFeedback(None, ItemIndex())
-    found._columns = np.array([likes, likes, likes, offered], float)
+    found._columns = np.array([likes, likes, likes, offered, likes], float)
     return found.chances(np.arange(len(likes)))
 
 

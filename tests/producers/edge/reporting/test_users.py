@@ -10,13 +10,21 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from producers.edge.catalogue.site_catalogue import Catalogue
+from producers.edge.lists.maker import ListMaker
+from producers.edge.lists.newest_tables import PublicTables
 from producers.edge.reporting.users import UnknownUser
 from producers.edge.reporting.ways_out import ReportingOptions
+from producers.edge.site_terms import SiteTerms
 from producers.edge.store.database import Database
 from producers.edge.store.store_tables import impressions, offers
 from producers.journal import PersonBudget
+from producers.ranking.published import Source
 from stream_app.errors import UserError
+from tests.fixtures.postgres import Server, postgres
 from tests.producers.edge.reporting.world import DAY, TODAY, TOPIC, edge, key
+
+__all__ = ["postgres"]
 
 
 @pytest.fixture
@@ -108,6 +116,52 @@ def test_a_deletion_removes_what_is_clear_and_keeps_what_was_spent(database, pat
     assert found.budget.spent == receipt.budget.spent
     assert run.users.delete("secret-name").events_removed == 0
     run.reporter.stop()
+
+
+def lists_of(database: Database) -> ListMaker:
+    tables = PublicTables(Source)  # which is not read
+    maker = ListMaker(database, Catalogue(database), tables, SiteTerms())
+    maker.models.step()
+    return maker
+
+
+def check_a_deletion(here: Database, there: Database) -> None:
+    """At its answer no edge shows what the user stood behind, before it counts anew."""
+    run, makers = edge(here), [lists_of(each) for each in (here, there)]
+    for n in range(5):
+        run.done(f"u{n}", "a", "b")
+    for maker in makers:
+        maker.models.step()
+        assert [each.item for each in maker.similar("a").items] == ["b"]
+        assert {each.item for each in maker.popular().items} == {"a", "b"}
+        assert maker.for_session(["a"]).ranked_by == maker.similar("a").ranked_by == "own"
+    run.done("bob", "a")
+    for maker in makers:
+        assert maker.for_user("bob").items[0].by == "own"
+    run.users.delete("u3")
+    for maker in makers:
+        for made in (maker.similar("a"), maker.popular(), maker.latest(), maker.for_session(["a"])):
+            assert made.items == ()
+        assert maker.because("bob", "b").items == ()
+        assert {each.by for each in maker.for_user("bob").items} == {"latest"}
+        maker.models.step()
+        assert maker.similar("a").items == ()
+        assert maker.for_user("bob").items[0].by == "own"  # by four people, to a known user
+        assert [each.item for each in maker.popular().items] == ["a"]  # with bob
+    run.users.delete("u3")  # again changes nothing
+    assert [each.item for each in makers[1].popular().items] == ["a"]
+    run.reporter.stop()
+
+
+def test_no_list_of_any_edge_shows_a_user_from_the_deletion_on(database):
+    check_a_deletion(database, database)
+
+
+@pytest.mark.thorough
+def test_no_list_of_any_edge_on_postgresql_shows_a_user_from_the_deletion_on(postgres: Server):
+    address = postgres.database()
+    with Database(address) as here, Database(address) as there:
+        check_a_deletion(here, there)
 
 
 def test_a_user_who_comes_back_has_the_budget_that_was_left(database):
