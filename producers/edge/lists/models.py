@@ -125,7 +125,10 @@ class Models(Repeating):
             return self._from_server(done)
         if model == "popular":
             return own.popular if len(own.popular.places) else "no likes yet"
-        return self.latest if len(self.latest.places) else "no items yet"
+        latest, (_, met) = self.latest, self._listed
+        if met and own.shown is not None:  # a place tells how many items lie before it
+            latest = latest._replace(scores=np.zeros(len(latest.places)))
+        return latest if len(latest.places) else "no items yet"
 
     def near(self, model: str, item: str, own: Own) -> Ranked | str:
         """Return the items that go with one by a model, "local" or "own", or why there are none."""

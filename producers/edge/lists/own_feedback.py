@@ -198,10 +198,10 @@ class OwnFeedback:
         return Own(self.popular_shown, self.shelf_shown, (new, *chances), shown)
 
     def _popular(self, least: int) -> Ranked:
-        total, recent = self._columns[:2] * (self._columns[4] >= least)
+        places = np.flatnonzero(self._columns[4] >= least)  # no other item has a part in the sums
+        total, recent = self._columns[:2, places]
         share = total / max(total.sum(), 1e-9) + recent / max(recent.sum(), 1e-9)
-        places = np.flatnonzero(share > 0)
-        return by_score(places, share[places] / 2, "popular")
+        return by_score(places[share > 0], share[share > 0] / 2, "popular")
 
     def _shelf(self, least: int, breathe: Breathe) -> Shelf:
         kept = self._pairs.liked_by(least)

@@ -154,7 +154,10 @@ def test_people_are_counted_exactly_whatever_they_take_back_and_whoever_is_left_
     assert len(found._people) == min(persons, 8)
 
 
-def test_visitors_see_no_pair_of_fewer_people_even_of_two_items_that_many_like(site: Site) -> None:
+def test_visitors_see_no_pair_of_fewer_people_even_of_two_items_that_many_like(
+    site: Site, monkeypatch
+) -> None:
+    monkeypatch.setattr(own_feedback, "_NEW_LIKES", 1.0)
     rows = [(f"i{n}", "i", 5.0, None, 1) for n in range(9)]
     rows += [(f"j{n}", "j", 5.0, None, 1) for n in range(9)]
     rows += [("i0", "j", 5.0, None, 1)]
@@ -196,6 +199,24 @@ def test_what_four_people_do_changes_no_list_of_a_visitor(
         return [*shown, maker.because("u30", "r0"), maker.because("u30", "1")]
 
     assert seen("without", 0) == seen("with", 4)
+
+
+def test_the_order_of_alike_items_does_not_tell_which_one_an_event_named_first(
+    tmp_path: Path,
+) -> None:
+    found = []
+    for bought in ((), ("z2",)):
+        folder = tmp_path / f"{len(bought)}"
+        folder.mkdir()
+        site = Site.at(folder)
+        maker = site.open()
+        for item in bought:
+            site.add("ann", item)
+        site.renew()
+        site.catalogue.put_many([row(f"z{n}", categories=("c",)) for n in range(4)])
+        site.renew()
+        found.append(items(maker.similar("z0")))
+    assert found[0] == found[1] == ["z1", "z2", "z3"]
 
 
 def test_rows_that_come_later_count_as_if_they_had_been_there(site: Site, rng, monkeypatch) -> None:
