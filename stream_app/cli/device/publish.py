@@ -19,7 +19,8 @@ from stream_app.errors import UsageError, UserError
 
 if TYPE_CHECKING:
     from producers.device.requests import Encoder
-    from producers.journal import Message
+    from producers.identities import Identities
+    from producers.journal import Journal, Message
     from producers.publishing import RecordPosition
     from producers.scale import Scale
     from stream_app.privacy.mechanism import Mechanism
@@ -100,10 +101,8 @@ def _publish(
     """Publish a report; return its message, place in the log, and the file of kept ratings."""
     from producers.device.rating import rate
     from producers.device.requests import ReportSettings
-    from producers.identities import Identities
     from producers.journal import Journal, Unwritable
     from producers.publishing import OutboxRelay
-    from producers.siblings import check_only_journal
     from stream_app import wire
 
     path = mechanism_options.journal_path(settings, options.journal)
@@ -118,11 +117,7 @@ def _publish(
         with Journal.open(path, limits=options.limits) as journal, publisher:
             for sentence in wording.journal_notices(journal):
                 notice(sentence)
-            identities = Identities(journal.key, signed=settings.signed)
-            check_only_journal(journal, [options.user])
-            if account := journal.enrolment(identities.pseudonym(options.user)):
-                account.check_limited(printable(options.user))
-            check_copies(settings, [journal], trusted=bool(options.trust_journal or options.relay))
+            identities = _checked(options, settings, journal)
             relay = OutboxRelay(journal, publisher)
             if left := relay.resend({publisher.topic})[0]:
                 notice(
@@ -158,6 +153,19 @@ def _publish(
             "the next publish or replay sends the same bytes"
         )
     return message, position, kept
+
+
+def _checked(options: PublishOptions, settings: Settings, journal: Journal) -> Identities:
+    """Return the user's identities; refuses an account elsewhere, without a limit, or older."""
+    from producers.identities import Identities
+    from producers.siblings import check_only_journal
+
+    identities = Identities(journal.key, signed=settings.signed)
+    check_only_journal(journal, [options.user])
+    if account := journal.enrolment(identities.pseudonym(options.user)):
+        account.check_limited(printable(options.user))
+    check_copies(settings, [journal], trusted=bool(options.trust_journal or options.relay))
+    return identities
 
 
 def _keep(rated: Rated, message: Message, journal: Path) -> Path | None:
