@@ -26,23 +26,30 @@ _PERSON = b"murmurec mark"
 
 
 class HighWaterMark:
-    """The mark of the journal with this device key; none where the folder refuses it."""
+    """The mark of the journal with this device key, or the one in a file; none where the folder
+    refuses it."""
 
-    def __init__(self, key: bytes) -> None:
-        self._name = blake2b(key, digest_size=16, person=_PERSON).hexdigest()
+    def __init__(self, key: bytes, file: Path | None = None) -> None:
+        self._name, self._file = blake2b(key, digest_size=16, person=_PERSON).hexdigest(), file
 
     @property
     def path(self) -> Path:
         """Where it lies; RuntimeError for a user without a home."""
+        if self._file is not None:
+            return self._file
         folder = Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state")
         return folder.expanduser() / "murmurec" / self._name
 
+    def newest(self) -> int:
+        """Return the number that was kept; 0 without one."""
+        try:
+            return int(self.path.read_bytes())
+        except (OSError, RuntimeError, ValueError):
+            return 0
+
     def check(self, journal: Path, number: int) -> None:
         """Raise OlderJournal for a journal whose next message has a smaller number."""
-        try:
-            newest = int(self.path.read_bytes())
-        except (OSError, RuntimeError, ValueError):
-            return
+        newest = self.newest()
         if number < newest:
             raise OlderJournal(
                 f"device journal {journal}: its next message has the number {number}, and by "

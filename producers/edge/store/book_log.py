@@ -47,6 +47,8 @@ class BookLog:
                 if held:
                     self._take(connection)
                 self.frames, self._next, self.size = _read(connection, number)
+            if held:
+                database.reached(number, self._next)
         except BaseException:
             self.close()
             raise
@@ -91,6 +93,7 @@ class BookLog:
                 connection.execute(statement)
             connection.execute(frames.insert(), rows)
         self._next += len(rows)
+        self._database.reached(self._number, self._next)
         return sum(FRAME_BYTES + len(body) for _, body in records)
 
     def close(self) -> None:

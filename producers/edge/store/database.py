@@ -6,6 +6,17 @@
 What the database refuses becomes one sentence (`Unwritable`, `Unreadable`), without a value of the
 site in it. SQLite runs in WAL mode with synchronous = FULL: a commit outlives a power cut. Its
 file has mode 0600 and one edge, which holds the lock beside it.
+
+A copy that has forgotten what was released would spend spent budgets again. So the frames that the
+books have had are counted, outside the store, too:
+
+    mark  <=  frames in the store      or the store is an older copy      (`producers.journal`)
+
+The mark of SQLite is FILE.mark, and a store without it must have been `closed`, which its edge
+writes when it ends: the file alone of an edge that runs, or was killed, lacks what is in its -wal.
+The mark is synced before `closed` goes, and written after each commit. A file is 0 bytes or a whole
+store, as its tables are made without a -wal. The mark of PostgreSQL, which is copied as a whole or
+not at all, is in the user's state folder.
 """
 
 from __future__ import annotations
@@ -18,35 +29,39 @@ from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
-from sqlalchemy import Connection, Engine, Table, create_engine, event, select
+from sqlalchemy import Connection, Engine, Table, create_engine, delete, event, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
-from producers.edge.store.store_tables import VERSION, metadata, site
+from producers.edge.store.store_tables import VERSION, frames, metadata, site
+from producers.journal.high_water_mark import HighWaterMark
 from producers.pseudonyms import KEY_BYTES
-from stream_app.errors import Unreadable, Unwritable, UserError
+from stream_app.errors import OlderJournal, Unreadable, Unwritable, UserError
+from stream_app.kafka.durable_file import sync_folder
 
 _BUSY_SECONDS = 5
 _CONNECT_SECONDS = 5
 _CONNECTIONS = {"pool_size": 8, "max_overflow": 32}  # every open book holds one
 _EXAMPLES = "sqlite:///edge.db or postgresql://user@host/name"
+_CLOSED = "closed"  # of `site`
 
 
 class Database:
     """An open store; `name` is its address without a password.
 
-    Raises UserError for an address that is none, a store of another version, one that another
-    edge uses, and one that cannot be opened.
+    Raises UserError for an address that is none, a store of another version, an older copy, one
+    that another edge uses, and one that cannot be opened.
     """
 
     def __init__(self, address: str) -> None:
-        url = _checked(address)
+        url = checked(address)
         self.name = url.render_as_string(hide_password=True)
         self.is_sqlite = url.get_backend_name() == "sqlite"
         self._lock: FileLock | None = None
+        self._path, self._opened = Path(url.database or ""), False
         if self.is_sqlite:
-            self._lock = _locked(Path(url.database or ""), self.name)
+            self._lock = _locked(self._path, self.name)
             self.engine = _sqlite_engine(url)
         else:
             # A connection that the server has closed is noticed before it is used. Ids are any
@@ -62,6 +77,43 @@ class Database:
             raise
 
     def _begin(self) -> None:
+        beside = Path(f"{self._path}.mark") if self.is_sqlite else None
+        is_marked = beside is None or beside.exists()
+        is_new = self.is_sqlite and not self._path.stat().st_size
+        if is_new and beside is not None and is_marked and beside.stat().st_size:
+            raise UserError(
+                f"store {self.name}: is empty, and {beside} says that it was not: put the newest "
+                f"copy back; {_knowingly(beside)}"
+            )
+        if is_new or not self.is_sqlite:
+            self._make()
+        with self.reading() as connection:
+            kept = dict(map(tuple, connection.execute(select(site.c.name, site.c.value))))
+        if kept["version"] != str(VERSION).encode():
+            raise UserError(
+                f"store {self.name}: is of version {kept['version'].decode()[:20]}, this murmurec "
+                f"reads {VERSION}; use the one that wrote it, or begin with another --store"
+            )
+        self.key: bytes = kept["key"]
+        self._mark = HighWaterMark(self.key, beside)
+        if not is_marked:
+            self._check_copy(is_closed=_CLOSED in kept)
+        newest = self._mark.newest()  # before the frames: another edge may write some
+        with self.reading() as connection:
+            places = select(frames.c.book, func.max(frames.c.place) + 1).group_by(frames.c.book)
+            self._reached = dict(map(tuple, connection.execute(places)))
+        if (count := sum(self._reached.values())) < newest:
+            raise OlderJournal(
+                f"store {self.name}: has had {count} frames, and {newest} by {self._mark.path}, so "
+                "this is an older copy, which would spend a spent budget again: put the newest "
+                f"copy back; {_knowingly(self._mark.path)}"
+            )
+        self._mark.advance(count)
+        if self.is_sqlite:
+            self._open_file()
+
+    def _make(self) -> None:
+        """Make the tables that are not there, in one transaction."""
         with self.writing() as connection:
             if not self.is_sqlite:  # one edge makes the tables
                 connection.exec_driver_sql("SELECT pg_advisory_xact_lock(6201733)")
@@ -71,15 +123,43 @@ class Database:
                         "create the database with ENCODING 'UTF8' TEMPLATE template0"
                     )
             metadata.create_all(connection)
-            new = {"version": str(VERSION).encode(), "key": os.urandom(KEY_BYTES)}
+            new = {"version": str(VERSION).encode(), "key": os.urandom(KEY_BYTES), _CLOSED: b""}
             self.add(connection, site, [{"name": n, "value": new[n]} for n in new])
-            kept = dict(map(tuple, connection.execute(select(site.c.name, site.c.value))))
-        if kept["version"] != new["version"]:
-            raise UserError(
-                f"store {self.name}: is of version {kept['version'].decode()[:20]}, this murmurec "
-                f"reads {VERSION}; use the one that wrote it, or begin with another --store"
+        self.engine.dispose()  # from now on with a write-ahead log
+
+    def _check_copy(self, *, is_closed: bool) -> None:
+        """Refuse a file that came here without its mark, unless an edge that ended wrote it."""
+        if not is_closed:
+            mark = Path(f"{self._path}.mark")
+            raise OlderJournal(
+                f"store {self.name}: is a copy of an edge that ran, without its -wal and .mark: "
+                "put both beside it, or copy with murmurec edge backup FILE; "
+                f"{_knowingly(mark)}"
             )
-        self.key: bytes = kept["key"]
+        with self.reading() as connection:
+            if connection.exec_driver_sql("PRAGMA quick_check(1)").scalar() != "ok":
+                raise UserError(f"store {self.name}: {_OF_SQLITE['malformed']}")
+
+    def _open_file(self) -> None:
+        """Take the file into use: its mark is durable before it is no longer `closed`."""
+        try:
+            handle = os.open(self._mark.path, os.O_WRONLY | os.O_CREAT, 0o600)
+            os.fsync(handle)
+            os.close(handle)
+            sync_folder(self._path.parent)
+        except OSError as error:
+            raise UserError(
+                f"store {self.name}: {self._mark.path} cannot be written ({error.strerror})"
+            ) from None
+        with self.writing() as connection:
+            connection.execute(delete(site).where(site.c.name == _CLOSED))
+        self.scrub()  # in the file itself
+        self._opened = True
+
+    def reached(self, book: int, place: int) -> None:
+        """Count the frames of a book, which are in the store, outside of it, too."""
+        self._reached[book] = place
+        self._mark.advance(sum(self._reached.values()))
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
@@ -172,6 +252,10 @@ class Database:
 
     def close(self) -> None:
         """Close every connection and release the file."""
+        if self._opened:
+            with suppress(UserError), self.writing() as connection:
+                self.add(connection, site, [{"name": _CLOSED, "value": b""}])
+            self.scrub()
         if hasattr(self, "engine"):
             self.engine.dispose()
         if self._lock is not None:
@@ -184,7 +268,39 @@ class Database:
         self.close()
 
 
-def _checked(address: str) -> Any:
+def backup(address: str, path: Path) -> None:
+    """Copy a SQLite store, which may be in use, to a file that is not there; UserError."""
+    url = checked(address)
+    name, partial = url.render_as_string(hide_password=True), Path(f"{path}.partial")
+    if url.get_backend_name() != "sqlite":
+        raise UserError(f"store {name}: PostgreSQL is copied by pg_dump")
+    source = Path(url.database or "").absolute().as_uri()
+    try:
+        if path.exists():
+            raise UserError(f"{path}: is there; give another FILE")
+        partial.unlink(missing_ok=True)
+        os.close(os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        with (
+            closing(sqlite3.connect(f"{source}?mode=rw", uri=True)) as old,
+            closing(sqlite3.connect(partial, isolation_level=None)) as new,
+        ):
+            old.backup(new)
+            new.execute("INSERT OR IGNORE INTO site VALUES (?, ?)", (_CLOSED, b""))
+            new.execute("PRAGMA journal_mode(DELETE)").close()  # one file
+        partial.replace(path)
+    except sqlite3.Error as error:
+        raise UserError(f"store {name}: {_of_sqlite(error)}") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written ({error.strerror})") from None
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _knowingly(mark: Path) -> str:
+    return f"to go on with this one, whose budgets add to what was spent, empty {mark}"
+
+
+def checked(address: str) -> Any:
     """Return the address as a URL; UserError for one that is not of a store."""
     try:
         url = make_url(address)
@@ -238,7 +354,8 @@ def _sqlite_engine(url: Any) -> Engine:
     @event.listens_for(engine, "connect")
     def _connected(connection: sqlite3.Connection, _: object) -> None:
         connection.isolation_level = None  # `BEGIN` is written below
-        for pragma in _PRAGMAS:
+        # Tables are made without a write-ahead log: the file holds nothing, or all of them.
+        for pragma in _PRAGMAS if Path(url.database).stat().st_size else _PRAGMAS[1:]:
             connection.execute(f"PRAGMA {pragma}").close()
 
     @event.listens_for(engine, "begin")
@@ -258,6 +375,10 @@ _OF_SQLITE = {
     "unable to open": "cannot be opened; check the folder and its rights",
     "malformed": "is damaged; restore it from a copy",
     "not a database": "is no database; give another --store",
+    "no such table": (
+        "holds no tables of an edge, as a copy without its -wal does; copy with murmurec edge "
+        "backup FILE, or give another --store"
+    ),
 }
 _OF_POSTGRESQL = {
     "53100": "its disk is full; free some space, and it goes on",
@@ -267,14 +388,18 @@ _OF_POSTGRESQL = {
 }
 
 
+def _of_sqlite(error: sqlite3.Error) -> str:
+    for words, sentence in _OF_SQLITE.items():
+        if words in str(error):
+            return sentence
+    return f"refuses ({type(error).__name__}); check it"
+
+
 def _reason(error: SQLAlchemyError) -> str:
     """Return what is wrong and its mend, without a value of a statement."""
     origin = error.orig if isinstance(error, DBAPIError) else None
     if isinstance(origin, sqlite3.Error):
-        for words, sentence in _OF_SQLITE.items():
-            if words in str(origin):
-                return sentence
-        return f"refuses ({type(origin).__name__}); check it"
+        return _of_sqlite(origin)
     state = str(getattr(origin, "sqlstate", None) or "")
     for start, sentence in _OF_POSTGRESQL.items():
         if state.startswith(start):

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import murmurec
+from producers.edge.store.database import Database
 from stream_app.broker.local import free_ports
 from stream_app.cli import run
 from tests.fixtures import forks
@@ -31,6 +32,7 @@ EVENTS = "user,item,type,time\n" + "".join(
 WRONG = {
     "import without a file": ["import"],
     "a file without import": ["serve", "x.csv"],
+    "backup without a file": ["backup"],
     "a mapping without a topic": ["--mapping", "x.toml"],
     "a topic without a mapping": ["--from-topic", "shop.events"],
     "two brokers": ["--standalone", "--bootstrap", "kafka:9092"],
@@ -109,6 +111,21 @@ def test_a_wrong_store_or_site_is_one_sentence(tmp_path, monkeypatch, capsys):
         err = capsys.readouterr().err
         assert err.startswith("murmurec: ")
         assert err.count("\n") == 1
+
+
+def test_a_copy_of_a_store_in_use_is_taken_up(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("events.csv").write_text(EVENTS)
+    assert run(["edge", "import", "events.csv"]) == 0
+    with Database("sqlite:///edge.db"):
+        assert run(["edge", "backup", "copy.db"]) == 0
+        assert run(["edge", "backup", "copy.db"]) == 1
+    assert "copy.db: is there" in capsys.readouterr().err
+    assert Path("copy.db").stat().st_mode & 0o777 == 0o600
+    assert run(["edge", "accounts", "--store", "sqlite:///copy.db"]) == 0
+    assert "40 accounts" in capsys.readouterr().out
+    assert run(["edge", "backup", "copy.db", "--store", "postgresql://h/d"]) == 1
+    assert "pg_dump" in capsys.readouterr().err
 
 
 def ask(url, path, body=None, method=None):

@@ -1,7 +1,7 @@
 """`murmurec edge`: private recommendations for a site that knows its own users.
 
 command      the options, here
-actions      serve, accounts, import
+actions      serve, accounts, import, backup
 wiring       what the edge is made from; broker, worker and gateway of one's own, for a start
 """
 
@@ -26,6 +26,7 @@ class Action(StrEnum):
     serve = "serve"
     accounts = "accounts"
     import_ = "import"
+    backup = "backup"
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,8 @@ def edge(
     cluster: Cluster,
     options: EdgeFlags,
     action: Annotated[
-        Action, typer.Argument(metavar="[ACTION]", help="serve, accounts, or import FILE.")
+        Action,
+        typer.Argument(metavar="[ACTION]", help="serve, accounts, import FILE, or backup FILE."),
     ] = Action.serve,
     file: Annotated[
         Path | None, typer.Argument(metavar="[FILE]", help="Of Gorse, Metarank, or one's own.")
@@ -121,8 +123,8 @@ def edge(
 
     Example: murmurec edge --standalone --items items.csv
     """
-    if (file is not None) != (action is Action.import_):
-        raise UsageError("give import FILE, or another action without a file")
+    if (file is not None) != (action in (Action.import_, Action.backup)):
+        raise UsageError("give import FILE or backup FILE, or another action without a file")
     options.check(context, cluster)
     import sqlalchemy  # noqa: F401 (absent in an install without the extra: named first)
 
@@ -130,6 +132,8 @@ def edge(
 
     if action is Action.accounts:
         actions.accounts(options, as_json=as_json)
+    elif file is not None and action is Action.backup:
+        actions.backup(options, file)
     elif file is not None:
         actions.import_file(options, file)
     else:

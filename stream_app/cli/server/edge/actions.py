@@ -1,4 +1,4 @@
-"""The actions of `murmurec edge`: serve, list the accounts, import a file."""
+"""The actions of `murmurec edge`: serve, list the accounts, import a file, copy the store."""
 
 from __future__ import annotations
 
@@ -18,11 +18,17 @@ from producers.edge.http.site import Edge
 from producers.edge.reporting.reporter import Reporter
 from producers.edge.reporting.users import Users
 from producers.edge.site_terms import SiteTerms, read
+from producers.edge.store import database as store
 from producers.edge.store.database import Database
 from stream_app.cli.demo.demo_processes import open_page, terminated_like_interrupted
 from stream_app.cli.output import plural, print_json, printable, say
 from stream_app.cli.server.edge.imports import import_events, import_items
-from stream_app.cli.server.edge.wiring import STANDALONE_SECONDS, Standalone, edge_of, standalone
+from stream_app.cli.server.edge.wiring import (
+    STANDALONE_SECONDS,
+    Standalone,
+    edge_of,
+    standalone,
+)
 from stream_app.errors import UserError
 from stream_app.monitoring.log_setup import configure
 
@@ -76,6 +82,12 @@ def _import_first(flags: EdgeFlags, terms: SiteTerms) -> None:
             import_items(database, flags.items)
         if flags.events is not None:
             import_events(database, terms, flags.events)
+
+
+def backup(flags: EdgeFlags, path: Path) -> None:
+    """Copy the store to a file while an edge may use it."""
+    store.backup(flags.store, path)
+    say(f"{path}: a copy of the store; put it back only where the newest one is lost")
 
 
 def import_file(flags: EdgeFlags, path: Path) -> None:
