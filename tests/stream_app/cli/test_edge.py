@@ -113,6 +113,33 @@ def test_a_wrong_store_or_site_is_one_sentence(tmp_path, monkeypatch, capsys):
         assert err.count("\n") == 1
 
 
+WRONG_ARGUMENTS = {
+    "another database": (["--store", "mysql://x/y"], "--store mysql: is no store of an edge"),
+    "no database": (["--store", "edge.db"], "give sqlite:///edge.db or postgresql://"),
+    "no mapping": (["--from-topic", "t", "--mapping", "none.toml"], "none.toml: cannot be read"),
+    "no scope": (["--scope", "none.csv"], "none.csv"),
+    "no items": (["--items", "none.csv"], "none.csv: cannot be read"),
+    "no events": (["--events", "none.csv"], "none.csv: cannot be read"),
+    "no file to import": (["import", "none.csv"], "none.csv: cannot be read"),
+    "nothing to back up": (["backup", "copy.db"], "cannot be opened"),
+    "a mechanism without its scope": (["--site", "cell.toml"], "give it with --scope FILE"),
+}
+
+
+@pytest.mark.parametrize(("words", "sentence"), WRONG_ARGUMENTS.values(), ids=WRONG_ARGUMENTS)
+def test_a_wrong_argument_is_named_before_anything_is_made_or_reached(
+    words, sentence, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MURMUREC_BOOTSTRAP_SERVERS", raising=False)
+    Path("cell.toml").write_text('[reports]\nmechanism = "cell:5:1/2"\n')
+    assert run(["edge", *words]) in (1, 2)
+    err = capsys.readouterr().err
+    assert sentence in err
+    assert err.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["cell.toml"]
+
+
 def test_a_copy_of_a_store_in_use_is_taken_up(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("events.csv").write_text(EVENTS)

@@ -130,6 +130,7 @@ def edge(
 
     from stream_app.cli.server.edge import actions
 
+    actions.check(options)
     if action is Action.accounts:
         actions.accounts(options, as_json=as_json)
     elif file is not None and action is Action.backup:

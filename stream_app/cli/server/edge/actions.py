@@ -26,7 +26,9 @@ from stream_app.cli.server.edge.imports import import_events, import_items
 from stream_app.cli.server.edge.wiring import (
     STANDALONE_SECONDS,
     Standalone,
+    check_files,
     edge_of,
+    readable,
     standalone,
 )
 from stream_app.errors import UserError
@@ -39,6 +41,13 @@ if TYPE_CHECKING:
 _TOKEN = re.compile(r"[!-~]{16,512}")
 _MOST_SHOWN = 100
 _ASK_SECONDS = 5.0
+
+
+def check(flags: EdgeFlags) -> None:
+    """Refuse a store, a file or a token that is wrong, before anything is made, read or reached."""
+    store.checked(flags.store)
+    _token()
+    check_files(flags, _terms(flags))
 
 
 def serve(flags: EdgeFlags, cluster: Cluster) -> None:
@@ -92,6 +101,7 @@ def backup(flags: EdgeFlags, path: Path) -> None:
 
 def import_file(flags: EdgeFlags, path: Path) -> None:
     """Import a file, of whatever kind it is."""
+    readable(path)
     with Database(flags.store) as database:
         import_events(database, _terms(flags), path)
 

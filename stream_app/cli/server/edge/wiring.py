@@ -101,6 +101,31 @@ def standalone(settings: Settings, folder: Path, mechanism: str) -> Iterator[Sta
             yield Standalone(settings, worker, gateway)
 
 
+def check_files(flags: EdgeFlags, terms: SiteTerms) -> None:
+    """Raise UserError for a file of the options that is wrong, and UsageError for one that the
+    mechanism needs."""
+    if terms.hides_presence and flags.scope is None:
+        raise UsageError(
+            f"{terms.mechanism.id} reports on a public list of items: give it with --scope FILE"
+        )
+    for path in filter(None, (flags.items, flags.events)):
+        readable(path)
+    if flags.scope is not None and terms.hides_presence:
+        read_scope(flags.scope)
+    elif flags.scope is not None:
+        read_ordered(flags.scope, MAX_SCOPE)
+    if flags.mapping is not None:
+        read_mapping(flags.mapping)
+
+
+def readable(path: Path) -> None:
+    """Raise UserError for a file that cannot be read."""
+    try:
+        path.expanduser().open("rb").close()
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+
+
 def edge_of(
     flags: EdgeFlags, settings: Settings, terms: SiteTerms, beside: Standalone | None
 ) -> Service:
@@ -126,11 +151,7 @@ def _reporting(
     flags: EdgeFlags, settings: Settings, terms: SiteTerms, *, own: bool
 ) -> ReportingOptions:
     cells, digest = None, b""
-    if terms.hides_presence:
-        if flags.scope is None:
-            raise UsageError(
-                f"{terms.mechanism.id} reports on a public list of items: give it with --scope FILE"
-            )
+    if terms.hides_presence and flags.scope is not None:
         items, digest = read_scope(flags.scope)
         cells = Cells(items, 1, settings.hash_seed)
     return ReportingOptions(
