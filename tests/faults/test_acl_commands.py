@@ -215,7 +215,7 @@ def made(
     if left := broker.every_right():  # whoever may write some topic is a producer of any
         broker.take_away(*left)
     monkeypatch.chdir(tmp_path)
-    folder = {"DATA_DIR": "data", "DEVICE_JOURNAL": "device.journal", "CAMPAIGN_SCOPE": "items.txt"}
+    folder = {"DATA_DIR": "data", "CAMPAIGN_SCOPE": "items.txt"}
     sizes = {"TUNING_HEAD_ITEMS": "64", "TUNING_RECENT_ITEMS": "32", "TUNING_HELD_OUT": "0"}
     named = {f"MURMUREC_{name}": value for name, value in (folder | sizes).items()}
     mechanisms = {"MURMUREC_MECHANISMS": "rr:5:2,cell:5:2,partition:5:2"}
