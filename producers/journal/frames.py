@@ -30,7 +30,7 @@ import numpy as np
 from producers.pseudonyms import KEY_BYTES
 
 MAGIC = b"MURMJRNL"
-FORMAT = 1
+FORMAT = 2  # of 1, names and items had another form
 _HEADER = struct.Struct(f"<8sHHIQ{KEY_BYTES}sI")
 HEADER_BYTES = _HEADER.size + 4
 _FRAME = struct.Struct("<II")

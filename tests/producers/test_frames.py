@@ -117,7 +117,7 @@ def test_a_later_format_and_a_later_record_are_named() -> None:
     later = bytearray(header(KEY, HEADER_BYTES))
     later[8:10] = struct.pack("<H", 9)
     later[-4:] = zlib.crc32(later[:-4]).to_bytes(4, "little")
-    with pytest.raises(NotAJournalError, match="format 9, this murmurec reads 1"):
+    with pytest.raises(NotAJournalError, match="format 9, this murmurec reads 2"):
         scan(bytes(later))
     unknown = frame(99, b"", 0)  # type: ignore[arg-type]
     with pytest.raises(NotAJournalError, match="kind 99, of a later murmurec"):
