@@ -38,7 +38,7 @@ class RecommendedItems(msgspec.Struct, frozen=True):
     none. `guarantee`: what the profiles behind it hide. `for_`:
     the visit that the list is for, None where it is for none."""
 
-    items: tuple[wire.Item, ...]
+    items: tuple[wire.Listed, ...]
     scores: tuple[float, ...]
     method: str
     as_of: int
@@ -47,7 +47,7 @@ class RecommendedItems(msgspec.Struct, frozen=True):
     left_out: int = 0
     ndcg: float | None = None
     ndcg_popular: float | None = None
-    because: tuple[wire.Item | None, ...] = ()
+    because: tuple[wire.Listed | None, ...] = ()
     guarantee: wire.Guarantee | None = None
     for_: wire.Visit | None = None
 

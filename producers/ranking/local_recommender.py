@@ -37,7 +37,7 @@ class LocalItem:
     history behind it, the strongest first; `stars`: the rating that is expected of the user, 1 ..
     5, where a campaign has released what that needs."""
 
-    item: wire.Item
+    item: wire.Listed
     title: str | None
     score: float
     because: tuple[wire.Item, ...] = ()
@@ -194,7 +194,7 @@ class LocalRecommender:
             for_="next" if isinstance(side, SimilarityTable) else for_,
         )
 
-    def item(self, item_key: int) -> wire.Item:
+    def item(self, item_key: int) -> wire.Listed:
         """Return the id of an item of the table."""
         return self._items[item_key] if item_key in self._items else self.table.item(item_key)
 

@@ -26,8 +26,16 @@ from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
 from stream_app.kafka.topic_follower import exists, records
-from stream_app.wire import CatalogueEntry, Topics, WireError, decode_catalogue_entry, key
-from stream_app.wire.messages import named_entries
+from stream_app.wire import (
+    CatalogueEntry,
+    Listed,
+    Topics,
+    WireError,
+    decode_catalogue_entry,
+    key,
+    unlisted,
+)
+from stream_app.wire.messages import key_named
 from stream_app.wire.public_tables import (
     NEWEST_RECORDS,
     TableManifest,
@@ -36,8 +44,6 @@ from stream_app.wire.public_tables import (
     table_digest,
 )
 from stream_app.wire.topics import absent
-
-_STRING = 1 << 63
 
 
 class Side(Protocol):
@@ -74,11 +80,10 @@ class PublicTable(Generic[S_co]):
     fetched: float = 0.0
     problem: str = ""
 
-    def item(self, item_key: int) -> int | str:
-        """Return the id of an item; a hashed id without a catalogue entry as `key:` and 16 hex."""
-        if item_key in self.entries:
-            return self.entries[item_key].item
-        return f"key:{item_key:016x}" if item_key & _STRING else item_key
+    def item(self, item_key: int) -> Listed:
+        """Return the id of an item, or its key where it has no entry in the catalogue."""
+        entry = self.entries.get(item_key)
+        return unlisted(item_key) if entry is None else entry.item
 
     def title(self, item_key: int) -> str | None:
         """Return the title of an item, None where the catalogue has none."""
@@ -229,9 +234,9 @@ def _learn(
     value: bytes | None,
 ) -> None:
     if not value:
-        for item, name in named_entries(record_key):
-            if item in found and str(found[item].item) == name:
-                del found[item]
+        gone = key_named(record_key)
+        if gone is not None and gone in found and str(found[gone].item).encode() == record_key:
+            del found[gone]
         return
     try:
         entry = decode_catalogue_entry(record_key, value)

@@ -27,7 +27,7 @@ from aiohttp import web
 
 from stream_app.gateway.asker import MOST, SECONDS, Asker, NoAnswer, TooMany
 from stream_app.gateway.buckets import Buckets, client
-from stream_app.gateway.contract.bodies import ItemList, ListedItem
+from stream_app.gateway.contract.bodies import ItemList, ListedItem, exact
 from stream_app.gateway.contract.endpoints import BY_NAME
 from stream_app.gateway.reads.catalogue_view import ServedCatalogue
 from stream_app.gateway.reads.tables import TITLES
@@ -36,6 +36,7 @@ from stream_app.web.refusals import refused
 from stream_app.wire import (
     LIST_LENGTH,
     Item,
+    Listed,
     Query,
     Recommendation,
     Status,
@@ -134,10 +135,11 @@ def page(user: str | None, k: int, reply: Recommendation, titles: ServedCatalogu
 
 
 def _row(
-    item: Item, score: float | None, cause: Item | None, titles: ServedCatalogue
+    item: Listed, score: float | None, cause: Listed | None, titles: ServedCatalogue
 ) -> ListedItem:
     row = titles.row(key_of(item))
     because = None if cause is None else titles.row(key_of(cause)).title
+    item, cause = exact(item), None if cause is None else exact(cause)
     return ListedItem(item, row.title, row.genres, row.year, row.domain, score, cause, because)
 
 

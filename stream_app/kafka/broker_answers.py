@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from stream_app.kafka import clients
-from stream_app.wire import Item, Query, Recommendation, WireError, decode_message, key_of
+from stream_app.wire import Listed, Query, Recommendation, WireError, decode_message, key_of
 from stream_app.wire.authenticity.sealed_replies import SealedQuery
 from stream_app.wire.ids import partition_of
 
@@ -97,7 +97,7 @@ def _is_whole(reply: Recommendation) -> bool:
     return True
 
 
-def entries(reply: Recommendation) -> list[tuple[Item, float | None, Item | None]]:
+def entries(reply: Recommendation) -> list[tuple[Listed, float | None, Listed | None]]:
     """Return the items of an answer with their scores and what each is for; a list that is drawn
     has no scores."""
     because = (*reply.because, *(None,) * (len(reply.items) - len(reply.because)))

@@ -2,7 +2,7 @@
 
 It is read from the compacted topic `items` and is not part of the replicated state: it affects
 answers only, never the model. An item known only by the hash of its string id and missing from the
-catalogue is shown as `key:` and 16 hex characters.
+catalogue is `Unlisted`, shown as `key:` and 16 hex characters.
 
 One thread updates while another reads. A read sees each record wholly or not at all, and an update
 takes constant time.
@@ -18,17 +18,18 @@ from numpy.typing import NDArray
 
 from stream_app.wire import (
     CatalogueEntry,
-    Item,
+    Listed,
     Reason,
     WireError,
     decode_catalogue_entry,
     json_bytes,
     key,
+    unlisted,
 )
-from stream_app.wire.messages import named_entries
+from stream_app.wire.messages import key_named
 
 _STRING = 1 << 63
-_UNLISTED_BYTES = json_bytes(f"key:{_STRING:016x}")  # as long as a number or longer
+_UNLISTED_BYTES = json_bytes(unlisted(_STRING))  # as long as a number or longer
 _UNKNOWN = CatalogueEntry(0)  # what is known of an item without an entry
 
 
@@ -78,11 +79,11 @@ class Catalogue:
         self._withdraw(item, entry.withdrawn)
 
     def _forget(self, record_key: bytes | None) -> None:
-        for item, name in named_entries(record_key):
-            entry = self.entries.get(item)
-            if entry is not None and str(entry.item) == name:
-                del self.entries[item]
-                self._withdraw(item, False)
+        item = key_named(record_key)
+        entry = None if item is None else self.entries.get(item)
+        if item is not None and entry is not None and str(entry.item).encode() == record_key:
+            del self.entries[item]
+            self._withdraw(item, False)
 
     def _withdraw(self, item: int, withdrawn: bool) -> None:
         if withdrawn == (item in self._gone):
@@ -108,12 +109,10 @@ class Catalogue:
         found: NDArray[np.bool_] = gone[places] == keys
         return found
 
-    def name(self, item: int) -> Item:
+    def name(self, item: int) -> Listed:
         """Return the id of an item as published."""
-        if item < _STRING:
-            return item
         entry = self.entries.get(item)
-        return entry.item if entry else f"key:{item:016x}"
+        return entry.item if entry else unlisted(item)
 
     def entry(self, item: int) -> CatalogueEntry:
         """Return what was published of an item; an empty title and no genres, year and

@@ -39,7 +39,17 @@ from stream_app.wire.cut_log import (
 )
 from stream_app.wire.decoding import UNREADABLE, Intake, decode, held
 from stream_app.wire.events import Event, encode, encode_json
-from stream_app.wire.ids import Item, key, key_of, parse_item, partitions_of, user_key
+from stream_app.wire.ids import (
+    Item,
+    Listed,
+    Unlisted,
+    key,
+    key_of,
+    parse_item,
+    partitions_of,
+    unlisted,
+    user_key,
+)
 from stream_app.wire.limits import (
     DEVICE_BYTES,
     EPOCH_SECONDS,

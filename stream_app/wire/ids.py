@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from hashlib import blake2b
+from typing import Annotated
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,7 +14,20 @@ from stream_app.wire.limits import MAX_ITEM_BYTES
 
 Item = int | str
 _DECIMAL = re.compile("0|[1-9][0-9]{0,18}")
-_UNNAMED = re.compile("key:[0-9a-f]{16}")
+
+
+class Unlisted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An item in an answer whose text id the catalogue lacks: its key, in hex. It is no text, so
+    that it is taken for no id; in words it is `key:` and the key."""
+
+    key: Annotated[str, msgspec.Meta(pattern="^[89a-f][0-9a-f]{15}$")]
+
+    def __str__(self) -> str:
+        return f"key:{self.key}"
+
+
+Listed = Item | Unlisted
+"""What an answer calls an item."""
 
 
 def key(item: Item) -> int:
@@ -58,11 +73,18 @@ def parse_item(text: str) -> Item:
     return int(text) if _DECIMAL.fullmatch(text) and int(text) < 2**63 else text
 
 
-def key_of(item: Item) -> int:
-    """Return the key of an item in an answer; `key:<hex>` is a text id not in the catalogue."""
-    if isinstance(item, str) and _UNNAMED.fullmatch(item):
-        return int(item[4:], 16)
-    return key(item)
+def key_of(item: Listed) -> int:
+    """Return the key of an item in an answer."""
+    return int(item.key, 16) if isinstance(item, Unlisted) else key(item)
+
+
+def unlisted(item_key: int) -> Listed:
+    """Return what an answer calls an item without an entry in the catalogue, by its key.
+
+    >>> unlisted(7), str(unlisted(2**63 + 1))
+    (7, 'key:8000000000000001')
+    """
+    return Unlisted(f"{item_key:016x}") if item_key >> 63 else item_key
 
 
 def user_key(device: bytes) -> int:

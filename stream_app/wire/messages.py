@@ -14,7 +14,7 @@ from stream_app.wire.campaigns.item_features import NAME_FORM, genres_among, is_
 from stream_app.wire.campaigns.plan import decode_rational, encode_rational
 from stream_app.wire.decoding import checked
 from stream_app.wire.events import IntItem, TextItem
-from stream_app.wire.ids import Item, key, parse_item
+from stream_app.wire.ids import Listed, Unlisted, key, parse_item
 from stream_app.wire.limits import (
     LIST_LENGTH,
     MAX_EVENT_BYTES,
@@ -111,7 +111,7 @@ class Recommendation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     id: str
     status: Status
-    items: tuple[int | str | None, ...]
+    items: tuple[int | str | Unlisted | None, ...]
     scores: tuple[float | None, ...]
     method: str
     as_of: int
@@ -119,7 +119,9 @@ class Recommendation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     catching_up: bool = False
     ndcg: float | None = None
     ndcg_popular: float | None = None
-    because: Annotated[tuple[int | str | None, ...], msgspec.Meta(max_length=LIST_LENGTH)] = ()
+    because: Annotated[
+        tuple[int | str | Unlisted | None, ...], msgspec.Meta(max_length=LIST_LENGTH)
+    ] = ()
     guarantee: Guarantee | None = None
     reason: _Sentence | None = None
     for_: Visit | msgspec.UnsetType = msgspec.field(name="for", default=msgspec.UNSET)
@@ -159,7 +161,8 @@ class Rejection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CatalogueEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Public description of an item; a withdrawn item is never recommended.
+    """Public description of an item; a withdrawn item is never recommended. A text that is a
+    canonical decimal below 2^63 is that integer.
 
     `domain` names the one part of the catalogue that the item belongs to, such as books; an item
     without one has no such field. `categories` is how records of earlier releases name genres:
@@ -176,6 +179,8 @@ class CatalogueEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     v: int = VERSION
 
     def __post_init__(self) -> None:
+        if isinstance(self.item, str):
+            force_setattr(self, "item", parse_item(self.item))
         if self.categories is not msgspec.UNSET:
             force_setattr(self, "genres", self.genres or genres_among(self.categories))
             force_setattr(self, "categories", msgspec.UNSET)
@@ -201,17 +206,12 @@ def decode_catalogue_entry(record_key: bytes | None, value: bytes) -> CatalogueE
     return entry
 
 
-def named_entries(record_key: bytes | None) -> tuple[tuple[int, str], ...]:
-    """Return (key, id as text) of the entries that a record with this key and without a value may
-    remove: the name 5 may belong to the number or to the string."""
-    name = (record_key or b"").decode(errors="replace")
-    found = []
-    for item in dict.fromkeys((parse_item(name), name)):
-        try:
-            found.append((key(item), name))
-        except ValueError:
-            continue
-    return tuple(found)
+def key_named(record_key: bytes | None) -> int | None:
+    """Return the key of the item that the key of a record of the catalogue names, None of none."""
+    try:
+        return key((record_key or b"").decode())
+    except ValueError:
+        return None
 
 
 class ItemTablePage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -237,7 +237,7 @@ def encode_message(message: msgspec.Struct) -> bytes:
     return _json_encoder.encode(message)
 
 
-def json_bytes(value: Item | Sequence[str] | None) -> int:
+def json_bytes(value: Listed | Sequence[str] | None) -> int:
     """Return how many bytes an id, a title, genres or a year take in a message."""
     return len(_json_encoder.encode(value))
 

@@ -16,11 +16,12 @@ from consumers import recommendations
 from consumers.recommendations import Recommendations, _best
 from stream_app.errors import UserError
 from stream_app.wire import (
-    Item,
+    Listed,
     Query,
     Recommendation,
     Status,
     Topics,
+    Unlisted,
     decode_message,
     encode_message,
     key,
@@ -30,10 +31,10 @@ from stream_app.wire.authenticity.sealed_replies import SealedQuery, reply_recor
 from stream_app.wire.ids import partition_of
 from tests.fixtures.clear_answers import answer_in
 
-NAMES: tuple[Item, ...] = (5, 7, "tt01", f"key:{key('tt02'):016x}", 9)
+NAMES: tuple[Listed, ...] = (5, 7, "tt01", Unlisted(f"{key('tt02'):016x}"), 9)
 
 
-def answer(items: tuple[Item, ...], status: Status = Status.OK) -> Recommendation:
+def answer(items: tuple[Listed, ...], status: Status = Status.OK) -> Recommendation:
     rest = 100 - len(items)
     scores = tuple(5.0 - 0.1 * i for i in range(len(items)))
     return Recommendation(
@@ -177,7 +178,7 @@ def test_an_answer_says_the_visit_that_it_is_for_unless_it_is_for_none() -> None
 
 def test_the_key_of_an_item_does_not_depend_on_its_form_in_an_answer() -> None:
     assert [key_of(name) for name in NAMES] == [5, 7, key("tt01"), key("tt02"), 9]
-    assert key_of("key:of a song") == key("key:of a song")
+    assert key_of("key:0123456789abcdef") == key("key:0123456789abcdef") != 0x0123456789ABCDEF
 
 
 def test_a_rejected_query_raises_one_sentence() -> None:
@@ -188,7 +189,7 @@ def test_a_rejected_query_raises_one_sentence() -> None:
 
 def test_an_answer_counts_the_excluded_items() -> None:
     assert _best(answer(NAMES), 2, 0.1, {5, 9}).left_out == 2
-    assert _best(answer(NAMES), 2, 0.1, {key(name) for name in NAMES[:3]}).items[-1] == 9
+    assert _best(answer(NAMES), 2, 0.1, {key_of(name) for name in NAMES[:3]}).items[-1] == 9
     assert _best(answer(NAMES), 2, 0.1, ()).left_out == 0
 
 

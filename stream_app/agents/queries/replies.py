@@ -20,7 +20,7 @@ from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.ranked_items import RankedItems
 from stream_app.wire import (
     LIST_LENGTH,
-    Item,
+    Listed,
     Recommendation,
     Status,
     encode_message,
@@ -80,7 +80,7 @@ def _score(score: float) -> float | None:
     return None if math.isnan(score) else round(float(score), 4)
 
 
-def _named(catalogue: Catalogue, item: int | None) -> Item | None:
+def _named(catalogue: Catalogue, item: int | None) -> Listed | None:
     return None if item is None else catalogue.name(item)
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         SimilarityTerms,
     )
     from stream_app.settings import Settings
+    from stream_app.wire import Listed
 
 _MOST = 100  # items in the longest list
 _UNITS = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
@@ -78,7 +79,12 @@ class ListOptions:
 def recommend(
     cluster: Cluster,
     options: ListOptions,
-    user: str | None = option(None, "The user's own id, whose kept ratings count.", "ID"),
+    user: str | None = option(
+        None,
+        "The user's own id, whose kept ratings count.",
+        "ID",
+        callback=mechanism_options.person,
+    ),
     local: bool = option(False, "Rank on this device, without a query."),
     rated: Path | None = option(
         None,
@@ -160,7 +166,7 @@ def _ranked(
 
 def _sentences(recommender: LocalRecommender, found: LocalList) -> Iterator[str]:
     """Yield the items, the reasons for them, and what the list is made from."""
-    from stream_app.wire import key
+    from stream_app.wire import Unlisted, key
 
     table = recommender.table
     for rank, row in enumerate(found.items, 1):
@@ -170,7 +176,7 @@ def _sentences(recommender: LocalRecommender, found: LocalList) -> Iterator[str]
         if row.because:
             names = (table.title(key(item)) or str(item) for item in row.because)
             yield f"      because of {printable(', '.join(names))}"
-    if any(str(row.item).startswith("key:") for row in found.items):
+    if any(isinstance(row.item, Unlisted) for row in found.items):
         yield "an item shown as key: has a word for its id that the catalogue lacks"
     if not found.items:
         yield "nothing is left to recommend: every item of the table is rated or withdrawn"
@@ -209,12 +215,12 @@ def _terms(campaign: CampaignTerms) -> str:
 
 
 def _features(
-    recommender: LocalRecommender, item: int | str
+    recommender: LocalRecommender, item: Listed
 ) -> tuple[tuple[str, ...], int | None, str | None]:
     """Return genres, year and domain of an item of a list."""
-    from stream_app.wire import key
+    from stream_app.wire import key_of
 
-    entry = recommender.table.entries.get(key(item))
+    entry = recommender.table.entries.get(key_of(item))
     return (entry.genres, entry.year, entry.domain or None) if entry else ((), None, None)
 
 
@@ -236,9 +242,12 @@ def _why_popular(found: LocalList) -> str:
 
 
 def _row(recommender: LocalRecommender, found: LocalList) -> dict[str, Any]:
+    from msgspec import to_builtins
+
     row, table = asdict(found), recommender.table
     for item in row["items"]:
         item["genres"], item["year"], item["domain"] = _features(recommender, item["item"])
+        item["item"] = to_builtins(item["item"])
     if found.campaign is not None:
         terms = found.campaign
         row["campaign"] |= {"epsilon": float(terms.epsilon), "delta": float(terms.delta)}

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from consumers.recommendations import RecommendedItems
     from stream_app.kafka.clients import Connection
     from stream_app.serving.catalogue import Catalogue
+    from stream_app.wire import Listed
 
 
 MOST = 100  # items in the longest answer
@@ -49,16 +50,17 @@ class Asked:
 
 
 class AnswerItem(TypedDict):
-    """An item of an answer; `score` is a predicted rating; `because` the
-    rated item that contributes most, None where the server knows of none."""
+    """An item of an answer, {"key": hex} without an id in the catalogue; `score` is a predicted
+    rating; `because` the rated item that contributes most, None where the
+    server knows of none."""
 
-    item: int | str
+    item: int | str | dict[str, str]
     score: float | None
     title: NotRequired[str | None]
     genres: NotRequired[list[str]]
     year: NotRequired[int | None]
     domain: NotRequired[str | None]
-    because: NotRequired[int | str | None]
+    because: NotRequired[int | str | dict[str, str] | None]
     because_title: NotRequired[str | None]
 
 
@@ -98,14 +100,14 @@ def show(answer: Answer) -> None:
     for rank, row in enumerate(answer["items"], 1):
         year, domain = row.get("year"), row.get("domain")
         shown = described(row.get("title") or "", row.get("genres", []), year, domain)
-        named = printable(f"{row['item']}  {shown}")
+        named = printable(f"{_listed(row['item'])}  {shown}")
         score = row["score"]
         say(f"{rank:4}  {'' if score is None else f'{score:.2f}  '}{named}".rstrip())
         cause = row.get("because")
         if cause is not None:
-            rated = printable(row.get("because_title") or str(cause))
+            rated = printable(row.get("because_title") or str(_listed(cause)))
             say(f"            because you rated {rated}")
-    if any(str(row["item"]).startswith("key:") for row in answer["items"]):
+    if any(isinstance(row["item"], dict) for row in answer["items"]):
         say("an item shown as key: has a word for its id: murmurec items put WORD shows the word")
     if not answer["items"]:
         left_out = answer.get("left_out", 0)
@@ -132,6 +134,12 @@ def show(answer: Answer) -> None:
         f"{answer['seconds'] * 1000:.1f} ms; "
         f"scores are predicted ratings{'' if of_user else ' of the average user'} on 1 .. 5"
     )
+
+
+def _listed(item: int | str | dict[str, str]) -> Listed:
+    from stream_app.wire import Unlisted
+
+    return Unlisted(**item) if isinstance(item, dict) else item
 
 
 def _measured(answer: Answer) -> str:
@@ -188,12 +196,18 @@ def _answer_of(asked: Asked, best: RecommendedItems, catalogue: Catalogue | None
 
 
 def _row(
-    item: int | str, score: float, cause: int | str | None, catalogue: Catalogue | None
+    item: Listed, score: float, cause: Listed | None, catalogue: Catalogue | None
 ) -> AnswerItem:
+    import msgspec
+
     from stream_app.wire import key_of
 
     shown = None if isnan(score) else score
-    row: AnswerItem = {"item": item, "score": shown, "because": cause}
+    row: AnswerItem = {
+        "item": msgspec.to_builtins(item),
+        "score": shown,
+        "because": msgspec.to_builtins(cause),
+    }
     if catalogue is not None:
         entry = catalogue.entry(key_of(item))
         row |= {"title": entry.title, "genres": list(entry.genres), "year": entry.year}
@@ -227,7 +241,7 @@ def answer_over_http(url: str, asked: Asked) -> Answer:
     if asked.option and "guarantee" not in answer:
         raise _earlier_release(url, asked)  # it has passed over the option
     rated = asked.rated
-    unrated = [row for row in answer["items"] if key_of(row["item"]) not in (rated or ())]
+    unrated = [row for row in answer["items"] if key_of(_listed(row["item"])) not in (rated or ())]
     if rated is not None:
         answer["left_out"] = len(answer["items"]) - len(unrated)
     answer["items"] = unrated[: asked.k]

@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import msgspec
 
 from stream_app.gateway.contract.rejection_reasons import OF_REFUSALS
 from stream_app.wire import LIST_LENGTH, MAX_SEQ, Guarantee, Visit
-from stream_app.wire.events import IntItem, TextItem
+from stream_app.wire.events import TextItem
+from stream_app.wire.ids import Listed, Unlisted
 from stream_app.wire.limits import MAX_STAGES
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_SEQ)]
@@ -22,7 +23,17 @@ _User = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
 _Words = Annotated[str, msgspec.Meta(pattern="^[1-9][0-9]{0,19}$")]
 _Rational = Annotated[str, msgspec.Meta(pattern="^[0-9]{1,20}(/[0-9]{1,20})?$")]
 _Reason = Annotated[str, msgspec.Meta(extra_json_schema={"enum": list(OF_REFUSALS)})]
+# A larger one would lose digits in JavaScript: it is text.
+_IntItem = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
 _Entries = msgspec.Meta(max_length=LIST_LENGTH)
+
+
+_Item = TypeVar("_Item", bound=Listed)
+
+
+def exact(item: _Item) -> _Item | str:
+    """Return an item as bodies name it, of which no reader loses a digit."""
+    return str(item) if isinstance(item, int) and item >= 2**53 else item
 
 
 class Accepted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -45,7 +56,7 @@ class Refusal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class CatalogueItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An item of the public catalogue."""
 
-    item: IntItem | TextItem
+    item: _IntItem | TextItem
     key: _Key
     title: str
     genres: tuple[str, ...]
@@ -138,7 +149,7 @@ class GuessedRatings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class RatedExample(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A true rating of a simulated person."""
 
-    item: IntItem | TextItem
+    item: _IntItem | TextItem
     stars: float
 
 
@@ -147,8 +158,8 @@ class ExamplePerson(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     likes: tuple[str, ...]
     rated: Annotated[tuple[RatedExample, ...], _Entries]
-    list: Annotated[tuple[IntItem | TextItem, ...], _Entries]
-    popular: Annotated[tuple[IntItem | TextItem, ...], _Entries]
+    list: Annotated[tuple[_IntItem | TextItem, ...], _Entries]
+    popular: Annotated[tuple[_IntItem | TextItem, ...], _Entries]
 
 
 class DemoFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -166,13 +177,13 @@ class DemoFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class ListedItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An entry of a list."""
 
-    item: IntItem | TextItem
+    item: _IntItem | TextItem | Unlisted
     title: str
     genres: tuple[str, ...]
     year: int | None
     domain: str | None
     score: float | None
-    because: IntItem | TextItem | None
+    because: _IntItem | TextItem | Unlisted | None
     because_title: str | None
 
 

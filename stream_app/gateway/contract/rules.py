@@ -16,6 +16,7 @@ Rule = str | tuple[str, Mapping[str, Any]]
 
 _NAME = {"minLength": 1, "maxLength": MAX_GENRE, "pattern": r"^\S(.*\S)?$"}
 _ITEM = f"an integer below 2^63, or a text of 1 to {MAX_ITEM_BYTES} bytes of UTF-8"
+_LISTED = f"{_ITEM}; the item's key, where the catalogue lacks its id; text from 2^53 on"
 _GENRES = "up to 16 genres, each once, without blanks around them"
 _EVENT: dict[str, Rule] = {
     "seq": "number of the event, 1 more than the device's last: a repeated one changes nothing",
@@ -119,7 +120,7 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
         "held": "of the other bytes under a number or stage: 16 bytes of SHA-256, and their tag",
     },
     "CatalogueItem": {
-        "item": _ITEM,
+        "item": f"{_ITEM}; text from 2^53 on",
         "key": "the 64-bit key by which the item side names the item, 16 hex digits",
         "title": "shown to people; empty where nothing was published",
         "genres": _GENRES,
@@ -197,8 +198,9 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
         "attacker": "of single ratings; null where none are reported",
         "example": "one of the people; null before there is a list",
     },
+    "Unlisted": {"key": "the 64-bit key of a text id that the catalogue lacks, 16 hex digits"},
     "ListedItem": {
-        "item": _ITEM,
+        "item": _LISTED,
         "title": "from the public catalogue",
         "genres": "from the public catalogue",
         "year": "from the public catalogue",

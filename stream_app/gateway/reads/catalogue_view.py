@@ -14,10 +14,10 @@ from itertools import islice
 import msgspec
 import numpy as np
 
-from stream_app.gateway.contract.bodies import CatalogueItem
+from stream_app.gateway.contract.bodies import CatalogueItem, exact
 from stream_app.ranking.item_side import ItemSide
-from stream_app.wire import WireError, decode_catalogue_entry, key
-from stream_app.wire.messages import json_bytes, named_entries
+from stream_app.wire import WireError, decode_catalogue_entry, key, unlisted
+from stream_app.wire.messages import json_bytes, key_named
 
 MOST_ENTRIES = 50_000
 MOST_BYTES = 32 << 20
@@ -37,14 +37,14 @@ class ServedCatalogue:
         self._most, self._most_bytes = most_entries, most_bytes
         self._side = np.empty(0, np.uint64)  # most popular first
         self._wanted: frozenset[int] = frozenset()
-        self.longest_name = json_bytes(f"key:{_STRING:016x}")  # as long as a number or longer
+        self.longest_name = json_bytes(unlisted(_STRING))  # as long as a number or longer
         self.longest_title = json_bytes(None)
         self.longest_text = sum(map(json_bytes, ("", (), None, None)))
         self.restart()
 
     def restart(self) -> None:
         """Forget every entry."""
-        self._rows: dict[int, tuple[str, bytes]] = {}
+        self._rows: dict[int, tuple[bytes | None, bytes]] = {}
         self._bytes = 0
         self._others: set[int] = set()
 
@@ -64,10 +64,10 @@ class ServedCatalogue:
     def learn(self, record_key: bytes | None, value: bytes | None) -> None:
         """Take one record; a malformed one changes nothing."""
         if not value:
-            for item, name in named_entries(record_key):
-                # An entry that was passed over has no name: its key is that of the item.
-                if item not in self._rows or self._rows[item][0] == name:
-                    self._remove(item)
+            gone = key_named(record_key)
+            # An entry that was passed over has no name: its key is that of the item.
+            if gone is not None and self._rows.get(gone, (record_key,))[0] == record_key:
+                self._remove(gone)
             return
         try:
             entry = decode_catalogue_entry(record_key, value)
@@ -81,7 +81,7 @@ class ServedCatalogue:
         self.longest_title = max(self.longest_title, json_bytes(entry.title))
         self.longest_text = max(self.longest_text, sum(map(json_bytes, text)))
         row = CatalogueItem(
-            entry.item,
+            exact(entry.item),
             f"{item:016x}",
             entry.title,
             entry.genres,
@@ -89,7 +89,7 @@ class ServedCatalogue:
             domain,
             entry.withdrawn,
         )
-        self._put(item, str(entry.item), msgspec.json.encode(row))
+        self._put(item, record_key, msgspec.json.encode(row))
 
     def row(self, item: int) -> CatalogueItem:
         """Return what is shown of an item, by its key; nothing but the key where it has no entry
@@ -118,7 +118,7 @@ class ServedCatalogue:
         left_out = len(self._others) + len(self._rows) - known - len(others)
         return b'{"items":[%s],"left_out":%d}' % (b",".join(rows + others), left_out)
 
-    def _put(self, item: int, name: str, row: bytes) -> None:
+    def _put(self, item: int, name: bytes | None, row: bytes) -> None:
         fits = len(self._rows) < self._most and self._bytes + len(row) <= self._most_bytes
         if fits or item in self._wanted:
             self._rows[item] = name, row
@@ -135,4 +135,4 @@ class ServedCatalogue:
 
 def _unlisted(name: int, item: int) -> CatalogueItem:
     """Return what is shown of an item without an entry."""
-    return CatalogueItem(name, f"{item:016x}", "", (), None, None, withdrawn=False)
+    return CatalogueItem(exact(name), f"{item:016x}", "", (), None, None, withdrawn=False)

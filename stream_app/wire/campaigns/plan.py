@@ -21,7 +21,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from stream_app.wire.campaigns.item_features import Features
-from stream_app.wire.ids import Item, key
+from stream_app.wire.ids import Item, key, parse_item
 from stream_app.wire.limits import (
     MAX_BOUND,
     MAX_INTEGERS,
@@ -104,6 +104,10 @@ class Campaign(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tru
             raise ValueError(
                 f"campaign {self.number}: {len(set(self.keys))} different keys of {self.parties} "
                 "parties; each party has a key of its own"
+            )
+        if any(isinstance(item, str) and parse_item(item) != item for item in self.scope):
+            raise ValueError(
+                f"campaign {self.number}: an integer of the scope is text; write the number"
             )
         if len({key(item) for item in self.scope}) != len(self.scope):
             raise ValueError(f"campaign {self.number}: an item is in the scope twice")

@@ -29,7 +29,9 @@ from stream_app.wire import (
 )
 from tests.stream_app.agents.lines import runtime_alone
 
-TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30)
+TEXT = st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=30
+)
 NAMES = st.one_of(st.integers(0, 2**63 - 1), TEXT)
 RATIO = st.one_of(st.none(), st.floats(0, 1))
 

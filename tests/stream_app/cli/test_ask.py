@@ -33,7 +33,7 @@ class View(BaseHTTPRequestHandler):
             self._refuse(*(self.refusal or (404, "Not Found")))
             return
         count = int(self.path.rpartition("k=")[2])
-        names = ["tt01", f"key:{key('tt02'):016x}", *range(1, 99)][:count]
+        names = ["tt01", {"key": f"{key('tt02'):016x}"}, *range(1, 99)][:count]
         rows = [{"item": name, "score": 5 - 0.01 * i} for i, name in enumerate(names)]
         user = None if self.path.startswith("/similar") else DEVICE
         page = {"user": user, "items": rows, "method": "exact", "as_of": 1, "privacy": "local"}

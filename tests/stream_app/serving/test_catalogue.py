@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stream_app.serving.catalogue import Catalogue
-from stream_app.wire import CatalogueEntry, Reason, encode_message, key
+from stream_app.wire import CatalogueEntry, Reason, Unlisted, encode_message, key, key_of
 
 
 def learned(*entries: CatalogueEntry) -> Catalogue:
@@ -39,7 +39,16 @@ def test_an_entry_under_the_key_of_another_item_is_rejected() -> None:
 def test_an_unknown_item_is_shown_by_its_key() -> None:
     assert Catalogue().name(7) == 7
     assert Catalogue().title(7) == ""
-    assert Catalogue().name(key("brot")) == f"key:{key('brot'):016x}"
+    assert Catalogue().name(key("brot")) == Unlisted(f"{key('brot'):016x}")
+
+
+def test_an_item_whose_id_reads_like_a_key_is_called_by_its_id() -> None:
+    name = "key:0123456789abcdef"
+    catalogue = learned(CatalogueEntry(name, "A film"))
+    assert catalogue.name(key(name)) == name
+    assert key_of(name) == key(name)
+    shown = catalogue.name(key("brot"))
+    assert key_of(shown) == key("brot") != key_of(str(shown))
 
 
 def test_a_withdrawn_item_comes_back_when_it_is_published_again() -> None:

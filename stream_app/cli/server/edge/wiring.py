@@ -43,7 +43,7 @@ from stream_app.cli.output import notice, say
 from stream_app.errors import UsageError, UserError
 from stream_app.kafka.clients import Connection
 from stream_app.settings import Settings
-from stream_app.wire import Item, Topics
+from stream_app.wire import Item, Topics, Unlisted
 from stream_app.wire.limits import MAX_SCOPE
 
 if TYPE_CHECKING:
@@ -196,7 +196,8 @@ def _asking(connection: Connection, prefix: str) -> AskWorkers:
 
     def ask(device: bytes, n: int) -> Sequence[Item]:
         with Recommendations(connection, prefix) as recommendations:
-            return recommendations.best(device.hex(), k=n).items
+            found = recommendations.best(device.hex(), k=n).items
+            return [item for item in found if not isinstance(item, Unlisted)]
 
     return ask
 

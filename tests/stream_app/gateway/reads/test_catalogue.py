@@ -80,13 +80,24 @@ def test_an_item_of_the_side_without_an_entry_is_shown_where_its_number_is_its_i
 
 def test_a_later_entry_replaces_an_earlier_one_and_a_tombstone_removes_it() -> None:
     served = ServedCatalogue()
-    put(served, 5, "5", "film")
-    put(served, 5, title="Five")
-    assert shown(served) == (["5", "film", 5], 0)
+    put(served, 5, "05", "film")
+    put(served, "5", title="Five")
+    assert shown(served) == (["05", "film", 5], 0)
     served.learn(b"film", None)
-    assert shown(served) == (["5", 5], 0)
-    served.learn(b"05", None)  # the name of a text, not of the number
-    assert shown(served) == (["5", 5], 0)
+    assert shown(served) == (["05", 5], 0)
+    served.learn(b"05", None)
+    assert shown(served) == ([5], 0)
+
+
+def test_a_number_that_javascript_would_round_is_text() -> None:
+    served = ServedCatalogue()
+    put(served, 2**53 - 1, 2**53, 2**63 - 1)
+    assert shown(served) == ([2**53 - 1, str(2**53), str(2**63 - 1)], 0)
+
+
+def test_a_tombstone_without_a_name_changes_nothing() -> None:
+    served = ServedCatalogue()
+    put(served, 5)
     served.learn(b"5", b"")
     served.learn(None, None)
     served.learn(b"\xff" * 300, None)
