@@ -4,6 +4,7 @@
 
 import { decode } from "./campaign/messagepack.js";
 import { featuresOf } from "./campaign/features.js";
+import { keyOf } from "./campaign/item.js";
 
 const LEAST_PRIOR = 4, PRIOR_LIKES = 60, SPREAD = 50, RIDGE = 20, FEWEST_DIRECTIONS = 3;
 const LIKED = 4, SLOPE = 0.4, USUAL = 4.5, RECENT = 5, FLOOR = 0.2;
@@ -41,15 +42,13 @@ const publicShares = (items, counts) => {
 };
 
 /** The public side of a campaign from the bytes of GET /campaign/side; Error for other bytes.
- *  `films`: the catalogue by item, as text. */
+ *  `films`: the catalogue by key. */
 export const decodeCampaign = (buffer, films) => {
   if (buffer.byteLength > MAX_BYTES) throw new Error(`a side of ${buffer.byteLength} bytes`);
   const published = decode(new Uint8Array(buffer)), side = decode(published.side);
   if (published.v !== 1 || side.v !== 1)
     throw new Error(`version ${side.v} of a campaign's side: this release reads 1`);
-  const described = side.scope.map((item) => films.get(String(item)));
-  const keys = side.scope.map((item, n) => described[n]?.key ??
-    (typeof item === "number" ? BigInt(item).toString(16).padStart(16, "0") : `unknown ${item}`));
+  const keys = side.scope.map(keyOf), described = keys.map((key) => films.get(key));
   const n = keys.length, { together, stars } = side;
   const { width, values } = featuresOf(side.features ?? packed(described), n);
   const shares = publicShares(n, stars && floats(stars.counts));

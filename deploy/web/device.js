@@ -50,7 +50,7 @@ export const isOwn = async (key, path, held) =>
   `${held}`.slice(32) === await tagOf(key, path, `${held}`.slice(0, 32));
 
 // An integer id may exceed what a number of JavaScript holds, so it is read from its key.
-const itemText = ({ item, key }) =>
+export const itemText = ({ item, key }) =>
   typeof item === "string" ? JSON.stringify(item) : String(BigInt(`0x${key}`));
 /** The bytes of one report on the wire, those of stream_app/wire/events.py `encode_json`. */
 export const eventBody = ({ device, seq, mechanism, epoch, report, ...named }) =>
@@ -148,7 +148,7 @@ export class Device {
       const held = room(counts, this.budget, campaigns);
       if (isOlder(before, campaigns)) refuse(OLDER);
       if (plan.id !== id || String(plan.counts) !== String(counts)) refuse(keeps(plan));
-      if (before.some((other) => itemText(other) === name))
+      if (before.some((other) => other.key === key || itemText(other) === name))
         refuse("this item is rated already: a rating is reported once");
       if (before.length >= held) refuse(`the budget holds ${held} reports of ${id}: all are spent`);
       const [word] = crypto.getRandomValues(new BigUint64Array(1));

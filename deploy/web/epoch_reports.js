@@ -9,7 +9,7 @@ import {
   cellsOf, certifiedLike, dueOf, everyMinute, messagesOf, momentName, momentOf,
 } from "./epochs.js";
 import { room } from "./privacy.js";
-import { hexOf, keyOf } from "./campaign/plan.js";
+import { hexOf, keyOf } from "./campaign/item.js";
 import { blake } from "./campaign/transcript.js";
 
 const DAY = 86_400_000, MOST_BYTES = 128 * 1024 - 256;

@@ -5,7 +5,7 @@
 
 import { hexOf } from "./campaign/plan.js";
 import { blake, littleEndian } from "./campaign/transcript.js";
-import { sample } from "./device.js";
+import { itemText, sample } from "./device.js";
 import { expBelow } from "./privacy.js";
 
 const MINUTE = 60_000;
@@ -97,9 +97,6 @@ export const messagesOf = ({ mechanism, cells, rated, device, seq, epoch, words 
   });
 };
 
-// An integer id may exceed what a number of JavaScript holds, so it is read from its key.
-const itemText = ({ item, key }) =>
-  typeof item === "string" ? JSON.stringify(item) : String(BigInt(`0x${key}`));
 const bytesOf = (hex) => Uint8Array.from(hex.match(/../g), (byte) => parseInt(byte, 16));
 
 const uniform = (count) => {

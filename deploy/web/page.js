@@ -185,11 +185,10 @@ const askLater = () => {
 const ask = async () => {
   try {
     const items = await readList(view.device.pseudonym, LENGTH);
-    const keys = new Map(view.catalogue.map((film) => [film.item, film.key]));
-    view.asked = items.map(({ item, title }) => ({
-      key: keys.get(item) ?? "",
-      title: title || (keys.has(item) ? null : String(item)), // else the catalogue's
-    }));
+    view.asked = items.map(({ item, title }) => { // without an id it is {key}
+      const key = item.key ?? view.items.get(String(item))?.key;
+      return { key: key ?? "", title: title || (key ? null : String(item)) }; // or the catalogue's
+    });
     view.askedProblem = "";
   } catch (problem) {
     view.askedProblem = `${sentence(problem.message)} Asked again soon.`;
@@ -248,9 +247,9 @@ const decoded = (name, bytes) => {
 const learnSummed = async () => {
   const bytes = await readCampaignSide();
   const head = bytes && new Uint8Array(bytes, 0, Math.min(bytes.byteLength, 96)).join();
-  if (!bytes || !view.items.size || known.summed === head) return;
+  if (!bytes || !view.films.size || known.summed === head) return;
   const { decodeCampaign, rankCampaign } = await import("./campaign_ranking.js");
-  const side = decodeCampaign(bytes, view.items);
+  const side = decodeCampaign(bytes, view.films);
   // An item that the catalogue does not name is no film to show.
   const named = ({ key }) => view.films.has(key);
   const listOf = (history, count) =>

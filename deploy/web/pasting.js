@@ -21,15 +21,15 @@ export const parsed = (text, catalogue, levels) => {
   if (lines.length > MOST_KEPT)
     throw new Error(`${plural(lines.length, "line")}: ${number(MOST_KEPT)} at most, nothing was kept; ` +
       "paste fewer");
-  const films = new Map();
+  const films = new Map(), ids = new Map(catalogue.map((film) => [String(film.item), film]));
   for (const film of catalogue) // the most popular of equal titles
-    for (const name of [film.bare, film.title, String(film.item)])
+    for (const name of [film.bare, film.title])
       if (!films.has(plain(name))) films.set(plain(name), film);
   const ratings = [];
   let unknown = null, missed = 0;
   for (const line of lines) {
     const [, name, stars] = LINE.exec(line) ?? [];
-    const film = name && films.get(plain(name));
+    const film = name && (ids.get(name) ?? films.get(plain(name)));
     if (!film || stars < 1 || stars > 5) {
       unknown ??= line.slice(0, 60);
       missed++;

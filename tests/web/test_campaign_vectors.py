@@ -28,7 +28,13 @@ DEVICE, SECRET = bytes(range(16)), bytes(range(32, 64))
 PARTIES = keys_of(2)
 KEYS = tuple(each.public.hex() for each in PARTIES)
 MODULES = {  # most lines
-    **{"contribution.js": 20, "features.js": 75, "field.js": 40, "norm_proof.js": 175},
+    **{
+        "contribution.js": 20,
+        "features.js": 75,
+        "field.js": 40,
+        "item.js": 30,
+        "norm_proof.js": 175,
+    },
     **{
         "messagepack.js": 40,
         "plan.js": 40,

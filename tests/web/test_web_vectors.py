@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from tests.fixtures.awkward_ids import PAIRS
 from tests.fixtures.browser import serving
 from tests.web import web_vectors
 
@@ -19,6 +20,7 @@ LOAD = """async () => {
   const from = (path) => fetch(path).then((reply) => reply.json());
   globalThis.device = await import("/device.js");
   globalThis.ranking = await import("/ranking.js");
+  globalThis.items = await import("/campaign/item.js");
   globalThis.vectors = await from("/vectors.json");
 }"""
 
@@ -65,6 +67,35 @@ def test_pseudonyms_and_event_bytes_are_those_of_python(modules) -> None:
     assert named == [each[2] for each in stored["pseudonyms"]]
     bodies = modules.evaluate("() => vectors.events.map(device.eventBody)")
     assert [body.encode().hex() for body in bodies] == [e["body"] for e in stored["events"]]
+
+
+def test_every_awkward_id_has_the_key_and_pseudonym_of_python_and_comes_back(modules) -> None:
+    found = modules.evaluate("""() => Promise.all(vectors.ids.map(async ([id]) => {
+      const key = items.keyOf(id), sent = device.itemText({ item: id, key });
+      return [JSON.parse(sent) === id || sent === id ? id : sent, key,
+        await device.pseudonym(new Uint8Array(32), id)];
+    }))""")
+    stored = json.loads(web_vectors.PATH.read_text())["ids"]
+    assert found == stored
+    assert {id_ for id_, _, _ in stored} == {id_ for pair in PAIRS for id_ in pair}
+    assert len({key for _, key, _ in stored}) == len({name for _, _, name in stored}) == len(stored)
+
+
+def test_an_integer_is_its_decimal_text_and_what_lost_digits_is_refused(modules) -> None:
+    same = """() => [7n, 7, 2n ** 53n + 1n, 2n ** 63n - 1n].map((n) =>
+      [n, String(n)].map(items.keyOf))"""
+    assert modules.evaluate(same) == [[f"{n:016x}"] * 2 for n in (7, 7, 2**53 + 1, 2**63 - 1)]
+    refused = """(texts) => [...texts, 2 ** 53, 2n ** 63n, -1, 1.5].filter((item) => {
+      try { items.keyOf(item); return true; } catch { return false; }
+    })"""
+    texts = ["", "\0", "Ann\0", "a" * 129, "\u00eb" * 65]
+    assert modules.evaluate(refused, texts) == []
+    assert (
+        modules.evaluate("""() => ["\\ud800", "a\\udfff"].filter((item) => {
+      try { items.keyOf(item); return true; } catch { return false; }
+    })""")
+        == []
+    )
 
 
 def test_a_person_costs_what_the_odometer_in_python_says(modules) -> None:

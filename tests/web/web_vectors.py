@@ -2,6 +2,7 @@
 
 tables        counts, and words with the reports that they draw: both edges of every interval
 pseudonyms    key, user, pseudonym
+ids           awkward ids, each with its key as an item and its pseudonym under a key of zeros
 events        fields of a report and its bytes
 whole_person  the odometer of 1 .. 100 reports at 1e-6, and how many (20, 1e-6) holds
 ranking       item sides (base64), histories, and what the device's ranker makes of them
@@ -27,6 +28,7 @@ from stream_app.privacy.exact.integer_tables import TOTAL, Table
 from stream_app.ranking.compact_side import decode_side, encode_side
 from stream_app.wire import Event, encode_json
 from stream_app.wire.ids import Item, key
+from tests.fixtures.awkward_ids import PAIRS
 from tests.fixtures.item_sides import item_side
 
 PATH = Path(__file__).parents[2] / "deploy" / "web" / "vectors.json"
@@ -49,6 +51,7 @@ def vectors() -> dict[str, Any]:
     return {
         "tables": [_draws(f"rr:{levels}:{e}") for levels, e in ((2, "1"), (5, "2"), (10, "1/4"))],
         "pseudonyms": _pseudonyms(),
+        "ids": _ids(),
         "events": _events(),
         "whole_person": [
             _whole_person(f"rr:{levels}:{e}") for levels in range(2, 11) for e in EPSILONS
@@ -87,6 +90,11 @@ def _draws(id: str) -> dict[str, Any]:
 def _pseudonyms() -> list[list[str]]:
     keys = bytes(32), bytes(range(32)), b"\xff" * 32
     return [[k.hex(), user, pseudonym(k, user).hex()] for k in keys for user in ("me", "7", "Zoë")]
+
+
+def _ids() -> list[list[str]]:
+    ids = dict.fromkeys(id_ for pair in PAIRS for id_ in pair)
+    return [[id_, f"{key(id_):016x}", pseudonym(bytes(32), id_).hex()] for id_ in ids]
 
 
 def _events() -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
 // MessagePack as campaigns publish it; it needs no other module.
 
-/** The value of MessagePack bytes, without extensions; 64-bit integers are rounded. */
+/** The value of MessagePack bytes, without extensions; an integer beyond 2^53 is a BigInt. */
 export const decode = (bytes) => {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
   let place = 0;
@@ -27,7 +27,10 @@ export const decode = (bytes) => {
     if (kind < 0xc7) return taken(length(kind - 0xc4));
     if (kind === 0xcb) return number("getFloat64", 8);
     if (kind >= 0xcc && kind < 0xcf) return length(kind - 0xcc);
-    if (kind === 0xcf) return number("getBigUint64", 8);
+    if (kind === 0xcf) {
+      const found = view.getBigUint64((place += 8) - 8);
+      return found > Number.MAX_SAFE_INTEGER ? found : Number(found);
+    }
     if (kind >= 0xd9 && kind < 0xdc) return text(length(kind - 0xd9));
     if (kind === 0xdc || kind === 0xdd) return list(length(kind - 0xdb));
     if (kind === 0xde || kind === 0xdf) return map(length(kind - 0xdd));

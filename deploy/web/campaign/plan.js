@@ -1,22 +1,14 @@
 // The public plan of a campaign, from its own bytes: stream_app/wire/campaigns/plan.py. The digest
 // is of exactly these bytes, and the server is not believed what is in them.
 
+import { hexOf, isNumber, keyOf } from "./item.js";
 import { blake } from "./transcript.js";
 
-export const hexOf = (bytes) =>
-  Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+export { hexOf };
 const base64 = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 const RATIONAL = /^[1-9][0-9]{0,19}(\/[1-9][0-9]{0,19})?$/;
 
 export const digestOf = (bytes) => hexOf(blake(32, "murmurec.plan.1", [bytes]));
-
-/** The key of an item in 16 hex digits; an integer item is a BigInt or a number. */
-export const keyOf = (item) => {
-  if (typeof item !== "string") return BigInt(item).toString(16).padStart(16, "0");
-  const made = blake(8, "", [new TextEncoder().encode(item)]);
-  made[0] |= 0x80;
-  return hexOf(made);
-};
 
 /** The fields of Python's Campaign; rationals stay text "p/q"; with digest and scope_keys in hex,
  *  and features {genres, flags, years} as bytes, or null. Error for bytes that are no plan. */
@@ -28,6 +20,8 @@ export const decodePlan = (bytes) => {
   const plan = JSON.parse(exact);
   if (plan.v !== 1) throw new Error(`version ${plan.v} of a plan: this release reads 1`);
   const scope = plan.scope.map((item) => item.whole ? BigInt(item.whole) : item);
+  if (scope.some((item) => typeof item === "string" && isNumber(item)))
+    throw new Error("an integer of a plan's scope is text");
   const number = plan.number.whole ?? plan.number;
   const rationals = [plan.epsilon, plan.delta, ...plan.stages.map(({ share }) => share)];
   if (!rationals.every((each) => RATIONAL.test(each)))
