@@ -27,6 +27,7 @@ from murmurec.ranking import days_of, least_like, shuffled
 from murmurec.ratings import Ratings, columns_of, item_keys, user_keys
 from producers.datasets.descriptions import Metadata
 from producers.datasets.load import Dataset
+from stream_app import wire
 from stream_app.campaigns.features import Features, features_of
 from stream_app.evaluation import EvaluationData, TrueRatings, campaigns, ranking
 from stream_app.evaluation.campaigns import (
@@ -82,7 +83,7 @@ def campaign_lists(
         budget,
         options,
         stars=1 + 4 * data.levels[task.rows] / (data.scale.levels - 1),
-        features=None if metadata is None else _features(data, items, metadata),
+        features=None if metadata is None else _features(items, metadata),
         in_time=in_time,
         seed=seed,
         progress=add,
@@ -117,17 +118,17 @@ def evaluated(
     values, items = data.scale.values, item_keys(data.items)
     truth = TrueRatings(data.ratings, float(values[0]), float(values[-1]))
     found = EvaluationData(user_keys(data.users), items, truth)
-    return found, None if metadata is None else _features(data, items, metadata)
+    return found, None if metadata is None else _features(items, metadata)
 
 
-def _features(data: Dataset, items: NDArray[np.uint64], metadata: Metadata) -> FeaturesOf:
+def _features(items: NDArray[np.uint64], metadata: Metadata) -> FeaturesOf:
     """Return the function from keys of the data's items to their features."""
-    if metadata.keys().isdisjoint(data.items.tolist()):
+    known = {wire.key(item): about for item, about in metadata.items()}
+    if known.keys().isdisjoint(items.tolist()):
         raise ValueError("metadata: of none of the items; their ids are those of the ratings")
-    names = dict(zip(items.tolist(), data.items.tolist(), strict=True))
 
     def features(keys: NDArray[np.uint64]) -> Features:
-        return features_of([metadata.get(names[key], ((), None)) for key in keys.tolist()])
+        return features_of([known.get(key, ((), None)) for key in keys.tolist()])
 
     return features
 

@@ -31,7 +31,7 @@ from producers.device import item_means as item_table
 from producers.device.rating import rate
 from producers.device.requests import ReportSettings
 from producers.identities import Identities
-from producers.ids import item_of
+from producers.ids import normalised
 from producers.journal import NANO, Journal, Message, PersonBudget, Unwritable, read_journal
 from producers.last_seen import check_newest, newest_seqs
 from producers.person.enrolment import Pace
@@ -65,7 +65,8 @@ class Device:
     """The device of one user.
 
     Args:
-        user: the user's id; it never leaves the device, the server sees a pseudonym.
+        user: the user's id, in its one form (`producers.ids`); it never leaves the device, the
+            server sees a pseudonym.
         journal: path of the journal, created with mode 0600 when it does not exist.
         mechanism: a family (`"rr"`) or a whole id (`"rr:5:2"`) whose reports may be sent one by
             one: its adjacency is the value of a rating.
@@ -99,13 +100,14 @@ class Device:
         else:
             written = Fraction(2) if epsilon is None else _exact("epsilon", epsilon)
             chosen = registry.mechanism(mechanism, self._scale.levels, written)
-        self.user, self.mechanism = user, chosen
+        self.user = normalised(user) if isinstance(user, str) else user
+        self.mechanism = chosen
         self._settings = deployed()
         self._topics = wire.Topics(prefix or self._settings.topic_prefix)
-        Identities(bytes(32)).pseudonym(user)  # raises before a journal is created
+        Identities(bytes(32)).pseudonym(self.user)  # raises before a journal is created
         self._journal = Journal.open(journal)
         try:
-            check_only_journal(self._journal, [user])
+            check_only_journal(self._journal, [self.user])
         except BaseException:
             self._journal.close()
             raise
@@ -232,9 +234,7 @@ class Device:
         )
         if self._keeps:
             try:
-                self._history.append(
-                    message.device, item_of(item), rating, self._scale, time.time()
-                )
+                self._history.append(message.device, item, rating, self._scale, time.time())
             except Unwritable as error:
                 warnings.warn(f"{error}; the rating is not kept", RuntimeWarning, stacklevel=2)
         return message
@@ -242,13 +242,14 @@ class Device:
     def _is_reported(self, item: int | str, rating: float) -> bool:
         """Return whether this very rating is the newest one kept of an item that was reported."""
         try:
-            kept = {row.item: row.stars for row in self.rated} if self._keeps else {}
+            kept = {row.key: row.stars for row in self.rated} if self._keeps else {}
         except Unreadable:  # the report is valid without it
             return False
-        if kept.get(item_of(item)) != stars(rating, self._scale):
+        key = wire.key(item)
+        if kept.get(key) != stars(rating, self._scale):
             return False
-        device, keys = bytes.fromhex(self.pseudonym), np.array([wire.key(item_of(item))], np.uint64)
-        return bool(self._journal.reports(device, keys)[0])
+        device = bytes.fromhex(self.pseudonym)
+        return bool(self._journal.reports(device, np.array([key], np.uint64))[0])
 
     @property
     def rated(self) -> list[RatedItem]:

@@ -81,6 +81,9 @@ def ids_of(column: Any, name: str) -> NDArray[np.int64] | NDArray[np.str_]:
             _check_range((given < 0) | (given >= 2**63), name)
             given = given.astype(np.int64)
         elif kinds == {str}:
+            nul = next((row for row, text in enumerate(given.tolist()) if "\0" in text), None)
+            if nul is not None:  # numpy would drop it at the end of an id
+                raise ValueError(f"{name} in row {nul}: an id must not hold the character NUL")
             given = given.astype(np.str_)
         elif not kinds:
             given = np.empty(0, np.int64)
@@ -103,20 +106,21 @@ def _check_range(outside: NDArray[np.bool_], name: str) -> None:
 
 
 def item_keys(ids: NDArray[np.int64] | NDArray[np.str_]) -> NDArray[np.uint64]:
-    """Return the key of each item, (n,): an integer is itself, text its blake2b-64."""
+    """Return the key of each item, (n,)."""
     names, rows = np.unique(ids, return_inverse=True)
     return np.array([wire.key(name) for name in names.tolist()], np.uint64)[rows]
 
 
 def user_keys(ids: NDArray[np.int64] | NDArray[np.str_]) -> NDArray[np.uint64]:
-    """Return a key for each user, (n,): an id may be negative or a long text."""
+    """Return a key for each user, (n,), as of items; an id may be negative or a long text."""
     names, rows = np.unique(ids, return_inverse=True)
     return np.array([_user_key(name) for name in names.tolist()], np.uint64)[rows]
 
 
 def _user_key(user: int | str) -> int:
-    if isinstance(user, int) and user >= 0:
-        return user
+    known = wire.parse_item(str(user))
+    if isinstance(known, int):
+        return known
     digest = blake2b(str(user).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") | (1 << 63)
 

@@ -16,7 +16,6 @@ from producers.datasets.columns import Description, Descriptions
 from producers.datasets.formats import holds_ratings
 from producers.datasets.item_files import read, rows_of
 from producers.datasets.load import load
-from producers.ids import item_of
 from producers.publishing import Publisher
 from stream_app.errors import UserError
 from stream_app.wire import CatalogueEntry, encode_message, parse_item
@@ -68,9 +67,8 @@ def entries(
     With a `domain` every item has one, and is of that domain unless its description names another.
     """
     described = described or {}
-    for name in dict.fromkeys([*described, *items]):
-        item = item_of(name if isinstance(name, str) else int(name))
-        found = described.get(name, Description())
+    for item in dict.fromkeys([*described, *(parse_item(str(name)) for name in items)]):
+        found = described.get(item, Description())
         named = found.domain or domain
         if any(found) or named or isinstance(item, str):
             title = found.title[:MAX_TITLE]

@@ -5,8 +5,8 @@
 A pseudonym is stable for a key, so that a server can learn about a user. Without the key a user id
 cannot be turned into a pseudonym or back, not even by trying every id. A pseudonym is not
 anonymity: it links all ratings of one user. An id is opaque text, of which no byte is changed; an
-integer is its decimal text: 7 and "7" are one user, "007" is another. A name that a person types
-has one form first (`producers.ids`).
+integer is its decimal text: 7 and "7" are one user, "007" is another. Only a name that a person
+types has one form first (`producers.ids`).
 """
 
 from __future__ import annotations

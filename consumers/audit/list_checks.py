@@ -24,7 +24,7 @@ def items_in(path: Path) -> NDArray[np.uint64]:
     keys = []
     for row, text in _lines(path):
         try:
-            keys.append(wire.key(wire.parse_item(text)))
+            keys.append(wire.key(text))
         except ValueError as error:
             raise UserError(f"{path}: line {row}: {error}") from None
     if not keys:
@@ -36,9 +36,9 @@ def pseudonyms_in(path: Path) -> list[bytes]:
     """Return the pseudonyms in a file; UserError names a bad line."""
     found = []
     for row, text in _lines(path):
-        if not _PSEUDONYM.fullmatch(text):
+        if not _PSEUDONYM.fullmatch(text.strip()):
             raise UserError(f"{path}: line {row}: a pseudonym has 32 lower-case hex characters")
-        found.append(bytes.fromhex(text))
+        found.append(bytes.fromhex(text.strip()))
     return found
 
 
@@ -68,11 +68,11 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
     try:
         if path.stat().st_size > _LONGEST:
             raise UserError(f"{path}: is longer than {_LONGEST} bytes; give another file")
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from None
     except UnicodeDecodeError:
         raise UserError(f"{path}: is not text in UTF-8; write one entry per line") from None
     for row, line in enumerate(lines, 1):
-        if line.strip():
-            yield row, line.strip()
+        if line:
+            yield row, line

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from producers.pseudonyms import MAX_USER_BYTES
 from stream_app.errors import UserError
-from stream_app.wire import MAX_ITEM_BYTES
+from stream_app.wire import MAX_ITEM_BYTES, Item
 
 KINDS = (
     "ml-1m.zip, ratings.dat, u.data, ratings.csv, "
@@ -36,7 +36,8 @@ class Description(NamedTuple):
     domain: str | None = None
 
 
-Descriptions = Mapping[int | str, Description]
+Descriptions = Mapping[Item, Description]
+"""By the item of an id (`stream_app.wire.parse_item`)."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # raw columns have no place in a log
@@ -52,15 +53,15 @@ class Columns:
 
 
 def integers_or_text(texts: NDArray[Any]) -> NDArray[Any]:
-    """Return text ids as integers if every id is an integer in its usual form.
+    """Return text ids as integers if every id is an integer from 0 up in its usual form.
 
-    007 stays text: otherwise the id would change as soon as another id of the file is a word.
+    Keys are equal either way (`stream_app.wire.key`): integers only take less memory.
     """
     try:
         numbers = texts.astype(np.int64)
     except (ValueError, OverflowError):
         return texts
-    return numbers if (numbers.astype(texts.dtype) == texts).all() else texts
+    return numbers if ((numbers >= 0) & (numbers.astype(texts.dtype) == texts)).all() else texts
 
 
 def check_ids(ids: NDArray[Any], first_row: int, source: str, word: str) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,10 +23,11 @@ from typing import Any
 
 import numpy as np
 
-from producers.datasets.columns import Description, Descriptions, integers_or_text
+from producers.datasets.columns import Description, Descriptions
 from producers.datasets.item_files import NO_GENRES, recognised_as, year_in
 from producers.datasets.table_files import text_column
 from stream_app.errors import UserError
+from stream_app.wire import Item, parse_item
 from stream_app.wire.campaigns.item_features import NAME_FORM, genres_among, is_name
 from stream_app.wire.limits import MAX_YEAR
 
@@ -46,8 +48,8 @@ class _BadDomainError(UserError):
     """A domain that no catalogue can hold, or two of one item."""
 
 
-Metadata = Mapping[int | str, tuple[Sequence[str], int | None]]
-"""Genres and year by item id."""
+Metadata = Mapping[Item, tuple[Sequence[str], int | None]]
+"""Genres and year by the item of an id, as `Descriptions`."""
 
 
 def metadata_of(described: Descriptions | None, file: object) -> Metadata:
@@ -75,7 +77,12 @@ def descriptions_in(name: str, content: bytes) -> Descriptions | None:
     try:
         if name == "movies.npz":
             return _joined(name, _in_arrays(content))
-        text = content.decode("utf-8-sig" if name == "movies.csv" else "latin-1")
+        try:
+            text = content.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            if name == "movies.csv":
+                raise
+            text = content.decode("latin-1")  # as MovieLens writes titles
         if name == "movies.csv":
             head, *rows = filter(None, csv.reader(io.StringIO(text)))
             known = recognised_as(tuple(head))
@@ -83,9 +90,9 @@ def descriptions_in(name: str, content: bytes) -> Descriptions | None:
         else:
             separator = "::" if name == "movies.dat" else "|"
             columns = ["item", "title", "categories"]
-            rows = [line.split(separator) for line in text.splitlines() if line]
+            rows = [line.split(separator) for line in re.split("\r?\n", text) if line]
         found = [dict(zip(columns, row, strict=False)) for row in rows]
-        ids = integers_or_text(text_column([row["item"] for row in found], 1, name, "item"))
+        ids = text_column([row["item"] for row in found], 1, name, "item")
         genres = map(_flagged, rows) if name == "u.item" else map(_listed, found)
         described = (
             _description(row["title"], each, 0, row.get("domain", ""))
@@ -110,12 +117,11 @@ def _in_arrays(content: bytes) -> Iterator[tuple[int | str, Description]]:
         yield item, _description(str(title), genres, int(year), str(domain))
 
 
-def _joined(
-    name: str, found: Iterable[tuple[int | str, Description]]
-) -> dict[int | str, Description]:
+def _joined(name: str, found: Iterable[tuple[int | str, Description]]) -> dict[Item, Description]:
     """Return descriptions by item; the last of an item counts, and all must name one domain."""
-    joined: dict[int | str, Description] = {}
-    for item, each in found:
+    joined: dict[Item, Description] = {}
+    for id_, each in found:
+        item = parse_item(str(id_))
         domains = {str(joined[item].domain)} if item in joined and joined[item].domain else set()
         domains |= set((each.domain or "").split("|")) - {""}
         if len(domains) > 1:

@@ -118,11 +118,18 @@ def read_npz(path: Path) -> Columns:
     for word, column in zip(("rating", "timestamp"), columns[2:], strict=False):
         if len(bad := np.flatnonzero(~np.isfinite(column))):
             raise UserError(f"{path}: the {word} in row {int(bad[0]) + 1} is not a number")
-    users, items = (ids if ids.dtype.kind == "U" else ids.astype(np.int64) for ids in columns[:2])
+    users, items = map(_ids, columns[:2])
     check_ids(users, 1, str(path), "user")
     check_ids(items, 1, str(path), "item")
     stamps = None if times is None else np.floor(times).astype(np.int64)
     return Columns(users, items, _widened(ratings), stamps, descriptions_beside(path))
+
+
+def _ids(ids: NDArray[Any]) -> NDArray[Any]:
+    """Return ids as text or int64; unsigned ones beyond it as their decimal text."""
+    if ids.dtype.kind == "u" and (ids >= 2**63).any():
+        return ids.astype(np.str_)
+    return ids if ids.dtype.kind == "U" else ids.astype(np.int64)
 
 
 def _widened(ratings: NDArray[Any]) -> NDArray[np.float64]:

@@ -1,6 +1,6 @@
 """Ratings as a table of text: one rating a line, fields between `::`, tabs or commas.
 
-Ids are integers if every id of the column is one, else text, without the blanks around it.
+Ids are integers if every id of the column is one in its usual form, else text as it is.
 """
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ def _blocks(
             given = _numbers([row[time_place] for row in block], first_row, name, "timestamp")
             times = np.floor(np.clip(given, -(2.0**62), 2.0**62)).astype(np.int64)
         yield (
-            text_column([row[place["user"]].strip() for row in block], first_row, name, "user"),
-            text_column([row[place["item"]].strip() for row in block], first_row, name, "item"),
+            text_column([row[place["user"]] for row in block], first_row, name, "user"),
+            text_column([row[place["item"]] for row in block], first_row, name, "item"),
             _numbers([row[place["rating"]] for row in block], first_row, name, "rating"),
             times,
         )

@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 
 from producers.device.item_means import ItemMeans, ItemTable
 from producers.identities import Identities
-from producers.ids import item_of
 from producers.journal import Request
 from stream_app import wire
 from stream_app.privacy.mechanism import Mechanism
@@ -163,8 +162,7 @@ def message_slices(count: int, most: int) -> tuple[slice, ...]:
 
 
 def item_keys(items: Sequence[wire.Item] | NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the 64-bit key of each item, of a text in its one form (`producers.ids`); an array
-    of uint64 holds keys already."""
+    """Return the 64-bit key of each item; an array of uint64 holds keys already."""
     if isinstance(items, np.ndarray) and items.dtype == np.uint64:
         return items
-    return np.fromiter((wire.key(item_of(item)) for item in items), np.uint64, len(items))
+    return np.fromiter(map(wire.key, items), np.uint64, len(items))

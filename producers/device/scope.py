@@ -8,12 +8,12 @@ The scope must not come from the ratings that it is to hide: a list of rated ite
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from producers.ids import item_of
 from stream_app import wire
 from stream_app.errors import UserError
 from stream_app.privacy.ratings.item_sampling import Scope
@@ -41,13 +41,13 @@ def contents(path: Path, meant: str = "is it a list of item ids?") -> bytes:
 
 
 def numbered(path: Path, data: bytes, what: str = "one item id") -> list[tuple[int, str]]:
-    """Return the lines that are not empty, without white space around them, and their numbers;
-    UserError, which says `what` a line has, unless the data are text."""
+    """Return the lines that are not empty, as they are, and their numbers; UserError, which says
+    `what` a line has, unless the data are text."""
     try:
-        lines = data.decode("utf-8-sig").splitlines()
+        lines = re.split("\r?\n", data.decode("utf-8-sig"))
     except UnicodeDecodeError:
         raise UserError(f"{path}: is not text in UTF-8; write {what} per line") from None
-    return [(row, line.strip()) for row, line in enumerate(lines, 1) if line.strip()]
+    return [(row, line) for row, line in enumerate(lines, 1) if line]
 
 
 def ordered(path: Path, data: bytes) -> NDArray[np.uint64]:
@@ -61,8 +61,7 @@ def ordered_items(path: Path, data: bytes) -> list[Item]:
     items: dict[int, Item] = {}
     for row, line in numbered(path, data):
         try:
-            item = item_of(line)
-            items.setdefault(wire.key(item), item)
+            items.setdefault(wire.key(line), wire.parse_item(line))
         except ValueError as error:
             raise UserError(f"{path}: line {row}: {error}") from None
     if not items:

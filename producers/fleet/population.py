@@ -85,7 +85,7 @@ def _digest(ordered: Dataset, key: bytes) -> bytes:
     """
     digest = hmac.new(key, _DATA_SET, "sha256")
     for column in (ordered.users, ordered.items):
-        digest.update("\n".join(map(str, column.tolist())).encode("utf-8", "surrogatepass"))
+        digest.update("\0".join(map(str, column.tolist())).encode("utf-8", "surrogatepass"))
         digest.update(b"\0")
     return digest.digest()
 

@@ -14,7 +14,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from producers.device import scope
-from producers.ids import item_of
 from producers.ranking.clean_history import RatedItem, newest_of_each, stars
 from producers.scale import Scale
 from stream_app import wire
@@ -47,11 +46,11 @@ def keys_in(path: Path) -> frozenset[int]:
     found = set()
     for number, line in _lines(path):
         try:
-            found.add(wire.key(item_of(line.split(",")[0])))
+            found.add(wire.key(line.split(",")[0]))
         except ValueError as error:
             raise UserError(f"{path}: line {number}: {error}") from None
         with suppress(ValueError):  # longer than an id may be
-            found.add(wire.key(item_of(line)))
+            found.add(wire.key(line))
     return frozenset(found)
 
 
@@ -68,13 +67,12 @@ def _lines(path: Path) -> list[tuple[int, str]]:
 
 def _row(line: str, scale: Scale) -> tuple[float | None, RatedItem]:
     """Return the time, if any, and the rated item of a line."""
-    name, *more = (field.strip() for field in line.split(","))
+    name, *more = line.split(",")
     if len(more) > 2:
         raise ValueError(f"{len(more) + 1} fields; write item,rating,time")
-    item = item_of(name)
-    given = stars(_number(more[0], "rating"), scale) if more and more[0] else None
+    given = stars(_number(more[0], "rating"), scale) if more and more[0].strip() else None
     time = _number(more[1], "time") if len(more) > 1 else None
-    return time, RatedItem(item, wire.key(item), given)
+    return time, RatedItem(wire.parse_item(name), wire.key(name), given)
 
 
 def _number(text: str, what: str) -> float:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from producers.datasets.load import Dataset, load
 from stream_app.errors import UserError
+from stream_app.wire import parse_item
 
 _ARRAYS = ("domain", "category")
 
@@ -120,7 +121,7 @@ def _described(
 ) -> NDArray[np.bool_]:
     """Return (2, size) whether each item is of a domain, by the file of items beside it."""
     described = found.described or {}
-    rows = [described.get(item) for item in items.tolist()]
+    rows = [described.get(parse_item(str(item))) for item in items.tolist()]
     domains = {row.domain for row in rows if row and row.domain}
     genres = {genre for row in rows if row for genre in row.genres}
     known = domains or genres

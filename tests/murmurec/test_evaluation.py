@@ -145,8 +145,9 @@ def test_metadata_may_be_given_as_a_mapping(file: Path) -> None:
     described = load(file).described or {}
     given = {item: (list(each.genres), each.year) for item, each in described.items()}
     assert evaluate(file, **terms, meta=given).rmse == beside
+    assert evaluate(file, **terms, meta={str(i): each for i, each in given.items()}).rmse == beside
     with pytest.raises(ValueError, match="metadata: of none of the items"):
-        evaluate(file, **terms, meta={str(item): each for item, each in given.items()})
+        evaluate(file, **terms, meta={f"0{item}": each for item, each in given.items()})
     assert evaluate(file, **terms).rmse != beside
 
 

@@ -117,11 +117,10 @@ def test_invalid_arrays_are_refused(
         ("é" * 600 + ",2,3", "the user in row 3 has 1200 bytes; give 1 to 1024"),
         ("carol," + "é" * 65 + ",3", "the item in row 3 has 130 bytes; give 1 to 128"),
         ("carol\0,2,3", "the user in row 3 holds the character NUL"),
-        ("carol,-7,3", "the item in row 3 is a negative number; give a number from 0"),
         ("carol,2,4.2.1", "the rating in row 3 is not a number"),
         ("carol", "row 3 has 1 fields"),
     ],
-    ids=range(8),
+    ids=range(7),
 )
 def test_a_bad_row_is_named_by_file_and_row_and_never_by_its_content(
     row: str, sentence: str, tmp_path: Path
@@ -131,7 +130,7 @@ def test_a_bad_row_is_named_by_file_and_row_and_never_by_its_content(
     with pytest.raises(UserError) as caught:
         load(file)
     assert str(caught.value).startswith(f"{file}: {sentence}")
-    for content in ("carol", "é", "-7", "4.2.1", "ann,"):
+    for content in ("carol", "é", "4.2.1", "ann,"):
         assert content not in str(caught.value).removeprefix(str(file))
 
 

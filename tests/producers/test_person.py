@@ -272,9 +272,8 @@ def test_a_second_journal_of_a_person_is_refused_unless_a_test(tmp_path: Path) -
             journal.enrol([device], PersonBudget(), TODAY)
 
     enrol("a", "ann")
-    for other in ("ann", " Ann".replace("A", "a")):
-        with pytest.raises(UserError, match=r"/a: holds an account of the same user.*--test"):
-            enrol("b", other, signed=True)
+    with pytest.raises(UserError, match=r"/a: holds an account of the same user.*--test"):
+        enrol("b", "ann", signed=True)
     enrol("c", "bob")
     enrol("d", "ann", test=True)  # and it stays one, so that it is none of the others' business
     with Journal.open(tmp_path / "d") as journal:

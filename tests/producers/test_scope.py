@@ -11,16 +11,16 @@ from stream_app import wire
 from stream_app.errors import UserError
 
 
-def test_item_ids_in_a_file_are_read_as_on_the_command_line(tmp_path: Path) -> None:
+def test_item_ids_in_a_file_are_read_as_they_are(tmp_path: Path) -> None:
     path = tmp_path / "scope.txt"
-    path.write_text("7\n\n  tt01 \n7\n007\n")
-    expected = sorted({7, wire.key("tt01")})
+    path.write_bytes(b"7\n\n  tt01 \r\n7\n007\n")
+    expected = sorted({7, wire.key("  tt01 "), wire.key("007")})
     assert from_file(path).tolist() == expected
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"", "holds no item"), (b"\n \n", "holds no item"), (b"1\n\xff\n", "not text in UTF-8"),
+    [(b"", "holds no item"), (b"\n\r\n", "holds no item"), (b"1\n\xff\n", "not text in UTF-8"),
      (b"1\n" + b"x" * 129 + b"\n", "line 2: item of 129 bytes")],
     ids=["empty", "blank", "bytes", "long"],
 )  # fmt: skip

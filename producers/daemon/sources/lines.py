@@ -2,11 +2,12 @@
 
     one account     item,rating[,time]
     a population    user,item,rating[,time]
-    both            {"user": "ann", "item": "1193", "rating": 4}      for ids with a comma
+    both            {"user": "ann", "item": "1193", "rating": 4}      for ids with a comma or a line
+                    break, or that begin with #, { or a byte order mark
 
-A line is decoded and checked by itself, and what is wrong with it is one sentence without its
-rating. A first field "item" or "user" names the columns; such a line, an empty line and one that
-begins with # hold no rating.
+A user is named by the id that was enrolled, an item by its own: nothing is trimmed. A line is
+decoded and checked by itself, and what is wrong with it is one sentence without its rating. A line
+that names the columns ("item,rating"), an empty line and one that begins with # hold no rating.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from dataclasses import dataclass
 
 import msgspec
 
-from producers.ids import item_of
 from stream_app import wire
 
 LONGEST = 16_384  # bytes of a line
@@ -49,15 +49,15 @@ def parse(line: bytes, *, named: bool) -> RatedLine | None:
     if len(line) > LONGEST:
         raise ValueError(f"{len(line)} bytes: a line has at most {LONGEST}")
     try:
-        text = line.decode("utf-8-sig").strip()
+        text = line.decode("utf-8-sig").rstrip("\r\n")
     except UnicodeDecodeError:
         raise ValueError("is not text in UTF-8") from None
-    if not text or text.startswith("#"):
+    if not text.strip() or text.startswith("#"):
         return None
     if text.startswith("{"):
         return _from_json(text, named)
-    fields = [field.strip() for field in text.split(",")]
-    if fields[0].lower() in ("item", "user"):
+    fields = text.split(",")
+    if [field.strip().lower() for field in fields[:2]] in (["item", "rating"], ["user", "item"]):
         return None
     form = "user,item,rating[,time]" if named else "item,rating[,time]"
     least = 3 if named else 2
@@ -79,9 +79,8 @@ def _from_json(text: str, named: bool) -> RatedLine:
 
 
 def _item(text: str) -> wire.Item:
-    item = item_of(text)
-    wire.key(item)  # raises for an id that cannot be one
-    return item
+    wire.key(text)  # raises for an id that cannot be one
+    return wire.parse_item(text)
 
 
 def _number(text: str) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stream_app.cli.commands import option
-from stream_app.cli.device.mechanism_options import DeviceJournal, pseudonym_in
+from stream_app.cli.device.mechanism_options import DeviceJournal, person, pseudonym_in
 from stream_app.cli.options import JsonOption
 from stream_app.cli.output import plural, printable, say, show
 from stream_app.errors import UsageError
@@ -11,7 +11,7 @@ from stream_app.errors import UsageError
 
 def history(
     file: DeviceJournal,
-    user: str | None = option(None, "One user.", "ID"),
+    user: str | None = option(None, "One user.", "ID", callback=person),
     forget: bool = option(False, "Forget them on this device."),
     all_users: bool = option(False, "With --forget: of all users.", None, "--all"),
     as_json: JsonOption = False,

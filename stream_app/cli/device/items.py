@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -134,7 +135,12 @@ def list_items(
         return
     for entry in rows:
         if ids:
-            say(printable(str(entry.item)))
+            name = str(entry.item)
+            if "\n" in name or name.endswith("\r"):
+                raise UserError(
+                    f"item {printable(name[:40])}: an id with a line break is no line; take --json"
+                )
+            print(printable(name) if sys.stdout.isatty() else name)
             continue
         shown = described(entry.title, entry.genres, entry.year, entry.domain or None)
         gone = "  withdrawn" if entry.withdrawn else ""
@@ -153,13 +159,12 @@ def _listed(entry: CatalogueEntry) -> dict[str, Any]:
 
 
 def _entry(item: str, **published: Any) -> CatalogueEntry:
-    from producers.ids import item_of
     from stream_app.wire import CatalogueEntry, WireError, decode_message, encode_message, key
     from stream_app.wire.limits import MAX_TITLE, MAX_YEAR
 
     try:
-        key(item_of(item))
-        made = CatalogueEntry(item_of(item), **published)
+        key(item)
+        made = CatalogueEntry(item, **published)
         decode_message(CatalogueEntry, encode_message(made))  # the limits of the contract
     except ValueError as error:
         raise UsageError(str(error)) from None

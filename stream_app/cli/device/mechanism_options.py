@@ -41,6 +41,14 @@ def _families() -> list[str]:
     return list(registry.families())
 
 
+def person(name: str | None) -> str | None:
+    """Return the one form of a name that a person types: with a blank more it is no other person
+    with another budget."""
+    from producers.ids import normalised
+
+    return None if name is None else normalised(name)
+
+
 MechanismOption = Annotated[
     str,
     _option(
@@ -124,7 +132,7 @@ EmissionOption = Annotated[
         "--emission", "WHEN", "immediate: each when rated, which shows; epoch: all at its end."
     ),
 ]
-UserOption = Annotated[str, shared("The user's own id; never sent.", "ID")]
+UserOption = Annotated[str, shared("The user's own id; never sent.", "ID", callback=person)]
 WindowOption = Annotated[
     int | None, shared("In any so many days (default 365; 0: in all).", "DAYS", min=0)
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 from dataclasses import dataclass
@@ -217,14 +216,8 @@ def _show(
 
 
 def _item(text: str) -> Item:
-    """Return the item that a text names; refuses an integer outside the range of items."""
-    from producers.ids import item_of
-    from stream_app.wire import key
+    from stream_app.wire import key, parse_item
 
-    item = item_of(text)
-    # Without this check 2^64 and -1 would be words.
-    if isinstance(item, str) and re.fullmatch(r"[+-]?[0-9]+", item):
-        raise UsageError(f"item {text[:40]}: an integer item lies in 0 .. 2^63-1")
     with refusing(UsageError):
-        key(item)
-    return item
+        key(text)
+    return parse_item(text)

@@ -17,7 +17,12 @@ _MIN_SECONDS, _MAX_SECONDS = 0.1, 3600
 
 def ask(
     cluster: Cluster,
-    user: str | None = option(None, "The user's own id; the journal gives the pseudonym.", "ID"),
+    user: str | None = option(
+        None,
+        "The user's own id; the journal gives the pseudonym.",
+        "ID",
+        callback=mechanism_options.person,
+    ),
     device: str | None = option(None, "The pseudonym, 32 hex characters.", "HEX"),
     similar_to: str | None = option(None, "Items near to this one, for no user.", "ITEM"),
     neighbours: bool = option(False, "What devices with a similar profile have."),

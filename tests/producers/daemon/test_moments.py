@@ -177,7 +177,7 @@ def test_a_long_file_that_is_begun_before_a_moment_does_not_delay_it(tmp_path: P
     with enrolled(tmp_path / "j", "ann", epoch=TODAY - 1) as journal:
         at = moment(pseudonym(journal, "ann"), TODAY, DAY).at
         clock = HandClock(at - 0.6)
-        lines = [f"{number:>200},4" for number in range(15_000)]  # 3 MB
+        lines = [f"{number},{4:>200}" for number in range(15_000)]  # 3 MB
         file = WatchedFile(write(tmp_path / "r.csv", *lines), Places(journal.path), journal.key)
         run = device(journal, [Slow(file, clock)], clock=clock)
         run.daemon.run(lambda: clock.at > at)

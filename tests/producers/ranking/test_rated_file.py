@@ -57,7 +57,7 @@ def test_ten_thousand_items_are_read(file: Path) -> None:
     ("text", "sentence"),
     [
         ("", "holds no item"),
-        ("\n \n", "holds no item"),
+        ("\n\n", "holds no item"),
         ("item,rating\n", "holds no item"),
         ("1,2,3,4", "line 1: 4 fields; write item,rating,time"),
         ("1,5\n2,six", "line 2: the rating is not a number"),

@@ -189,6 +189,9 @@ def test_an_enrolled_person_changes_the_plan_from_now_on(
     with Journal.open("device.journal") as journal:
         spend(journal, "ann", "rr:5:1/2", 1)
     capsys.readouterr()
+    typed = ["device", "enrol", "--user", " ann\u200b", "--budget", "10"]
+    assert run(typed) == 0
+    assert "ann was already enrolled" in capsys.readouterr().out
     assert run([*enrol, "--plan", "adaptive"]) == 0  # the budget is what it was
     printed = capsys.readouterr().out
     assert "ann was already enrolled" in printed

@@ -21,7 +21,7 @@ from murmurec.ratings import item_keys, user_keys
 from producers.datasets.columns import Description
 from producers.datasets.load import Dataset
 from producers.ranking.ranker import LIKED_STARS
-from stream_app.wire import Item
+from stream_app.wire import Item, parse_item
 
 Lists = Mapping[int, Sequence[int]]
 """Keys of items, best first, by the key of a user."""
@@ -77,8 +77,8 @@ class People:
 
     def about(self, item: int) -> Description:
         """Return what is public of an item."""
-        name = self.items[item]
-        return (self.published.described or {}).get(name) or Description(str(name))
+        name = str(self.items[item])
+        return (self.published.described or {}).get(parse_item(name)) or Description(name)
 
     def rated(self, user: int) -> list[tuple[int, float]]:
         """Return items and stars of a user, the best rated first."""

@@ -32,7 +32,7 @@ from stream_app.cli.demo.setup import DemoSetup
 from stream_app.errors import UserError
 from stream_app.evaluation import ranking
 from stream_app.evaluation.ranking.task import held_out
-from stream_app.wire import LIST_LENGTH, Item, key_of
+from stream_app.wire import LIST_LENGTH, Item, key_of, parse_item
 
 K, USERS, LEAST_USERS = 10, 200, 30
 _ANSWER_SECONDS = 10.0
@@ -110,8 +110,8 @@ class HeldBack:
     def scope(self, most: int) -> list[Item]:
         """Return the most rated items, the most popular first: a public list, as of a shop."""
         names, counts = np.unique(self.published.items, return_counts=True)
-        chosen: list[Item] = names[np.argsort(-counts, kind="stable")[:most]].tolist()
-        return chosen
+        chosen = names[np.argsort(-counts, kind="stable")[:most]].tolist()
+        return [parse_item(str(name)) for name in chosen]
 
 
 def server_lists(demo: DemoSetup, task: ranking.RankingTask, users: Sequence[int]) -> Lists:

@@ -11,6 +11,7 @@ from stream_app.cli.commands import option
 from stream_app.cli.device.mechanism_options import (
     DeviceJournal,
     WindowOption,
+    person,
     person_budget,
     today,
 )
@@ -21,7 +22,9 @@ from stream_app.errors import UsageError
 
 def status(
     file: DeviceJournal,
-    user: str | None = option(None, "One user (default: all, and the largest spending).", "ID"),
+    user: str | None = option(
+        None, "One user (default: all, and the largest spending).", "ID", callback=person
+    ),
     receipts: bool = option(
         False, "With --user: what became of each contribution to campaigns, by the public log."
     ),

@@ -32,7 +32,10 @@ class RunOptions(reporting_options.ReportingOptions):
     """Accounts, sources, mechanism and scope of a running device."""
 
     user: str | None = option(
-        None, "The only user; without it lines name theirs (devices = signed needs it).", "ID"
+        None,
+        "The only user; without it lines name theirs (devices = signed needs it).",
+        "ID",
+        callback=mechanism_options.person,
     )
     watched: list[Path] | None = option(
         None, "A file of ratings to follow; repeatable.", "FILE", "--watch"
