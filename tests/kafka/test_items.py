@@ -10,7 +10,7 @@ import pytest
 
 from consumers.recommendations import Recommendations
 from stream_app.cli import run
-from stream_app.wire import Event, key, unlisted
+from stream_app.wire import Event, Listed, key, unlisted
 from tests.conftest import Kafka
 from tests.fixtures.streams import publish
 from tests.fixtures.waiting import PATIENCE_SECONDS, until
@@ -34,7 +34,7 @@ def test_words_are_named_and_withdrawn_items_stay_away(
     start().wait_for(ends_of(records))
     with Recommendations(kafka.bootstrap, topics) as ask:
 
-        def items() -> tuple[int | str, ...]:
+        def items() -> tuple[Listed, ...]:
             return ask.best(ann.hex(), 10, PATIENCE_SECONDS).items
 
         assert set(items()) == {8, unlisted(key("film"))}
@@ -87,8 +87,13 @@ def test_words_are_named_and_withdrawn_items_stay_away(
     assert run(["items", "put", "film", "--withdraw", *where]) == 0
     assert run(["items", "list", "--domain", "series", *where]) == 0
     assert "film  (1995) [series: War]  withdrawn" in capsys.readouterr().out
+    assert run(["items", "put", "08\u200d ", *where]) == 0
+    capsys.readouterr()
     assert run(["items", "list", "--ids", *where]) == 0
-    assert capsys.readouterr().out == "8\n"
+    assert capsys.readouterr().out == "8\n08\u200d \n"
+    assert run(["items", "put", "a\nb", *where]) == 0
+    assert run(["items", "list", "--ids", *where]) == 1
+    assert "item a?b: an id with a line break is no line; take --json" in capsys.readouterr().err
     assert run(["items", "put", "x" * 200, *where]) == 2
     assert run(["items", "put", "8", "--title", "t" * 501, *where]) == 2
     assert "up to 500" in capsys.readouterr().err

@@ -25,6 +25,7 @@ from producers.ids import normalised
 from producers.journal import BudgetExhausted
 from producers.pseudonyms import pseudonym
 from stream_app import wire
+from stream_app.cli.device.publish import _item as published_item
 from stream_app.wire import CatalogueEntry
 from tests.fixtures.awkward_ids import LONG_USERS, PAIRS, REFUSED
 from tests.producers.conftest import dataset
@@ -121,6 +122,7 @@ def test_a_file_of_ids_gives_every_user_and_item_back(tmp_path: Path) -> None:
     people = populate(found, KEY)
     assert len(people.devices) == len(set(people.items.tolist())) == len(ids)
     assert set(people.items.tolist()) == {wire.key(each) for each in ids}
+    assert {wire.key(published_item(each)) for each in ids} == set(people.items.tolist())
 
 
 def test_lines_of_ids_and_of_ratings_name_every_item_that_fits_a_line(tmp_path: Path) -> None:

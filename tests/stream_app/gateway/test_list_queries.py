@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
+from stream_app.cli.reader.query_answers import Asked, _path
 from stream_app.gateway.list_pages import NO_ID, list_query, similar_query
-from stream_app.wire import Query
+from stream_app.wire import Query, parse_item
+from tests.fixtures.awkward_ids import PAIRS
 
 USER = "1" * 32
 
@@ -23,6 +26,10 @@ def test_a_query_over_http_is_the_query_over_kafka() -> None:
     for visit in ("next", "now"):
         assert list_query(USER, [("for", visit)]) == a_query(for_=visit)
     assert similar_query([("item", "5")]) == a_query(None, similar_to=5)
+    for each in dict.fromkeys(each for pair in PAIRS for each in pair):
+        asked = urlsplit(_path(Asked(None, 10, 1.0, None, similar_to=parse_item(each))))
+        query = similar_query(parse_qsl(asked.query, keep_blank_values=True))
+        assert str(query.similar_to) == each
     assert similar_query([("k", "100"), ("item", "tt01")]) == a_query(None, 100, similar_to="tt01")
     # The worker refuses two options, with its own sentence.
     both = list_query(USER, [("neighbours", "1"), ("for", "now")])

@@ -22,6 +22,7 @@ from stream_app.cli.demo.lists.privacy_off import PrivacyOffTwin, write_side
 from stream_app.cli.demo.lists.quality import Judged, K
 from stream_app.cli.demo.setup import DemoSetup
 from stream_app.errors import UserError
+from stream_app.gateway.contract.bodies import exact
 from stream_app.gateway.reads.demo_files import FACTS_NAME
 from stream_app.kafka import durable_file
 from stream_app.wire import key_of
@@ -67,9 +68,9 @@ def example_of(
     rated = people.typical(user)[:_RATED]
     return {
         "likes": people.likes(user),
-        "rated": [{"item": people.items[key], "stars": stars} for key, stars in rated],
-        "list": [people.items[key] for key in listed][:K],
-        "popular": [people.items[key] for key in popular][:K],
+        "rated": [{"item": exact(people.items[key]), "stars": stars} for key, stars in rated],
+        "list": [exact(people.items[key]) for key in listed][:K],
+        "popular": [exact(people.items[key]) for key in popular][:K],
     }
 
 
