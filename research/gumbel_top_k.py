@@ -34,7 +34,7 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from research.k_subset import ROUNDING, check_epsilon, check_scores
+from research.score_noise.k_subset import ROUNDING, check_epsilon, check_scores
 from stream_app.privacy.exact.gaussian_calibration import exponential
 from stream_app.privacy.randomness import RandomSource
 

@@ -28,8 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from research.audits import linear
-from research.k_subset import check_epsilon
 from research.score_noise.damped import DampedLists
+from research.score_noise.k_subset import check_epsilon
 from research.score_noise.printed import (
     LEAST_PROFILE,
     LEAST_RATERS,

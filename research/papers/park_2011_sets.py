@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from research.gumbel_top_k import GumbelTopK
-from research.k_subset import KSubset
 from research.papers.figure import Figure, Progress, Published, Series, StarRatings, silent
 from research.papers.swapped_sets import (
     SwapChain,
@@ -23,6 +22,7 @@ from research.papers.swapped_sets import (
     sums_of_sets,
     swaps,
 )
+from research.score_noise.k_subset import KSubset
 from research.similarity import slope_one
 from research.similarity.rated_table import from_ratings
 from stream_app.evaluation.scope_errors import most_rated_items

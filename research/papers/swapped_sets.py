@@ -2,7 +2,7 @@
 
 Reference only: NO guarantee. Every set of the family shares k - 1 items with the true top k, so
 which sets can be released at all depends on the data, whatever epsilon is (section 4.4 there calls
-this an accuracy of 90 %). What is private is `research/k_subset.py`.
+this an accuracy of 90 %). What is private is `research/score_noise/k_subset.py`.
 
     S_0 = the top k;  S_t = without position k - j1 + 1, plus position k + j2        (section 4.4)
     printed    j1 = (a + 1) - floor((a + 1) / N1),  a = floor((j - 1) / N2)

@@ -331,6 +331,8 @@ PLAIN: dict[str, tuple[str, ...]] = {
     "a deletion that a user has asked for": (r"only the operator of the recommender can forget",),
     "a setting that is refused at the start, before a list is drawn": (r"similarity_budget is 0",),
     "a value that is shown or refused": (
+        r"topics are made by murmurec topics apply",
+        r"set MURMUREC_EDGE_TOKEN .*or leave --host out",
         r"similar_from = published",
         r"give the deployment's prefix as --prefix",
         r"name them with --canary",
@@ -367,10 +369,7 @@ PLAIN: dict[str, tuple[str, ...]] = {
     ),
     "said while nothing is wrong": (r"stage close ends it now",),
     "see `enrol --raise`": (r"these are other terms: raise",),
-    "an editor shows items again": (
-        r"all items of list_scope are withdrawn",
-        r"items that are not withdrawn: a table",
-    ),
+    "an editor shows items again": (r"items that are not withdrawn: a table",),
     "it names the words of an option": (r"--rebuild …: use",),
     "a worker is started, and the command is run again": (r"no worker has taken that up yet",),
     "a count": (r"of the refused are over the budget",),

@@ -14,8 +14,8 @@ from fractions import Fraction
 import numpy as np
 
 from research.gumbel_top_k import GumbelTopK
-from research.k_subset import KSubset
 from research.papers.swapped_sets import draw_swaps, power_law, sums_of_sets, swaps
+from research.score_noise.k_subset import KSubset
 from stream_app.privacy.randomness import SeededSource, SystemSource
 from tests.benchmarks.figure import Figure
 

@@ -13,7 +13,6 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from research.k_subset import KSubset
 from research.papers.swapped_sets import (
     SwapChain,
     draw_swaps,
@@ -22,6 +21,7 @@ from research.papers.swapped_sets import (
     sums_of_sets,
     swaps,
 )
+from research.score_noise.k_subset import KSubset
 from stream_app.privacy.randomness import SeededSource
 
 pytestmark = pytest.mark.claims

@@ -55,9 +55,6 @@ def test_too_few_people_are_a_sentence(file, capsys):
         (["--mode", "central", "--rank", "--scope", "20", "--k", "21"], "--k 21: 20 items"),
         (["--mode", "central", "--scope", "30"], "--scope: ratings are predicted for all"),
         (["--meta"], "--meta: is about a campaign"),
-        (["--continual", "3"], "--continual: is about campaigns"),
-        (["--mode", "central", "--continual", "3", "--rank"], "leave --rank out"),
-        (["--mode", "central", "--continual", "33"], "33 rounds: give 2 to 32"),
         (["--mode", "central", "--rank", "--epsilon", "0"], "--epsilon 0"),
     ],
 )
@@ -110,19 +107,3 @@ def test_local_is_as_without_a_mode(file, capsys):
     plain = capsys.readouterr().out
     assert run(["evaluate", str(file), "--mode", "local", *options]) == 0
     assert plain.splitlines()[:3] == capsys.readouterr().out.splitlines()[:3]
-
-
-@pytest.mark.thorough
-def test_errors_over_time_are_measured(file, tmp_path, capsys):
-    out = tmp_path / "out.json"
-    options = ("--mode", "central", "--epsilon", "24", "--continual", "3", "--json", str(out))
-    assert run(["evaluate", str(file), *options]) == 0
-    shown = capsys.readouterr()
-    assert "RMSE over time, 3 rounds, central, epsilon 24 a person" in shown.out
-    assert "in which rounds a person takes part is public" in shown.err
-    assert "a deployment begins campaigns again" in shown.err
-    found = json.loads(out.read_text())
-    assert [form["name"] for form in found["forms"]] == ["again", "running", "item means"]
-    assert all(len(form["rmse"]) == 10 for form in found["forms"])
-    assert found["rmse"] == found["forms"][1]["last_fifth"]
-    assert f"{found['rmse']:.4f}" in shown.out

@@ -42,9 +42,6 @@ def evaluate(
         "NAME",
     ),
     meta: bool = option(False, "With --mode: also use genres and years beside FILE."),
-    continual: int | None = option(
-        None, "With --mode: RMSE in time order while sums are released in T rounds (2 to 32).", "T"
-    ),
     held: str | None = option(
         None,
         "What --rank holds out: global (the last fifth), visit (each user's last day), "
@@ -109,8 +106,6 @@ def evaluate(
         campaign.refuse(summed, given)
     elif meta:
         raise UsageError("--meta: is about a campaign; add --mode central or --mode split")
-    elif continual is not None:
-        raise UsageError("--continual: is about campaigns; add --mode central or --mode split")
     options = EvaluationOptions(protocol, model, factors, depth, scope, choice, seed)
     others = {
         "--mechanism": mechanism, "--thinning": thinning, "--protocol": protocol, "--rank": rank,
@@ -132,7 +127,7 @@ def evaluate(
         writable(json_file)
     found = load(file, mechanism_options.scale_from(scale))
     # A random split needs no stream, nor do lists: ratings without times are put in a random order.
-    unordered = rank or (summed is not None and continual is None) or trust is not None
+    unordered = rank or summed is not None or trust is not None
     for warning in filter(None, (found.scale_warning,) if unordered else found.warnings):
         notice(f"warning: {warning}")
     dataset = found.in_time_order(seed)
@@ -148,7 +143,7 @@ def evaluate(
         result = campaign.measured(
             file,
             dataset,
-            campaign.CampaignOptions(summed, epsilon, meta, k, held, scope, seed, continual),
+            campaign.CampaignOptions(summed, epsilon, meta, k, held, scope, seed),
             rank=rank,
         )
     elif mechanism.partition(":")[0] in _PROFILES:

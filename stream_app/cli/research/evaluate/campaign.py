@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from murmurec.campaigns import campaign_lists, campaign_stars
-from murmurec.common import research
 from producers.datasets.descriptions import metadata_of
 from producers.datasets.load import Dataset
 from stream_app.cli import output
@@ -32,7 +31,6 @@ class CampaignOptions(NamedTuple):
     split: str | None
     scope: int | None
     seed: int
-    continual: int | None = None
 
 
 def refuse(mode: str, others: Mapping[str, object]) -> None:
@@ -45,8 +43,6 @@ def refuse(mode: str, others: Mapping[str, object]) -> None:
 def measured(file: Path, dataset: Dataset, options: CampaignOptions, *, rank: bool) -> Any:
     """Measure and print what the options ask for: lists, or predicted ratings."""
     if rank:
-        if options.continual is not None:
-            raise UsageError("--continual: ratings are predicted over time; leave --rank out")
         wanted = ListOptions(
             10 if options.k is None else options.k, options.split or "user-time", options.scope
         )
@@ -55,11 +51,6 @@ def measured(file: Path, dataset: Dataset, options: CampaignOptions, *, rank: bo
         return lists
     if options.scope is not None:
         raise UsageError("--scope: ratings are predicted for all items; leave it out or add --rank")
-    if options.continual is not None:
-        over_time = research("commands.evaluate.over_time")
-        found = over_time.measured(file, dataset, options)
-        over_time.show(found)
-        return found
     stars = _contributed(campaign_stars, file, dataset, options)
     _show_stars(stars, str(dataset.scale))
     return stars

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from research.k_subset import (
+from research.score_noise.k_subset import (
     MOST_CHOSEN,
     KSubset,
     decided,
