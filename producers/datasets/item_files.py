@@ -47,6 +47,7 @@ KNOWN: Mapping[str, tuple[str, ...]] = {
 }
 _MOST_NAMED = 200
 _VALUES_A_BYTE, _GROUP_BYTES, _CELL = 100, 64 << 20, 1 << 16  # of Parquet
+_LONGEST = 1 << 20  # bytes of a line
 _PREFIX = "attributes."
 _CURRENCY = re.compile(r" [A-Z]{3}$")
 _WORDS = {"yes": True, "in_stock": True, "in stock": True}
@@ -101,7 +102,7 @@ def _records(body: bytes, kind: str) -> Iterator[Any]:
         return _parquet(body)
     start = body.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
     if "csv" in kind or start not in (b"{", b"["):
-        return _csv(strict_json.text_of(body))
+        return _csv(strict_json.text_of(_bounded(body)))
     if "ndjson" not in kind and "jsonl" not in kind:
         try:
             whole = strict_json.read(strict_json.text_of(body))
@@ -109,11 +110,25 @@ def _records(body: bytes, kind: str) -> Iterator[Any]:
         except Malformed:
             if "json" in kind or start == b"[":
                 raise
-    return map(strict_json.read_line, filter(bytes.strip, body.splitlines()))
+    return map(strict_json.read_line, filter(bytes.strip, _bounded(body).splitlines()))
+
+
+def _bounded(body: bytes) -> bytes:
+    """Return a body of lines; `Malformed` for a line that no item needs, before it is decoded,
+    which takes many times its memory."""
+    start, end = 0, b"\n" if b"\n" in body else b"\r"
+    while len(body) - start > _LONGEST:
+        found = body.find(end, start, start + _LONGEST + 1)
+        if found < 0:
+            raise Malformed("line", f"a line is above {_LONGEST:,} bytes; give an item a line")
+        start = found + 1
+    return body
 
 
 def _csv(text: str) -> Iterator[dict[str, str]]:
     head = text.lstrip().partition("\n")[0]
+    if len(head) > csv.field_size_limit():
+        raise Malformed("not_csv", "the header names no columns; name them in the first line")
 
     def known(separator: str) -> int:
         return len(recognised_as(tuple(next(csv.reader([head], delimiter=separator), []))))

@@ -142,6 +142,23 @@ def test_what_parquet_claims_is_refused_before_it_is_held(reason, columns, optio
     assert peak < 16 << 20
 
 
+LINES = {"head": b"", "row": b"item,title\n1,a\n2,", "objects": b'{"item":1}\n{"item":"'}
+
+
+@pytest.mark.parametrize("kind", ["", "csv", "ndjson"])
+@pytest.mark.parametrize("begun", LINES.values(), ids=LINES)
+def test_a_line_without_an_end_is_refused_before_it_is_decoded(kind, begun):
+    body = begun + b"x" * (24 << 20)
+    tracemalloc.start()
+    found = rows_of(body, kind)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert reasons(found)[0] in {"line", "not_csv"}
+    assert peak < 100 << 20
+    for size, reason in ((200_000, "not_csv"), (2 << 20, "line")):
+        assert reasons(rows_of(b"x" * size, "csv")) == [reason]
+
+
 def test_a_file_of_items_is_measured_before_it_is_read(tmp_path):
     path = tmp_path / "items.csv"
     with path.open("wb") as file:
