@@ -376,6 +376,7 @@ _EDGE_ROWS: dict[str, tuple[Callable[[str], Panel], ...]] = {
         _panel("Recommender reached, events taken", "none",
             "1: yes. An edge that is not ready cannot write its store.",
             "reached, {{instance}} | @edge_connected", "ready, {{instance}} | @edge_ready",
+            "store, {{instance}} | @edge_store",
             kind="stat"),
         _panel("Books", "short",
             "Parts of the accounts that each edge reports for; 16 over all edges.",

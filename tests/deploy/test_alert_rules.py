@@ -43,7 +43,11 @@ _LIMITED = 'murmurec_gateway_reports_total{answer="rate"}'
 # a series is that of promtool: first value, step a minute, number of steps.
 CASES: dict[str, tuple[int, Series, Series]] = {
     "WorkerDown": (3, {f"up{{{WORKER}}}": "0x9"}, {f"up{{{WORKER}}}": "1x9"}),
-    "EdgeNotReady": (3, {"murmurec_edge_ready": "0x9"}, {"murmurec_edge_ready": "0 1x9"}),
+    "EdgeNotReady": (
+        3,
+        {"murmurec_edge_ready": "1x9", "murmurec_edge_store": "0x9"},
+        {"murmurec_edge_ready": "0 1x9", "murmurec_edge_store": "0 1x9"},
+    ),
     "EdgeCutOff": (
         150,
         {"murmurec_edge_waiting_bytes": "500+10x200"},

@@ -53,6 +53,7 @@ class EdgeMetrics:
                 ("waiting_events", "Events that wait for their commit."),
                 ("connections", "Open connections of clients."),
                 ("ready", "1 while events are taken, else 0."),
+                ("store", "1 while the store can be read and written, else 0."),
                 ("accounts", "Users of the site that have an account."),
                 ("exhausted", "Accounts whose budget holds no further report."),
                 ("reports", "Reports that were paid for, of the books that this edge writes."),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -70,17 +69,21 @@ async def readyz(request: web.Request) -> web.Response:
 async def metrics(request: web.Request) -> web.Response:
     """Answer with the metrics; without the store, with those that the process holds."""
     edge = request.app[EDGE]
-    if ready := await edge.ready():
-        with suppress(Unreadable):
+    store = await edge.run(edge.site.writable)
+    if store:
+        try:
             found, quality = await edge.run(lambda: (edge.site.status(), edge.site.quality()))
             counts = {name: value for name, value in found.items() if isinstance(value, int)}
             edge.metrics.set(counts)
             edge.metrics.quality(quality.models)
+        except Unreadable:
+            store = False
     edge.metrics.set(
         {
             "waiting_events": edge.site.intake.waiting,
             "connections": len(edge.connections),
-            "ready": float(ready),
+            "ready": float(await edge.ready()),
+            "store": float(store),
         }
     )
     return web.Response(body=edge.metrics.render(), headers={"Content-Type": CONTENT_TYPE})

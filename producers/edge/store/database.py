@@ -183,13 +183,9 @@ class Database:
 
     def probe(self) -> bool:
         """Return whether the store can be written now: a row of some bytes, durably."""
-        row = {"name": "probe", "value": os.urandom(8)}
         try:
             with self.writing() as connection:
-                wanted = self.insertion(site).values(row)
-                connection.execute(
-                    wanted.on_conflict_do_update(index_elements=[site.c.name], set_=row)
-                )
+                self.retag(connection, "probe")
         except Unwritable:
             return False
         return True

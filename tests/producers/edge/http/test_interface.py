@@ -207,6 +207,7 @@ def test_without_its_store_an_edge_is_not_ready_and_its_metrics_say_so(tmp_path)
                 status, text = await shop.get("/metrics")
                 ready = 0 if "writable" in given else 1
                 assert (status, f"murmurec_edge_ready {ready}.0" in text.decode()) == (200, True)
+                assert "murmurec_edge_store 0.0" in text.decode()
                 assert (await shop.get("/readyz"))[0] == (200 if ready else 503)
 
     asyncio.run(play())
