@@ -167,6 +167,17 @@ def test_a_plan_is_read_from_the_bytes_of_its_digest(modules, small: Campaign) -
     assert base64.b64decode(found["years"]) == small.public_features.years
 
 
+def test_an_integer_of_the_scope_that_is_text_makes_no_plan(modules, small: Campaign) -> None:
+    with pytest.raises(ValueError, match="an integer of the scope is text; write the number"):
+        msgspec.structs.replace(small, scope=("7", "07"), features=msgspec.UNSET)
+    forged = base64.b64decode(campaign_inputs.plan_text(small)).replace(b",7,", b',"7",')
+    sentence = modules.evaluate(
+        "(text) => { try { plan.decodePlan(of64(text)); } catch (e) { return e.message; } }",
+        base64.b64encode(forged).decode(),
+    )
+    assert sentence == "an integer of a plan's scope is text"
+
+
 CONTRIBUTE = """async ({ text, stage, rated, side: before, device, secret }) => {
   const planned = plan.decodePlan(of64(text));
   const { body } = await contribution.contribution({ plan: planned, stage, device, rated,
