@@ -120,8 +120,7 @@ def _described(
     path: Path, found: Dataset, items: NDArray[np.generic], names: tuple[str, str]
 ) -> NDArray[np.bool_]:
     """Return (2, size) whether each item is of a domain, by the file of items beside it."""
-    described = found.described or {}
-    rows = [described.get(parse_item(str(item))) for item in items.tolist()]
+    rows = [(found.described or {}).get(parse_item(str(item))) for item in items.tolist()]
     domains = {row.domain for row in rows if row and row.domain}
     genres = {genre for row in rows if row for genre in row.genres}
     known = domains or genres

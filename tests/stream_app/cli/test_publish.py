@@ -47,8 +47,6 @@ def test_publishing_asks_for_a_broker(capsys: pytest.CaptureFixture[str]) -> Non
         (["--rating", "four"], "--rating: is not a number"),
         (["--rating", "0.25", "--scale", "0", "1", "0.5"], "on the scale 0..1 by 0.5"),
         (["--scale", "5", "1", "1"], "the maximum above the minimum"),
-        (["--item", "-1"], "item -1: an integer item lies in 0 .. 2^63-1"),
-        (["--item", "18446744073709551616"], "an integer item lies in 0 .. 2^63-1"),
         (["--item", "x" * 129], "item of 129 bytes"),
         (["--epsilon", "0"], "epsilon 0: must be above 0"),
         (["--epsilon", "-1"], "at most 64"),
