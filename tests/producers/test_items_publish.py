@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import json
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,8 @@ import pytest
 
 from producers.catalogue_reader import file_entries
 from stream_app.errors import UserError
-from stream_app.wire import CatalogueEntry
+from stream_app.wire import CatalogueEntry, key
+from tests.fixtures.awkward_ids import PAIRS
 
 ENTRIES = [
     CatalogueEntry(7, "<b>Heat</b>, 1995", ("Crime", "Drama"), 1995, domain="films"),
@@ -24,7 +27,7 @@ def test_any_separator_and_name(tmp_path: Path, separator: str, suffix: str):
     file = tmp_path / f"shop{suffix}"
     rows = [
         ("SKU", "Product name", "Genre", "release-year", "Domain", "price"),
-        ("007", '"<b>Heat</b>, 1995"', "Crime|Drama", "1995", "films", "dear"),
+        ("7", '"<b>Heat</b>, 1995"', "Crime|Drama", "1995", "films", "dear"),
         ("SKU-2", "Two", "", "", "", "5"),
     ]
     file.write_text("\ufeff" + "\r\n".join(map(separator.join, rows)), encoding="utf-8")
@@ -34,6 +37,15 @@ def test_any_separator_and_name(tmp_path: Path, separator: str, suffix: str):
         "SKU as item, Product name as title, Genre as categories, release-year as year, "
         "Domain as domain; ignored: price"
     )
+
+
+def test_no_two_ids_of_a_file_are_one_item(tmp_path: Path):
+    file = tmp_path / "items.ndjson"
+    ids = [*dict.fromkeys(chain(*PAIRS))]
+    file.write_text("".join(json.dumps({"item_id": each, "title": "x"}) + "\n" for each in ids))
+    found, _ = file_entries(file)
+    assert [str(each.item) for each in found] == ids
+    assert len({key(each.item) for each in found}) == len(ids)
 
 
 def test_parquet_and_one_that_is_cut(tmp_path: Path):
