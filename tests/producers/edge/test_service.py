@@ -330,5 +330,5 @@ def test_ids_that_look_alike_are_none_the_less_themselves(tmp_path, request, kin
     store = f"sqlite:///{tmp_path}/edge.db"
     if kind == "postgresql":
         store = request.getfixturevalue("postgres").database()
-    with edge_in(tmp_path, store=store) as service:
+    with edge_in(tmp_path, store=store, terms=SiteTerms(least_people=1)) as service:
         asyncio.run(run(service))

@@ -10,7 +10,7 @@ import pytest
 from producers.edge.catalogue.filters import Filter, parse
 from producers.edge.lists.stored_history import history
 from producers.edge.lists.wishes import MODELS, Wish
-from producers.edge.site_terms import SiteTerms
+from producers.edge.site_terms import SiteTerms, read
 from producers.ranking import LocalRecommender
 from producers.ranking.clean_history import RatedItem
 from producers.ranking.published import PublicTable
@@ -327,6 +327,18 @@ def test_items_that_the_edge_cannot_name_or_that_are_not_its_own_are_not_offered
     found = maker.for_user("eve")
     assert items(found) == ["4"]
     assert found.items[0].title == "Four"
+
+
+def test_the_least_people_behind_what_visitors_see_are_those_of_the_sites_file(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "edge.toml"
+    file.write_text("[lists]\nleast_people = 7\n")
+    assert read(file).least_people == 7
+    file.write_text("[lists]\nleast_people = 0\n")
+    with pytest.raises(UserError, match="least_people"):
+        read(file)
+    assert SiteTerms().least_people == 5
 
 
 def test_terms_with_a_model_that_there_is_not_are_refused(site: Site) -> None:
