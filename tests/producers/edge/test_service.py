@@ -258,63 +258,68 @@ def test_the_quality_of_each_arm_is_measured_from_clicks(tmp_path):
     assert quality["comparisons"][0]["first"] == "local"
 
 
-ITEMS = list(dict.fromkeys(each for pair in PAIRS for each in pair))
-USERS = [*ITEMS, *(each for pair in LONG_USERS for each in pair)]
-
-
-@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgresql", marks=pytest.mark.thorough)])
-def test_ids_that_look_alike_are_none_the_less_themselves(tmp_path, request, kind):
+@pytest.mark.parametrize(
+    ("kind", "step"),
+    [
+        ("sqlite", 12),
+        pytest.param("sqlite", 1, marks=pytest.mark.thorough),
+        pytest.param("postgresql", 1, marks=pytest.mark.thorough),
+    ],
+)
+def test_ids_that_look_alike_are_none_the_less_themselves(tmp_path, request, kind, step):
     """Every id is a user who bought a different item, and an item in a category of its own."""
     assert len(PAIRS) >= 200
-    bought = dict(zip(USERS, ITEMS[1:] + USERS[len(ITEMS) - 1 :], strict=True))
-    bought = {user: item if item in ITEMS else ITEMS[0] for user, item in bought.items()}
-    gone = {one for one, _ in PAIRS} - {other for _, other in PAIRS}
+    pairs = PAIRS[::step]
+    items = list(dict.fromkeys(each for pair in pairs for each in pair))
+    users = [*items, *(each for pair in LONG_USERS for each in pair)]
+    bought = {user: items[(n + 1) % len(items)] for n, user in enumerate(users)}
+    gone = {one for one, _ in pairs} - {other for _, other in pairs}
 
     def play(edge):
-        events = [{"user": user, "item": bought[user], "type": "purchase"} for user in USERS]
-        events += [{"user": one, "item": two, "type": "view"} for one, two in PAIRS]
-        events += [{"user": "the buyer", "item": item, "type": "like"} for item in PAIRS[-1]]
+        events = [{"user": user, "item": bought[user], "type": "purchase"} for user in users]
+        events += [{"user": one, "item": two, "type": "view"} for one, two in pairs]
+        events += [{"user": "the buyer", "item": item, "type": "like"} for item in pairs[-1]]
         rows = [
             {"item": item, "title": f"title {n}", "category": f"c{n}"}
-            for n, item in enumerate(ITEMS)
+            for n, item in enumerate(items)
         ]
         stored = edge.put_items(rows)
-        assert (stored["stored"], stored["refused"]) == (len(ITEMS), [])
+        assert (stored["stored"], stored["refused"]) == (len(items), [])
         taken = edge.events(events)
         assert (taken["accepted"], taken["refused"]) == (len(events), [])
         found = {row["user"] for row in edge._ask("GET", "/accounts", {"n": 100})["accounts"]}
-        assert found == set(sorted([*USERS, "the buyer"])[-100:])  # enrolled in this order
+        assert found == set(sorted([*users, "the buyer"])[-100:])  # enrolled in this order
 
         def first(path, **given):
             return edge._ask("GET", path, given)["items"]
 
-        until(lambda: first("/latest", category=f"c{len(ITEMS) - 1}"), "the catalogue is listed")
-        viewed = {user: {two for one, two in PAIRS if one == user} for user in USERS}
-        for user in USERS:
+        until(lambda: first("/latest", category=f"c{len(items) - 1}"), "the catalogue is listed")
+        viewed = {user: {two for one, two in pairs if one == user} for user in users}
+        for user in users:
             export = edge.export_user(user)
             done = {event["item"] for event in export["events"]}
             assert (export["user"], done) == (user, {bought[user]} | viewed[user])
             assert {row["item"] for row in export["record"]["history"]} <= done
-        for start in range(0, len(ITEMS), 50):
-            part = dict(list(enumerate(ITEMS))[start : start + 50])
+        for start in range(0, len(items), 50):
+            part = dict(list(enumerate(items))[start : start + 50])
             listed = first("/latest", n=50, category=[f"c{n}" for n in part])
             assert {(each["item"], each["title"]) for each in listed} == {
                 (item, f"title {n}") for n, item in part.items()
             }
-        for one, two in PAIRS[::10]:
+        for one, two in pairs[::10]:
             assert edge._ask("GET", "/items", {"item": one})["item"] == one
-            assert edge.recommend(one, category=f"c{ITEMS.index(two)}")["items"] == []  # is seen
-        for one, two in (PAIRS[-1], PAIRS[-1][::-1]):
-            near = {"item": one, "category": f"c{ITEMS.index(two)}"}
+            assert edge.recommend(one, category=f"c{items.index(two)}")["items"] == []  # is seen
+        for one, two in (pairs[-1], pairs[-1][::-1]):
+            near = {"item": one, "category": f"c{items.index(two)}"}
             until(lambda near=near: first("/similar", **near), "they go together")
             assert [each["item"] for each in first("/similar", **near)] == [two]
         for user in gone:
             assert edge.delete_user(user)["events_removed"] == 1 + len(viewed[user])
-        for user in USERS:
+        for user in users:
             found = edge.user(user)
             expected = 0 if user in gone else 1 + len(viewed[user])
             assert found["events"] == expected, user
-        for item in PAIRS[0]:
+        for item in pairs[0]:
             assert edge._ask("DELETE", "/items", {"item": item}) == {"removed": True}
         for text in REFUSED:
             body = {"user": text, "item": "a", "type": "view"}

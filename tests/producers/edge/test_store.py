@@ -170,7 +170,7 @@ def test_a_kill_at_any_moment_of_a_life_locks_nobody_out(
             event.remove(Engine, kind, moment)
         monkeypatch.undo()
     assert len(moments) > 100
-    for each in moments[:60] + moments[60::9]:
+    for each in moments[:40] + moments[40::15]:
         new = not (each / "edge.db").stat().st_size
         with Database(address(each)) as opened:
             assert new or opened.key == database.key

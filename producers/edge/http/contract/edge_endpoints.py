@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from producers.edge.http.contract import CSV, HTML, JSON, NDJSON, TEXT, edge_bodies
@@ -76,7 +77,7 @@ class Endpoint:
     other: Mapping[int, Any] = field(default_factory=dict)
     open: bool = False
 
-    @property
+    @cached_property
     def by_query(self) -> Endpoint | None:
         """None where the path holds no id; else its last word is the path that is left."""
         given = tuple(
