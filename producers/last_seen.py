@@ -170,7 +170,7 @@ def _looked(
 def _is_tagged(message: Message, topic: str, device: bytes, journal: Journal) -> bool:
     """Return whether a copy of the journal has made this record, its value and no other."""
     own = journal.tag(topic, device, digest_of(message.value() or b""))
-    return (TAG, own) in (message.headers() or ())
+    return (TAG, own) in (clients.headers_of(message) or ())
 
 
 def _refused(_: Any, error: KafkaError) -> None:

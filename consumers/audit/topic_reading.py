@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Message, TopicPartition
 
@@ -59,10 +58,10 @@ def read_topics(
 def _record(message: Message, source: Source) -> Record:
     _, milliseconds = message.timestamp()
     partition, offset = message.partition() or 0, message.offset() or 0
-    given: Any = message.headers() or ()
-    headers = [(name, len(content or b"")) for name, content in given]
+    given = clients.headers_of(message)
+    headers = [(name, len(content or b"")) for name, content in given or ()]
     tagged = headers == [(TAG, TAG_BYTES)] and source is not Source.REPLIES
-    odd = 0 if tagged else len(headers)
+    odd = 1 if given is None else 0 if tagged else len(headers)
     return Record(source, partition, offset, milliseconds, message.key(), message.value(), odd)
 
 

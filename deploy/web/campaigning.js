@@ -201,7 +201,7 @@ export class Campaigning {
     if (reply.status === 202 && Number.isInteger(partition))
       return { place: { partition, offset }, body: null };
     if (FINAL.includes(reason)) // else it may be the page of something in between
-      return { refused: error, older: await isOwn(key, path, held), body: null };
+      return { refused: error, older: await isOwn(key, path, held, body), body: null };
     return refuse(error ?? `no gateway answers there (${reply.status}): the same bytes go later`);
   }
 }

@@ -42,12 +42,15 @@ const hex = (buffer) => Array.from(new Uint8Array(buffer, 0, 16),
 const tagOf = (key, path, digest) => pseudonym(key, `\0${path} ${digest}`);
 /** The content type of a message to a path, with its tag: a gateway shows it where other bytes take
  *  the place of this message's, and `isOwn` knows by it whether those are this device's. */
-export async function tagged(key, path, type, body) {
-  const bytes = typeof body === "string" ? new TextEncoder().encode(body) : body;
-  return `${type}; tag=${await tagOf(key, path, hex(await crypto.subtle.digest("SHA-256", bytes)))}`;
+export const tagged = async (key, path, type, body) =>
+  `${type}; tag=${await tagOf(key, path, await digestOf(body))}`;
+/** An echo of the message itself proves nothing. */
+export async function isOwn(key, path, held, body) {
+  const digest = `${held}`.slice(0, 32);
+  return digest !== await digestOf(body) && `${held}`.slice(32) === await tagOf(key, path, digest);
 }
-export const isOwn = async (key, path, held) =>
-  `${held}`.slice(32) === await tagOf(key, path, `${held}`.slice(0, 32));
+const digestOf = async (body) => hex(await crypto.subtle.digest("SHA-256",
+  typeof body === "string" ? new TextEncoder().encode(body) : body));
 
 // An integer id may exceed what a number of JavaScript holds, so it is read from its key.
 export const itemText = ({ item, key }) =>
@@ -208,7 +211,7 @@ export class Device {
       const { error, partition, offset, held } = await reply.json();
       if (reply.ok) return { outcome: { place: { partition, offset } } };
       if (reply.status === 409)
-        return { outcome: { refused: error, older: await isOwn(key, "/reports", held) } };
+        return { outcome: { refused: error, older: await isOwn(key, "/reports", held, body) } };
       if ([400, 413, 415].includes(reply.status)) return { outcome: { refused: error } };
       const later = Math.min(Math.max(1, reply.headers.get("Retry-After") || 5) || 5, 600);
       return { later, problem: error };

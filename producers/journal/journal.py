@@ -273,7 +273,7 @@ class Journal:
 
     def check_kind(self, *, simulated: bool) -> None:
         """Raise UserError where a simulation would join the account of a person, or a person a
-        simulation; what an earlier murmurec has mixed stays the persons'."""
+        simulation."""
         kinds = {each.simulated for each in self._state.enrolments()}
         if simulated and False in kinds:
             raise UserError(

@@ -131,7 +131,7 @@ PAPERS: tuple[Paper, ...] = (
                 EVALUATED,
                 "its plain guess is worse than chance, so the printed risk is too small",
             ),
-            System("sets of k items", "research/score_noise/k_subset.py", SERVED),
+            System("sets of k items", "research/score_noise/k_subset.py", EVALUATED),
             System(
                 "sets by a birth-death chain",
                 "research/papers/swapped_sets.py",

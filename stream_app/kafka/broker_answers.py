@@ -98,8 +98,7 @@ def _is_whole(reply: Recommendation) -> bool:
 
 
 def entries(reply: Recommendation) -> list[tuple[Listed, float | None, Listed | None]]:
-    """Return the items of an answer with their scores and what each is for; a list that is drawn
-    has no scores."""
+    """Return the items of an answer with their scores and what each is for."""
     because = (*reply.because, *(None,) * (len(reply.items) - len(reply.because)))
     return [
         (item, score, cause)

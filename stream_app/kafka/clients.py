@@ -17,7 +17,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, ClusterMetadata, TopicMetadata
 
 from stream_app.errors import NotAdmitted, UserError
@@ -311,6 +318,16 @@ def offsets(consumer: Consumer, place: TopicPartition, seconds: float = 30.0) ->
         listed(consumer, min(seconds, _LIST_SECONDS))  # raises where nobody answers that
     fault = f"{what}: {reason.str()}"
     raise UserError(passing.refusal(reason, f"topic {place.topic}", "READ", fault))
+
+
+def headers_of(message: Message) -> list[tuple[str, bytes | None]] | None:
+    """Return the headers of a record; None where the client cannot read them: anybody can write a
+    name that is not UTF-8."""
+    try:
+        found: Any = message.headers()
+        return list(found or ())
+    except (SystemError, UnicodeDecodeError):
+        return None
 
 
 def exists(consumer: Consumer | AdminClient, topic: str, seconds: float = 30.0) -> bool:

@@ -7,7 +7,7 @@ numba caches compiled code by the file of a function and does not notice changes
 it calls from other files: after an update, a worker could run a mixture of old and new.
 So each version of this folder has a cache of its own, named by a digest of all sources. A given
 NUMBA_CACHE_DIR is used as it is. A user who can write none of these folders compiles into a private
-one, which goes with the process.
+one, which goes with the process unless it is killed.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ _Sentence = Annotated[str, msgspec.Meta(pattern=r"^[ !#-\[\]-~]{1,240}$")]  # on
 
 class Guarantee(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a list hides: neighbouring inputs, as `adjacency` names them, change the chance of any
-    list by a factor of e^`epsilon` at most; `method` drew it."""
+    list by a factor of e^`epsilon` at most, by `method`."""
 
     adjacency: _Sentence
     epsilon: Annotated[str, msgspec.Meta(pattern="^[0-9]{1,20}(/[0-9]{1,20})?$")]

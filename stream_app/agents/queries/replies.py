@@ -76,7 +76,7 @@ def _around_id(
 
 
 def _score(score: float) -> float | None:
-    """Return what a reply shows of a score; a list that is drawn has none."""
+    """Return what a reply shows of a score; None of one that is not known."""
     return None if math.isnan(score) else round(float(score), 4)
 
 

@@ -43,7 +43,8 @@ def publisher_for(
     from stream_app.kafka import clients, topic_checks
     from stream_app.wire import Topics
 
-    if relay is not None and tag is not None:
+    if relay is not None:
+        assert tag is not None  # or the broker would see the address
         from producers.device.relay_producer import RelayProducer
         from producers.device.sealed_gateway import SealedGateway
 

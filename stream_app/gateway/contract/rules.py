@@ -205,7 +205,7 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
         "genres": "from the public catalogue",
         "year": "from the public catalogue",
         "domain": "from the public catalogue",
-        "score": "predicted rating on 1 .. 5; null in a list that is drawn",
+        "score": "predicted rating on 1 .. 5; null where it is not known",
         "because": "the rated item that adds most to the entry; null where none is known",
         "because_title": "its title",
     },

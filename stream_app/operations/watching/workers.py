@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import urllib.error
 import urllib.request
-from collections.abc import Collection
 from http.client import HTTPException
 from typing import TypeVar
 
@@ -56,11 +55,8 @@ def asked(url: str, path: str, token: str | None, kind: type[Reply]) -> Reply:
         ) from None
 
 
-def page(
-    url: str, path: str, token: str | None, seconds: float, also: Collection[int] = ()
-) -> bytes:
-    """Return a page of what runs at `url`, of status 200 or one of `also`; OSError, HTTPException
-    or ValueError without one.
+def page(url: str, path: str, token: str | None, seconds: float) -> bytes:
+    """Return a page of what runs at `url`; OSError, HTTPException or ValueError without one.
 
     Raises UserError with the sentence of the other side where it refuses the token, the host or
     what is asked for, or cannot answer now.
@@ -73,8 +69,6 @@ def page(
         with urllib.request.urlopen(request, timeout=seconds) as reply:
             return bytes(reply.read(_LONGEST))
     except urllib.error.HTTPError as error:
-        if error.code in also:
-            return error.read(_LONGEST)
         if error.code not in _REFUSED:
             raise
         sentence = msgspec.json.decode(error.read(_LONGEST), type=_Refusal).error
