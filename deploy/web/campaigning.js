@@ -190,11 +190,9 @@ export class Campaigning {
     }
   }
 
-  async #post(body, key) {
-    const path = "/contributions";
-    const type = await tagged(key, path, "application/octet-stream", body);
+  async #post(body, key, path = "/contributions") {
     const sending = { ...SENDING, method: "POST", body, signal: AbortSignal.timeout(60_000),
-      headers: { "Content-Type": type } };
+      headers: { "Content-Type": await tagged(key, path, "application/octet-stream", body) } };
     const reply = await this.device.fetch(`${this.device.gateway}${path}`, sending)
       .catch(() => refuse("the gateway cannot be reached: the same bytes are sent again"));
     const { error, reason, partition, offset, held } = await reply.json().catch(() => ({}));

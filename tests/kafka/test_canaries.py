@@ -148,7 +148,7 @@ def test_nothing_raw_is_written_anywhere(
         [*publish, "--item", "3", "--rating", ABSURD],
         [*publish, "--item", "3", "--rating", f"{ABSURD}x"],
         [*publish, "--item", "3", "--rating", "nan"],
-        [*publish, "--item", "-1", *rating],
+        [*publish, "--item", "a\0", *rating],
         [*publish, "--item", "x" * 200, *rating],
         ["device", "enrol", "--user", USER, "--budget", "1/1000"],
         ["device", "enrol", "--user", USER, "--raise", "1/1000"],

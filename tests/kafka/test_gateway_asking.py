@@ -8,7 +8,6 @@ import json
 import time
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
-from fractions import Fraction
 from typing import Any
 
 import aiohttp
@@ -233,7 +232,7 @@ def test_how_a_worker_answers_decides_the_status(kafka: Kafka, topics: str) -> N
             return [record(reply_to(query, status=Status.BUSY), to=query)]
         refused = reply_to(query, status=Status.REFUSED)
         if query.k == 2:
-            refused = replace(refused, reason="private: the budget is spent")
+            refused = replace(refused, reason="neighbours: there are none")
         return [record(refused if query.k <= 3 else reply_to(query, *range(100)), to=query)]
 
     async def main() -> None:
@@ -246,9 +245,9 @@ def test_how_a_worker_answers_decides_the_status(kafka: Kafka, topics: str) -> N
             list_of = f"/recommendations/{USER}"
             status, shown, headers = await get(f"{list_of}?k=1")
             assert (status, shown["reason"], headers["Retry-After"]) == (503, "busy", "1")
-            status, shown, _ = await get(f"{list_of}?k=2&private=1/2")
+            status, shown, _ = await get(f"{list_of}?k=2&neighbours=1")
             assert (status, shown["reason"]) == (409, "refused")
-            assert shown["error"] == "the query was refused: private: the budget is spent"
+            assert shown["error"] == "the query was refused: neighbours: there are none"
             status, shown, _ = await get(f"{list_of}?k=3&neighbours=1")
             assert (status, shown["reason"]) == (409, "refused")
             assert "its option neighbours: a worker of an earlier release" in shown["error"]
@@ -263,5 +262,5 @@ def test_how_a_worker_answers_decides_the_status(kafka: Kafka, topics: str) -> N
 
     with answering(kafka.connection, Topics(topics), reply) as came:
         run(main())
-    assert [query.private for query in came if query.k == 2] == [Fraction(1, 2)]
+    assert [query.neighbours for query in came if query.k == 2] == [True]
     assert len(came) == 4  # a query that makes no sense is not sent

@@ -50,10 +50,18 @@ OF_DEVICES = (
     Mutant(
         name="a list with nothing to exclude is asked for at its own length",
         file="consumers/recommendations.py",
-        old='asked = k if excluded is None or "private" in given else wire.LIST_LENGTH',
-        new='asked = k if not excluded or "private" in given else wire.LIST_LENGTH',
+        old="asked = k if excluded is None else wire.LIST_LENGTH",
+        new="asked = k if not excluded else wire.LIST_LENGTH",
         seen="the length of a query tells the server whether anything was rated",
         first=("tests/consumers/test_recommendations.py",),
+    ),
+    Mutant(
+        name="a record of a stranger proves that a journal is an older copy",
+        file="producers/last_seen.py",
+        old="    return (TAG, own) in (clients.headers_of(message) or ())\n",
+        new="    return True\n",
+        seen="one forged record ends a device for good",
+        first=("tests/kafka/test_restored_journals.py",),
     ),
     Mutant(
         name="the auditor counts a device once for each of its messages",

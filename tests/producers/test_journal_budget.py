@@ -119,7 +119,7 @@ def test_what_protects_nothing_fits_no_budget(path: Path) -> None:
         assert journal.room(ANN, OPEN, 20_000) == 0
         with pytest.raises(BudgetExhausted, match="none:5:inf protects nothing"):
             release(journal, ANN, 1, mechanism=OPEN)
-    with at(path) as journal:
+    with at(path.with_name("simulation.journal")) as journal:
         release(journal, BOB, 1, mechanism=OPEN)
         assert journal.spent(BOB) == {"nothing": Spent("nothing", 0, 0, 1)}
 

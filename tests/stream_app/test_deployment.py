@@ -64,7 +64,7 @@ def test_an_unknown_name_is_refused_with_all_that_are_known(wrong, sentence) -> 
 
 def test_a_public_scope_is_read_from_its_file_and_is_part_of_the_design(tmp_path: Path) -> None:
     file = tmp_path / "scope.txt"
-    file.write_text("0007\n3\n\n7\nHeat\n", encoding="utf-8")
+    file.write_text("7\n3\n\n7\nHeat\n", encoding="utf-8")
     settings = Settings(co_ratings=True, list_scope=file)
     spec, plain = spec_from_settings(settings), spec_from_settings(Settings(co_ratings=True))
     assert spec.list_scope == (3, 7, key("Heat"))
