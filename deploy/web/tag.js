@@ -1,5 +1,5 @@
-// What the key of a device makes: its name at the server, and the tags of its messages, by which it
-// alone knows them again. In Python: producers/pseudonyms.py, `tag` of producers/journal/journal.py.
+// What the key of a device makes: its name at the server, and the tags of its messages, by which
+// it alone knows them again. In Python: producers/pseudonyms.py, producers/journal/journal.py.
 
 /** The server's name of a user: HMAC-SHA256 with a key of 32 bytes, its first 16 bytes in hex. */
 export async function pseudonym(keyBytes, user) {
