@@ -11,7 +11,7 @@ const RETRIES = 5;
 
 // A number beyond 2^53 has lost digits before it comes here.
 const text = (id) => {
-  if (typeof id === "string" || Number.isSafeInteger(id)) return String(id);
+  if (["string", "bigint"].includes(typeof id) || Number.isSafeInteger(id)) return String(id);
   throw new TypeError("an id is text, as in \"9007199254740993\"");
 };
 

@@ -79,7 +79,7 @@ class Database:
     def _begin(self) -> None:
         beside = Path(f"{self._path}.mark") if self.is_sqlite else None
         is_marked = beside is None or beside.exists()
-        is_new = self.is_sqlite and not self._path.stat().st_size
+        is_new = self.is_sqlite and (not self._path.stat().st_size or self._was_never_made())
         if is_new and beside is not None and is_marked and beside.stat().st_size:
             raise UserError(
                 f"store {self.name}: is empty, and {beside} says that it was not: put the newest "
@@ -96,8 +96,8 @@ class Database:
             )
         self.key: bytes = kept["key"]
         self._mark = HighWaterMark(self.key, beside)
-        if not is_marked:
-            self._check_copy(is_closed=_CLOSED in kept)
+        if self.is_sqlite and not (is_marked and _CLOSED in kept):
+            self._check_copy(is_whole=is_marked or _CLOSED in kept)
         newest = self._mark.newest()  # before the frames: another edge may write some
         with self.reading() as connection:
             places = select(frames.c.book, func.max(frames.c.place) + 1).group_by(frames.c.book)
@@ -111,6 +111,17 @@ class Database:
         self._mark.advance(count)
         if self.is_sqlite:
             self._open_file()
+
+    def _was_never_made(self) -> bool:
+        """Return whether a kill while the tables were made has left nothing: SQLite rolls it back,
+        and the file is 0 bytes again."""
+        if not Path(f"{self._path}-journal").exists():
+            return False
+        with self.sentences(Unreadable), closing(sqlite3.connect(self._path)) as connection:
+            if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                return False
+        os.truncate(self._path, 0)
+        return True
 
     def _make(self) -> None:
         """Make the tables that are not there, in one transaction."""
@@ -127,9 +138,10 @@ class Database:
             self.add(connection, site, [{"name": n, "value": new[n]} for n in new])
         self.engine.dispose()  # from now on with a write-ahead log
 
-    def _check_copy(self, *, is_closed: bool) -> None:
-        """Refuse a file that came here without its mark, unless an edge that ended wrote it."""
-        if not is_closed:
+    def _check_copy(self, *, is_whole: bool) -> None:
+        """Refuse a file that came here without its mark, unless an edge that ended wrote it, and
+        one that is damaged."""
+        if not is_whole:
             mark = Path(f"{self._path}.mark")
             raise OlderJournal(
                 f"store {self.name}: is a copy of an edge that ran, without its -wal and .mark: "
@@ -153,13 +165,16 @@ class Database:
             ) from None
         with self.writing() as connection:
             connection.execute(delete(site).where(site.c.name == _CLOSED))
-        self.scrub()  # in the file itself
         self._opened = True
+        if not self.scrub():  # in the file itself, or its copy would be taken for a closed one
+            raise UserError(f"store {self.name}: another program reads it; end that one")
 
     def reached(self, book: int, place: int) -> None:
         """Count the frames of a book, which are in the store, outside of it, too."""
         self._reached[book] = place
-        self._mark.advance(sum(self._reached.values()))
+        count = sum(self._reached.values())
+        # Of PostgreSQL another edge of this machine may have counted more.
+        self._mark.advance(count if self.is_sqlite else max(count, self._mark.newest()))
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
@@ -238,13 +253,15 @@ class Database:
         changed = {"value": row.excluded.value}
         connection.execute(row.on_conflict_do_update(index_elements=["name"], set_=changed))
 
-    def scrub(self) -> None:
-        """Remove what was deleted from the write-ahead log of SQLite, too, unless somebody reads
-        what was before; PostgreSQL removes it by VACUUM."""
+    def scrub(self) -> bool:
+        """Remove what was deleted from the write-ahead log of SQLite, too, and return whether it is
+        gone: not while somebody reads what was before. PostgreSQL removes it by VACUUM."""
         if self.is_sqlite:
             # An error: at the next checkpoint.
             with closing(self.engine.raw_connection()) as connection, suppress(sqlite3.Error):
-                connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                found = connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                return found is not None and not found[0]
+        return False
 
     def close(self) -> None:
         """Close every connection and release the file."""
@@ -281,6 +298,7 @@ def backup(address: str, path: Path) -> None:
             closing(sqlite3.connect(partial, isolation_level=None)) as new,
         ):
             old.backup(new)
+            _check_source(new, Path(f"{url.database}.mark"), name)
             new.execute("INSERT OR IGNORE INTO site VALUES (?, ?)", (_CLOSED, b""))
             new.execute("PRAGMA journal_mode(DELETE)").close()  # one file
         partial.replace(path)
@@ -290,6 +308,15 @@ def backup(address: str, path: Path) -> None:
         raise UserError(f"{path}: cannot be written ({error.strerror})") from None
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _check_source(copy: sqlite3.Connection, mark: Path, name: str) -> None:
+    """Refuse to make a whole store of a copy that its edge would refuse."""
+    kept = dict(copy.execute("SELECT name, value FROM site").fetchall())
+    count = copy.execute("SELECT sum(n) FROM (SELECT max(place) + 1 n FROM frames GROUP BY book)")
+    newest = HighWaterMark(kept["key"], mark).newest() if mark.exists() else 0
+    if (not mark.exists() and _CLOSED not in kept) or (count.fetchone()[0] or 0) < newest:
+        raise OlderJournal(f"store {name}: is an older copy, or lacks its .mark; copy the newest")
 
 
 def _knowingly(mark: Path) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -174,6 +176,53 @@ def test_a_kill_at_any_moment_of_a_life_locks_nobody_out(
         new = not (each / "edge.db").stat().st_size
         with Database(address(each)) as opened:
             assert new or opened.key == database.key
+
+
+def test_a_kill_while_the_first_tables_are_written_locks_nobody_out(
+    folder: Path, tmp_path: Path
+) -> None:
+    """SQLite rolls the file back, to a page without tables."""
+    folder.mkdir()
+    (folder / "edge.db").touch(mode=0o600)
+    with closing(sqlite3.connect(folder / "edge.db", isolation_level=None)) as making:
+        making.execute("PRAGMA cache_size = 1")
+        making.execute("BEGIN")
+        for n in range(50):  # more pages than the cache holds: some are in the file
+            making.execute(f"CREATE TABLE t{n} (a)")
+        killed = copied(folder, tmp_path / "killed", *FILES)
+        making.execute("ROLLBACK")
+    assert (killed / "edge.db").stat().st_size
+    assert (killed / "edge.db-journal").stat().st_size
+    with Database(address(killed)) as database:
+        reported(database, "a")
+
+
+def test_no_backup_is_made_of_a_copy_that_would_be_refused(folder: Path, tmp_path: Path) -> None:
+    with Database(address(folder)) as database:
+        alone = copied(folder, tmp_path / "alone", "edge.db")
+        old = copied(folder, tmp_path / "old", "edge.db", "edge.db-wal")
+        reported(database, "a")
+    copied(folder, old, "edge.db.mark")
+    for copy in (alone, old):
+        with pytest.raises(OlderJournal, match="copy the newest"):
+            backup(address(copy), tmp_path / "backup.db")
+        assert not (tmp_path / "backup.db").exists()
+
+
+def test_an_edge_does_not_start_while_its_file_says_that_it_is_closed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its copy would be taken for a whole store: the reader keeps what was before in the file."""
+    monkeypatch.setattr("producers.edge.store.database._BUSY_SECONDS", 0.05)
+    with Database(address(folder)):
+        pass
+    with closing(sqlite3.connect(folder / "edge.db", isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM site").fetchone()
+        with pytest.raises(UserError, match="another program reads it; end that one"):
+            Database(address(folder))
+    with Database(address(folder)):
+        pass
 
 
 def test_a_file_of_something_else_is_left_as_it_is(folder: Path) -> None:
