@@ -61,7 +61,7 @@ WITHOUT_RIGHTS = {
     *("history", "schemas", "keys", "acl"),
     *("broker start", "broker stop", "broker status", "config show", "state migrate"),
     *("device status", "device plan", "device enrol", "device withdraw", "rounds plan"),
-    *("audit canary", "audit campaign", "audit profiles", "audit lia", "top"),
+    *("audit canary", "audit campaign", "audit profiles", "audit lia"),
 }
 # Shards refuse what is on in the deployment below; `tests/kafka/test_division.py` divides one.
 OF_SHARDS = {"state shards"}
