@@ -117,10 +117,13 @@ class Database:
         and the file is 0 bytes again."""
         if not Path(f"{self._path}-journal").exists():
             return False
-        with self.sentences(Unreadable), closing(sqlite3.connect(self._path)) as connection:
-            if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-                return False
-        os.truncate(self._path, 0)
+        try:
+            with closing(sqlite3.connect(self._path)) as connection:
+                if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                    return False
+            os.truncate(self._path, 0)
+        except sqlite3.Error as error:
+            raise UserError(f"store {self.name}: {_of_sqlite(error)}") from None
         return True
 
     def _make(self) -> None:

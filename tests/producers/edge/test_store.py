@@ -197,6 +197,16 @@ def test_a_kill_while_the_first_tables_are_written_locks_nobody_out(
         reported(database, "a")
 
 
+def test_a_file_of_something_else_beside_a_journal_is_a_sentence(folder: Path) -> None:
+    folder.mkdir()
+    for name in ("edge.db", "edge.db-journal"):
+        (folder / name).write_bytes(b"something else" * 1000)
+        (folder / name).chmod(0o600)
+    with pytest.raises(UserError, match="is no database; give another --store"):
+        Database(address(folder))
+    assert (folder / "edge.db").stat().st_size == 14_000
+
+
 def test_no_backup_is_made_of_a_copy_that_would_be_refused(folder: Path, tmp_path: Path) -> None:
     with Database(address(folder)) as database:
         alone = copied(folder, tmp_path / "alone", "edge.db")
