@@ -30,7 +30,7 @@ demo: $(READY) ## Run the whole system on this machine: broker, worker, devices,
 	@$(BIN)/murmurec demo $(ARGS)
 
 test: $(READY) ## Run the fast tests and every feature once, against a real Kafka and browser
-	@$(PYTEST) $(if $(ARGS),$(ARGS),--ceiling)
+	@$(PYTEST) $(ARGS)
 
 # After `make test`, whose tests are not run again (FIRST= leaves them out); with ARGS both tiers are
 # one run.

@@ -95,7 +95,7 @@ COUNTS: dict[str, Callable[[], int]] = {
     "feature_topics": lambda: len(Topics().table()) - len(Topics().table(features=())),
     "words": lambda: words(*documents()),
     "readme_words": lambda: words(ROOT / "README.md"),
-}  # test_loops: tests.run
+}
 
 
 @pytest.mark.parametrize("name", COUNTS)
