@@ -34,6 +34,10 @@ def main() -> None:
     plan = json.loads(sys.argv[1])
     root = Path(plan["root"])
     mount("-t", "tmpfs", "-o", "mode=755", "tmpfs", str(root))
+    # First, since the interpreter's own folder may lie below one of them.
+    for target in plan["tmpfs"]:
+        (root / target[1:]).mkdir(parents=True, exist_ok=True)
+        mount("-t", "tmpfs", "-o", "mode=1777,size=64m", "tmpfs", str(root / target[1:]))
     for name in plan["system"]:
         place = Path("/", name)
         if place.is_symlink():
@@ -52,9 +56,6 @@ def main() -> None:
         mount("-o", "remount,bind,ro", str(root / target[1:]))
     for target, source in plan["writable"].items():
         bind(source, root / target[1:])
-    for target in plan["tmpfs"]:
-        (root / target[1:]).mkdir(parents=True, exist_ok=True)
-        mount("-t", "tmpfs", "-o", "mode=1777,size=64m", "tmpfs", str(root / target[1:]))
     mount("-o", "remount,ro", str(root))
     os.chroot(root)
     os.chdir("/")
