@@ -1,6 +1,6 @@
 """The size of the project: what is counted, and the ceilings of `ceilings.toml`.
 
-    python -m tests.ceilings [--write]     count beside ceiling, docstrings apart; or set the ceilings
+    python -m tests.ceilings [--write]     print counts and ceilings, or set the ceilings
 
 A sum counts wherever a file lies, so that a move lowers none.
 """

@@ -3,7 +3,8 @@
     python -m tests.benchmarks.report                              # results/*.json: README.md here
     python -m tests.benchmarks.report RUN.json ... [--output FILE] # bench-report/README.md
 
-A figure that is a point of a plot is in the plot, and in the files of the runs.
+Committed runs are shown by their plots and by the figures that have a target, other runs by all
+figures; a point of a plot is in the plot and in the file of the run.
 """
 
 from __future__ import annotations
@@ -28,10 +29,9 @@ HEAD = """# Benchmarks
     MURMUREC_DATA=FOLDER make bench           # with MovieLens files from FOLDER
     .venv/bin/python -m pip install 'murmurec[peers]'
 
-Made of the runs in `tests/benchmarks/results/` by `python -m tests.benchmarks.report`; points of
-the curves are in these files alone. Contenders take turns in one process: the median of the rounds
-by CPU time, with the lowest and the highest. A peer that is not installed has a row that says so.
-Figures of the papers and of campaigns: docs/papers.md.
+Made of the runs in `tests/benchmarks/results/` by `python -m tests.benchmarks.report`. Figures
+without a target are in these files alone. Contenders take turns in one process: the median of the
+rounds by CPU time, with the lowest and the highest. Figures of papers: docs/papers.md.
 """
 
 
@@ -52,7 +52,7 @@ def main(words: list[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 2
     try:
-        drawn = write(runs, output)
+        drawn = write(runs, output, every=bool(given.runs))
     except OSError as error:
         print(f"--output {output}: {error.strerror}; give another file", file=sys.stderr)
         return 2
@@ -60,7 +60,7 @@ def main(words: list[str] | None = None) -> int:
     return 0
 
 
-def write(runs: Sequence[Run], output: Path) -> int:
+def write(runs: Sequence[Run], output: Path, *, every: bool = True) -> int:
     """Write the page, and its plots beside it; return how many plots.
 
     Without matplotlib there are none, and a sentence on the standard error says so.
@@ -70,7 +70,7 @@ def write(runs: Sequence[Run], output: Path) -> int:
         print("no plots: they need matplotlib (pip install 'murmurec[research]')", file=sys.stderr)
         drawn = []
     output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(page(runs, drawn), encoding="utf-8")
+    output.write_text(page(runs, drawn, every=every), encoding="utf-8")
     if drawn:
         (output.parent / "plots").mkdir(exist_ok=True)
     for plot in drawn:
@@ -88,8 +88,9 @@ def plots_of(runs: Sequence[Run]) -> list[Plot]:
     return plots(line.figure() for run in runs for each in run.benchmarks for line in each.figures)
 
 
-def page(runs: Sequence[Run], drawn: Sequence[Plot]) -> str:
-    """Return the page, which is a function of what is given alone."""
+def page(runs: Sequence[Run], drawn: Sequence[Plot], *, every: bool = True) -> str:
+    """Return the page, which is a function of what is given alone: with every figure, or with those
+    that have a target."""
     parts = [HEAD]
     if drawn:
         parts.append("## Curves\n")
@@ -98,7 +99,7 @@ def page(runs: Sequence[Run], drawn: Sequence[Plot]) -> str:
         ]
     for run in runs:
         parts += [f"## Run of {run.conditions.began[:10]}\n", stated(run)]
-        parts += filter(None, map(table, run.benchmarks))
+        parts += filter(None, (table(each, every=every) for each in run.benchmarks))
     return "\n".join(parts)
 
 
@@ -126,13 +127,15 @@ def stated(run: Run) -> str:
     return "\n".join(lines) + "\n"
 
 
-def table(measured: Measured) -> str:
-    """Return the figures of one benchmark, or its error, under its name."""
+def table(measured: Measured, *, every: bool) -> str:
+    """Return the figures of one benchmark, or its error, under its name; empty without any."""
     title = f"### `{measured.name}` ({measured.seconds:.0f} s)\n"
     if measured.failed:
         return f"{title}\nFailed: {measured.failed}\n"
     rows = ["| figure | measured (low..high) |", "|---|---|"]
-    for line in (each for each in measured.figures if not plotted(each.name)):
+    for line in measured.figures:
+        if plotted(line.name) or not (every or line.target):
+            continue
         spread = "" if line.low is None else f" ({shown(line.low)}..{shown(line.high)})"
         met = {True: ": met", False: ": missed", None: ""}[line.met]
         wanted = f", wanted {line.target}{met}" if line.target else ""

@@ -43,7 +43,7 @@ def test_the_page_is_what_the_generator_makes_of_the_committed_runs() -> None:
     runs = [read(path) for path in report.committed()]
     assert runs
     page = (report.FOLDER / "README.md").read_text(encoding="utf-8")
-    assert page == report.page(runs, report.plots_of(runs)), REGENERATE
+    assert page == report.page(runs, report.plots_of(runs), every=False), REGENERATE
 
 
 def test_the_committed_plots_show_the_committed_figures() -> None:
@@ -129,6 +129,14 @@ def test_the_table_has_spread_target_and_an_absent_peer() -> None:
     assert "- targets met: 1 of 2\n- missed: slow: 2 x, wanted >= 3\n" in text
     assert "Nobody's 9000 (avx2), 2 cores, 8 GiB" in text
     assert "not installed: scikit-surprise" in text
+
+
+def test_the_page_of_committed_runs_has_the_figures_with_a_target_alone() -> None:
+    run = run_of(Figure("fast", 4.0, "x", ">= 3"), Figure("slow", 2.0, "x", ">= 3"), *SEARCH[-1:])
+    assert "search flat" in report.page([run], [])
+    page = report.page([run], [], every=False)
+    assert "| fast | 4 x, wanted >= 3: met |" in page
+    assert "search flat" not in page
 
 
 def test_a_failed_benchmark_is_on_the_page() -> None:
