@@ -8,6 +8,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from stream_app.errors import UserError
+
 LINE_SECONDS = 10.0
 Progress = Callable[[int, int], object]
 
@@ -32,13 +34,15 @@ def progress_lines(what: str, now: Callable[[], float] = time.monotonic) -> Call
 
 
 def research(module: str) -> Any:
-    """Return a module of `research`, which an install may lack: the one place that imports them, by
-    name. ModuleNotFoundError names the extra that installs it."""
+    """Return a module of `research`, which a checkout has and no install.
+
+    The one place that imports them, by name.
+    """
     try:
         return import_module(f"research.{module}")
     except ModuleNotFoundError as missing:
         if missing.name != "research":
             raise
-        raise ModuleNotFoundError(
-            "this needs research: pip install 'murmurec[research]'", name="research"
+        raise UserError(
+            "this needs a checkout of murmurec: no install has research/, the systems of the papers"
         ) from None

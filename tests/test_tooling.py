@@ -35,7 +35,8 @@ def test_make_test_runs_the_examples_of_every_package() -> None:
     wheel = CONFIGURATION["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]
     packages = {path for path in wheel if "/" not in path}  # the others are files of a package
     assert packages
-    assert set(CONFIGURATION["tool"]["pytest"]["ini_options"]["testpaths"]) == {"tests", *packages}
+    paths = set(CONFIGURATION["tool"]["pytest"]["ini_options"]["testpaths"])
+    assert paths == {"tests", "research", *packages}
     assert "$(PYTEST)" in recipe("test")
 
 

@@ -61,12 +61,9 @@ def run(arguments: list[str]) -> int:
 
 
 _EXTRAS = {
-    "cli": {"typer", "rich", "platformdirs", "pydantic"},
     "edge": {"sqlalchemy", "psycopg"},
-    "gateway": {"aiohttp"},
-    "relay": {"cryptography", "pyhpke"},
-    "research": {"research"},
-    "server": {"aiokafka", "faust", "mode", "numba", "prometheus_client", "structlog"},
+    "gateway": {"aiohttp", "cryptography", "prometheus_client", "pyhpke", "structlog"},
+    "server": {"aiokafka", "faust", "mode", "numba"},
 }
 
 

@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 from murmurec.common import research
 from stream_app import __version__
 from stream_app.cli.commands import Commands
+from stream_app.errors import UserError
 
 # Panel of the help -> (command, module under `stream_app.cli`; None: of its name, in `research`);
 # the everyday commands first.
@@ -130,9 +131,7 @@ def _add(panel: str, name: str, path: str | None) -> None:
     """Add one row of the table to the tree."""
     try:
         module = import_module(f"stream_app.cli.{path}") if path else research(f"commands.{name}")
-    except ModuleNotFoundError as missing:
-        if missing.name != "research":
-            raise
+    except UserError:
         any_options = {"ignore_unknown_options": True}
         app.command(name, rich_help_panel=panel, context_settings=any_options)(_not_installed)
         return
@@ -146,7 +145,7 @@ def _add(panel: str, name: str, path: str | None) -> None:
 def _not_installed(
     _arguments: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
 ) -> None:
-    """Install murmurec[research] to run this."""
+    """Run this in a checkout: no install has the systems of the papers."""
     research("commands")
 
 

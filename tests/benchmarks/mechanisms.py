@@ -83,7 +83,7 @@ def _opendp() -> float | None:
     except ModuleNotFoundError:
         print(
             "mechanisms: opendp is not installed, the comparison is left out "
-            "(pip install 'murmurec[privacy-audit]')",
+            "(pip install 'murmurec[peers]')",
             file=sys.stderr,
         )
         return None

@@ -67,7 +67,7 @@ def write(runs: Sequence[Run], output: Path, *, every: bool = True) -> int:
     """
     drawn = plots_of(runs)
     if drawn and find_spec("matplotlib") is None:
-        print("no plots: they need matplotlib (pip install 'murmurec[research]')", file=sys.stderr)
+        print("no plots: they need matplotlib (pip install matplotlib)", file=sys.stderr)
         drawn = []
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(page(runs, drawn, every=every), encoding="utf-8")

@@ -26,7 +26,7 @@ def device(
     wheel: Path, tmp_path: Path, kafka: Kafka, topics: str
 ) -> Callable[..., subprocess.Popen[str]]:
     """Give a function that runs a command of an environment with the packages of the image."""
-    python = installed(wheel, tmp_path / "env", frozenset({"cli", ""}))
+    python = installed(wheel, tmp_path / "env", frozenset())
     lacks = "import importlib.util as u; print([n for n in ('numba', 'faust') if u.find_spec(n)])"
     assert subprocess.check_output([python, "-I", "-c", lacks], text=True) == "[]\n"
     environment = {

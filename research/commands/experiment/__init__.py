@@ -72,7 +72,7 @@ def experiment(
     from producers.datasets.load import load
 
     if find_spec("matplotlib") is None:
-        raise UserError("experiment needs matplotlib: pip install 'murmurec[research]'")
+        raise UserError("experiment needs matplotlib: pip install matplotlib")
     if preset not in (None, *PRESETS):
         raise UsageError(f"--preset {preset[:40]}: choose one of {', '.join(PRESETS)}")
     if preset and preset != "tradeoff":

@@ -81,7 +81,7 @@ def reproduce(
         raise UsageError(f"--seed {seed}: give 0 or more")
     asked = chosen(what)
     if find_spec("matplotlib") is None:
-        raise UserError("reproduce needs matplotlib: pip install 'murmurec[research]'")
+        raise UserError("reproduce needs matplotlib: pip install matplotlib")
     sources = Sources(data, seed, quick=quick)
     try:
         output.mkdir(parents=True, exist_ok=True)

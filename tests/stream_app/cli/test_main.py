@@ -137,11 +137,11 @@ def test_an_unknown_home_folder_is_one_sentence(arguments, environment, capsys):
 
 
 @pytest.mark.parametrize(
-    ("package", "extra"),
-    [("typer", "cli"), ("platformdirs", "cli"), ("pydantic", "cli")],
+    ("command", "package", "extra"),
+    [("gateway", "cryptography", "gateway"), ("worker", "numba", "server")],
 )
-def test_a_package_that_is_not_installed_is_named_with_its_extra(package, extra):
-    done = murmurec("config", "show", before=f"sys.modules[{package!r}] = None")
+def test_a_package_that_is_not_installed_is_named_with_its_extra(command, package, extra):
+    done = murmurec(command, before=f"sys.modules[{package!r}] = None")
     assert done.returncode == 1
     assert done.stderr == f"murmurec: this needs {package}: pip install 'murmurec[{extra}]'\n"
 
@@ -166,10 +166,13 @@ sys.meta_path.insert(0, Absent())
     ],
     ids=" ".join,
 )
-def test_without_the_research_package_its_commands_name_the_extra(arguments):
+def test_without_the_research_package_its_commands_ask_for_a_checkout(arguments):
     done = murmurec(*arguments, before=ABSENT)
     assert done.returncode == 1
-    assert done.stderr == "murmurec: this needs research: pip install 'murmurec[research]'\n"
+    assert done.stderr == (
+        "murmurec: this needs a checkout of murmurec: no install has research/, the systems of the "
+        "papers\n"
+    )
 
 
 def test_without_the_research_package_the_help_still_lists_every_command():

@@ -1,7 +1,7 @@
 """Write dp_accounting.json and noisy_sums.json beside this file: epsilons of dp-accounting 0.6 for
 44 settings, and for 12 campaigns of noisy sums.
 
-    python -m tests.stream_app.privacy.accounting.peer.generate      with the extra `privacy-audit`
+    python -m tests.stream_app.privacy.accounting.peer.generate      with the extra `peers`
 
 A table mechanism goes in as its hockey-stick curve at the grid points around each loss ("connect
 the dots", dp-accounting's own constructor), which is computed here from the table's counts with 60
