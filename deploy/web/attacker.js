@@ -71,17 +71,6 @@ const curve = (view, priors, levels) => {
   );
 };
 
-/** What the attacker guesses right of all people of a demo. */
-const everybody = (shares) =>
-  shares
-    ? el(
-        "p",
-        { class: "quiet" },
-        `Of all simulated people’s ratings: ${percent(shares.with)} with their answers, ` +
-          `${percent(shares.without)} without.`,
-      )
-    : null;
-
 const presence = (view, found) => {
   const blind = found.number
     ? `The films’ public averages alone get ${found.blind} of ${found.number} right.`
@@ -137,7 +126,6 @@ export const showAttacker = (view) => {
       `Expected on average: ${number(found.expected, 1)} with, ` +
         `${number(found.expectedBlind, 1)} without. ${found.number < 30 ? "So few ratings vary by luck." : ""}`,
     ),
-    everybody(view.demo?.attacker),
     el("h3", {}, "Right guesses to expect, by protection"),
     curve(
       view,

@@ -1,5 +1,5 @@
-// Somebody else, before the first click: a simulated person of a demo, or one made up here. Reports
-// are drawn from the table that is offered, in this page, and nothing of it is sent.
+// Somebody else, before the first click, made up here. Reports are drawn from the table that is
+// offered, in this page, and nothing of it is sent.
 
 import { eventBody, sample } from "./device.js";
 import { concluded } from "./view.js";
@@ -10,13 +10,8 @@ const NOBODY = "0".repeat(32);
 let kept = null; // {of, records}: one draw for each protection, or the bars would dance
 
 /** What the example person rated: [{film, stars}]. */
-const ratedBy = ({ demo, catalogue, items }) => {
-  const known = (demo?.example?.rated ?? [])
-    .map(({ item, stars }) => ({ film: items.get(String(item)), stars }))
-    .filter(({ film }) => film);
-  if (known.length) return known;
-  return STARS.map((stars, n) => ({ film: catalogue[n], stars })).filter(({ film }) => film);
-};
+const ratedBy = ({ catalogue }) =>
+  STARS.map((stars, n) => ({ film: catalogue[n], stars })).filter(({ film }) => film);
 
 /** Records as the device would make them for the example person. */
 export const exampleRecords = (view) => {

@@ -1,9 +1,9 @@
 // The headline and the three facts at the top of the page, each true of the tab that is open; and
-// what a list is worth: measured, beside popular films and beside privacy off.
+// what a list is worth: measured, beside popular films.
 
 import { byId, el, fill, say, size } from "./dom.js";
 import { oneParty } from "./view.js";
-import { fraction, number, oneIn, percent, times } from "./words.js";
+import { fraction, number, oneIn, times } from "./words.js";
 
 const SIMPLE = "Quality is measured in the demo and on the board.";
 const exact = (value) => value.toFixed(3);
@@ -44,12 +44,9 @@ const leaves = (view) => {
 };
 
 const worth = ({ demo, status }) => {
-  const { here, popular, privacy_off: off } = demo?.quality ?? {};
+  const { here, popular } = demo?.quality ?? {};
   if (Number.isFinite(here))
-    return (
-      `A list scores ${exact(here)} (1 is perfect); popular films ${exact(popular)}; ` +
-      `privacy off ${exact(off)}.`
-    );
+    return `A list scores ${exact(here)} (1 is perfect); popular films ${exact(popular)}.`;
   if (Number.isFinite(status?.ndcg) && Number.isFinite(status.ndcg_popular))
     return (
       `Measured now (1 is perfect): ${exact(status.ndcg)}; ` +
@@ -98,12 +95,11 @@ const bar = (words, value, shown, most, kind) =>
     el("div", { class: "track" }, size(el("i", { class: kind }), "width", value / most)),
   );
 
-const three = ({ here, popular, privacy_off: off }, shown) => {
-  const most = Math.max(here, popular, off, 1e-9);
+const both = ({ here, popular }) => {
+  const most = Math.max(here, popular, 1e-9);
   return [
-    bar("Ranked here", here, shown(here), most, "own"),
-    bar("Popular films", popular, shown(popular), most, "grey"),
-    bar("Privacy off", off, shown(off), most, "rust"),
+    bar("Ranked here", here, exact(here), most, "own"),
+    bar("Popular films", popular, exact(popular), most, "grey"),
   ];
 };
 
@@ -115,8 +111,8 @@ export const showQuality = ({ demo, status, pinned }) => {
   const home = byId(alone ? "part" : "list");
   if (byId("quality").parentNode !== home) home.append(byId("quality"));
   byId("list").classList.toggle("alone", alone);
-  const { quality, genres } = demo ?? {};
-  const state = JSON.stringify([quality, genres, worth({ demo, status })]);
+  const quality = demo?.quality;
+  const state = JSON.stringify([quality, worth({ demo, status })]);
   if (state === drawn) return;
   drawn = state;
   if (!quality) {
@@ -128,11 +124,9 @@ export const showQuality = ({ demo, status, pinned }) => {
     return;
   }
   const { k = 10, users, error } = quality;
-  const group = (title, shares, shown) => el("div", {}, el("h3", {}, title), three(shares, shown));
   fill(
     "quality",
-    group("How good such lists are", quality, exact),
-    genres ? group("In genres that a person likes", genres, percent) : null,
+    el("div", {}, el("h3", {}, "How good such lists are"), both(quality)),
     el(
       "p",
       { class: "quiet" },

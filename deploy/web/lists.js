@@ -1,6 +1,6 @@
-// For you: the list made here, the server's list, and the one without privacy, side by side.
+// For you: the list made here, and the server's list, side by side.
 
-import { byId, el, fill, say } from "./dom.js";
+import { el, fill, say } from "./dom.js";
 import { rank } from "./ranking.js";
 import { listed, plural } from "./words.js";
 
@@ -35,9 +35,6 @@ export const ownList = ({ summed, side, history, catalogue, byKey, kept }) =>
         .filter(({ key }) => !byKey.has(key) && !kept.has(key))
         .slice(0, LENGTH)
         .map(({ key }) => ({ key, because: [] }));
-
-/** The same with privacy off: the table of the true ratings of a demo. */
-export const clearList = ({ clear, history }) => (clear ? ranked(clear, history) : null);
 
 /** How many entries of a list are in another. */
 export const shared = (list, other) => {
@@ -76,14 +73,7 @@ const askedNote = (view, mine) => {
   return `From your noised answers. ${found} of ${view.asked.length} are also in yours.`;
 };
 
-const clearNote = (view, list, mine) => {
-  if (!view.clear)
-    return "Nothing to compare with here: only a demo, whose people are simulated, knows true ratings.";
-  const found = list.filter(({ key }) => mine.has(key)).length;
-  return `What a table of everybody’s true ratings would give. ${found} of ${list.length} are also in yours.`;
-};
-
-/** Draw the three lists. */
+/** Draw both lists. */
 export const showLists = (view) => {
   const own = view.own;
   const mine = new Set(own.map(({ key }) => key));
@@ -99,13 +89,6 @@ export const showLists = (view) => {
     asked.map((item) => entry(view, { key: item.key, title: item.title || null }, mine)),
   );
   say("asked-note", askedNote(view, mine));
-  const clear = view.clear ? view.clearOwn : [];
-  fill(
-    "clear",
-    clear.map(({ key }) => entry(view, { key }, mine)),
-  );
-  say("clear-note", clearNote(view, clear, mine));
-  byId("clear").closest("div").classList.toggle("absent", !view.clear);
 };
 
 /** How many of your own list stay when only which films you rated is used, and not your stars. */

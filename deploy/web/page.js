@@ -10,7 +10,7 @@ import { focusNext, listenToFilms, sayLast, showFilms, showProtection } from "./
 import { fly } from "./flight.js";
 import { keep } from "./keeping.js";
 import { linkColumns } from "./linking.js";
-import { clearList, LENGTH, ownList, presenceOverlap, showLists } from "./lists.js";
+import { LENGTH, ownList, presenceOverlap, showLists } from "./lists.js";
 import { showAttacker } from "./attacker.js";
 import { showMap } from "./map.js";
 import { showMeter } from "./meter.js";
@@ -19,7 +19,7 @@ import { listenToPaste, parsed } from "./pasting.js";
 import { unlessPressed } from "./pressing.js";
 import { openingProblem, reportingProblem, showProblems } from "./problems.js";
 import {
-  readCampaign, readCampaignSide, readCatalogue, readClearSide, readDemo, readList,
+  readCampaign, readCampaignSide, readCatalogue, readDemo, readList,
   readMechanisms, readPinned, readSide,
 } from "./reading.js";
 import { showBeliefs } from "./server.js";
@@ -82,7 +82,6 @@ const draw = unlessPressed(() => {
     node.hidden = view.records.length > 0 || !view.shown.length;
   });
   view.own = ownList(view);
-  view.clearOwn = clearList(view);
   showFacts(view, openTab());
   PARTS[openTab()]();
   showProblems(view);
@@ -235,11 +234,11 @@ const learnCatalogue = async () => {
 
 let known = {}; // sizes and first bytes stand for the newest tables
 
-const decoded = (name, bytes) => {
+const decoded = (bytes) => {
   if (!bytes) return null;
   const head = new Uint8Array(bytes, 0, 29).join() + bytes.byteLength;
-  if (known[name] === head) return view[name];
-  known[name] = head;
+  if (known.side === head) return view.side;
+  known.side = head;
   return decodeSide(bytes);
 };
 
@@ -260,11 +259,8 @@ const learnSummed = async () => {
 
 const learnSides = async () => {
   if (view.pinned) await learnSummed();
-  view.side = decoded("side", await readSide());
-  if (view.offered?.demo) {
-    view.clear = decoded("clear", await readClearSide());
-    view.demo = await readDemo().catch(() => view.demo);
-  }
+  view.side = decoded(await readSide());
+  if (view.offered?.demo) view.demo = await readDemo().catch(() => view.demo);
   return false; // the tables change as the server learns
 };
 

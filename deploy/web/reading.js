@@ -37,7 +37,7 @@ const bytesOrNull = async (path) => {
   return reply.status === 204 ? null : reply.arrayBuffer();
 };
 
-/** What a demo measured and knows of its simulated people; null while it does not yet. */
+/** The size of a demo and what it measured; null while it does not know yet. */
 export const readDemo = async () => {
   const reply = await answer("demo");
   return reply.status === 204 ? null : reply.json();
@@ -64,9 +64,6 @@ export const readSide = () => bytesOrNull("item-links");
 
 /** The bytes of what the newest campaign has published, or null while it has not. */
 export const readCampaignSide = () => bytesOrNull("campaign/side");
-
-/** The bytes of the item side without privacy, in a demo only: null while there is none. */
-export const readClearSide = () => bytesOrNull("demo/item-links");
 
 /** The server's list for a pseudonym. */
 export const readList = async (pseudonym, count) =>

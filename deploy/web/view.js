@@ -27,7 +27,6 @@ export const view = {
   items: new Map(), // by item, as text
   side: null, // what goes together in released reports
   summed: null, // what a campaign has published, with how lists are made of it
-  clear: null,
   records: [],
   byKey: new Map(),
   kept: new Map(),
@@ -37,7 +36,6 @@ export const view = {
   spent: null,
   epsilon: 0, // of the whole person, from everything together
   own: [],
-  clearOwn: [],
   asked: null,
   askedProblem: "",
   presence: null,

@@ -95,19 +95,7 @@ const entry = (view, { key, because = [] }, liked) => {
   );
 };
 
-const listOf = (view) => {
-  const { example } = view.demo ?? {};
-  if (view.history.length || !example?.list?.length) return [view.own, likedOf(view)];
-  const films = example.list.map((item) => view.items.get(String(item))).filter(Boolean);
-  return [films.map(({ key }) => ({ key })), new Set(example.likes)];
-};
-
 const listNote = (view) => {
-  if (!view.history.length && view.demo?.example?.list?.length)
-    return (
-      `An example, nobody’s: for somebody who likes ${listed(view.demo.example.likes)} films. ` +
-      "Rate one for yours."
-    );
   if (!view.summed && !view.side)
     return "The server has not learned enough yet. Until then: the popular films.";
   if (!view.history.length) return "The popular films, until you rate one.";
@@ -122,13 +110,12 @@ export const showYours = (view, rate) => {
   showCards(view, rate);
   say("kept", keptWords(view));
   say("list-note", listNote(view));
-  byId("list").classList.toggle("nobodys", !view.history.length);
-  const [list, liked] = listOf(view);
-  const rows = list.map(({ key, because }) => [key, because]);
+  const { own } = view, liked = likedOf(view);
+  const rows = own.map(({ key, because }) => [key, because]);
   const state = JSON.stringify([rows, [...liked], view.films.size]);
   if (state === drawn) return;
   drawn = state;
-  fill("listed", list.map((item) => entry(view, item, liked)));
+  fill("listed", own.map((item) => entry(view, item, liked)));
 };
 
 /** Connect the search field and the button for other films. */

@@ -118,14 +118,14 @@ Views = Mapping[str, Callable[[web.Request], Awaitable[web.StreamResponse]]]
 @dataclass(frozen=True, eq=False)
 class Gateway:
     """One gateway: what its views share. `readiness` and `connections` change while it runs;
-    `demo_side` is a file with the item side of a demo, `pinned` the JSON of /web/pinned.json."""
+    `demo_facts` is a file with what a demo measured, `pinned` the JSON of /web/pinned.json."""
 
     settings: Settings
     connection: Connection
     topics: Topics
     intake: Intake
     mechanisms: tuple[Mechanism, ...]
-    demo_side: Path | None = None
+    demo_facts: Path | None = None
     pinned: bytes | None = None
     metrics: GatewayMetrics = field(default_factory=GatewayMetrics)
     connections: Connections = field(default_factory=lambda: Connections(Limits(most=600)))
@@ -133,7 +133,7 @@ class Gateway:
 
     @classmethod
     def from_settings(
-        cls, settings: Settings, demo_side: Path | None = None, pinned: bytes | None = None
+        cls, settings: Settings, demo_facts: Path | None = None, pinned: bytes | None = None
     ) -> Gateway:
         """Return the gateway of these settings; refuses an unknown mechanism, and no broker."""
         connection = Connection(settings.servers, settings.kafka)
@@ -147,4 +147,4 @@ class Gateway:
             mechanisms, settings.partitions, settings.accept_tests, signatures
         )
         intake = replace(intake, contract=CONTRACT)
-        return cls(settings, connection, topics, intake, mechanisms, demo_side, pinned)
+        return cls(settings, connection, topics, intake, mechanisms, demo_facts, pinned)

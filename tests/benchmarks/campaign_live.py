@@ -23,8 +23,7 @@ from stream_app.campaigns.public_side import PublicSide
 from stream_app.campaigns.sealing import seal
 from stream_app.campaigns.stars.fold_in import MEAN, fold_in, predict
 from stream_app.cli.demo.campaign_run import CampaignRun, Campaigns
-from stream_app.cli.demo.lists.people import Lists, People
-from stream_app.cli.demo.lists.quality import HeldBack, K, device_lists, popular
+from stream_app.cli.demo.quality import HeldBack, K, Lists, device_lists, popular_gains
 from stream_app.evaluation import ranking
 from stream_app.evaluation.campaigns.runs import Run, run
 from stream_app.privacy.randomness import SeededSource, SystemSource
@@ -105,17 +104,15 @@ def _work(found: CampaignRun, offline: Run) -> float:
 def _quality(
     name: str, held: HeldBack, dataset: Dataset, found: CampaignRun, offline: PublicSide
 ) -> list[Figure]:
-    task, people = held.task(), People(held.published, {})
+    task, own = held.task(), held.published
 
     def ndcg(lists: Lists) -> float:
         return ranking.Mean.over(ranking.gains_by_key(task, lists, K)).value
 
     figures = [
-        Figure(f"{name}: nDCG@10", ndcg(device_lists(people, task, found.published.side)), "nDCG"),
-        Figure(
-            f"{name}: the same in one process", ndcg(device_lists(people, task, offline)), "nDCG"
-        ),
-        Figure(f"{name}: popular", ndcg(popular(task)), "nDCG"),
+        Figure(f"{name}: nDCG@10", ndcg(device_lists(own, task, found.published.side)), "nDCG"),
+        Figure(f"{name}: the same in one process", ndcg(device_lists(own, task, offline)), "nDCG"),
+        Figure(f"{name}: popular", ranking.Mean.over(popular_gains(task)).value, "nDCG"),
     ]
     if found.published.side.stars is None:
         return figures

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import subprocess
 import sys
 import urllib.request
@@ -19,7 +20,6 @@ from stream_app.cli import run
 from stream_app.cli.demo.campaign_stages import StageRun, noise_ratio
 from stream_app.errors import UserError
 from stream_app.privacy.randomness import SystemSource
-from stream_app.ranking.compact_side import decode_side
 from stream_app.wire import key
 from stream_app.wire.campaigns.contribution import encode_contribution
 from stream_app.wire.campaigns.plan import decode_plan
@@ -32,23 +32,17 @@ pytestmark = pytest.mark.kafka
 
 
 @pytest.mark.parametrize("mode", [pytest.param("central", marks=pytest.mark.nightly), "split"])
-def test_a_demo_of_a_campaign_counts_everybody_once(kafka, environment, tmp_path, capsys, mode):
-    figures = tmp_path / "figures.json"
+def test_a_demo_of_a_campaign_counts_everybody_once(kafka, environment, capsys, mode):
     environment(MURMUREC_CAMPAIGN_KEYS=f"{'ab' * 32},{'cd' * 32}")  # of another deployment
     command = ["demo", "--mode", mode, "--ratings", "4000", "--bootstrap", kafka.bootstrap]
-    status, (printed, errors) = run([*command, "--json", str(figures)]), capsys.readouterr()
-    found = json.loads(figures.read_text())
-    quality = found["quality"]  # of 130 people at epsilon 2: about that of popular items
-    fails = quality["above_popular"] < -quality["above_popular_error"]
-    assert status == int(fails), errors
-    assert ("below the most popular items" in errors) == fails
-    (stage,) = found["stages"]
-    assert (found["mode"], found["people"], stage["contributions"]) == (mode, 130, 130)
-    assert found["epsilon"] == pytest.approx(2, abs=1e-3)
-    assert abs(stage["noise_ratio"] - 1) < 0.05
-    assert 0 < found["ndcg"] < 1
-    assert 0 < found["ndcg_popular"] < 1
-    assert "no rating was sent" in printed
+    status, (printed, errors) = run(command), capsys.readouterr()
+    # Of 130 people at epsilon 2 the lists are about as good as popular ones.
+    assert status == int("below the most popular items" in errors), errors
+    assert re.search(r"learned from [\d,]+ ratings of 130 people; no rating was sent", printed)
+    assert "epsilon 2 at delta 1e-06" in printed
+    assert re.search(r"lists: quality here 0\.\d{3}, popular 0\.\d{3} \(", printed)
+    noise = re.search(r"stage 0 .*: 130 devices .* for (\d\.\d{3}) of the stated noise", printed)
+    assert abs(float(noise[1]) - 1) < 0.05
     assert "every device counted once and paid once" in printed
 
 
@@ -82,10 +76,8 @@ def visit(page):
     """Contribute to the second campaign as a browser does, with what the page serves alone."""
     assert json.loads(answer(page + "mechanisms"))["demo"]
     facts, pinned = (json.loads(answer(page + name)) for name in ("demo", "web/pinned.json"))
-    assert (facts["mode"], facts["people"], facts["attacker"]) == ("split", 130, None)
+    assert (facts["mode"], facts["people"]) == ("split", 130)
     assert facts["quality"]["users"] > 100
-    assert len(facts["example"]["popular"]) == 10
-    assert len(decode_side(answer(page + "demo/item-links"))) > 100
     until(lambda: is_open(page), "the stage is open")
     found = json.loads(answer(page + "campaign"))
     plan = decode_plan(base64.b64decode(found["plan"]))
@@ -122,8 +114,8 @@ def post(url, body):
 
 
 def test_options_of_ratings_are_refused_beside_a_campaign(environment, capsys):
-    assert run(["demo", "--mode", "split", "--mechanism", "rr", "--seconds", "9"]) == 2
-    assert "--seconds, --mechanism: not with --mode" in capsys.readouterr().err
+    assert run(["demo", "--mode", "split", "--seconds", "9"]) == 2
+    assert "--seconds: not with --mode" in capsys.readouterr().err
 
 
 def test_a_stage_that_does_not_add_up_fails():

@@ -27,7 +27,6 @@ CHECKED = {name: Draft202012Validator(schema) for name, schema in schemas.schema
 # Path -> the refusal where a deployment is no demo, has no campaigns and opens no sealed requests.
 ELSEWHERE = {
     "/demo": "not_a_demo",
-    "/demo/item-links": "not_a_demo",
     **dict.fromkeys(("/ohttp-keys", "/ohttp"), "no_relay"),
     **dict.fromkeys(("/campaign", "/campaign/side", "/contributions"), "no_campaigns"),
 }

@@ -20,15 +20,14 @@ from tests.fixtures.item_sides import item_side
 from tests.web.small_gateway import WEB, SmallGateway, small_gateway
 
 GENRES = ("western", "war", "space", "romance", "comedy", "crime")
-LIKES = ("western", "war")
 QUALITY = {
     "here": 0.174,
     "popular": 0.145,
-    "privacy_off": 0.3,
     "users": 200,
     "error": 0.01,
     "k": 10,
 }
+DEMO = {"mode": "split", "people": 2000, "ratings": 300_000, "quality": QUALITY}
 
 
 def films(keys: Sequence[int], titles: Sequence[str] = ()) -> bytes:
@@ -40,16 +39,6 @@ def films(keys: Sequence[int], titles: Sequence[str] = ()) -> bytes:
         row = {"item": key, "key": f"{key:016x}", "title": title, "genres": genres, "year": None}
         found.append(row | {"domain": None, "withdrawn": False})
     return json.dumps({"items": found, "left_out": 0}).encode()
-
-
-def demo_document(keys: Sequence[int]) -> bytes:
-    """Return GET /demo with an example person who rated the first items."""
-    rated = [{"item": key, "stars": 5 - n % 4} for n, key in enumerate(keys[:5])]
-    example = {"likes": LIKES, "rated": rated, "list": keys[5:15], "popular": keys[:10]}
-    shares = {"here": 0.6, "popular": 0.2, "privacy_off": 0.7}
-    found = {"mode": "split", "people": 2000, "ratings": 300_000, "quality": QUALITY}
-    found |= {"genres": shares, "attacker": None, "example": example}
-    return json.dumps(found).encode()
 
 
 def published(campaign: Campaign, rng: np.random.Generator) -> bytes:
@@ -81,8 +70,7 @@ def stand(
             "/": (WEB / "index.html").read_bytes(),
             "/catalogue": films(keys, titles),
             "/item-links": encode_side(side),
-            "/demo/item-links": encode_side(side),
-            "/demo": demo_document(keys),
+            "/demo": json.dumps(DEMO).encode(),
         }
         if campaign is not None:
             gateway.pin(campaign)

@@ -55,8 +55,6 @@ def test_without_a_worker_and_an_item_side_the_page_works_and_says_what_is_missi
     visitor.says("#live", "server is away")
     visitor.says("#own-note", "popular films")
     assert visitor.count("#own > li") == 10
-    assert "only a demo" in visitor.text("#clear-note")
-    assert visitor.count("#clear > li") == 0
     visitor.rate(4)
     arrived(visitor, alone, 1)
     visitor.page.locator("#problem").wait_for(state="hidden")

@@ -173,15 +173,10 @@ def done(visitor: Visitor, stage: str) -> None:
 # --- ratings stay here ----------------------------------------------------------------------------
 
 
-def test_before_a_rating_the_list_is_an_example_of_somebody_else(
-    enter: Enter, local: SmallGateway
-) -> None:
+def test_before_a_rating_the_list_is_the_popular_films(enter: Enter, local: SmallGateway) -> None:
     visitor = enter(local)
-    visitor.says("#list-note", "nobody’s: for somebody who likes western and war films")
-    example = json.loads(local.pages["/demo"])["example"]
-    assert listed(visitor) == [f"{item:016x}" for item in example["list"]]
-    fitting = visitor.page.locator("#listed .fits").all_inner_texts()
-    assert set(fitting) == {"western", "war"}
+    visitor.says("#list-note", "The popular films, until you rate one.")
+    assert len(listed(visitor)) == 10
 
 
 def test_a_rating_is_kept_and_changes_the_list_and_nothing_is_sent(
@@ -400,7 +395,7 @@ def test_the_first_screen_has_the_three_facts_in_few_words(
         visitor.says("#fact-costs", "times likelier")
         if found is gateway:
             visitor.says("#fact-costs", "but for a chance of one in")
-        visitor.says("#quality", "Privacy off")
+        visitor.says("#quality", "Popular films")
         bottom = visitor.page.locator("#cards .card .stars").first.bounding_box()
         assert bottom is not None
         assert bottom["y"] + bottom["height"] <= 800  # and the first films
@@ -471,7 +466,7 @@ def test_a_phone_sees_two_screens(enter: Enter, gateway: SmallGateway, campaign:
         found = visitor.page.locator(button).bounding_box()
         return found is not None and found["height"] >= 44
 
-    visitor.says("#quality", "Privacy off")
+    visitor.says("#quality", "Popular films")
     visitor.says("#part-body", "a campaign, for you as a whole")
     assert screens() <= 1.95
     keep(visitor, (4, 3))
@@ -504,7 +499,7 @@ def test_with_campaigns_all_fits_and_axe_finds_nothing(
             fits(visitor.page)
             assert violations(visitor.page) == []
 
-    visitor.says("#quality", "Privacy off")
+    visitor.says("#quality", "Popular films")
     looks()
     keep(visitor, (4, 3))
     visitor.page.locator("#take-part").click()
@@ -561,7 +556,7 @@ def test_a_double_click_takes_part_and_does_not_stop_at_once(
     enter: Enter, gateway: SmallGateway
 ) -> None:
     visitor = enter(gateway)
-    visitor.says("#quality", "Privacy off")  # what moves the page has arrived
+    visitor.says("#quality", "Popular films")  # what moves the page has arrived
     gateway.phase = "closed"  # before the second click no part is made
     mouse, corner = visitor.page.mouse, {"x": 12, "y": 12}
     visitor.page.locator("#take-part").click(position=corner)

@@ -161,12 +161,9 @@ ENVIRONMENT: Mapping[str, str] = {
 
 
 def _become_demo(gateway: GatewayProcess, folder: Path) -> None:
-    """Restart the gateway as that of a demo: its crowd reports what is true, so the clear item
-    side is the one that was published."""
-    file = folder / "clear-side"
-    file.write_bytes(gateway.get("/item-links"))
+    """Restart the gateway as that of a demo, which has measured nothing yet."""
     gateway.stop()
-    gateway.options = ("--demo-side", str(file))
+    gateway.options = ("--demo", str(folder / "demo.json"))
     gateway.start()
     until(lambda: gateway.answers("/readyz") == 200, "Kafka behind the gateway")
 

@@ -36,7 +36,6 @@ from stream_app.broker.local import free_ports
 from stream_app.broker.resolve import running as broker_running
 from stream_app.cli.demo.demo_processes import running as worker_running
 from stream_app.cli.demo.demo_processes import with_topics
-from stream_app.cli.demo.query_load import QueryLoad
 from stream_app.cli.device.mechanism_options import today
 from stream_app.cli.device.simulated_population import enrolled_population
 from stream_app.kafka import clients
@@ -44,6 +43,7 @@ from stream_app.kafka.clients import Connection
 from stream_app.privacy import registry
 from stream_app.settings import Settings
 from stream_app.wire import Topics
+from tests.fixtures.query_load import QueryLoad
 from tests.fixtures.scraped import Recorded, scraping
 from tests.pictures.shop import MECHANISM as SITES
 from tests.pictures.shop import open_shop
@@ -114,14 +114,12 @@ def _stream(settings: Settings, folder: Path, dataset: Dataset) -> None:
         identities, first = Identities(journal.key), today() - DAYS + 1
         everyone = populate(dataset, journal.key, identities)
         enrolled_population(journal, everyone.devices, NO_LIMIT, first)
-        queries = QueryLoad(settings.servers, topics.prefix, everyone.devices[::7], folder)
+        users = [device.hex() for device in everyone.devices[::7]]
         reporting = ReportSettings(topics.ratings, registry.parse(MECHANISM), identities=identities)
-        try:
+        with QueryLoad(connection, topics.prefix, users=users):
             for day, part in enumerate(_parts(dataset)):
                 population = populate(part, journal.key, identities)
                 _report(population, reporting, journal, line, first + day)
-        finally:
-            queries.stop()
 
 
 def _report(

@@ -71,15 +71,6 @@ class World:
     genres: NDArray[np.int64] = field(repr=False)
     leanings: NDArray[np.float64] = field(repr=False)
 
-    def favourites(self) -> dict[int, tuple[str, ...]]:
-        """Return the names of the genres that each user leans to, the favourite first."""
-        order = np.argsort(-self.leanings, axis=1, kind="stable")
-        numbers = (self.leanings > 0).sum(axis=1)
-        return {
-            user: tuple(GENRES[genre] for genre in row[:number])
-            for user, (row, number) in enumerate(zip(order, numbers, strict=True), start=1)
-        }
-
 
 def generate(
     seed: int = 1,

@@ -11,14 +11,12 @@ its list is the one of `murmurec recommend --local`.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -34,14 +32,12 @@ from stream_app.aggregation.round_topics import ContributionTopic, RoundTopic
 from stream_app.campaigns.planning import TOGETHER_ITEMS, Outline, certificate, plan
 from stream_app.campaigns.public_side import PublishedSide
 from stream_app.cli.demo import demo_processes as services
+from stream_app.cli.demo import story
 from stream_app.cli.demo.campaign_stages import Check, StageRun, conduct, published_side
 from stream_app.cli.demo.demo_options import DemoOptions
-from stream_app.cli.demo.lists import story
-from stream_app.cli.demo.lists.page_facts import PageFacts
-from stream_app.cli.demo.lists.people import People
-from stream_app.cli.demo.lists.privacy_off import PrivacyOffTwin, write_side
-from stream_app.cli.demo.lists.quality import HeldBack, ListQuality, device_lists, judged
-from stream_app.cli.demo.setup import DemoSetup, Ratings, prepare
+from stream_app.cli.demo.page_facts import write_facts
+from stream_app.cli.demo.quality import HeldBack, device_lists, judged
+from stream_app.cli.demo.setup import DemoSetup, generated_ratings, prepare
 from stream_app.cli.device.mechanism_options import positive_fraction, today
 from stream_app.cli.device.publishers import contributions_publisher_for
 from stream_app.cli.output import progress, refusing, say
@@ -60,26 +56,6 @@ _SHOWN_SECONDS = 10.0  # a visitor's page sees what became of a campaign
 _REPORTS = parse("rr:5:2")  # of visitors: the population sends none
 
 
-@dataclass(frozen=True)
-class CampaignFigures:
-    """What the first campaign of a demo has measured; `seconds` from the start to its end."""
-
-    mode: str
-    data: str
-    people: int
-    ratings: int
-    scope: int
-    epsilon: float
-    delta: float
-    stages: tuple[StageRun, ...]
-    ndcg: float | None
-    ndcg_popular: float | None
-    seconds: float
-    quality: ListQuality | None = None
-    quality_absent: str = ""
-    genres: dict[str, float] | None = None
-
-
 @dataclass(frozen=True, eq=False)
 class CampaignRun:
     """A campaign that was seen through: `seconds` from its plan to the published side."""
@@ -91,50 +67,33 @@ class CampaignRun:
     seconds: float
 
 
-def run_campaigns(options: DemoOptions, file: Path | None, settings: Settings) -> None:
+def run_campaigns(options: DemoOptions, settings: Settings) -> None:
     """Run the demo of campaigns; raises UserError where a device did not count once, the noise is
     not what the plan states, a device has paid more than once, or lists are below popularity."""
     began = time.monotonic()
     with ExitStack() as stack:
         stack.enter_context(services.terminated_like_interrupted())
-        ratings = Ratings.given(options, file)
-        held = HeldBack(ratings.dataset, TESTED)
+        held = HeldBack(generated_ratings(options), TESTED)
         epsilon = positive_fraction("--epsilon", options.epsilon or "2")
         run = Campaigns.begin(stack, settings, held, epsilon, options=options)
-        demo, people = run.demo, People(held.published, ratings.favourites)
-        facts, count = PageFacts(demo.folder, file is None), len(demo.population.devices)
-        facts.update(mode=settings.privacy_mode, people=count, ratings=demo.population.rows)
-        twin = PrivacyOffTwin(demo.population, people.stars)
-        write_side(demo.folder, twin.side(demo.population.rows))
+        demo, mode = run.demo, settings.privacy_mode
+        people, ratings = len(demo.population.devices), demo.population.rows
+        show = partial(write_facts, demo.folder, mode, people, ratings)
+        show(None)
         found = run.see_through()
         run.check(found)
         side = found.published.side
-        lists = judged(held, people, twin, lambda task, _: device_lists(people, task, side))
-        facts.judged(lists)
-        quality = lists.quality
-        figures = CampaignFigures(
-            settings.privacy_mode,
-            ratings.dataset.name,
-            count,
-            demo.population.rows,
-            len(found.campaign.scope),
-            float(certificate(found.campaign.stages).epsilon(DELTA)),
-            float(DELTA),
-            found.stages,
-            None if quality is None else quality.served,
-            None if quality is None else quality.popular,
-            time.monotonic() - began,
-            quality,
-            lists.absent,
-            lists.genres,
+        lists = judged(
+            held, demo.population, lambda task, _: device_lists(held.published, task, side)
         )
-        for line in (story.of_sums(figures), *story.of_lists(lists), *story.of_stages(figures)):
+        show(lists.quality)
+        spent = float(certificate(found.campaign.stages).epsilon(DELTA))
+        say(story.of_sums(ratings, people, mode, spent, float(DELTA)))
+        say(story.of_lists(lists))
+        seconds = time.monotonic() - began
+        for line in story.of_stages(found.stages, len(found.campaign.scope), seconds):
             say(line)
-        if options.json_file is not None:
-            options.json_file.write_text(json.dumps(asdict(figures), indent=1) + "\n")
-            say(f"written to {options.json_file}")
-        if quality is not None:
-            quality.check()
+        lists.check()
         if options.stays:
             run.repeat()
 

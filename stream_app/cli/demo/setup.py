@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import secrets
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
-from math import nan
+from dataclasses import dataclass
 from pathlib import Path
 
 from producers import catalogue_reader as catalogue
 from producers.datasets import load as datasets
 from producers.datasets import synthetic
-from producers.device.item_means import ItemMeans
 from producers.device.requests import ReportSettings
 from producers.fleet.population import Population, populate
 from producers.identities import Identities
@@ -36,10 +34,9 @@ from stream_app.cli.demo.demo_processes import (
     with_topics,
 )
 from stream_app.cli.demo.demo_processes import running as worker_running
-from stream_app.cli.device.mechanism_options import scale_from, today
-from stream_app.cli.device.publishers import item_table_for
+from stream_app.cli.device.mechanism_options import today
 from stream_app.cli.device.simulated_population import enrolled_population
-from stream_app.cli.output import notice, say, status
+from stream_app.cli.output import say, status
 from stream_app.deployment import Deployment, spec_from_settings
 from stream_app.kafka import clients, topic_admin
 from stream_app.kafka.clients import Connection
@@ -47,39 +44,21 @@ from stream_app.privacy.mechanism import Mechanism
 from stream_app.settings import Settings
 from stream_app.wire import Item, Topics
 
-SIDE_NAME = "privacy-off.side"  # the item side from the true ratings, in the demo's folder
+FACTS_NAME = "demo.json"  # in the demo's folder
 
 
-@dataclass(frozen=True, eq=False)
-class Ratings:
-    """The ratings of a demo in time order; where the world is generated, the RMSE of the best
-    predictor, and the genres that each user leans to."""
-
-    dataset: datasets.Dataset
-    best_rmse: float = nan
-    favourites: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
-
-    @classmethod
-    def given(cls, options: DemoOptions, file: Path | None) -> Ratings:
-        """Return those of a file, or generated ones."""
-        if file is not None:
-            found = datasets.load(file, scale_from(options.scale))
-            for warning in found.warnings:
-                notice(f"warning: {warning}")
-            if not found.described:
-                notice(f"warning: {found.name}: has no titles, so that its items are shown by id")
-            return cls(found.in_time_order())
-        generated = synthetic.generate(
-            seed=1,
-            ratings=options.ratings,
-            # As many ratings a user as in MovieLens-1M, and enough items of each genre that no user
-            # has rated them all: taste can be learned, and lists have what to offer.
-            users=max(130, options.ratings // 150),
-            items=max(320, min(2000, options.ratings // 150)),
-            factors=3,
-        )
-        dataset = generated.dataset.in_time_order()
-        return cls(dataset, generated.best_rmse, generated.favourites())
+def generated_ratings(options: DemoOptions) -> datasets.Dataset:
+    """Return the ratings of a demo in time order."""
+    generated = synthetic.generate(
+        seed=1,
+        ratings=options.ratings,
+        # As many ratings a user as in MovieLens-1M, and enough items of each genre that no user has
+        # rated them all: taste can be learned, and lists have what to offer.
+        users=max(130, options.ratings // 150),
+        items=max(320, min(2000, options.ratings // 150)),
+        factors=3,
+    )
+    return generated.dataset.in_time_order()
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,22 +91,9 @@ class DemoSetup:
         return Connection(self.bootstrap, self.settings.kafka)
 
     @property
-    def unit(self) -> float:
-        """Data units per star of the learner's scale, 1 .. 5."""
-        values = self.population.scale.values
-        return float(values[-1] - values[0]) / 4.0
-
-    @property
     def reporting(self) -> ReportSettings:
         """Where and how the devices report."""
-        return ReportSettings(
-            self.topics.ratings, self.mechanism, self.item_table, identities=self.identities
-        )
-
-    @property
-    def item_table(self) -> ItemMeans:
-        """The public item table, where the mechanism uses one."""
-        return item_table_for(self.mechanism, self.settings)
+        return ReportSettings(self.topics.ratings, self.mechanism, identities=self.identities)
 
     @property
     def deployment(self) -> Deployment:
@@ -160,8 +126,8 @@ def prepare(
     port, gateway = free_ports(1)[0], None
     if options is not None:
         url = f"http://127.0.0.1:{port}"
-        side = "--demo-side", str(folder / SIDE_NAME)
-        gateway = stack.enter_context(gateway_running(settings, url, folder, *side))
+        facts = "--demo", str(folder / FACTS_NAME)
+        gateway = stack.enter_context(gateway_running(settings, url, folder, *facts))
         _page_is_up(options, gateway.url)
     worker = _start_worker(stack, settings, folder, port)
     journal = stack.enter_context(Journal.open(folder / "device.journal"))

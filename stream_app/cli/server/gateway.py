@@ -31,7 +31,7 @@ def gateway(
     relay_to: str | None = option(
         None, "Relay sealed requests to this gateway and do nothing else; no Kafka.", "URL"
     ),
-    demo_side: Path | None = option(None, "Item side of a demo.", "FILE", hidden=True),
+    demo: Path | None = option(None, "What a demo has measured.", "FILE", hidden=True),
 ) -> None:
     """Take events over HTTP, serve lists and the page; SIGTERM ends it cleanly.
 
@@ -58,7 +58,7 @@ def gateway(
     made: Gateway | Relay = (
         Relay.to(relay_to, settings)
         if relay_to
-        else Gateway.from_settings(settings, demo_side, _pinned(settings))
+        else Gateway.from_settings(settings, demo, _pinned(settings))
     )
     asyncio.run(run(made, typer.echo, partial(end_in_time, made)))
 

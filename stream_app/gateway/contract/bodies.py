@@ -124,54 +124,18 @@ class ListFigures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     served: float = msgspec.field(name="here")
     popular: float
-    privacy_off: float
     users: _Count
     error: float
     k: _Count
 
 
-class GenreShares(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The mean share of a list in genres that its person likes."""
-
-    served: float = msgspec.field(name="here")
-    popular: float
-    privacy_off: float
-
-
-class GuessedRatings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The share of single ratings that are guessed right, with the report and without: a
-    measurement, no guarantee."""
-
-    with_: float = msgspec.field(name="with")
-    without: float
-
-
-class RatedExample(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A true rating of a simulated person."""
-
-    item: _IntItem | TextItem
-    stars: float
-
-
-class ExamplePerson(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A simulated person: likes, ratings and two lists."""
-
-    likes: tuple[str, ...]
-    rated: Annotated[tuple[RatedExample, ...], _Entries]
-    list: Annotated[tuple[_IntItem | TextItem, ...], _Entries]
-    popular: Annotated[tuple[_IntItem | TextItem, ...], _Entries]
-
-
 class DemoFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a demo knows of its simulated people; null until it is measured."""
+    """The size of a demo, and how good its lists are; null until it is measured."""
 
     mode: str
     people: _Count
     ratings: _Count
     quality: ListFigures | None
-    genres: GenreShares | None
-    attacker: GuessedRatings | None
-    example: ExamplePerson | None
 
 
 class ListedItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

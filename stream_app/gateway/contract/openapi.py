@@ -84,13 +84,7 @@ EXAMPLES: Mapping[type[msgspec.Struct], msgspec.Struct] = {
     ),
     bodies.CampaignStatus: bodies.CampaignStatus("e30=", 0, "open", 4, 86_400.0, None),
     bodies.DemoFacts: bodies.DemoFacts(
-        "local",
-        2000,
-        300_000,
-        bodies.ListFigures(0.174, 0.145, 0.3, 200, 0.01, 10),
-        bodies.GenreShares(0.6, 0.2, 0.7),
-        bodies.GuessedRatings(with_=0.66, without=0.35),
-        bodies.ExamplePerson(("Drama",), (bodies.RatedExample(1193, 5.0),), (318,), (1193,)),
+        "local", 2000, 300_000, bodies.ListFigures(0.174, 0.145, 200, 0.01, 10)
     ),
     bodies.ItemList: bodies.ItemList(
         DEVICE.hex(),

@@ -76,7 +76,7 @@ OF_HTTP: Mapping[HttpReason, str] = {
     HttpReason.BUSY: "too many queries are under way: ask again after Retry-After",
     HttpReason.NO_ANSWER: "no worker has answered in time: ask again after Retry-After",
     HttpReason.FOREIGN: "what the workers publish is in a format that this gateway does not know",
-    HttpReason.NOT_A_DEMO: "the true ratings exist in a demo alone, whose users are made up",
+    HttpReason.NOT_A_DEMO: "these numbers exist in a demo alone, whose users are made up",
     HttpReason.NO_CAMPAIGNS: "there are no campaigns here: set privacy_mode = split or central",
     HttpReason.SIGNED: "devices sign here (devices = signed), and a gateway takes no signed "
     "contributions: use murmurec device contribute",

@@ -153,7 +153,7 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
         "devices": "open, or signed: every event needs a signature",
         "topic": "to which events are written, and which a signature covers",
         "allowed": "the allow-list, in its order",
-        "demo": "the users are made up: /demo/item-links has what there would be without noise",
+        "demo": "the users are made up: /demo has how good their lists are",
         "grafana": "address of the operator's boards; null: not set",
     },
     "CampaignStatus": {
@@ -168,35 +168,15 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
     "ListFigures": {
         "here": "of the lists of the deployment",
         "popular": "of the most rated items",
-        "privacy_off": "of lists from the true ratings",
         "users": "people whose lists were measured",
         "error": "standard error of here minus popular",
         "k": "length of the lists",
-    },
-    "GenreShares": {
-        "here": "of the lists of the deployment",
-        "popular": "of the most rated items",
-        "privacy_off": "of lists from the true ratings",
-    },
-    "GuessedRatings": {
-        "with": "by who has the report, too",
-        "without": "by who knows all other ratings",
-    },
-    "RatedExample": {"item": _ITEM, "stars": "on 1 .. 5"},
-    "ExamplePerson": {
-        "likes": "genres, the favourite first",
-        "rated": "some of the best rated items",
-        "list": "what is recommended, best first",
-        "popular": "the most rated items that the person has not rated",
     },
     "DemoFacts": {
         "mode": "local, split or central",
         "people": "simulated",
         "ratings": "of these people",
         "quality": "of lists; null until it is measured",
-        "genres": "how lists fit what people like; null where not known",
-        "attacker": "of single ratings; null where none are reported",
-        "example": "one of the people; null before there is a list",
     },
     "Unlisted": {"key": "the 64-bit key of a text id that the catalogue lacks, 16 hex digits"},
     "ListedItem": {

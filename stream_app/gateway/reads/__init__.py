@@ -4,7 +4,7 @@ mechanisms    GET /mechanisms: the tables that a device samples from
 following     a compacted topic, read on from where the last look ended
 tables        GET /catalogue and /item-links: both followed in a thread
 catalogue     the entries in the order in which they are served, within bounds
-demo files    GET /demo and /demo/item-links: what only a demo knows
+demo facts    GET /demo: what only a demo knows
 statistics    a worker's public numbers, from its /metrics and /readyz
 broadcast     one reader of these numbers for all listeners
 stream        GET /stream: the numbers as server-sent events

@@ -50,7 +50,7 @@ def page_of(gateway: Gateway) -> Mechanisms:
         settings.devices,
         topic,
         allowed,
-        demo=gateway.demo_side is not None,
+        demo=gateway.demo_facts is not None,
         grafana=settings.gateway_grafana,
     )
 

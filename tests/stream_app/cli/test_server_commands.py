@@ -200,21 +200,6 @@ def test_a_worker_refuses_topics_that_lose_records(
         delete(admin, [topic.name for topic in others])
 
 
-def test_a_demo_on_a_file_that_is_not_ratings_is_refused(
-    environment: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "letter.csv"
-    file.write_text("Dear Sir or Madam\n")
-    assert "letter.csv" in refused(["demo", str(file)], capsys)
-    assert "nowhere" in refused(["demo", "nowhere.npz"], capsys)
-    file.write_text("")
-    assert "letter.csv" in refused(["demo", str(file)], capsys)
-    assert "--ratings: not with a FILE" in refused(
-        ["demo", str(file), "--ratings", "2000"], capsys, 2
-    )
-    assert "give it with a FILE" in refused(["demo", "--scale", "1", "5", "1"], capsys, 2)
-
-
 @pytest.mark.parametrize("seconds", ["nan", "inf", "0.5", "-1"])
 def test_a_demo_without_a_length_is_refused(
     seconds: str, environment: Callable[..., None], capsys: pytest.CaptureFixture[str]
