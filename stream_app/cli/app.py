@@ -19,45 +19,47 @@ from stream_app import __version__
 from stream_app.cli.commands import Commands
 from stream_app.errors import UserError
 
-# Panel of the help -> (command, module under `stream_app.cli`; None: of its name, in `research`);
-# the everyday commands first.
+# Panel of the help, which is a task -> (command, module under `stream_app.cli`; None: of its name,
+# in `research`); what a newcomer runs first comes first.
 COMMANDS: dict[str, tuple[tuple[str, str | None], ...]] = {
-    "Every day": (
+    "Start": (
         ("demo", "demo"),
+        ("evaluate", "research.evaluate"),
+        ("broker", "server.broker"),
+        ("topics", "server.topic_commands"),
         ("worker", "server.worker"),
         ("gateway", "server.gateway"),
-        ("edge", "server.edge"),
-        ("topics", "server.topic_commands"),
-        ("items", "device.items"),
         ("publish", "device.publish"),
         ("ask", "reader.ask"),
-        ("recommend", "device.recommend"),
-        ("forget", "server.forget_device"),
-        ("evaluate", "research.evaluate"),
+    ),
+    "Serve": (
+        ("edge", "server.edge"),
+        ("items", "device.items"),
+        ("similarities", "server.similarities"),
+        ("schemas", "reader.schemas_command"),
     ),
     "Device": (
         ("device", "device.enrolling"),
+        ("recommend", "device.recommend"),
+        ("history", "device.clean_ratings"),
         ("replay", "device.replay"),
         ("profiles", "device.profiles"),
-        ("history", "device.clean_ratings"),
-    ),
-    "Server": (
-        ("broker", "server.broker"),
-        ("acl", "server.acl"),
-        ("doctor", "server.doctor"),
-        ("state", "server.state"),
-        ("similarities", "server.similarities"),
-        ("config", "server.config"),
-        ("schemas", "reader.schemas_command"),
     ),
     "Campaigns": (
         ("keys", "aggregator.party_commands"),
         ("aggregate", "aggregator.party_commands"),
         ("rounds", "aggregator.round_commands"),
     ),
-    "Claims": (
-        ("audit", "reader.audit"),
+    "Operate": (
+        ("doctor", "server.doctor"),
+        ("config", "server.config"),
+        ("acl", "server.acl"),
+        ("state", "server.state"),
+        ("forget", "server.forget_device"),
+    ),
+    "Check": (
         ("certify", "research.certify"),
+        ("audit", "reader.audit"),
         ("experiment", None),
         ("reproduce", None),
     ),

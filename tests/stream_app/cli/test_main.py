@@ -38,6 +38,13 @@ def murmurec(*arguments, before="", **environment):
     )
 
 
+def test_the_help_has_every_command_under_its_task_and_eight_to_start_with():
+    registered = (*app.registered_commands, *app.registered_groups)
+    panels = [each.rich_help_panel for each in registered]
+    assert set(panels) == {"Start", "Serve", "Device", "Campaigns", "Operate", "Check"}
+    assert panels.count("Start") == 8
+
+
 def test_no_help_imports_kafka_numpy_numba_or_faust():
     """All in one process: the first command that imports one of them is named."""
     program = f"""
