@@ -8,8 +8,7 @@ The public names; everything else may change between versions.
     evaluate_ranking how good its lists are, beside popularity and other baselines
     experiment       both for a grid of models, mechanisms, splits and seeds, row by row
     mechanisms       the mechanisms for ratings, by id or by class
-    LocalRecommender ranks on the device, from a public table and a clean history; with `to` a
-                     domain that the user has not rated, from ratings in others
+    LocalRecommender ranks on the device, from a public table and a clean history
     Recommendations  asks a running deployment for recommendations over Kafka
     Edge             asks a site's edge (`murmurec edge`), with plain events and ids of the site
     Connection       address of a Kafka cluster with properties for TLS and passwords

@@ -263,7 +263,6 @@ class Device:
         *,
         because: bool = False,
         by: Literal["campaign", "links"] | None = None,
-        to: str | None = None,
         for_: Literal["auto", "next", "now"] = "auto",
     ) -> LocalList:
         """Return the best `k` items that this user has not rated, ranked on this device; no query
@@ -271,13 +270,12 @@ class Device:
 
         `table`: a public table, or the cluster to read it from (None: as in `publish`); `by`: which
         is read there, that of released reports ("links") or of noisy sums over people ("campaign");
-        None takes the first where there are both. `to`: a domain of the catalogue, whose items are
-        then ranked from the ratings in others by the table of noised similarities, for the next
-        visit. `for_`: what is liked at the "next" visit or "now", in this one; "auto" takes this
-        one for half an hour after a rating, by the device's clock. The list says which.
+        None takes the first where there are both. `for_`: what is liked at the "next" visit or
+        "now", in this one; "auto" takes this one for half an hour after a rating, by the device's
+        clock. The list says which.
         """
         if not isinstance(table, LocalRecommender):
-            table = LocalRecommender.from_kafka(table, self._topics.prefix, by=by, to=to)
+            table = LocalRecommender.from_kafka(table, self._topics.prefix, by=by)
         rated = self.rated
         visit = visit_of(rated, time.time()) if for_ == "auto" else for_
         return table.recommend(rated, k, because=because, for_=visit)

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from research.similarity import slope_one as clamped
-from stream_app.campaigns.noise_once import (
+from research.similarity.noised_sums import (
     Listed,
     NoisedTable,
     NoisePlan,

@@ -105,8 +105,6 @@ def settings_in_force(settings: Settings, spec: StateSpec) -> Settings:
     named = "clip", "held_out", "co_ratings", "head_items", "recent_items"
     decided: dict[str, object] = {name: getattr(spec, name) for name in named}
     decided["mechanisms"] = tuple(each.id for each in spec.allowed)
-    if "similarity_budget" in policies:
-        decided["similarity_budget"] = float(policies["similarity_budget"])
     if "profile_mechanisms" in policies:
         ids = policies["profile_mechanisms"].split(",")
         decided["profile_mechanisms"] = tuple(id for id in ids if id)
@@ -115,10 +113,7 @@ def settings_in_force(settings: Settings, spec: StateSpec) -> Settings:
 
 def policies_of(settings: Settings) -> tuple[tuple[str, str], ...]:
     """Return the policies of a deployment as text (`StateSpec.policies`)."""
-    return (
-        ("similarity_budget", str(settings.similarity_budget)),
-        ("profile_mechanisms", ",".join(settings.profile_mechanisms)),
-    )
+    return (("profile_mechanisms", ",".join(settings.profile_mechanisms)),)
 
 
 def _list_scope(settings: Settings) -> tuple[int, ...]:
@@ -135,11 +130,7 @@ def listed_by(settings: Settings) -> str | None:
 
 def _learner(settings: Settings) -> str:
     """Return the learner of the state; ValueError for a name that is not served, and for lists by
-    co-ratings or published similarities without co-ratings."""
-    if settings.similar_from == "published" and not settings.co_ratings:
-        raise ValueError(
-            "similar_from = published: tables are released from co-ratings; set co_ratings = true"
-        )
+    co-ratings without co-ratings."""
     if settings.model not in SERVED_MODELS:
         served = ", ".join(SERVED_MODELS)
         other = "; this one is for evaluation alone" if settings.model in LEARNERS else ""

@@ -233,12 +233,6 @@ class Lists(_Group):
     co_ratings: bool = False
     """count for each two items of the head who rated both, with sums of differences and products of
     the ratings, for Slope One and cosine; only where presence is public"""
-    similar_from: Literal["state", "published"] = "state"
-    """what near items and lists by slope-one and cosine come from: the state, or the
-    public table of noised similarities alone (murmurec similarities --epsilon E)"""
-    similarity_budget: float = Field(0.0, ge=0, le=1000)
-    """epsilon, at delta 1e-6 and for everything that a device reported, that all published tables
-    of similarities together may cost; 0: none is published"""
     list_scope: Annotated[Path | None, Unset, Home] = None
     """file with the public items, one id a line, head_items at most, that published tables are
     over; co-ratings are then counted for these alone"""
@@ -492,16 +486,9 @@ class Settings(
         on = {
             "campaigns": self.privacy_mode != "local",
             "profiles": bool(self.profile_mechanisms),
-            "similarities": self.similarity_budget > 0 or self.similar_from == "published",
             "shards": self.shards > 1,
         }
         return frozenset(name for name, turned in on.items() if turned)
-
-    def features_of(self, role: str) -> frozenset[str]:
-        """The features for which a role needs rights: a worker reads tables of similarities only
-        where it answers from them."""
-        unread = role == "worker" and self.similar_from != "published"
-        return self.features - {"similarities"} if unread else self.features
 
     @property
     def of_shard(self) -> str:

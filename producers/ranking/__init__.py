@@ -2,7 +2,6 @@
 
 ranker             scores and lists of the item side of released reports, for any history
 campaign_ranker    the same of the side of a campaign
-domain_ranker      the same for a domain that the user need not have rated
 local_recommender  the library call: the newest table, items with titles, and the reasons
 published, kinds   a public table from its topic or from the cache, and which one is taken
 clean_history      the file of clean ratings beside the journal
@@ -11,10 +10,5 @@ rated_file         a file of ratings that the user gives
 
 from producers.ranking.clean_history import CleanHistory, RatedItem, visit_of
 from producers.ranking.kinds import campaign_side
-from producers.ranking.local_recommender import (
-    CampaignTerms,
-    LocalList,
-    LocalRecommender,
-    SimilarityTerms,
-)
+from producers.ranking.local_recommender import CampaignTerms, LocalList, LocalRecommender
 from producers.ranking.rated_file import rated_in

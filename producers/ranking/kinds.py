@@ -1,10 +1,9 @@
 """The public tables that a device can rank by.
 
-    links          what goes together in released reports: links, what follows, factors, rates
-    campaign       directions of taste, and stars, from the noisy sums of the newest campaign
-    similarities   what goes together in domains and between them, noised once; for `--to DOMAIN`
+    links      what goes together in released reports: links, what follows, factors, rates
+    campaign   directions of taste, and stars, from the noisy sums of the newest campaign
 
-Which of the first two is taken depends on what is asked for, on the deployment's privacy mode and
+Which of the two is taken depends on what is asked for, on the deployment's privacy mode and
 on which of them there is, never on what the user has rated.
 """
 
@@ -18,8 +17,6 @@ from stream_app.campaigns.public_side import PublishedSide, decode_published
 from stream_app.errors import UserError
 from stream_app.kafka.clients import Connection
 from stream_app.ranking.compact_side import decode_side
-from stream_app.ranking.domains.similarity_table import SimilarityTable
-from stream_app.ranking.domains.table_bytes import decode_table
 from stream_app.ranking.item_side import ItemSide
 
 LINKS: Kind[ItemSide] = Kind(
@@ -36,15 +33,6 @@ CAMPAIGN: Kind[PublishedSide] = Kind(
     decode_published,
     "side of a campaign",
     "a worker publishes it after the first stage of a campaign (privacy_mode central or split)",
-)
-
-
-SIMILARITIES: Kind[SimilarityTable] = Kind(
-    lambda topics: topics.similarities,
-    "similarities",
-    decode_table,
-    "table of similarities",
-    "an operator publishes it with murmurec similarities --epsilon E",
 )
 
 

@@ -17,15 +17,13 @@ import numpy as np
 from producers.deployed import deployed
 from producers.ranking.campaign_ranker import CampaignRanker
 from producers.ranking.clean_history import RatedItem, newest_of_each
-from producers.ranking.domain_ranker import DomainRanker
-from producers.ranking.kinds import SIMILARITIES, By, chosen
+from producers.ranking.kinds import By, chosen
 from producers.ranking.published import PublicTable, Source
-from producers.ranking.ranker import Ranked, Ranker, Ranking
+from producers.ranking.ranker import Ranked, Ranker
 from stream_app import wire
 from stream_app.campaigns.public_side import PublishedSide
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
-from stream_app.ranking.domains.similarity_table import SimilarityTable
 from stream_app.ranking.item_side import ItemSide
 
 MOST = 100  # items in the longest list
@@ -58,22 +56,11 @@ class CampaignTerms:
 
 
 @dataclass(frozen=True)
-class SimilarityTerms:
-    """A table of similarities: its number, and what it costs a device, everything that was ever
-    reported included; `spent`: what all tables so far together cost, at the same delta."""
-
-    release: int
-    epsilon: float
-    delta: float
-    spent: float
-
-
-@dataclass(frozen=True)
 class LocalList:
-    """A list, best first, from the table of cut `as_of`, of a `campaign` or of `similarities`;
-    `reason` says why that one. `known` of `rated` items of the history are in the table; without a
-    personal part the method is `popular`, else `links`, `learned`, `together`, `metadata` or
-    `alter-ego`. `for_`: the visit that it is for."""
+    """A list, best first, from the table of cut `as_of` or of a `campaign`; `reason` says why that
+    one. `known` of `rated` items of the history are in the table; without a personal part the
+    method is `popular`, else `links`, `learned`, `together` or `metadata`. `for_`: the visit that
+    it is for."""
 
     items: tuple[LocalItem, ...]
     method: str
@@ -82,7 +69,6 @@ class LocalList:
     as_of: int | None
     campaign: CampaignTerms | None = None
     reason: str = ""
-    similarities: SimilarityTerms | None = None
     for_: wire.Visit = "next"
 
 
@@ -96,10 +82,8 @@ class LocalRecommender:
 
     def __init__(
         self,
-        table: PublicTable[ItemSide] | PublicTable[PublishedSide] | PublicTable[SimilarityTable],
+        table: PublicTable[ItemSide] | PublicTable[PublishedSide],
         reason: str = "",
-        *,
-        to: str | None = None,
     ) -> None:
         self.table = table
         self.reason = reason
@@ -107,12 +91,8 @@ class LocalRecommender:
         self.withdrawn = np.array([k for k in keys if table.is_withdrawn(k)], np.uint64)
         self._items: dict[int, wire.Item] = {}
         side = table.side
-        if isinstance(side, SimilarityTable):
-            if to is None:
-                raise ValueError("a table of similarities ranks one domain: give to=")
-            self.ranker: Ranker | CampaignRanker | DomainRanker = DomainRanker(side, to)
-        elif isinstance(side, PublishedSide):
-            self.ranker = CampaignRanker(side.side, table.entries)
+        if isinstance(side, PublishedSide):
+            self.ranker: Ranker | CampaignRanker = CampaignRanker(side.side, table.entries)
             self._items = dict(zip(keys, side.side.scope, strict=True))
         else:
             self.ranker = Ranker(side)
@@ -126,7 +106,6 @@ class LocalRecommender:
         cache_dir: Path | str | None = None,
         offline: bool = False,
         by: By | None = None,
-        to: str | None = None,
         privacy_mode: str = "local",
     ) -> Self:
         """Return a recommender with the newest public table of a deployment; without an address
@@ -135,9 +114,7 @@ class LocalRecommender:
         `cache_dir`: a folder that keeps it for times without the broker; with `offline` it is used
         without a look at the broker. `by`: "links" (from released reports) or "campaign" (from
         noisy sums over people); None takes that of the deployment's `privacy_mode`, or the only
-        one. `to`: a domain of the catalogue, whose items are ranked from the ratings in others by
-        the table of noised similarities. Raises UserError if there is no such table, and for a
-        domain that the table lacks or that no item of another domain is linked to.
+        one. Raises UserError if there is no such table.
         """
         if by not in (None, "links", "campaign"):
             raise ValueError(f"by {by!r}: give links or campaign")
@@ -146,8 +123,6 @@ class LocalRecommender:
         source = Source.of_deployment(
             connection, prefix or settings.topic_prefix, cache_dir, offline=offline
         )
-        if to is not None:
-            return cls(source.read(SIMILARITIES), to=to)
         found = chosen(source, by, privacy_mode)
         return cls(found.table, found.reason)
 
@@ -168,30 +143,24 @@ class LocalRecommender:
 
         Raises:
             ValueError: an invalid item, stars outside 1 .. 5, k outside 1 .. 100, another visit.
-            UserError: with `to`, no rated item of another domain has a link into this one.
         """
         if not 1 <= k <= MOST:
             raise ValueError(f"k {k}: give 1 to {MOST}")
         items, now = newest_of_each([checked(row) for row in rated]), wire.is_now(for_)
-        if isinstance(self.ranker, DomainRanker):
-            found = self.ranker.ranking(items, k, because=because, excluded=self.withdrawn)
-        else:
-            scored = self.ranker.scored(items, now=now)
-            keys = self.table.side.keys
-            rows = scored.best(keys, k, because=because, excluded=self.withdrawn)
-            found = Ranking(rows, scored.method, scored.known)
+        scored = self.ranker.scored(items, now=now)
+        keys = self.table.side.keys
+        rows = scored.best(keys, k, because=because, excluded=self.withdrawn)
         names = {row.key: row.item for row in items}
         side = self.table.side
         return LocalList(
-            tuple(self._row(row, names) for row in found.rows),
-            found.method,
+            tuple(self._row(row, names) for row in rows),
+            scored.method,
             len(items),
-            found.known,
+            scored.known,
             None if isinstance(side, PublishedSide) else side.version,
             campaign=_campaign(side) if isinstance(side, PublishedSide) else None,
-            reason=found.reason or self.reason,
-            similarities=_similarities(side) if isinstance(side, SimilarityTable) else None,
-            for_="next" if isinstance(side, SimilarityTable) else for_,
+            reason=self.reason,
+            for_=for_,
         )
 
     def item(self, item_key: int) -> wire.Listed:
@@ -208,10 +177,6 @@ def _campaign(side: PublishedSide) -> CampaignTerms:
     return CampaignTerms(
         side.side.number, side.epsilon, side.delta, side.parties, side.released, side.stages
     )
-
-
-def _similarities(table: SimilarityTable) -> SimilarityTerms:
-    return SimilarityTerms(table.release, table.epsilon, table.delta, table.spent)
 
 
 def checked(row: RatedItem | tuple[wire.Item, float | None]) -> RatedItem:

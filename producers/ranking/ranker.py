@@ -37,16 +37,6 @@ class Ranked(NamedTuple):
     stars: float | None = None
 
 
-class Ranking(NamedTuple):
-    """Items of a list, best first, and what made it; `known` of the items of the history are in the
-    table. `reason`: a sentence on it, or empty."""
-
-    rows: list[Ranked]
-    method: str
-    known: int
-    reason: str = ""
-
-
 class Scored(NamedTuple):
     """The score of every item of a side (n,), those of the history included; what made them; the
     slots of the history that are in the side (h,); and, for items at slots (m,), the keys of those

@@ -7,7 +7,7 @@ the mechanism. What is published, per user:
     printed    p scores of plain Slope One with Laplace noise, as printed      `score_noise/printed`
     damped     p damped scores, Laplace noise of scale p Delta / epsilon
     list       the order of the p best by damped scores, nothing else          `score_noise/damped`
-    once       the sums of what devices rated together, noised once           `campaigns/noise_once`
+    once       the sums of what devices rated together, noised once      `similarity/noised_sums`
 
 The first three name one epsilon for the list; that of the last covers everything that the user ever
 reported, and holds for any number of lists of others. A user's own list made from it on the device
@@ -38,7 +38,7 @@ from research.score_noise.printed import (
     slope_one_sensitivity,
 )
 from research.similarity import slope_one
-from stream_app.campaigns.noise_once import contribution, plan_for
+from research.similarity.noised_sums import contribution, plan_for
 from stream_app.privacy.gaussian.sampling import discrete_gaussian
 from stream_app.privacy.randomness import RandomSource, SeededSource
 from stream_app.ranking.similarity.table import CoRatingTable

@@ -40,8 +40,8 @@ from research.score_noise.printed import (
     slope_one_sensitivity,
 )
 from research.similarity import slope_one
+from research.similarity.noised_sums import NoisePlan, exact_sums, plan_for, release, table_of
 from research.similarity.rated_table import from_ratings
-from stream_app.campaigns.noise_once import NoisePlan, exact_sums, plan_for, release, table_of
 from stream_app.evaluation.campaigns.runs import DELTA
 from stream_app.evaluation.scope_errors import most_rated_items
 from stream_app.privacy.randomness import SeededSource

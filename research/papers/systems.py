@@ -43,7 +43,7 @@ PAPERS: tuple[Paper, ...] = (
         "Guerraoui et al. 2017",
         "Heterogeneous Recommendations: What You Might Like To Read After Watching Interstellar",
         (
-            System("X-SIM, AlterEgo profiles", "stream_app/ranking/domains/", SERVED),
+            System("X-SIM, AlterEgo profiles", "research/xmap/alter_ego.py", EVALUATED),
             System(
                 "private replacement (PRS)",
                 "research/xmap/replacement.py",
@@ -124,7 +124,7 @@ PAPERS: tuple[Paper, ...] = (
                 "research/score_noise/damped.py",
                 EVALUATED,
             ),
-            System("co-ratings noised once", "stream_app/campaigns/noise_once.py", SERVED),
+            System("co-ratings noised once", "research/similarity/noised_sums.py", EVALUATED),
             System(
                 "linear adversary",
                 "research/audits/linear.py",

@@ -4,5 +4,5 @@
     damped    damped scores of bounded influence, of which only an ordered list is released
 
 The paper's claims fail on the examples of `tests/claims/test_park_2011.py`. For serving, noise once
-(`campaigns/noise_once.py`) costs nothing for each list.
+(`research/similarity/noised_sums.py`) costs nothing for each list.
 """

@@ -12,7 +12,7 @@ from research.score_noise.printed import (
     slope_one_sensitivity,
     value_sensitivity,
 )
-from stream_app.campaigns.noise_once import plan_for
+from research.similarity.noised_sums import plan_for
 
 HEAD = ("release", "its epsilon covers", "a score moves by", f"a list of {LIST} costs")
 _DAMPINGS = (20.0, 50.0)

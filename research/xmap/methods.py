@@ -15,12 +15,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from research.xmap.alter_ego import offset_of
 from research.xmap.task import Cold, ColdTask
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.learner import LearnerSpec
 from stream_app.privacy.ratings.identity import Identity
-from stream_app.ranking.domains.alter_ego import offset_of
 
 PASSES = 12
 FACTORS = 16

@@ -29,16 +29,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from research.xmap.adjusted_cosine import damped_cosine, sensitivity, significance
-from research.xmap.layers import Damping
+from research.xmap.alter_ego import (
+    AlterEgo,
+    Middles,
+    alter_ego,
+    carried,
+    predicted,
+    strongest,
+)
 from research.xmap.methods import Prediction, user_offset
 from research.xmap.neighbour_noise import GaussianSimilarities
 from research.xmap.neighbours import PrivateNeighbours
-from research.xmap.paths import SENSITIVITY, x_sim
+from research.xmap.paths import SENSITIVITY, Damping, x_sim
 from research.xmap.replacement import PrivateReplacement
 from research.xmap.task import Cold, ColdTask
 from stream_app.privacy.randomness import RandomSource, SeededSource
-from stream_app.ranking.domains.alter_ego import AlterEgo, Middles, alter_ego, predicted
-from stream_app.ranking.domains.links import strongest
 
 DELTA = 1e-6  # of one neighbourhood
 SPREAD = 5  # 1 instead: MAE .7314 instead of .7266, books to movies of the Amazon subset
@@ -85,13 +90,13 @@ def by_agreement(task: ColdTask) -> list[Prediction]:
 
 
 def _by_links(task: ColdTask, across: Matrix, spread: int) -> list[Prediction]:
-    sources, targets = _keys(task)
-    links = strongest(sources, targets, across, spread)
-    near = strongest(targets, targets, significance(task.target, task.target)[1], NEIGHBOURS)
+    first = task.data.sources
+    links = strongest(across, spread, first)
+    alike = significance(task.target, task.target)[1]
+    near = strongest(alike, NEIGHBOURS, first, within=True)
     found = []
     for each in task.cold:
-        keys = each.items.astype(np.uint64)
-        ego = alter_ego(keys, each.stars, links, _middles(task), spread=spread)
+        ego = alter_ego(each.items, each.stars, links, _middles(task), spread)
         found.append(_predict(task, each, ego, near.dense(ego.places)))
     return found
 
@@ -110,8 +115,6 @@ class Corrected:
             self.across, self.sensitivity_across = x_sim(task.source, task.target), SENSITIVITY
         else:
             self.across = damped_cosine(task.source, task.target, *damping)
-        sources, targets = _keys(task)
-        self._links = strongest(sources, targets, np.zeros(self.across.shape), 1)
 
     def predict(self, options: XMapOptions, epsilon: float | None = None) -> list[Prediction]:
         """Return the predictions for each cold user; `epsilon`: of a whole reply, instead of those
@@ -134,10 +137,9 @@ class Corrected:
         places = _replacement(options.epsilon, self.sensitivity_across).release(
             self.across[cold.items], source
         )
-        keys = cold.items.astype(np.uint64)
         middles = None if options.as_printed else _middles(self._task)
-        ego = alter_ego(keys, cold.stars, self._links, middles, places)
-        near = np.zeros((len(ego.items), self._task.data.targets))
+        ego = carried(cold.items, cold.stars, places, np.ones(len(places)), middles)
+        near = np.zeros((len(ego.places), self._task.data.targets))
         if options.epsilon_neighbours:
             settings = options.neighbours, options.epsilon_neighbours, self.sensitivity
             for row, place in enumerate(ego.places.tolist()):
@@ -151,14 +153,9 @@ def _predict(
 ) -> Prediction:
     own = None if as_printed else user_offset(task, cold)
     ratings = predicted(ego, near, task.target_means, offset=own)
-    weights = ego.weights / max(float(ego.weights.mean()), 1e-9) if len(ego.items) else ego.weights
+    weights = ego.weights / max(float(ego.weights.mean()), 1e-9) if len(ego.places) else ego.weights
     popular = np.log1p(task.target.present.sum(axis=0))
     return Prediction(ratings, popular * (1 + _LINKED * (weights @ near).clip(0, None)))
-
-
-def _keys(task: ColdTask) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    sources = np.arange(task.data.sources, dtype=np.uint64)
-    return sources, np.arange(task.data.targets, dtype=np.uint64) + np.uint64(task.data.sources)
 
 
 def _middles(task: ColdTask) -> Middles:

@@ -40,7 +40,6 @@ from stream_app.agents.log_reader import LogReader, Progress
 from stream_app.agents.profiles import profile_service
 from stream_app.agents.public_tables import item_links
 from stream_app.agents.public_tables import item_table_writer as item_table
-from stream_app.agents.public_tables import published_similarities as similarities
 from stream_app.agents.queries.answers import Answers
 from stream_app.agents.queries.reader import QueryReader
 from stream_app.agents.ranking_service import RankingService
@@ -123,7 +122,6 @@ def build(
     if spec.shard == 0:  # of public tables there is one writer
         item_table.attach(app, runtime, patient())
         item_links.attach(app, runtime, connection, patient(), lambda: runtime.recommender.side)
-    similarities.attach(app, runtime, connection)
     _attach_timers(app, runtime, checkpoints, rejections)
 
     profiles = profile_service.attach(app, runtime, connection)

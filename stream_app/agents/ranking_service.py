@@ -85,8 +85,8 @@ class RankingService:
         # Of the state, not of the ledger, which begins again where a state is adopted.
         if self._working or not self._schedule.due(pairs.reports, pairs.changes):
             return
-        by, clear = self._recommender.listed_by, not self._recommender.from_published
-        ingredients = Ingredients.taken_from(self._recommender.replica, by, co_ratings=clear)
+        recommender = self._recommender
+        ingredients = Ingredients.taken_from(recommender.replica, recommender.listed_by)
         if ingredients is None:
             return
         work = partial(self._run, self._life, ingredients, pairs.reports, pairs.changes)

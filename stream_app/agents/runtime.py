@@ -369,7 +369,6 @@ def new_runtime(settings: Settings, spec: StateSpec) -> Runtime:
         catalogue,
         settings.index,
         listed_by=listed_by(settings),
-        from_published=settings.similar_from == "published",
         recall=settings.recall,
     )
     gauges = Gauges(metrics, replica, recommender)

@@ -35,7 +35,6 @@ COMMANDS: dict[str, tuple[tuple[str, str | None], ...]] = {
     "Serve": (
         ("edge", "server.edge"),
         ("items", "device.items"),
-        ("similarities", "server.similarities"),
         ("schemas", "reader.schemas_command"),
     ),
     "Device": (

@@ -58,7 +58,6 @@ _WORKER: Mapping[str, Rows] = {
         "item_side": (_READ, _WRITE, _SEE),
     },
     "profiles": {"profiles": (_READ, _SEE)},
-    "similarities": {"similarities": (_READ, _SEE)},
     # Queries: what an older client asks at another shard is written again.
     "shards": {"exchange": (_READ, _WRITE, _SEE), "queries": (_READ, _WRITE, _SEE)},
 }
@@ -72,7 +71,6 @@ ROLES: Mapping[str, Mapping[str, Rows]] = {
         },
         "campaigns": {"contributions": (_WRITE,), "rounds": (_READ,), "item_side": (_READ,)},
         "profiles": {"profiles": (_WRITE,)},
-        "similarities": {"similarities": (_READ,)},
     },
     "reader": {"": {"queries": (_WRITE,), "recommendations": (_READ,)}},
     "editor": {"": {"items": (_READ, _WRITE)}},
@@ -103,7 +101,6 @@ ROLES: Mapping[str, Mapping[str, Rows]] = {
         },
         "campaigns": {"rounds": (_READ, _WRITE)},
         "profiles": {"profiles": (_WRITE,)},
-        "similarities": {"similarities": (_READ, _WRITE), "similarity_releases": (_READ, _WRITE)},
         "shards": {"exchange": (_READ,)},
     },
 }

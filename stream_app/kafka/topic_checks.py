@@ -103,16 +103,6 @@ def check_cut_log(admin: AdminClient, topic: str, *, dated: bool = False) -> Non
             )
 
 
-def check_debits(admin: AdminClient, topic: str) -> None:
-    """Refuse a log of debits that is absent, has several partitions, or loses records: what was
-    spent would be spent again."""
-    _check_one_partition(admin, topic)
-    configs = configurations(admin, [topic])[topic]
-    _check_policy(topic, configs, "delete", "compaction drops debits")
-    _check_kept(topic, configs, "what was spent would be forgotten")
-    _check_as_is(topic, configs)
-
-
 def check_state_topic(admin: AdminClient, topic: str) -> None:
     """Refuse a topic that cannot hold checkpoints: absent, with several partitions, not compacted,
     or with a record size limit below a batch of pages."""

@@ -35,7 +35,6 @@ from stream_app.serving.factor_index import FactorIndex, Rows
 from stream_app.serving.popular_items import PopularItems
 from stream_app.serving.ranked_items import RankedItems
 from stream_app.serving.served_side import POPULAR, HeadScores, ServedMethod, ServedSide
-from stream_app.serving.together.co_rated import CoRated
 from stream_app.state.replica import Replica
 from stream_app.wire import LIST_LENGTH, user_key
 
@@ -53,9 +52,7 @@ class _Ranked(NamedTuple):
 class Recommender:
     """Answers from one replica; `mark_stale` and `refresh` keep its index close to the learner,
     `adopt` and `standing` follow the item side and the measurement. `listed_by`: "slope-one" or
-    "cosine" ranks lists by co-ratings, whatever is measured; None by the best method. These and
-    near items come from the state, or with `from_published` from the public table of noised
-    similarities alone, which `take_published` gives."""
+    "cosine" ranks lists by co-ratings, whatever is measured; None by the best method."""
 
     def __init__(
         self,
@@ -65,11 +62,9 @@ class Recommender:
         code_bits: int = 256,
         listed_by: str | None = None,
         *,
-        from_published: bool = False,
         recall: float = 0.99,
     ) -> None:
-        self.listed_by, self.from_published = listed_by, from_published
-        self.published: CoRated | None = None
+        self.listed_by = listed_by
         self.replica = replica
         self.catalogue = catalogue
         self.index_name, self.code_bits = method, code_bits
@@ -126,16 +121,8 @@ class Recommender:
 
     def adopt(self, served: ServedSide) -> None:
         """Rank with this item side from now on."""
-        if self.from_published:
-            served.co_rated = self.published
         self.served = served
         self._head_rows = self.replica.items.rows(served.side.keys)
-
-    def take_published(self, table: CoRated) -> None:
-        """Answer by this table of noised similarities from now on."""
-        self.published = table
-        if self.served is not None:
-            self.adopt(self.served.shared())  # lists that are being scored keep the table they had
 
     def search_level(self) -> dict[str, float | str]:
         """Return how candidates are found now: the method, the recall that is wanted, and how many
@@ -235,10 +222,10 @@ class Recommender:
             return None
         rows, scores = self.replica.items.rows(table.keys), table.scores(rated)
         slots = table.best(scores, count, self._allowed(user_key(device), table.keys) & (rows >= 0))
-        stars = table.means[slots].astype(np.float64) if table.means is not None else None
+        stars = None
         if table.predicts_stars:
             stars = np.clip(scores[slots].astype(np.float64), 1, 5)
-        return _Ranked(rows[slots], table.method + table.source, table.because(rated, slots), stars)
+        return _Ranked(rows[slots], table.method, table.because(rated, slots), stars)
 
     def rated(self, device: bytes) -> tuple[NDArray[np.uint64], NDArray[np.float32]]:
         """Return the items of a device and their stars (m,), of those that co-ratings hold, oldest

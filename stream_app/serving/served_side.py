@@ -64,12 +64,6 @@ class ServedSide:
         self._centre = (self.model.rates.astype(np.float64) - self._absent) @ self._scaled
         self.co_rated: CoRated | None = None
 
-    def shared(self) -> ServedSide:
-        """Return the same side as an object of its own, whose co-ratings may be replaced."""
-        found = ServedSide.__new__(ServedSide)
-        found.__dict__.update(self.__dict__)
-        return found
-
     @property
     def memory_bytes(self) -> int:
         """Bytes held."""
@@ -130,11 +124,8 @@ class Ingredients:
     others: Others = ALONE
 
     @classmethod
-    def taken_from(
-        cls, replica: Replica, method: str | None = None, *, co_ratings: bool = True
-    ) -> Ingredients | None:
-        """Return copies of what the state holds; None before the first pair. Without `co_ratings`
-        those are left out: a public table takes their place."""
+    def taken_from(cls, replica: Replica, method: str | None = None) -> Ingredients | None:
+        """Return copies of what the state holds; None before the first pair."""
         snapshot = replica.pair_snapshot()
         if snapshot is None:
             return None
@@ -144,7 +135,7 @@ class Ingredients:
             snapshot,
             replica.visit_samples() if snapshot.channel is None else None,
             np.clip(replica.learner.mean + biases, 1, 5).astype(np.float32),
-            replica.co_rating_snapshot() if co_ratings else None,
+            replica.co_rating_snapshot(),
             method or COSINE,
             ALONE if shared is None else Others(replica.spec.shards, shared.others_fits()),
         )

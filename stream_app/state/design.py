@@ -31,7 +31,7 @@ from stream_app.state.spec import Headers, StateSpec, recorded_settings, unpacke
 from stream_app.state.spec import settings_digest as digest_of
 from stream_app.wire import DesignEntry
 
-POLICIES = ("similarity_budget", "profile_mechanisms")
+POLICIES = ("profile_mechanisms",)
 """Settings that decide no array; a worker takes a changed one up at its next start."""
 _OF_THE_RELEASE = "parameters", "state_format"
 _SPECIAL = "mechanisms", "withdrawn", "policies", "seed", "list_scope", "revision"

@@ -43,10 +43,6 @@ UNNAMED = {
     "shard": "0",
 }
 """Settings with the value that a digest does not name: a state without them is that of before."""
-GIVE_SCOPE = (
-    "set list_scope to a file of the public items, one id a line (murmurec items list --ids "
-    "prints those of the catalogue), and run murmurec config apply"
-)
 _ALONE = "it is not exchanged between shards; leave it out, or set shards to 1"
 _HEADER, _SEED = "settings", "seed"
 Header = tuple[str, bytes | str | None]

@@ -34,7 +34,6 @@ APPENDED: dict[str, str] = {"message.timestamp.type": "LogAppendTime"}
 FEATURES: dict[str, str] = {
     "campaigns": "privacy_mode = split or central",
     "profiles": "profile_mechanisms",
-    "similarities": "similarity_budget above 0 or similar_from = published",
     "shards": "shards above 1",
 }
 _FEATURE_OF: dict[str, str] = {
@@ -42,8 +41,6 @@ _FEATURE_OF: dict[str, str] = {
     "rounds.v1": "campaigns",
     "item-side.v1": "campaigns",
     "profiles.v1": "profiles",
-    "similarities.v1": "similarities",
-    "similarity-releases.v1": "similarities",
     "exchange.v1": "shards",
 }
 _OF_A_SHARD = 4  # partitions of queries, for several workers of each
@@ -101,14 +98,6 @@ class Topics:
     )
     item_side = _Name(
         "item-side", "Public item side of the newest campaign, from noisy sums alone."
-    )
-    similarities = _Name(
-        "similarities",
-        "Public table of how items go together, in domains and between them, noised once.",
-    )
-    similarity_releases = _Name(
-        "similarity-releases",
-        "What each public table of similarities cost, written before its noise was drawn.",
     )
     profiles = _Name("profiles", "Sanitized profiles, the newest of each device.")
     cuts = _Name("cuts", "The cut log, written by workers only.", each=True)
@@ -205,8 +194,6 @@ class Topics:
             Topic(self.items, "item id", "catalogue entry", 1, newest | PLAIN),
             Topic(self.item_table, "page number", "item table page", 1, newest),
             Topic(self.item_links, slot, "item side", 1, versions),
-            Topic(self.similarities, slot, "noised similarities", 1, versions),
-            Topic(self.similarity_releases, "none", "debit of a table", 1, forever),
             Topic(self.profiles, pseudonym, "profile", 1, newest | PLAIN),
             Topic(self.queries, "correlation id", "query", queries, an_hour | PLAIN, of_queries),
             Topic(self.recommendations, "correlation id", "reply", queries, an_hour, of_queries),

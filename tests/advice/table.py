@@ -126,13 +126,6 @@ OBEYED: dict[tuple[str, str], tuple[str, ...]] = {
         "test_a_lost_end_is_refused_by_all_and_taken_up_with_what_is_sent_again",
     ): ("take the log up at cut", "add --yes to confirm"),
     (
-        "tests/advice/test_obeyed.py",
-        "test_lists_over_a_public_scope_are_turned_on_by_config_apply",
-    ): (
-        "set co_ratings = true and run murmurec config apply",
-        "set list_scope to a file of the public items",
-    ),
-    (
         "tests/kafka/test_relay.py",
         "test_a_device_publishes_through_a_relay_and_sends_what_failed_again",
     ): ("the gateway has other bytes of this device under the number, or for the stage",),
@@ -290,10 +283,6 @@ OBEYED: dict[tuple[str, str], tuple[str, ...]] = {
         "test_a_campaign_leaves_a_plan_until_the_person_changes_it",
     ): ("is another mechanism: …murmurec device enrol",),
     (
-        "tests/stream_app/operations/similarities/test_debits.py",
-        "test_a_budget_that_is_lowered_later_takes_no_debit_back",
-    ): ("a smaller --epsilon, or raise similarity_budget",),
-    (
         "tests/stream_app/aggregation/test_keys.py",
         "test_a_public_half_that_is_not_there_is_not_called_damaged",
     ): ("what was sealed to the old ones is lost",),
@@ -329,14 +318,11 @@ PLAIN: dict[str, tuple[str, ...]] = {
         r"correct --from-topic",
     ),
     "a deletion that a user has asked for": (r"only the operator of the recommender can forget",),
-    "a setting that is refused at the start, before a list is drawn": (r"similarity_budget is 0",),
     "a value that is shown or refused": (
         r"topics are made by murmurec topics apply",
         r"set MURMUREC_EDGE_TOKEN .*or leave --host out",
-        r"similar_from = published",
         r"give the deployment's prefix as --prefix",
         r"name them with --canary",
-        r"spent epsilon … of",
         r"state_secret_file",
         r"ratings are kept for more than 0",
     ),

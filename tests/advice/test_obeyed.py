@@ -16,13 +16,11 @@ from confluent_kafka.admin import NewPartitions
 from stream_app.checkpoints.checkpoint_reader import DamagedCheckpoint
 from stream_app.checkpoints.offline_writer import write_checkpoint
 from stream_app.cli import run
-from stream_app.errors import UserError
 from stream_app.kafka import clients, topic_admin, topic_follower
 from stream_app.operations.session import Session
-from stream_app.operations.similarities.lists import check_state
 from stream_app.settings import Settings
 from tests.faults.conftest import configure
-from tests.fixtures.streams import Published, events, publish
+from tests.fixtures.streams import events, publish
 from tests.fixtures.waiting import PATIENCE_SECONDS, until
 from tests.kafka.conftest import Send
 from tests.kafka.state_log import Log
@@ -113,27 +111,6 @@ def test_topics_apply_cures_what_it_is_named_for(log: Log, murmurec: Murmurec) -
     assert murmurec("doctor")[0] == 0
     assert applied(log) == before
     assert murmurec("state", "verify")[0] == 0
-
-
-def test_lists_over_a_public_scope_are_turned_on_by_config_apply(
-    log: Log, murmurec: Murmurec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Both are read from the refusals, one after the other."""
-    before = applied(log)
-
-    scope = tmp_path / "scope.txt"
-    scope.write_text("1\n2\n")
-    for named, setting in (("set co_ratings = true", "true"), ("set list_scope", str(scope))):
-        with pytest.raises(UserError, match=f"{named}.* run murmurec config apply"):
-            check_state(log.replayed().replica)
-        monkeypatch.setenv(f"MURMUREC_{named.split()[1].upper()}", setting)
-        code, said = murmurec("config", "apply")
-        if code:
-            assert "murmurec config apply --rebuild beside" in said
-            assert murmurec("config", "apply", "--rebuild", "beside")[0] == 0
-        log.rounds([Published(0, b"0" * 32, b"no event")], 1)  # the next cut
-    check_state(log.replayed().replica)
-    assert applied(log) == before
 
 
 def test_a_state_topic_with_added_partitions_is_made_again(log: Log, murmurec: Murmurec) -> None:

@@ -108,7 +108,6 @@ mode = "central"
 co_ratings = true
 scope = "{scope}"
 budget = 20
-similarity_budget = 8
 [tuning]
 head_items = 4096
 """

@@ -30,7 +30,6 @@ from tests.faults.secured import Commands, Secured, secured
 from tests.fixtures import forks
 from tests.fixtures.attacked import launch
 from tests.fixtures.gateways import DEVICE, body
-from tests.fixtures.similarity_tables import BOOKS, FILMS, rated_by_taste
 from tests.fixtures.small_worker import SMALL
 from tests.fixtures.streams import Published
 from tests.fixtures.waiting import PATIENCE_SECONDS, until
@@ -60,7 +59,7 @@ WITHOUT_RIGHTS = {
     *("demo", "evaluate", "certify", "experiment", "reproduce"),
     *("history", "schemas", "keys", "acl"),
     *("broker start", "broker stop", "broker status", "config show", "state migrate"),
-    *("device status", "device plan", "device enrol", "device withdraw", "rounds plan"),
+    *("device status", "device plan", "device enrol", "device withdraw"),
     *("audit canary", "audit campaign", "audit profiles", "audit lia"),
 }
 # Shards refuse what is on in the deployment below; `tests/kafka/test_division.py` divides one.
@@ -72,9 +71,8 @@ BEFORE = (
 )
 # In this order: a command may need what an earlier one left.
 WITH_A_WORKER = (
-    Row("editor", "items put 7 --title Seven", "WRITE items, READ items"),
-    Row("editor", "items publish books.csv --domain books", "WRITE items"),
-    Row("editor", "items publish films.csv --domain films"),
+    Row("editor", "items put 100 --title Seven --year 1995", "WRITE items, READ items"),
+    Row("editor", "items publish few.csv", "WRITE items"),
     Row("editor", "items list", "READ items"),
     Row("device", "publish --user ann --item 100 --rating 4", "WRITE ratings"),
     Row(
@@ -107,12 +105,9 @@ WITH_A_WORKER = (
     Row("operator", f"forget --device {DEVICE} --yes", "WRITE cuts, WRITE profiles"),
     Row(
         "operator",
-        "similarities --epsilon 8",
-        "READ items, READ similarity_releases, WRITE similarity_releases, READ similarities, "
-        "WRITE similarities",
+        "rounds plan --epsilon 2 --least 2 --kinds stars --meta -o meta.json",
+        "READ items",
     ),
-    Row("operator", "similarities"),
-    Row("device", "recommend --local --user ann --to films", "READ similarities"),
     Row("operator", "rounds begin plan.json", "WRITE rounds"),
     Row("operator", "rounds show", "READ rounds"),
     Row(
@@ -233,19 +228,16 @@ def with_features(made: Deployment, *roles: str, **settings: object) -> Deployme
 
 
 def write_ratings() -> None:
-    """Write the files of the rows: two domains, two tastes."""
-    rows = rated_by_taste(40)
-
-    def write(name: str, letter: str, kept: range) -> None:
-        lines = [f"{letter}{user},{item},{stars}" for user, item, stars in rows if item in kept]
-        Path(name).write_text("\n".join(("user,item,rating", *lines)))
-
-    everything = range(1000)
-    write("books.csv", "u", range(200))
-    write("films.csv", "u", range(200, 1000))
-    write("few.csv", "u", everything)
-    write("cells.csv", "c", range(102))
-    write("sets.csv", "s", everything)
+    """Write the files of the rows: users of even and of odd numbers like such items."""
+    rows = [
+        (user, item, 5 - (user + item // 2) % 2)
+        for user in range(40)
+        for item in (*range(100, 108), *range(200, 208))
+        if item % 2 == user % 2 and (user // 2 + item) % 4
+    ]
+    for name, letter, end in (("few", "u", 1000), ("cells", "c", 102), ("sets", "s", 1000)):
+        lines = [f"{letter}{user},{item},{stars}" for user, item, stars in rows if item < end]
+        Path(f"{name}.csv").write_text("\n".join(("user,item,rating", *lines)))
 
 
 def gateway_works(url: str) -> None:
@@ -279,9 +271,6 @@ def test_each_command_works_under_the_rights_of_its_role_and_names_one_that_is_m
         PRIVACY_MODE="split",
         CAMPAIGN_KEYS=",".join(each.public.hex() for each in parties),
         PROFILE_MECHANISMS="blip:2000:2:24",
-        CO_RATINGS="true",
-        LIST_SCOPE=scope(tmp_path),
-        SIMILARITY_BUDGET=20,
     )
     made.go(BEFORE[0])
     admin = clients.admin(Connection(made.broker.bootstrap))
@@ -309,7 +298,7 @@ def test_each_command_works_under_the_rights_of_its_role_and_names_one_that_is_m
         worker.wait_until_ready()
         for row in WITH_A_WORKER:
             made.go(row)
-            if row.words.startswith("similarities"):
+            if row.words == "state show":
                 gateway_works(f"http://127.0.0.1:{page}")
             if row.words == "rounds show":
                 asked = Request(f"http://127.0.0.1:{page}/campaign")
@@ -321,18 +310,10 @@ def test_each_command_works_under_the_rights_of_its_role_and_names_one_that_is_m
             made.go(row)
 
 
-def scope(folder: Path) -> str:
-    """Write a file of public items, and return its name."""
-    path = folder / "scope.txt"
-    path.write_text("".join(f"{item}\n" for item in (*BOOKS, *FILMS)), encoding="utf-8")
-    return str(path)
-
-
 WITH_FEATURE: dict[str, dict[str, object]] = {
     "": {},
     "campaigns": {"PRIVACY_MODE": "central"},
     "profiles": {"PROFILE_MECHANISMS": "blip:2000:2:24"},
-    "similarities": {"SIMILAR_FROM": "published", "CO_RATINGS": "true"},
 }
 
 

@@ -307,7 +307,7 @@ def test_a_worker_does_not_start_on_a_cut_log_that_takes_what_expands(
     assert "murmurec topics apply" in refusal
 
 
-@pytest.mark.parametrize("name", ["cuts", "rounds", "similarity_releases"])
+@pytest.mark.parametrize("name", ["cuts", "rounds"])
 def test_a_batch_of_an_inner_log_that_nobody_can_expand_is_passed(
     bomb: Bomb,
     loosened: Callable[..., contextmanager[None]],

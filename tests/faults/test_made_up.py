@@ -1,10 +1,9 @@
-"""What outsiders make up turns no private feature off: items of one device, pseudonyms that ask."""
+"""What outsiders make up turns no list off: items of one device, pseudonyms that ask."""
 
 from __future__ import annotations
 
 import secrets
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from stream_app.kafka import clients
 from stream_app.wire import Event, Query, Topics, encode_message
 from stream_app.wire.limits import MAX_RATINGS
 from tests.conftest import Kafka
-from tests.faults.conftest import Command
 from tests.fixtures.attacked import Probe
 from tests.fixtures.clusters import device_of, half_of, liked
 from tests.fixtures.streams import publish
@@ -22,23 +20,17 @@ from tests.fixtures.waiting import PATIENCE_SECONDS, until
 from tests.kafka.conftest import Send, Start, ends_of
 
 pytestmark = [pytest.mark.kafka, pytest.mark.thorough]
-ITEMS, ASKERS = 40, 3000
+ASKERS = 3000
 
 
 def test_one_message_of_made_up_items_and_a_crowd_that_asks_turn_nothing_off(
     start: Start,
     send: Send,
-    command: Command,
     kafka: Kafka,
     names: Topics,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    scope = Path("scope.txt").absolute()
-    scope.write_text("".join(f"{item}\n" for item in range(ITEMS)))
-    for name, value in {
-        "CO_RATINGS": "true", "TUNING_HEAD_ITEMS": "64", "LIST_SCOPE": str(scope),
-        "SIMILARITY_BUDGET": "8",
-    }.items():  # fmt: skip
+    for name, value in {"CO_RATINGS": "true", "TUNING_HEAD_ITEMS": "64"}.items():
         monkeypatch.setenv(f"MURMUREC_{name}", value)
     made_up = np.arange(10_000, 10_000 + MAX_RATINGS, dtype=np.uint64)
     levels = np.full(MAX_RATINGS, 4, np.uint8)
@@ -69,6 +61,3 @@ def test_one_message_of_made_up_items_and_a_crowd_that_asks_turn_nothing_off(
     assert probe.unanswered == 0
     with Recommendations(kafka.bootstrap, names.prefix) as reader:
         assert reader.best(device_of(0).hex(), 5, 20).items
-    code, text = command("similarities", "--epsilon", "4")
-    assert code == 0, text
-    assert f"over {ITEMS} items" in text

@@ -445,11 +445,9 @@ def test_every_feature_with_topics_of_its_own_is_turned_on_by_a_setting():
     on = Settings(
         privacy_mode="split",
         profile_mechanisms=("blip",),
-        similarity_budget=1,
         shards=2,
     )
     assert on.features == set(FEATURES)
-    assert Settings(similar_from="published").features == {"similarities"}
 
 
 def test_a_setting_that_was_removed_is_not_passed_over(environment, file):

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
         LocalList,
         LocalRecommender,
         RatedItem,
-        SimilarityTerms,
     )
     from stream_app.settings import Settings
     from stream_app.wire import Listed
@@ -40,16 +39,12 @@ class By(StrEnum):
 @dataclass(frozen=True)
 class ListOptions:
     """Which list is made: its length, whether it names reasons, whether the broker is asked for a
-    newer table, which table is taken, the domain that the items are of, and the visit that it is
-    for, None by the device's clock."""
+    newer table, which table is taken, and the visit that it is for, None by the device's clock."""
 
     k: int = option(10, "Number of items, 1 to 100.", "N", "-k")
     because: bool = option(False, "Name the rated items behind each recommendation.")
     by: By | None = option(
         None, "Rank by noisy sums over people, or by reports; default: by privacy_mode."
-    )
-    to: str | None = option(
-        None, "Items of this domain, from ratings in others, by noised similarities.", "DOMAIN"
     )
     for_: For | None = option(
         None,
@@ -61,19 +56,9 @@ class ListOptions:
     offline: bool = option(False, "Use the cached table as it is.")
 
     def check(self) -> None:
-        """Refuse values out of range, and options that contradict."""
+        """Refuse a length out of range."""
         if not 1 <= self.k <= _MOST:
             raise UsageError(f"-k {self.k}: give 1 to {_MOST}")
-        if self.to is not None and self.by is not None:
-            raise UsageError(
-                f"--to {printable(self.to[:40])} --by {self.by.value}: --to has its own table; "
-                "leave out --by"
-            )
-        if self.to is not None and self.for_ is For.now:
-            raise UsageError(
-                f"--to {printable(self.to[:40])} --for now: a list across domains is for the next "
-                "visit; leave out --for"
-            )
 
 
 def recommend(
@@ -152,7 +137,6 @@ def _ranked(
         cache_dir=settings.cache_dir,
         offline=options.offline,
         by=None if options.by is None else options.by.value,
-        to=options.to,
         privacy_mode=settings.privacy_mode,
     )
     table = recommender.table
@@ -185,23 +169,12 @@ def _sentences(recommender: LocalRecommender, found: LocalList) -> Iterator[str]
     elif found.known < found.rated:
         yield f"{found.known} of {plural(found.rated, 'rated item')} are in the table"
     source = f"as of cut {found.as_of}" if found.campaign is None else _terms(found.campaign)
-    if found.similarities is not None:
-        source += _cost(found.similarities)
     yield (
         f"method {found.method}{VISITS[found.for_]}, {source}, ranked on this device with the "
         f"table that was read {_ago(table.fetched)}; no rating and no query was sent"
     )
     if found.reason:
         yield found.reason
-
-
-def _cost(terms: SimilarityTerms) -> str:
-    """Return what a table of similarities costs a device."""
-    return (
-        f", table {terms.release} (epsilon {terms.epsilon:.3g} at delta {terms.delta:g} for "
-        "everything that a device has reported"
-        + (f", {terms.spent:.3g} with earlier tables)" if terms.spent > terms.epsilon else ")")
-    )
 
 
 def _terms(campaign: CampaignTerms) -> str:

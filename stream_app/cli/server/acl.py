@@ -71,7 +71,7 @@ def acl(
     topics = Topics(settings.topic_prefix, settings.shards)
     if step is not Step.print:
         clients.describe_cluster(connection_from(settings))
-    on = settings.features_of(role)
+    on = settings.features
     wanted = acls.of_role(role, topics, on)
     if not wanted:
         raise UserError(f"{role}: a role of campaigns; set {FEATURES['campaigns']}")

@@ -37,11 +37,6 @@ learned from them, stay, with or without --rebuild: their noise hides the device
 contributions stay in the topic of contributions until Kafka's retention removes them."""
 
 
-_TABLES = """\
-Tables of similarities that were published stay: their noise hides the device. The next one is made
-without it."""
-
-
 def forget(
     workers: WorkerSettings,
     device: str = option(..., "The device's pseudonym, 32 hex characters.", "HEX"),
@@ -64,7 +59,7 @@ def forget(
     settings = session.settings
     origin = forgetting.rebuildable_origin(session) if rebuild else None
     if not as_json:
-        say(left_behind(rebuild, settings.privacy_mode != "local", settings.co_ratings))
+        say(left_behind(rebuild, settings.privacy_mode != "local"))
     confirm(yes, f"forgetting {pseudonym}", f"Forget {pseudonym}?")
     offset = forgetting.forget(session, pseudonym, rebuild)
     forgetting.drop_profile(session, pseudonym)
@@ -73,12 +68,10 @@ def forget(
     _show(session, origin, receipt | lines, as_json)
 
 
-def left_behind(rebuild: bool, campaigns: bool, tables: bool = False) -> str:
-    """Return what a forgotten device leaves behind; `campaigns`: sums of people, too, and
-    `tables`: published similarities."""
+def left_behind(rebuild: bool, campaigns: bool) -> str:
+    """Return what a forgotten device leaves behind; `campaigns`: sums of people, too."""
     parts = [_REBUILD if rebuild else _PLAIN, _RECORDS, _PROFILE]
-    parts += [_SUMS] * campaigns + [_TABLES] * tables
-    return "\n".join(parts)
+    return "\n".join(parts + [_SUMS] * campaigns)
 
 
 def _receipt_lines(rebuild: bool, campaigns: bool) -> dict[str, str]:

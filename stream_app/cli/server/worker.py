@@ -196,7 +196,7 @@ def _serve(settings: Settings, start: StartOptions) -> None:
     importing.start()
     clients.describe_cluster(connection)
     topic_checks.check_shards(connection, names)
-    used = acls.of_role("worker", names, settings.features_of("worker"))
+    used = acls.of_role("worker", names, settings.features)
     acls.check(connection, used, "worker", settings.worker_group)
     check_topics(connection, settings, used)
     # Before anything else imports numba: two threads that import it at once may each meet it half

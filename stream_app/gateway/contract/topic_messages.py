@@ -139,7 +139,6 @@ MESSAGES: tuple[Message, ...] = (
     ),
     Message("checkpoint", BYTES, "A page, a manifest or a claim of a checkpoint of the workers."),
     Message("change", BYTES, "What a shard of the workers has learned of items, for the others."),
-    Message("table-debit", JSON, "What a published table of similarities costs; for operators."),
 )
 
 # Property of `Topics` -> names of the messages of that topic.
@@ -152,8 +151,6 @@ OF_TOPICS: dict[str, tuple[str, ...]] = {
     "item_table": ("item-table-page",),
     "item_links": ("table-record",),
     "item_side": ("table-record",),
-    "similarities": ("table-record",),
-    "similarity_releases": ("table-debit",),
     "profiles": ("profile",),
     "contributions": ("contribution",),
     "rounds": ("round-entry",),

@@ -9,14 +9,6 @@ items that a few devices have in common little is known. Terms of Slope One are 
 debiased stars lie outside 1 .. 5, and from those of rr:5:2 the RMSE is .923 without and .961 with
 it (a sixth of ML-1M's users, beta = 20). Derived beside the learning, from a copy of the state at a
 cut; clear, so for what the server may know.
-
-The public table of noised similarities, ready for the queries of a worker.
-
-    s_kj    the stronger of the published links k -> j and j -> k, else 0
-    D_jk    the published deviation of either of them, with its sign, else 0
-
-What a list or a near item is made of is then the table, and of the state only what the asker rated:
-no other device is in it beyond the noise of the release. Shown ratings are the table's means.
 """
 
 from __future__ import annotations
@@ -26,7 +18,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.ranking.domains.similarity_table import SimilarityTable
 from stream_app.ranking.scores import top_slots
 from stream_app.ranking.similarity import COSINE, SLOPE_ONE, cosine, nearest, slope_one
 from stream_app.ranking.similarity.table import CoRatingTable, slots_of
@@ -49,29 +40,13 @@ class RatedItems(NamedTuple):
 
 class CoRated:
     """n items of the head at cut `version`: similarities (n, n), and where lists are by Slope One
-    the damped deviations (n, n). `means`: the ratings (n,) that are shown beside lists by cosine
-    and near items, None where they are the learner's; `source`
-    goes behind the method's name in replies."""
+    the damped deviations (n, n)."""
 
     def __init__(self, table: CoRatingTable, method: str = COSINE) -> None:
-        deviations = None
-        if method == SLOPE_ONE:
-            deviations = slope_one.deviations(table, DAMPING)
-        similarities = cosine.similarities(table, DAMPING)
-        self._take(table.version, table.keys, similarities, deviations)
-
-    def _take(
-        self,
-        version: int,
-        keys: NDArray[np.uint64],
-        similarities: NDArray[np.float32],
-        deviations: NDArray[np.float32] | None,
-    ) -> None:
-        self.version, self.keys = version, keys
-        self.similarities, self._deviations = similarities, deviations
-        self.method = COSINE if deviations is None else SLOPE_ONE
-        self.source = ""
-        self.means: NDArray[np.float32] | None = None
+        self.version, self.keys, self.method = table.version, table.keys, method
+        self.similarities = cosine.similarities(table, DAMPING)
+        by_stars = method == SLOPE_ONE
+        self._deviations = slope_one.deviations(table, DAMPING) if by_stars else None
         self.ties = nearest.ties(self.keys)
 
     def __len__(self) -> int:
@@ -125,28 +100,3 @@ class CoRated:
     def near(self, slot: int) -> NDArray[np.int64]:
         """Return the slots of all items with a similarity to one above 0, most similar first."""
         return nearest.similar_to(self.similarities, slot, len(self), self.ties)
-
-
-class NoisedSimilarities(CoRated):
-    """The links of a published table as (n, n), for lists by `method`."""
-
-    def __init__(self, table: SimilarityTable, method: str = COSINE) -> None:
-        size = len(table)
-        similar, apart = (np.zeros((size, size), np.float32) for _ in range(2))
-        for targets, strengths, deviations in zip(
-            table.targets, table.similarities, table.deviations, strict=True
-        ):
-            rows, ranks = np.nonzero(targets >= 0)
-            columns = targets[rows, ranks]
-            similar[rows, columns] = strengths[rows, ranks]
-            apart[rows, columns] = deviations[rows, ranks]
-        both = np.maximum(similar, similar.T)
-        deviations_of = _antisymmetric(apart) if method == SLOPE_ONE else None
-        self._take(table.version, table.keys, both, deviations_of)
-        self.means, self.source = table.means, "/published"
-
-
-def _antisymmetric(apart: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return deviations of which either half is known for both: (j, k) is -(k, j)."""
-    found: NDArray[np.float32] = np.where(apart != 0, apart, -apart.T)
-    return found

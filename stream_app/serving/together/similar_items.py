@@ -3,8 +3,7 @@
     cosine   s_jk = c_jk / sqrt((n_j + beta) (n_k + beta)), who rated both      (`co_rated.py`)
     ease     the links of the item side, a history of that item alone           (`ranking/ease.py`)
 
-With `similar_from = published` they come from the public table of noised similarities alone: what
-it does not hold is refused. Only items with a positive weight are listed, none of them withdrawn;
+Only items with a positive weight are listed, none of them withdrawn;
 the scores shown are the predicted ratings of the average user. The reply's cut is that of what it
 is made from.
 """
@@ -25,11 +24,6 @@ from stream_app.serving.together.co_rated import CoRated
 from stream_app.wire import Item, key
 
 NO_PAIRS = "items near to one are not served: no pairs of items are counted (head_items)"
-NOT_PUBLISHED = (
-    "this worker has read no table of similarities: publish one (murmurec similarities --epsilon "
-    "E), or ask again in some seconds"
-)
-NOT_IN_TABLE = "similar_to: the item is not in the published table of similarities"
 NOTHING_YET = (
     "what goes together is not known yet: a worker works it out once 100 ratings have come; ask "
     "again then"
@@ -56,8 +50,6 @@ def similar_items(recommender: Recommender, item: Item, count: int) -> RankedIte
         return Refused(NO_PAIRS)
     if catalogue.withdrawn(wanted)[0]:
         return Refused(WITHDRAWN)
-    if recommender.from_published:
-        return _published(recommender, wanted, count)
     if replica.items.rows(wanted)[0] < 0 and item_key not in catalogue.entries:
         return Refused(UNKNOWN)
     if served is None:
@@ -70,26 +62,11 @@ def similar_items(recommender: Recommender, item: Item, count: int) -> RankedIte
     return RankedItems(keys, _ratings(recommender, keys), near.method, near.as_of)
 
 
-def _published(
-    recommender: Recommender, wanted: NDArray[np.uint64], count: int
-) -> RankedItems | Refused:
-    """Return the items near to one with their mean ratings, from the public table alone."""
-    table = recommender.published
-    if table is None:
-        return Refused(NOT_PUBLISHED)
-    near = _by_co_ratings(table, wanted)
-    if near is None or table.means is None:
-        return Refused(NOT_IN_TABLE)
-    keys = near.keys[~recommender.catalogue.withdrawn(near.keys)][:count]
-    means = table.means[table.slots_of(keys)].astype(np.float64)
-    return RankedItems(keys, means, near.method, near.as_of)
-
-
 def _by_co_ratings(table: CoRated | None, wanted: NDArray[np.uint64]) -> _Near | None:
     slot = -1 if table is None else int(table.slots_of(wanted)[0])
     if table is None or slot < 0:
         return None
-    return _Near(table.keys[table.near(slot)], COSINE + table.source, table.version)
+    return _Near(table.keys[table.near(slot)], COSINE, table.version)
 
 
 def _by_links(served: ServedSide, wanted: NDArray[np.uint64]) -> _Near | None:

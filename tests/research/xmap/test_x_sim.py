@@ -13,8 +13,7 @@ from research.xmap.adjusted_cosine import (
     sensitivity,
     significance,
 )
-from research.xmap.layers import Damping, Layer, layers, links_between
-from research.xmap.paths import x_sim
+from research.xmap.paths import Damping, Layer, layers, links_between, x_sim
 from tests.naive import domains as naive
 
 # Who rates what: source items 0 .. 5, target items 6 .. 11. Only the third rates in both domains.

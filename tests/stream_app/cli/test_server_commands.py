@@ -241,8 +241,3 @@ def test_forgetting_says_what_stays_of_campaigns_where_there_are_any(rebuild: bo
     assert with_campaigns.startswith(without)
     assert "Sums that were released" in with_campaigns
     assert "Campaigns" not in without
-
-
-def test_forgetting_says_that_published_tables_stay_where_there_may_be_some() -> None:
-    assert "Tables of similarities that were published stay" in left_behind(False, False, True)
-    assert "Tables of similarities" not in left_behind(False, True)

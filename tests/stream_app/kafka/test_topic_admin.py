@@ -21,7 +21,6 @@ from stream_app.kafka.topic_admin import (
 from stream_app.kafka.topic_checks import (
     check_campaigns,
     check_cut_log,
-    check_debits,
     check_deployment,
     check_outsiders,
     check_ratings,
@@ -135,9 +134,7 @@ def test_topics_as_the_table_has_them_are_accepted(kafka, topics):
     check_deployment(kafka.connection, Topics(topics), 4)
 
 
-@pytest.mark.parametrize(
-    "check", [check_cut_log, check_debits, check_state_topic], ids=["cuts", "debits", "state"]
-)
+@pytest.mark.parametrize("check", [check_cut_log, check_state_topic], ids=["cuts", "state"])
 def test_an_absent_topic_is_refused(admin, prefix, check):
     with pytest.raises(UserError, match=r"does not exist: create it with murmurec topics apply"):
         check(admin, f"{prefix}.absent")
@@ -180,22 +177,6 @@ def test_a_rating_topic_that_keeps_everything_is_long_enough_for_any_retention(a
 def test_a_retention_of_nothing_is_refused(prefix):
     with pytest.raises(ValueError, match="more than 0 seconds"):
         Topics(prefix).table(ratings_retention_seconds=0)
-
-
-@pytest.mark.parametrize(
-    "config",
-    [
-        {"cleanup.policy": "compact"},
-        {"retention.ms": "604800000"},
-        {"retention.bytes": "1000000"},
-    ],
-    ids=str,
-)
-def test_a_log_of_debits_that_loses_records_is_refused(admin, prefix, made, config):
-    names = Topics(prefix)
-    topic = made(row(names.similarity_releases, names, **config))
-    with pytest.raises(UserError, match=rf"has {next(iter(config))} .*murmurec topics apply"):
-        check_debits(admin, topic.name)
 
 
 @pytest.mark.parametrize(

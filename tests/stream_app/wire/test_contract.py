@@ -345,7 +345,6 @@ def test_each_feature_adds_its_own_topics_to_those_of_every_deployment() -> None
     assert added == {
         "campaigns": {"contributions", "rounds", "item-side"},
         "profiles": {"profiles"},
-        "similarities": {"similarities", "similarity-releases"},
         "shards": {"exchange"},
     }
     assert topics.table(features=FEATURES) == topics.table()

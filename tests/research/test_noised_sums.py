@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from research.similarity.noised_sums import contribution, place_count, plan_for, release
 from stream_app.campaigns.contribution_vectors import is_within
-from stream_app.campaigns.noise_once import contribution, place_count, plan_for, release
 from stream_app.privacy.randomness import SeededSource, SystemSource
 
 Listed = tuple[NDArray[np.int64], NDArray[np.float64]]
@@ -36,30 +36,17 @@ KEYS = np.arange(10, 15, dtype=np.uint64)
     st.lists(st.tuples(st.integers(0, 19), st.floats(-1e6, 1e6)), unique_by=lambda pair: pair[0]),
     st.sampled_from([1, 2, 50, 32_768]),
     st.booleans(),
-    st.booleans(),
 )
 def test_no_list_is_longer_than_the_bound(
-    rated: list[tuple[int, float]], bound: int, differences: bool, means: bool
+    rated: list[tuple[int, float]], bound: int, differences: bool
 ) -> None:
     slots, values = [slot for slot, _ in rated], [value for _, value in rated]
-    parts = {"differences": differences, "means": means}
-    added = contribution(*listed(slots, values), 20, bound, **parts)
+    added = contribution(*listed(slots, values), 20, bound, differences=differences)
     assert is_within(added.integers, bound)
     assert len(np.unique(added.places)) == len(added.places)
-    assert added.places.max(initial=0) < place_count(20, **parts)
+    assert added.places.max(initial=0) < place_count(20, differences=differences)
     if rated and bound > 10_000:  # all of the norm is used
         assert np.square(added.integers.astype(float)).sum() > 0.99 * bound**2
-
-
-def test_counts_with_values_alone_have_less_noise_and_the_means() -> None:
-    plan = plan_for(500, 0.5, 5, differences=False, means=True)
-    assert plan.size == 15 + 5
-    noised = release(plan, [listed([0, 2], [5.0, 2.0])], KEYS, SeededSource(1))
-    norm = math.sqrt(4 + 4 + 1)
-    assert np.abs(noised.table.counts[0, 2] - 1 / norm) < 6 * noised.deviation
-    assert np.abs(noised.table.sums[0] - 5 / norm) < 30 * noised.deviation
-    assert noised.table.sums[0] > noised.table.sums[2]
-    assert not noised.table.differences.any()
 
 
 def exact(lists: list[Listed]) -> tuple[NDArray[np.float64], ...]:
@@ -79,14 +66,13 @@ def exact(lists: list[Listed]) -> tuple[NDArray[np.float64], ...]:
 def test_the_table_is_that_of_the_weighted_lists() -> None:
     """At epsilon 500 the noise is a small part of a device, and what was summed can be seen."""
     plan = plan_for(500, 0.5, 5)
-    noised = release(plan, LISTS, KEYS, SeededSource(1), version=7)
+    noised = release(plan, LISTS, KEYS, SeededSource(1))
     counts, differences, sums = exact(LISTS)
     assert plan.deviation < 0.04
     tolerance = 6 * plan.deviation
     assert np.abs(noised.table.counts - counts).max() < tolerance
     assert np.abs(noised.table.differences - differences).max() < tolerance
     assert np.abs(noised.table.sums - sums).max() < 4 * tolerance
-    assert noised.table.version == 7
     assert (noised.table.differences == -noised.table.differences.T).all()
     assert (noised.table.counts == noised.table.counts.T).all()
 

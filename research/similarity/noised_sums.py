@@ -10,7 +10,7 @@ For a device with the items J, |J| = m, of values r, z = clip(r, 1, 5) - 3:
     differences  z_j - z_k for every pair j < k                     norm^2  m sum z^2 - (sum z)^2
     values       z_j for every j                                    norm^2  sum z^2
 
-Without differences, values alone are a part or none: beside counts they add little to the norm.
+Differences and values are parts together, or neither is.
 The vector is divided by its L2 norm, one weight w for all of its entries (McSherry and Mironov
 2009, section 4.2: a user of many ratings weighs less on each), so that sums of differences over
 sums of counts stay weighted means. Then it is rounded to the integer grid, where its norm is at
@@ -75,12 +75,10 @@ class Contribution(NamedTuple):
     integers: NDArray[np.int32]
 
 
-def place_count(items: int, *, differences: bool, means: bool = False) -> int:
+def place_count(items: int, *, differences: bool) -> int:
     """Return the number of coordinates of the sums over `items`."""
     counts = triangle_length(items)
-    if differences:
-        return 2 * counts  # pairs and one value an item: as many again
-    return counts + (items if means else 0)
+    return 2 * counts if differences else counts  # pairs and one value an item: as many again
 
 
 def contribution(
@@ -90,11 +88,8 @@ def contribution(
     bound: int,
     *,
     differences: bool,
-    means: bool = False,
 ) -> Contribution:
     """Return what a device adds: slots (m,) of its items, each at most once, values (m,) in stars.
-
-    means: values are a part where differences are none.
 
     Raises ValueError for slots outside 0 .. items - 1, an item that is twice there, another number
     of values, or a value that is not finite: the norm is that of a list of different items.
@@ -106,12 +101,9 @@ def contribution(
     parts = [np.ones(len(at)), np.full(len(pairs), ROOT_2)]
     z = np.clip(stars, MIDDLE - REACH, MIDDLE + REACH) - MIDDLE
     start = triangle_length(items)
-    if differences or means:
-        places.append(start + at)
-        parts.append(z)
     if differences:
-        places.append(start + pairs)
-        parts.append(z[first] - z[second])
+        places += [start + at, start + pairs]
+        parts += [z, z[first] - z[second]]
     vector = np.concatenate(parts)
     norm = float(np.sqrt(np.square(vector).sum()))
     integers = to_grid(vector / norm if norm else vector, bound)
@@ -141,19 +133,18 @@ class NoisePlan:
     """Sums over `items`: the bound of a contribution in grid units, the variance of the noise.
 
     differences: whether sums of differences and of values are released too, which Slope One needs;
-    without them counts have the whole budget, or with `means` all but what sums of values take.
+    without them counts have the whole budget.
     """
 
     items: int
     bound: int
     variance: Fraction
     differences: bool = True
-    means: bool = False
 
     @property
     def size(self) -> int:
         """The number of noised integers."""
-        return place_count(self.items, differences=self.differences, means=self.means)
+        return place_count(self.items, differences=self.differences)
 
     @property
     def certificate(self) -> CampaignCertificate:
@@ -195,7 +186,6 @@ def plan_for(
     items: int,
     *,
     differences: bool = True,
-    means: bool = False,
 ) -> NoisePlan:
     """Return the plan of least noise whose certificate is within (epsilon, delta).
 
@@ -208,12 +198,12 @@ def plan_for(
         raise ValueError(f"delta {delta}: must be above 0 and below 1")
     if not LEAST_ITEMS <= items <= MOST_ITEMS:
         raise ValueError(f"{items} items: must be {LEAST_ITEMS} to {MOST_ITEMS:,}")
-    size = place_count(items, differences=differences, means=means)
+    size = place_count(items, differences=differences)
     square = largest_square(Fraction(epsilon), Fraction(delta), size)
     mu = math.sqrt(square)
     fine = max(_DEVIATION * mu, min(_LEAST_BOUND, _MOST_DEVIATION * mu))
     bound = max(1, min(MAX_BOUND, int(fine)))
-    return NoisePlan(items, bound, least_variance(bound, square), differences, means)
+    return NoisePlan(items, bound, least_variance(bound, square), differences)
 
 
 def release(
@@ -221,7 +211,6 @@ def release(
     lists: Iterable[Listed],
     keys: NDArray[np.uint64],
     source: RandomSource,
-    version: int = 0,
     progress: Callable[[int], None] = lambda devices: None,  # noqa: ARG005 (a silent default)
 ) -> NoisedTable:
     """Return the noised table of the lists of all devices, one list each.
@@ -233,7 +222,7 @@ def release(
         raise ValueError(f"{len(keys)} keys of {plan.items} items: must be equally many")
     total = exact_sums(plan, lists, progress)
     total += discrete_gaussian(plan.variance, plan.size, source)
-    return NoisedTable(plan, table_of(plan, total, keys, version))
+    return NoisedTable(plan, table_of(plan, total, keys))
 
 
 def exact_sums(
@@ -243,17 +232,14 @@ def exact_sums(
 ) -> NDArray[np.int64]:
     """Return the sums (plan.size,) without noise: private, for `release` and for evaluation."""
     total = np.zeros(plan.size, np.int64)
-    parts = {"differences": plan.differences, "means": plan.means}
     for slots, values in lists:
-        added = contribution(slots, values, plan.items, plan.bound, **parts)
+        added = contribution(slots, values, plan.items, plan.bound, differences=plan.differences)
         total[added.places] += added.integers  # no place is twice there
         progress(1)
     return total
 
 
-def table_of(
-    plan: NoisePlan, noisy: NDArray[np.int64], keys: NDArray[np.uint64], version: int = 0
-) -> CoRatingTable:
+def table_of(plan: NoisePlan, noisy: NDArray[np.int64], keys: NDArray[np.uint64]) -> CoRatingTable:
     """Return the table of noisy sums (plan.size,), which are public by then."""
     units = noisy / float(plan.bound)
     half = triangle_length(plan.items)
@@ -265,10 +251,9 @@ def table_of(
     if plan.differences:
         differences[np.triu_indices(plan.items, 1)] = units[half + plan.items :]
         differences -= differences.T
-    if plan.differences or plan.means:
         sums = units[half : half + plan.items] + MIDDLE * raters
     return CoRatingTable(
-        version=version,
+        version=0,
         keys=keys,
         counts=counts.astype(np.float32),
         differences=differences.astype(np.float32),
