@@ -1,4 +1,4 @@
-"""Publishing the catalogue: ids, titles, genres, years and domains of items, which are public.
+"""Publishing the catalogue: ids, titles, genres and years of items, which are public.
 
 An event names a text id by its hash, so the text must be in the catalogue before an answer can name
 the item. Titles are for display; genres and years may also be features of a campaign. The topic is
@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from msgspec import UNSET
-
 from producers.datasets.columns import Description, Descriptions
 from producers.datasets.formats import holds_ratings
 from producers.datasets.item_files import read, rows_of
@@ -21,18 +19,18 @@ from stream_app.errors import UserError
 from stream_app.wire import CatalogueEntry, encode_message, parse_item
 from stream_app.wire.limits import MAX_TITLE
 
-_FIELDS = ("item", "title", "categories", "year", "domain")
+_FIELDS = ("item", "title", "categories", "year")
 _NAMED = 5  # refused rows of one sentence
 
 
-def file_entries(file: Path, domain: str | None = None) -> tuple[list[CatalogueEntry], str]:
+def file_entries(file: Path) -> tuple[list[CatalogueEntry], str]:
     """Return the entries of a file, and which columns were taken for what; nothing of ratings.
 
     UserError for a file with a row that is no item.
     """
     if holds_ratings(file):
         data = load(file)
-        return list(entries(set(data.items.tolist()), data.described, domain)), ""
+        return list(entries(set(data.items.tolist()), data.described)), ""
     found = rows_of(read(file), file.suffix.lstrip("."), _FIELDS)
     if found.refused or not found.rows:
         reasons = [
@@ -48,7 +46,7 @@ def file_entries(file: Path, domain: str | None = None) -> tuple[list[CatalogueE
         )
     described: dict[int | str, Description] = {}
     for row in found.rows:
-        about = Description(row.title, row.categories, row.year, row.domain)
+        about = Description(row.title, row.categories, row.year)
         if described.setdefault(parse_item(row.item), about) != about:
             raise UserError(
                 f"{file}: item {row.item} stands in two rows that differ; nothing was published: "
@@ -56,23 +54,18 @@ def file_entries(file: Path, domain: str | None = None) -> tuple[list[CatalogueE
             )
     columns = ", ".join(f"{name} as {field}" for name, field in found.recognised.items())
     ignored = f"; ignored: {', '.join(found.ignored)}" if found.ignored else ""
-    return list(entries(described, described, domain)), f"{columns}{ignored}"
+    return list(entries(described, described)), f"{columns}{ignored}"
 
 
 def entries(
-    items: Iterable[int | str], described: Descriptions | None = None, domain: str | None = None
+    items: Iterable[int | str], described: Descriptions | None = None
 ) -> Iterator[CatalogueEntry]:
-    """Yield an entry for every item with a description or a text id, once each.
-
-    With a `domain` every item has one, and is of that domain unless its description names another.
-    """
+    """Yield an entry for every item with a description or a text id, once each."""
     described = described or {}
     for item in dict.fromkeys([*described, *(parse_item(str(name)) for name in items)]):
         found = described.get(item, Description())
-        named = found.domain or domain
-        if any(found) or named or isinstance(item, str):
-            title = found.title[:MAX_TITLE]
-            yield CatalogueEntry(item, title, found.genres, found.year, domain=named or UNSET)
+        if any(found) or isinstance(item, str):
+            yield CatalogueEntry(item, found.title[:MAX_TITLE], found.genres, found.year)
 
 
 def publish(publisher: Publisher, catalogue: Iterable[CatalogueEntry]) -> int:

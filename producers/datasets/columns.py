@@ -28,12 +28,11 @@ _BYTES = {"user": MAX_USER_BYTES, "item": MAX_ITEM_BYTES}
 
 
 class Description(NamedTuple):
-    """What is public of an item: title, genres, year and domain, None where not known."""
+    """What is public of an item: title, genres and year, None where not known."""
 
     title: str = ""
     genres: tuple[str, ...] = ()
     year: int | None = None
-    domain: str | None = None
 
 
 Descriptions = Mapping[Item, Description]

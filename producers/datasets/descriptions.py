@@ -1,13 +1,12 @@
-"""What is public of items, from the files beside ratings: title, genres, year, domain.
+"""What is public of items, from the files beside ratings: title, genres, year.
 
     movies.dat               item, title, genres with | between them
-    movies.csv               the same, and domain, by its header (`producers.datasets.item_files`)
+    movies.csv               the same, by its header (`producers.datasets.item_files`)
     u.item                   item, title, ..., a flag for each of 19 genres
-    movies.npz               item, title[, genre_names (g,), genres (items, g)][, year][, domain]
+    movies.npz               item, title[, genre_names (g,), genres (items, g)][, year]
 
 A title ends with its year in brackets. All of it is optional, so an unreadable file is ignored, and
-of the genres those that a catalogue can hold are kept. Domains decide what lists are made of: an
-item of two of them, or of one that no catalogue can hold, is refused.
+of the genres those that a catalogue can hold are kept.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from producers.datasets.item_files import NO_GENRES, recognised_as, year_in
 from producers.datasets.table_files import text_column
 from stream_app.errors import UserError
 from stream_app.wire import Item, parse_item
-from stream_app.wire.campaigns.item_features import NAME_FORM, genres_among, is_name
+from stream_app.wire.campaigns.item_features import genres_among
 from stream_app.wire.limits import MAX_YEAR
 
 FILES = ("movies.dat", "movies.csv", "u.item", "movies.npz")
@@ -42,10 +41,6 @@ _UNREADABLE = (
     *(ValueError, LookupError, TypeError, AttributeError, EOFError, OSError),
     *(csv.Error, zipfile.BadZipFile, zlib.error, UserError),
 )
-
-
-class _BadDomainError(UserError):
-    """A domain that no catalogue can hold, or two of one item."""
 
 
 Metadata = Mapping[Item, tuple[Sequence[str], int | None]]
@@ -76,7 +71,7 @@ def descriptions_in(name: str, content: bytes) -> Descriptions | None:
     """Return item id -> description from the content of a file; None if it cannot be read."""
     try:
         if name == "movies.npz":
-            return _joined(name, _in_arrays(content))
+            return _joined(_in_arrays(content))
         try:
             text = content.decode("utf-8-sig")
         except UnicodeDecodeError:
@@ -95,12 +90,9 @@ def descriptions_in(name: str, content: bytes) -> Descriptions | None:
         ids = text_column([row["item"] for row in found], 1, name, "item")
         genres = map(_flagged, rows) if name == "u.item" else map(_listed, found)
         described = (
-            _description(row["title"], each, 0, row.get("domain", ""))
-            for row, each in zip(found, genres, strict=True)
+            _description(row["title"], each) for row, each in zip(found, genres, strict=True)
         )
-        return _joined(name, zip(ids.tolist(), described, strict=True))
-    except _BadDomainError:
-        raise
+        return _joined(zip(ids.tolist(), described, strict=True))
     except _UNREADABLE:
         return None
 
@@ -111,35 +103,19 @@ def _in_arrays(content: bytes) -> Iterator[tuple[int | str, Description]]:
         names: list[Any] = archive["genre_names"].tolist() if "genre_names" in archive else []
         flags = archive["genres"].astype(bool).tolist() if names else [[]] * len(items)
         years = archive["year"].tolist() if "year" in archive else [0] * len(items)
-        domains = archive["domain"].tolist() if "domain" in archive else [""] * len(items)
-    for item, title, row, year, domain in zip(items, titles, flags, years, domains, strict=True):
+    for item, title, row, year in zip(items, titles, flags, years, strict=True):
         genres = [str(name) for name, has in zip(names, row, strict=True) if has]
-        yield item, _description(str(title), genres, int(year), str(domain))
+        yield item, _description(str(title), genres, int(year))
 
 
-def _joined(name: str, found: Iterable[tuple[int | str, Description]]) -> dict[Item, Description]:
-    """Return descriptions by item; the last of an item counts, and all must name one domain."""
-    joined: dict[Item, Description] = {}
-    for id_, each in found:
-        item = parse_item(str(id_))
-        domains = {str(joined[item].domain)} if item in joined and joined[item].domain else set()
-        domains |= set((each.domain or "").split("|")) - {""}
-        if len(domains) > 1:
-            raise _BadDomainError(
-                f"{name}: item {str(item)[:40]} is of the domains {' and '.join(sorted(domains))}; "
-                "an item is of one domain: keep one of them"
-            )
-        if not all(map(is_name, domains)):
-            raise _BadDomainError(
-                f"{name}: domain {domains.pop()[:40]!r} of item {str(item)[:40]}: use {NAME_FORM}"
-            )
-        joined[item] = each._replace(domain=domains.pop() if domains else None)
-    return joined
+def _joined(found: Iterable[tuple[int | str, Description]]) -> dict[Item, Description]:
+    """Return descriptions by item; the last of an item counts."""
+    return {parse_item(str(id_)): each for id_, each in found}
 
 
-def _description(title: str, genres: Iterable[str], year: int = 0, domain: str = "") -> Description:
+def _description(title: str, genres: Iterable[str], year: int = 0) -> Description:
     known = year if 1 <= year <= MAX_YEAR else year_in(title) if not year else None
-    return Description(title, genres_among(genres), known, domain or None)
+    return Description(title, genres_among(genres), known)
 
 
 def _listed(row: dict[str, str]) -> list[str]:

@@ -38,7 +38,6 @@ KNOWN: Mapping[str, tuple[str, ...]] = {
     "labels": ("labels", "label", "tags", "tag"),
     "price": ("price",),
     "year": ("year", "release_year"),
-    "domain": ("domain",),
     "image": ("image", "image_url", "image_link", "picture"),
     "added": ("added", "added_at", "created_at", "time_stamp", "timestamp", "time"),
     "available": ("available", "in_stock", "availability"),
@@ -280,7 +279,7 @@ def _read(name: str, value: Any) -> Any:
             return parts
         named = dict.fromkeys(f"{part}".strip() for part in parts)
         return [name for name in named if name not in ("", NO_GENRES)]
-    if name in ("title", "domain", "image") and type(value) is int:
+    if name in ("title", "image") and type(value) is int:
         return f"{value}"
     if name == "added":
         try:

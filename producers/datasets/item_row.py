@@ -1,8 +1,8 @@
 """What a site says of an item, and its limits.
 
 Text is kept as it is written, HTML too, and never interpreted: whoever shows it escapes it. A link
-to an image is http, https or a path, so that it is no program. Categories and domains are what the
-catalogue of a recommender can hold, too.
+to an image is http, https or a path, so that it is no program. Categories are what the catalogue of
+a recommender can hold, too.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ class ItemRow(msgspec.Struct, frozen=True, kw_only=True):
     attributes: Annotated[Attributes, Meta(max_length=64)] = {}
     price: Annotated[float, Meta(ge=0, le=1e300)] | None = None
     year: Annotated[int, Meta(ge=1, le=MAX_YEAR)] | None = None
-    domain: str | None = None
     image: Annotated[str, Meta(max_length=2048, pattern=r"^(https?://|/)[!-~]*\Z")] | None = None
     added: Annotated[int, Meta(ge=0, lt=1 << 53)] = 0
     available: bool = True
@@ -57,7 +56,6 @@ def checked(fields: Mapping[str, Any]) -> ItemRow:
         limit, _, place = f"{error}".replace("`", "").partition(" - at ")
         limit = limit.replace(f"matching regex {_UNICODE!r}", "of Unicode without NUL")
         raise ValueError(f"{re.sub(r'.*[$][.]|[^a-z].*', '', place)}: {limit}") from None
-    for field, names in (("categories", row.categories), ("domain", (row.domain or "-",))):
-        if not all(map(is_name, names)):
-            raise ValueError(f"{field}: has {NAME_FORM}")
+    if not all(map(is_name, row.categories)):
+        raise ValueError(f"categories: has {NAME_FORM}")
     return row

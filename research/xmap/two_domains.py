@@ -3,8 +3,7 @@
     two files    each is a domain; both use the same user ids. Item ids get the name of the file
                  before them, so that item 7 of books and item 7 of movies are two
     one file     every item is of the domain that is named for it: in an array `domain` or
-                 `category` beside the ratings of a .npz, one entry a rating; in the column or array
-                 `domain` of the file of items beside it; or else by its genres
+                 `category` beside the ratings of a .npz, one entry a rating; or else by its genres
 
 An item that belongs to both domains belongs to neither here, and is left out with its ratings.
 """
@@ -121,13 +120,9 @@ def _described(
 ) -> NDArray[np.bool_]:
     """Return (2, size) whether each item is of a domain, by the file of items beside it."""
     rows = [(found.described or {}).get(parse_item(str(item))) for item in items.tolist()]
-    domains = {row.domain for row in rows if row and row.domain}
-    genres = {genre for row in rows if row for genre in row.genres}
-    known = domains or genres
+    known = {genre for row in rows if row for genre in row.genres}
     for name in names:
         if name not in known:
             listed = ", ".join(sorted(known)[:20]) or "none"
-            raise UserError(f"{path}: has no items of {name!r}; its domains or genres: {listed}")
-    if domains:
-        return np.array([[bool(row and row.domain == name) for row in rows] for name in names])
+            raise UserError(f"{path}: has no items of {name!r}; its genres: {listed}")
     return np.array([[bool(row and name in row.genres) for row in rows] for name in names])

@@ -101,15 +101,12 @@ def printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
-def described(
-    title: str, genres: Sequence[str], year: int | None, domain: str | None = None
-) -> str:
-    """Return `A Film (1995) [films: Drama, War]`: the year unless it is in the title."""
+def described(title: str, genres: Sequence[str], year: int | None) -> str:
+    """Return `A Film (1995) [Drama, War]`: the year unless it is in the title."""
     words = [title] if title else []
     if year is not None and f"({year})" not in title:
         words.append(f"({year})")
-    kinds = ": ".join(filter(None, (domain, ", ".join(genres))))
-    return " ".join([*words, f"[{kinds}]"] if kinds else words)
+    return " ".join([*words, f"[{', '.join(genres)}]"] if genres else words)
 
 
 def plural(count: int, noun: str) -> str:

@@ -9,7 +9,7 @@ A parameter that is unknown or comes twice is refused. No sentence repeats what 
 
 Every page of k items has the same number of bytes: the answer of a worker with titles, as JSON,
 with spaces up to `page_bytes`. The number depends on public values alone: k, and the longest id,
-and title with genres, year and domain, of the public catalogue. A worker's catalogue may be newer
+and title with genres and year, of the public catalogue. A worker's catalogue may be newer
 than the gateway's: the size of its reply gives the longest id that it knows. So the size of a page
 says neither how many items it has nor which. White space after a JSON value is part of no value.
 """
@@ -114,7 +114,7 @@ def _item(text: str) -> Item:
 
 
 _ROW_BYTES = SCORE_BYTES + len(
-    b'{"item":,"title":,"genres":,"year":,"domain":,"score":,"because":,"because_title":},'
+    b'{"item":,"title":,"genres":,"year":,"score":,"because":,"because_title":},'
 )
 
 
@@ -140,7 +140,7 @@ def _row(
     row = titles.row(key_of(item))
     because = None if cause is None else titles.row(key_of(cause)).title
     item, cause = exact(item), None if cause is None else exact(cause)
-    return ListedItem(item, row.title, row.genres, row.year, row.domain, score, cause, because)
+    return ListedItem(item, row.title, row.genres, row.year, score, cause, because)
 
 
 def page_bytes(titles: ServedCatalogue, k: int, reply_bytes: int = 0) -> int:

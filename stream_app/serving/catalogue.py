@@ -1,4 +1,4 @@
-"""The public catalogue: what is shown of items, their domains, and which are withdrawn.
+"""The public catalogue: what is shown of items, and which are withdrawn.
 
 It is read from the compacted topic `items` and is not part of the replicated state: it affects
 answers only, never the model. An item known only by the hash of its string id and missing from the
@@ -34,8 +34,7 @@ _UNKNOWN = CatalogueEntry(0)  # what is known of an item without an entry
 
 
 def _text_bytes(entry: CatalogueEntry) -> int:
-    described = (entry.title, entry.genres, entry.year, entry.domain or None)
-    return sum(map(json_bytes, described))
+    return sum(map(json_bytes, (entry.title, entry.genres, entry.year)))
 
 
 @dataclass
@@ -44,7 +43,7 @@ class Catalogue:
 
     read: whether all that the topic held at the start has been read. rejected: how many records,
     by reason. longest_name, longest_title, longest_text: the most bytes
-    of an id, of a title, and of a title with genres, year and domain, in JSON, so far; of an entry
+    of an id, of a title, and of a title with genres and year, in JSON, so far; of an entry
     that is removed or replaced too, so that replies do not become shorter.
     """
 
@@ -115,8 +114,8 @@ class Catalogue:
         return entry.item if entry else unlisted(item)
 
     def entry(self, item: int) -> CatalogueEntry:
-        """Return what was published of an item; an empty title and no genres, year and
-        domain where nothing was."""
+        """Return what was published of an item; an empty title and no genres and year where
+        nothing was."""
         return self.entries.get(item, _UNKNOWN)
 
     def title(self, item: int) -> str:

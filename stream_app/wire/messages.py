@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec.structs import force_setattr
 
-from stream_app.wire.campaigns.item_features import NAME_FORM, genres_among, is_name
+from stream_app.wire.campaigns.item_features import NAME_FORM, genres_among
 from stream_app.wire.campaigns.plan import decode_rational, encode_rational
 from stream_app.wire.decoding import checked
 from stream_app.wire.events import IntItem, TextItem
@@ -164,8 +164,7 @@ class CatalogueEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Public description of an item; a withdrawn item is never recommended. A text that is a
     canonical decimal below 2^63 is that integer.
 
-    `domain` names the one part of the catalogue that the item belongs to, such as books; an item
-    without one has no such field. `categories` is how records of earlier releases name genres:
+    `categories` is how records of earlier releases name genres:
     those that can be one are read as genres.
     """
 
@@ -175,7 +174,6 @@ class CatalogueEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     year: Annotated[int, msgspec.Meta(ge=1, le=MAX_YEAR)] | None = None
     withdrawn: bool = False
     categories: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
-    domain: str | msgspec.UnsetType = msgspec.UNSET
     v: int = VERSION
 
     def __post_init__(self) -> None:
@@ -186,8 +184,6 @@ class CatalogueEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             force_setattr(self, "categories", msgspec.UNSET)
         if genres_among(self.genres) != self.genres:
             raise ValueError(f"genres of an item: up to {MAX_GENRES}, each once, {NAME_FORM}")
-        if self.domain is not msgspec.UNSET and not is_name(self.domain):
-            raise ValueError(f"domain of an item: one, of {NAME_FORM}")
 
 
 def decode_catalogue_entry(record_key: bytes | None, value: bytes) -> CatalogueEntry:

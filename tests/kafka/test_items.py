@@ -47,8 +47,6 @@ def test_words_are_named_and_withdrawn_items_stay_away(
             "War",
             "--year",
             "1995",
-            "--domain",
-            "films",
         )
         assert run(["items", "put", "film", *where, *about]) == 0
         until(lambda: set(items()) == {8, "film"}, "the catalogue is in the answers")
@@ -58,9 +56,8 @@ def test_words_are_named_and_withdrawn_items_stay_away(
         assert rows[8]["title"] == ""
         assert rows["film"]["title"] == "A Film"
         assert (rows["film"]["genres"], rows["film"]["year"]) == (["Drama", "War"], 1995)
-        assert (rows["film"]["domain"], rows[8]["domain"]) == ("films", None)
         assert run(["ask", "--device", ann.hex(), *where]) == 0
-        assert "film  A Film (1995) [films: Drama, War]" in capsys.readouterr().out
+        assert "film  A Film (1995) [Drama, War]" in capsys.readouterr().out
         assert run(["items", "put", "8", "--withdraw", *where]) == 0
         assert "item 8 is withdrawn, but was not in the catalogue" in capsys.readouterr().out
         until(lambda: set(items()) == {"film"}, "the catalogue is in the answers")
@@ -70,23 +67,18 @@ def test_words_are_named_and_withdrawn_items_stay_away(
         until(lambda: set(items()) == {8, "film"}, "the catalogue is in the answers")
     capsys.readouterr()
     assert run(["items", "list", *where]) == 0
-    assert capsys.readouterr().out == "8\nfilm  A Film (1995) [films: Drama, War]\n"
+    assert capsys.readouterr().out == "8\nfilm  A Film (1995) [Drama, War]\n"
     assert run(["items", "list", "--ids", *where]) == 0
     assert capsys.readouterr().out == "8\nfilm\n"
-    assert run(["items", "list", "--domain", "films", *where, "--json"]) == 0
-    (row,) = json.loads(capsys.readouterr().out)
-    assert (row["item"], row["domain"], row["withdrawn"]) == ("film", "films", False)
-    assert run(["items", "list", "--domain", "books", *where]) == 1
-    assert "no item is of domain books; the catalogue has films" in capsys.readouterr().err
-    assert run(["items", "put", "film", "--domain", "series", *where]) == 0
-    assert run(["items", "list", "--domain", "series", *where]) == 0
-    assert "film  A Film (1995) [series: Drama, War]" in capsys.readouterr().out
+    assert run(["items", "list", *where, "--json"]) == 0
+    _, row = json.loads(capsys.readouterr().out)
+    assert (row["item"], row["year"], row["withdrawn"]) == ("film", 1995, False)
     assert run(["items", "put", "film", "--title", "", "--genre", "War", *where]) == 0
-    assert run(["items", "list", "--domain", "series", *where]) == 0
-    assert "film  (1995) [series: War]\n" in capsys.readouterr().out
+    assert run(["items", "list", *where]) == 0
+    assert "film  (1995) [War]\n" in capsys.readouterr().out
     assert run(["items", "put", "film", "--withdraw", *where]) == 0
-    assert run(["items", "list", "--domain", "series", *where]) == 0
-    assert "film  (1995) [series: War]  withdrawn" in capsys.readouterr().out
+    assert run(["items", "list", *where]) == 0
+    assert "film  (1995) [War]  withdrawn" in capsys.readouterr().out
     assert run(["items", "put", "08\u200d ", *where]) == 0
     capsys.readouterr()
     assert run(["items", "list", "--ids", *where]) == 0
@@ -100,10 +92,6 @@ def test_words_are_named_and_withdrawn_items_stay_away(
     assert run(["items", "put", "8", "--year", "10000", *where]) == 2
     assert "a year is 1 to 9999" in capsys.readouterr().err
     assert run(["items", "put", "8", "--genre", "Drama ", *where]) == 2
-    assert "1 to 50 printable characters without blanks" in capsys.readouterr().err
-    assert run(["items", "put", "8", "--domain", "books", "--domain", "films", *where]) == 2
-    assert "--domain films: an item is of one domain; give one" in capsys.readouterr().err
-    assert run(["items", "put", "8", "--domain", "", *where]) == 2
     assert "1 to 50 printable characters without blanks" in capsys.readouterr().err
 
 

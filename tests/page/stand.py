@@ -37,7 +37,7 @@ def films(keys: Sequence[int], titles: Sequence[str] = ()) -> bytes:
         title = titles[n] if n < len(titles) else f"The Sheriff of Canyon {n} ({1950 + n % 50})"
         genres = [GENRES[n % len(GENRES)]]
         row = {"item": key, "key": f"{key:016x}", "title": title, "genres": genres, "year": None}
-        found.append(row | {"domain": None, "withdrawn": False})
+        found.append(row | {"withdrawn": False})
     return json.dumps({"items": found, "left_out": 0}).encode()
 
 

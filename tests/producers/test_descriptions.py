@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
 import numpy as np
 import pytest
 
@@ -10,7 +9,6 @@ from producers.catalogue_reader import entries
 from producers.datasets.columns import Description
 from producers.datasets.descriptions import descriptions_beside, descriptions_in
 from producers.datasets.load import load
-from stream_app.errors import UserError
 from stream_app.wire import CatalogueEntry
 from tests.producers.dataset_files import archive, udata
 
@@ -101,50 +99,3 @@ def test_every_item_with_a_description_or_a_word_has_an_entry():
         CatalogueEntry(2, year=1990),
         CatalogueEntry("five"),
     ]
-
-
-def test_a_column_names_the_domains_of_items(tmp_path):
-    text = "id,title,genres,domain\n1,A,Drama,films\n2,B,,\n3,C\n"
-    found = beside(tmp_path, "movies.csv", text)
-    assert found == {
-        1: Description("A", ("Drama",), None, "films"),
-        2: Description("B"),
-        3: Description("C"),
-    }
-    made = {entry.item: entry for entry in entries([1, 2, 9, "word"], found, "books")}
-    assert {item: entry.domain for item, entry in made.items()} == {
-        1: "films", 2: "books", 3: "books", 9: "books", "word": "books"
-    }  # fmt: skip
-    assert {entry.item: entry.domain for entry in entries([9, "word"])} == {"word": msgspec.UNSET}
-
-
-def test_a_column_of_domains_is_not_one_of_genres(tmp_path):
-    found = beside(tmp_path, "movies.csv", "movieId,title,domain\n1,A,films\n2,B,\n3,C\n")
-    assert found == {
-        1: Description("A", domain="films"), 2: Description("B"), 3: Description("C"),
-    }  # fmt: skip
-    text = "movieId,title,domain,genres\n1,A,films,Drama|War\n2,B,,Drama\n"
-    assert beside(tmp_path, "movies.csv", text) == {
-        1: Description("A", ("Drama", "War"), domain="films"),
-        2: Description("B", ("Drama",)),
-    }
-
-
-def test_arrays_name_the_domains_of_items(tmp_path):
-    columns = {"item": np.array([7, 8]), "title": np.array(["A", "B"])}
-    np.savez(tmp_path / "movies.npz", **columns, domain=np.array(["books", ""]))
-    found = descriptions_beside(tmp_path / "ratings.npz")
-    assert found == {7: Description("A", domain="books"), 8: Description("B")}
-
-
-@pytest.mark.parametrize(
-    "rows", ["1,A,,books|films\n", "1,A,,books\n1,A,,films\n", "1,A,,films\n1,A,,books\n"]
-)
-def test_an_item_of_two_domains_is_refused(tmp_path, rows):
-    with pytest.raises(UserError, match="domains books and films; an item is of one domain"):
-        beside(tmp_path, "movies.csv", "id,title,genres,domain\n" + rows)
-
-
-def test_a_domain_that_no_catalogue_can_hold_is_refused(tmp_path):
-    with pytest.raises(UserError, match="1 to 50 printable characters"):
-        beside(tmp_path, "movies.csv", "id,title,genres,domain\n1,A,," + "x" * 51 + "\n")

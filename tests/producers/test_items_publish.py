@@ -16,8 +16,8 @@ from stream_app.wire import CatalogueEntry, key
 from tests.fixtures.awkward_ids import PAIRS
 
 ENTRIES = [
-    CatalogueEntry(7, "<b>Heat</b>, 1995", ("Crime", "Drama"), 1995, domain="films"),
-    CatalogueEntry("SKU-2", "Two", domain="shop"),
+    CatalogueEntry(7, "<b>Heat</b>, 1995", ("Crime", "Drama"), 1995),
+    CatalogueEntry("SKU-2", "Two"),
 ]
 
 
@@ -26,16 +26,16 @@ ENTRIES = [
 def test_any_separator_and_name(tmp_path: Path, separator: str, suffix: str):
     file = tmp_path / f"shop{suffix}"
     rows = [
-        ("SKU", "Product name", "Genre", "release-year", "Domain", "price"),
-        ("7", '"<b>Heat</b>, 1995"', "Crime|Drama", "1995", "films", "dear"),
-        ("SKU-2", "Two", "", "", "", "5"),
+        ("SKU", "Product name", "Genre", "release-year", "price"),
+        ("7", '"<b>Heat</b>, 1995"', "Crime|Drama", "1995", "dear"),
+        ("SKU-2", "Two", "", "", "5"),
     ]
     file.write_text("\ufeff" + "\r\n".join(map(separator.join, rows)), encoding="utf-8")
-    found, columns = file_entries(file, "shop")
+    found, columns = file_entries(file)
     assert found == ENTRIES
     assert columns == (
-        "SKU as item, Product name as title, Genre as categories, release-year as year, "
-        "Domain as domain; ignored: price"
+        "SKU as item, Product name as title, Genre as categories, release-year as year; "
+        "ignored: price"
     )
 
 
@@ -54,10 +54,8 @@ def test_parquet_and_one_that_is_cut(tmp_path: Path):
 
     stream = io.BytesIO()
     parquet.write_table(pyarrow.Table.from_pylist([
-        {"item_id": 7, "title": "<b>Heat</b>, 1995", "genres": ["Crime", "Drama"], "year": 1995.0,
-         "domain": "films"},
-        {"item_id": 7, "title": "<b>Heat</b>, 1995", "genres": ["Crime", "Drama"], "year": 1995.0,
-         "domain": "films"},
+        {"item_id": 7, "title": "<b>Heat</b>, 1995", "genres": ["Crime", "Drama"], "year": 1995.0},
+        {"item_id": 7, "title": "<b>Heat</b>, 1995", "genres": ["Crime", "Drama"], "year": 1995.0},
     ]), stream)  # fmt: skip
     file = tmp_path / "shop.parquet"
     file.write_bytes(stream.getvalue())
@@ -80,9 +78,8 @@ WRONG = {
     "no genre": ("id,genres\na,\x1b[2J\n", "categories: has 1 to 50 printable"),
     "no id": ("id,title\n,A\n", "row 1 .*item: is missing"),
     "two of one id": ("id,title\n7,A\n7,B\n", "item 7 stands in two rows that differ"),
-    "two domains": ("id,domain\n7,a\n7,b\n", "item 7 stands in two rows that differ"),
     "seven of them": ("id,year\n" + "a,x\n" * 7, "; and 2 more; nothing was published"),
-    "nothing known": ("id,price\na,5\n", "known are item, title, categories, year, domain"),
+    "nothing known": ("id,price\na,5\n", "known are item, title, categories, year"),
 }  # fmt: skip
 
 

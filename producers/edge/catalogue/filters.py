@@ -7,7 +7,7 @@
     part         "not" part | "(" expression ")" | FIELD OPERATOR VALUE
                  | FIELD "in" "(" VALUE ("," VALUE)* ")"
                  | FIELD                      one that is true or false
-    FIELD        category, label (several: one of them suffices), domain, title, price, year,
+    FIELD        category, label (several: one of them suffices), title, price, year,
                  added (a time), age_days, available, attributes.NAME
     OPERATOR     = != < <= > >=          texts have = and != alone
     VALUE        "text", 'text', a number, true, false
@@ -33,7 +33,7 @@ MAX_CHARACTERS = 10_000
 MAX_DEPTH = 50
 MAX_COMPARISONS = 100  # each is made with up to every item of the catalogue
 NUMBERS = ("price", "year", "age_days", "added")
-TEXTS = ("category", "label", "domain", "title")
+TEXTS = ("category", "label", "title")
 FIELDS = (*TEXTS, *NUMBERS, "available", "attributes.NAME")
 _PLURALS = {"category": "categories", "label": "labels"}
 _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {

@@ -117,7 +117,6 @@ items = Table(
     Column("attributes", Text, nullable=False, default="{}"),
     Column("price", Float),
     Column("year", Integer),
-    Column("domain", Text),
     Column("image", Text),
     Column("added", BigInteger, nullable=False),
     Column("available", Boolean, nullable=False, default=True),

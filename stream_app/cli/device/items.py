@@ -1,4 +1,4 @@
-"""`murmurec items`: the public catalogue of titles, genres, years, domains and withdrawn items."""
+"""`murmurec items`: the public catalogue of titles, genres, years and withdrawn items."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stream_app.cli.commands import Commands, option
-from stream_app.cli.options import Cluster, JsonOption, connection_from, shared
+from stream_app.cli.options import Cluster, JsonOption, connection_from
 from stream_app.cli.output import described, print_json, printable, say
 from stream_app.errors import UsageError, UserError
 
@@ -23,9 +23,6 @@ app = Commands(
     help="Edit the public catalogue. Example: murmurec items put 1193 --title 'A Film'",
 )
 
-DomainOption = Annotated[
-    list[str] | None, shared("The one domain that it is of, such as books.", "NAME")
-]
 ItemArgument = Annotated[str, typer.Argument(metavar="ITEM", help="A number or a word.")]
 
 
@@ -35,20 +32,18 @@ def publish(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="CSV or Parquet with a header, or ml-1m.zip.")
     ],
-    domain: DomainOption = None,
 ) -> None:
-    """Publish names, titles, genres, years and domains of a file's items; withdrawn ones return.
+    """Publish names, titles, genres and years of a file's items; withdrawn ones return.
 
-    A column is known by its name: item_id, title, genres, year, domain, or what else shops write.
-    Nothing is published of a file with a wrong row. With --domain every item is of that domain,
-    unless the file names another.
+    A column is known by its name: item_id, title, genres, year, or what else shops write. Nothing
+    is published of a file with a wrong row.
 
-    Example: murmurec items publish books.csv --domain books
+    Example: murmurec items publish books.csv
     """
     from producers.catalogue_reader import file_entries
 
-    settings, named = cluster.settings(), _one_domain(domain)
-    found, columns = file_entries(file.expanduser(), named)
+    settings = cluster.settings()
+    found, columns = file_entries(file.expanduser())
     if columns:
         say(printable(f"{file.name}: {columns}"))
     sent = _send(settings, found)
@@ -62,19 +57,18 @@ def put(
     title: str | None = option(None, "The title."),
     genre: list[str] | None = option(None, "A genre; repeatable."),
     year: int | None = option(None, "The year it is from."),
-    domain: DomainOption = None,
     withdraw: bool = option(False, "No worker recommends it any more."),
 ) -> None:
-    """Set title, genres, year and domain of an item, and restore a withdrawn one; or withdraw it.
+    """Set title, genres and year of an item, and restore a withdrawn one; or withdraw it.
 
     What is not given stays as it is; `--title ""` empties the title.
 
-    Example: murmurec items put 1193 --title "A Film" --domain films --genre Drama --year 1995
+    Example: murmurec items put 1193 --title "A Film" --genre Drama --year 1995
     """
     from msgspec.structs import replace
 
-    settings, named = cluster.settings(), _one_domain(domain)
-    about = {"title": title, "genres": genre and tuple(genre), "year": year, "domain": named}
+    settings = cluster.settings()
+    about = {"title": title, "genres": genre and tuple(genre), "year": year}
     given = {field: value for field, value in about.items() if value is not None}
     made = _entry(item, **given, withdrawn=withdraw)
     _check_topic(settings)
@@ -90,44 +84,22 @@ def _outcome(*, known: bool, withdrawn: bool) -> str:
     return "withdrawn" if known else "withdrawn, but was not in the catalogue (is the id right?)"
 
 
-def _one_domain(named: list[str] | None) -> str | None:
-    """Return the domain that an option names; refuses two of them."""
-    from stream_app.wire.campaigns.item_features import NAME_FORM, is_name
-
-    if not named:
-        return None
-    if len(named) > 1:
-        given = " ".join(f"--domain {printable(name[:40])}" for name in named)
-        raise UsageError(f"{given}: an item is of one domain; give one")
-    if not is_name(named[0]):
-        raise UsageError(f"--domain {printable(named[0][:60])}: use {NAME_FORM}")
-    return named[0]
-
-
 @app.command("list")
 def list_items(
     cluster: Cluster,
-    domain: DomainOption = None,
     ids: bool = option(False, "One id a line, without withdrawn ones, as for a scope."),
     as_json: JsonOption = False,
 ) -> None:
-    """List the items of the catalogue, or those of a domain; withdrawn ones are marked.
+    """List the items of the catalogue; withdrawn ones are marked.
 
-    Example: murmurec items list --domain books
+    Example: murmurec items list --ids
     """
     from stream_app.cli.catalogue_titles import catalogue_from
 
-    settings, named = cluster.settings(), _one_domain(domain)
+    settings = cluster.settings()
     _check_topic(settings, "READ")
     entries = catalogue_from(connection_from(settings), settings.topic_prefix).entries.values()
-    if named is not None and all(entry.domain != named for entry in entries):
-        known = sorted({entry.domain for entry in entries if entry.domain})
-        raise UserError(
-            f"no item is of domain {printable(named)}; the catalogue has "
-            f"{', '.join(map(printable, known)) or 'no domain'}"
-        )
-    kept = [entry for entry in entries if named is None or entry.domain == named]
-    rows = sorted(kept, key=lambda entry: (isinstance(entry.item, str), entry.item))
+    rows = sorted(entries, key=lambda entry: (isinstance(entry.item, str), entry.item))
     if ids:
         rows = [entry for entry in rows if not entry.withdrawn]
     if as_json:
@@ -142,7 +114,7 @@ def list_items(
                 )
             print(printable(name) if sys.stdout.isatty() else name)
             continue
-        shown = described(entry.title, entry.genres, entry.year, entry.domain or None)
+        shown = described(entry.title, entry.genres, entry.year)
         gone = "  withdrawn" if entry.withdrawn else ""
         say(printable(f"{entry.item}  {shown}").rstrip() + gone)
 
@@ -153,7 +125,6 @@ def _listed(entry: CatalogueEntry) -> dict[str, Any]:
         "title": entry.title,
         "genres": list(entry.genres),
         "year": entry.year,
-        "domain": entry.domain or None,
         "withdrawn": entry.withdrawn,
     }
 

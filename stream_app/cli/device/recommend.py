@@ -187,14 +187,12 @@ def _terms(campaign: CampaignTerms) -> str:
     )
 
 
-def _features(
-    recommender: LocalRecommender, item: Listed
-) -> tuple[tuple[str, ...], int | None, str | None]:
-    """Return genres, year and domain of an item of a list."""
+def _features(recommender: LocalRecommender, item: Listed) -> tuple[tuple[str, ...], int | None]:
+    """Return genres and year of an item of a list."""
     from stream_app.wire import key_of
 
     entry = recommender.table.entries.get(key_of(item))
-    return (entry.genres, entry.year, entry.domain or None) if entry else ((), None, None)
+    return (entry.genres, entry.year) if entry else ((), None)
 
 
 def _why_popular(found: LocalList) -> str:
@@ -219,7 +217,7 @@ def _row(recommender: LocalRecommender, found: LocalList) -> dict[str, Any]:
 
     row, table = asdict(found), recommender.table
     for item in row["items"]:
-        item["genres"], item["year"], item["domain"] = _features(recommender, item["item"])
+        item["genres"], item["year"] = _features(recommender, item["item"])
         item["item"] = to_builtins(item["item"])
     if found.campaign is not None:
         terms = found.campaign

@@ -59,7 +59,6 @@ class AnswerItem(TypedDict):
     title: NotRequired[str | None]
     genres: NotRequired[list[str]]
     year: NotRequired[int | None]
-    domain: NotRequired[str | None]
     because: NotRequired[int | str | dict[str, str] | None]
     because_title: NotRequired[str | None]
 
@@ -98,8 +97,7 @@ class Answer(_For):
 def show(answer: Answer) -> None:
     """Print the items of an answer, what each is for, and where they come from."""
     for rank, row in enumerate(answer["items"], 1):
-        year, domain = row.get("year"), row.get("domain")
-        shown = described(row.get("title") or "", row.get("genres", []), year, domain)
+        shown = described(row.get("title") or "", row.get("genres", []), row.get("year"))
         named = printable(f"{_listed(row['item'])}  {shown}")
         score = row["score"]
         say(f"{rank:4}  {'' if score is None else f'{score:.2f}  '}{named}".rstrip())
@@ -211,7 +209,6 @@ def _row(
     if catalogue is not None:
         entry = catalogue.entry(key_of(item))
         row |= {"title": entry.title, "genres": list(entry.genres), "year": entry.year}
-        row["domain"] = entry.domain or None
         row["because_title"] = None if cause is None else catalogue.title(key_of(cause))
     return row
 

@@ -61,7 +61,6 @@ class CatalogueItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     title: str
     genres: tuple[str, ...]
     year: int | None
-    domain: str | None
     withdrawn: bool
 
 
@@ -145,7 +144,6 @@ class ListedItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     title: str
     genres: tuple[str, ...]
     year: int | None
-    domain: str | None
     score: float | None
     because: _IntItem | TextItem | Unlisted | None
     because_title: str | None

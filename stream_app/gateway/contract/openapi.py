@@ -69,10 +69,8 @@ def _allowed(name: str) -> bodies.AllowedMechanism:
     )
 
 
-_ITEM = bodies.CatalogueItem(
-    1193, f"{1193:016x}", CUCKOO, ("Drama",), 1975, "films", withdrawn=False
-)
-_LISTED = bodies.ListedItem(318, _SHAWSHANK, ("Drama",), 1994, "films", 4.41, 1193, CUCKOO)
+_ITEM = bodies.CatalogueItem(1193, f"{1193:016x}", CUCKOO, ("Drama",), 1975, withdrawn=False)
+_LISTED = bodies.ListedItem(318, _SHAWSHANK, ("Drama",), 1994, 4.41, 1193, CUCKOO)
 
 EXAMPLES: Mapping[type[msgspec.Struct], msgspec.Struct] = {
     bodies.Accepted: bodies.Accepted(0, 123, duplicate=False),

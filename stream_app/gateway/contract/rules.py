@@ -101,7 +101,6 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
         "year": "of publication; null where unknown",
         "withdrawn": "never recommended",
         "categories": "how earlier releases name genres",
-        "domain": ("the one part of the catalogue that the item belongs to", _NAME),
     },
     "ItemTablePage": {
         "page": "number of the page, also the record key",
@@ -125,7 +124,6 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
         "title": "shown to people; empty where nothing was published",
         "genres": _GENRES,
         "year": "of publication; null where unknown",
-        "domain": "the one part of the catalogue that the item belongs to; null where none",
         "withdrawn": "never recommended",
     },
     "Catalogue": {
@@ -184,7 +182,6 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
         "title": "from the public catalogue",
         "genres": "from the public catalogue",
         "year": "from the public catalogue",
-        "domain": "from the public catalogue",
         "score": "predicted rating on 1 .. 5; null where it is not known",
         "because": "the rated item that adds most to the entry; null where none is known",
         "because_title": "its title",

@@ -76,7 +76,7 @@ _REPLY = Recommendation(
 _QUERY = Query(_ID, DEVICE.hex(), 10, 1_795_392_000_000, reply_key=2 * _ID)
 _PAGE = ItemTablePage(0, 4812, np.array([318, 1193], "<u8").tobytes(), bytes([171, 158]))
 CUCKOO = "One Flew Over the Cuckoo's Nest (1975)"
-_ENTRY = CatalogueEntry(1193, CUCKOO, ("Drama",), 1975, domain="films")
+_ENTRY = CatalogueEntry(1193, CUCKOO, ("Drama",), 1975)
 
 EVENT = Message(
     *("event", JSON, "The released ratings of a device, as JSON.", JsonAny),

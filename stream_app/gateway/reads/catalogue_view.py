@@ -29,8 +29,8 @@ class ServedCatalogue:
     """Learns the records of the topic in their order; use it in one thread, `row` in any.
 
     longest_name, longest_title, longest_text: the most bytes of an id, of a title, and of a title
-    with genres, year and domain, in JSON, so far; of an entry that is removed or replaced too, so
-    that pages do not become shorter.
+    with genres and year, in JSON, so far; of an entry that is removed or replaced too, so that
+    pages do not become shorter.
     """
 
     def __init__(self, most_entries: int = MOST_ENTRIES, most_bytes: int = MOST_BYTES) -> None:
@@ -39,7 +39,7 @@ class ServedCatalogue:
         self._wanted: frozenset[int] = frozenset()
         self.longest_name = json_bytes(unlisted(_STRING))  # as long as a number or longer
         self.longest_title = json_bytes(None)
-        self.longest_text = sum(map(json_bytes, ("", (), None, None)))
+        self.longest_text = sum(map(json_bytes, ("", (), None)))
         self.restart()
 
     def restart(self) -> None:
@@ -75,8 +75,7 @@ class ServedCatalogue:
             return
         item = key(entry.item)
         self._remove(item)
-        domain = None if entry.domain is msgspec.UNSET else entry.domain
-        text = (entry.title, entry.genres, entry.year, domain)
+        text = (entry.title, entry.genres, entry.year)
         self.longest_name = max(self.longest_name, json_bytes(entry.item))
         self.longest_title = max(self.longest_title, json_bytes(entry.title))
         self.longest_text = max(self.longest_text, sum(map(json_bytes, text)))
@@ -86,7 +85,6 @@ class ServedCatalogue:
             entry.title,
             entry.genres,
             entry.year,
-            domain,
             entry.withdrawn,
         )
         self._put(item, record_key, msgspec.json.encode(row))
@@ -135,4 +133,4 @@ class ServedCatalogue:
 
 def _unlisted(name: int, item: int) -> CatalogueItem:
     """Return what is shown of an item without an entry."""
-    return CatalogueItem(exact(name), f"{item:016x}", "", (), None, None, withdrawn=False)
+    return CatalogueItem(exact(name), f"{item:016x}", "", (), None, withdrawn=False)

@@ -1,4 +1,4 @@
-"""Ratings of two domains: from two files, from labels of one, from descriptions, from genres."""
+"""Ratings of two domains: from two files, from labels of one, from genres."""
 
 from __future__ import annotations
 
@@ -39,19 +39,11 @@ def test_labels_of_ratings_name_the_domain_and_items_of_both_are_left_out(tmp_pa
     assert found.left_out == 2
 
 
-def test_the_file_of_items_names_the_domain(tmp_path):
-    beside(tmp_path, domain=["books", "films", "films"])
-    path = ratings(tmp_path / "r.npz", [1, 1, 2, 3], [1, 2, 3, 4], [1, 2, 3, 5])
-    found = of_one_file(path, "books", "films")
-    assert found.items.tolist() == [1, 2, 3]  # nothing is known of item 4
-    assert found.in_target.tolist() == [False, True, True]
-
-
-def test_genres_are_domains_where_no_domain_is_named(tmp_path):
+def test_genres_are_domains_where_ratings_have_no_labels(tmp_path):
     beside(tmp_path, genre_names=["Comedy", "War"], genres=[[1, 0], [0, 1], [1, 1]])
-    path = ratings(tmp_path / "r.npz", [1, 1, 2], [1, 2, 3], [1, 2, 5])
+    path = ratings(tmp_path / "r.npz", [1, 1, 2, 3], [1, 2, 3, 4], [1, 2, 5, 3])
     found = of_one_file(path, "Comedy", "War")
-    assert found.items.tolist() == [1, 2]
+    assert found.items.tolist() == [1, 2]  # nothing is known of item 4
     assert found.left_out == 1
 
 

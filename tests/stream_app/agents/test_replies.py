@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec import UNSET
 
 from stream_app.agents.queries import replies
 from stream_app.agents.runtime import Runtime
@@ -66,8 +65,7 @@ def listing(names: list[int | str], titles: list[str]) -> Catalogue:
     catalogue = Catalogue()
     for name, title in zip(names, titles, strict=False):
         genres = tuple(word for word in title.split() if word.isprintable())[:1]
-        domain = genres[0] if genres and len(title) % 2 else UNSET
-        entry = CatalogueEntry(name, title, genres, len(title) or None, domain=domain)
+        entry = CatalogueEntry(name, title, genres, len(title) or None)
         catalogue.learn(str(name).encode(), encode_message(entry))
     return catalogue
 

@@ -61,8 +61,7 @@ def listing(names: list[Item], titles: list[str]) -> ServedCatalogue:
     catalogue = ServedCatalogue()
     for name, title in zip(names, titles, strict=False):
         genres = tuple(word for word in title.split() if word.isprintable())[:1]
-        domain = genres[0] if genres and len(title) % 2 else UNSET
-        entry = CatalogueEntry(name, title, genres, len(title) or None, domain=domain)
+        entry = CatalogueEntry(name, title, genres, len(title) or None)
         catalogue.learn(str(name).encode(), encode_message(entry))
     return catalogue
 
@@ -101,13 +100,13 @@ def test_a_gateway_makes_room_for_what_a_worker_does() -> None:
     """Both read the same topic; the worker's replies, and so its ids, are bounded by the same."""
     ours, worker = ServedCatalogue(), Catalogue()
     for titles in (ours, worker):
-        assert (titles.longest_name, titles.longest_title, titles.longest_text) == (26, 4, 12)
-        value = encode_message(CatalogueEntry("x" * 40, "two", ("a", "b"), 1999, domain="films"))
+        assert (titles.longest_name, titles.longest_title, titles.longest_text) == (26, 4, 8)
+        value = encode_message(CatalogueEntry("x" * 40, "two", ("a", "b"), 1999))
         titles.learn(b"x" * 40, value)
         titles.learn(b"x" * 40, None)
     sizes = (ours.longest_name, ours.longest_title, ours.longest_text)
     assert sizes == (worker.longest_name, worker.longest_title, worker.longest_text)
-    assert sizes > (26, 4, 12)
+    assert sizes > (26, 4, 8)
     assert ours.row(2**64 - 1).title == ""
 
 
@@ -130,7 +129,7 @@ def test_the_longest_genres_fit_a_page() -> None:
     titles = ServedCatalogue()
     genres = tuple(f"{number:02}" + "\u1e9e" * 48 for number in range(16))
     for number in range(LIST_LENGTH):
-        value = encode_message(CatalogueEntry(number, "", genres, 9999, domain=genres[0]))
+        value = encode_message(CatalogueEntry(number, "", genres, 9999))
         titles.learn(str(number).encode(), value)
     reply = Recommendation(
         "f" * 64, Status.OK, tuple(range(LIST_LENGTH)), (1.2345,) * LIST_LENGTH, "blend/qolsh",
@@ -138,7 +137,7 @@ def test_the_longest_genres_fit_a_page() -> None:
     )  # fmt: skip
     shown = page(USER, LIST_LENGTH, reply, titles)
     assert shown.items[0].genres == genres
-    assert (shown.items[0].year, shown.items[0].domain) == (9999, genres[0])
+    assert shown.items[0].year == 9999
     assert len(encoded(shown, titles, LIST_LENGTH)) == page_bytes(titles, LIST_LENGTH)
 
 

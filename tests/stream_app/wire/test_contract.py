@@ -510,23 +510,12 @@ GOLDEN_ENTRY = (
     b'{"item":5,"title":"Five (1995)","genres":["Comedy","Film-Noir"],"year":1995,'
     b'"withdrawn":false,"v":1}'
 )
-OF_DOMAIN = (
-    b'{"item":5,"title":"","genres":[],"year":null,"withdrawn":false,"domain":"books","v":1}'
-)
 OLD_ENTRY = b'{"item":5,"title":"Five","categories":%b,"withdrawn":false,"v":1}'
 
 
 def test_an_entry_of_the_catalogue_has_these_bytes() -> None:
     assert wire.encode_message(ENTRY) == GOLDEN_ENTRY
     assert wire.decode_catalogue_entry(b"5", GOLDEN_ENTRY) == ENTRY
-
-
-def test_an_entry_names_its_domain_where_it_has_one() -> None:
-    """Without one the bytes are those of earlier releases, which read them."""
-    entry = wire.CatalogueEntry(5, domain="books")
-    assert wire.encode_message(entry) == OF_DOMAIN
-    assert wire.decode_catalogue_entry(b"5", OF_DOMAIN).domain == "books"
-    assert wire.decode_catalogue_entry(b"5", GOLDEN_ENTRY).domain is msgspec.UNSET
 
 
 def test_entries_of_earlier_releases_are_read() -> None:
@@ -555,13 +544,6 @@ def test_entries_of_earlier_releases_are_read() -> None:
         ({"genres": "Drama"}, Reason.MALFORMED),
         ({"genres": [7]}, Reason.MALFORMED),
         ({"genres": None}, Reason.MALFORMED),
-        ({"domain": ""}, Reason.MALFORMED),
-        ({"domain": " books"}, Reason.MALFORMED),
-        ({"domain": "x" * 51}, Reason.MALFORMED),
-        ({"domain": "boo\nks"}, Reason.MALFORMED),
-        ({"domain": ["books", "films"]}, Reason.MALFORMED),
-        ({"domain": ["books"]}, Reason.MALFORMED),
-        ({"domain": None}, Reason.MALFORMED),
         ({"categories": [7]}, Reason.MALFORMED),
         ({"year": 0}, Reason.MALFORMED),
         ({"year": -44}, Reason.MALFORMED),

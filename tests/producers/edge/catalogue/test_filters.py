@@ -55,7 +55,6 @@ BARE = ItemRow(item="bare", available=False, added=NOW)
         ("attributes.none = true", False, False),
         ("NOT available AND price < 1 OR available", True, False),
         ('(category = "Shoes" or price < 9) and not (year < 2000 or label = "old")', True, False),
-        ('domain = "shop"', False, False),
     ],
 )
 def test_what_an_expression_allows(text: str, shoe: bool, bare: bool):
@@ -123,7 +122,7 @@ def test_equal_texts_are_equal_filters_and_an_age_is_of_its_minute():
     assert not parse("age_days < 1", NOW + 2 * DAY).allows(BARE)
 
 
-TEXTS = {"category": "categories", "label": "labels", "domain": "domain", "title": "title"}
+TEXTS = {"category": "categories", "label": "labels", "title": "title"}
 NUMBERS = ("price", "year", "age_days", "attributes.size")
 OPERATORS = {"=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
              ">": operator.gt, ">=": operator.ge}  # fmt: skip
@@ -155,7 +154,6 @@ rows = st.builds(
     attributes=st.dictionaries(st.just("size"), numbers | words | st.booleans(), max_size=1),
     price=maybe,
     year=st.none() | st.integers(-3, 3),
-    domain=st.none() | words,
     added=st.integers(-3, 3).map(lambda days: NOW - days * DAY),
     available=st.booleans(),
 )

@@ -39,7 +39,7 @@ def side(**popularity: float) -> ItemSide:
 
 def test_an_entry_is_shown_with_all_that_the_operator_published() -> None:
     served = ServedCatalogue()
-    about = {"title": 'Alien "1"', "genres": ("Horror", "Sci-Fi"), "year": 1979, "domain": "films"}
+    about = {"title": 'Alien "1"', "genres": ("Horror", "Sci-Fi"), "year": 1979}
     put(served, "alien", **about)
     put(served, 1193, withdrawn=True)
     first, second = json.loads(served.page())["items"]
@@ -56,7 +56,6 @@ def test_an_entry_is_shown_with_all_that_the_operator_published() -> None:
         "title": "",
         "genres": [],
         "year": None,
-        "domain": None,
         "withdrawn": True,
     }
 
