@@ -46,10 +46,11 @@ nightly: $(if $(ARGS),$(READY),test-all) ## Run also chaos, simulation, every pr
 durations: $(READY) ## Measure where the time of `make test` goes, into build/durations.md
 	@$(PYTEST) --page build/durations.md -p tests.durations
 
-check: $(READY) ## Run the linter, the formatter's check and the type checker
+check: $(READY) ## Run the linter, the formatter's check, the type checker; read new commits' subjects
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/mypy
+	@$(BIN)/python -m tests.commits
 
 bench: $(READY) ## Run the benchmarks, into bench.json and bench-report/
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.benchmarks --report bench-report $(ARGS)

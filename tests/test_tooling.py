@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests import commits
 from tests.fixtures.programs import program
 from tests.fixtures.waiting import PATIENCE_SECONDS
 
@@ -72,13 +73,46 @@ def test_the_hooks_before_a_commit_are_the_projects_own_ruff() -> None:
     found = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())
     hooks = {hook["id"]: hook for repo in found["repos"] for hook in repo["hooks"]}
     assert [repo["repo"] for repo in found["repos"]] == ["local"]
-    assert set(hooks) == {"ruff-check", "ruff-format"}
+    assert set(hooks) == {"ruff-check", "ruff-format", "commit-subject"}
+    assert hooks.pop("commit-subject")["stages"] == ["commit-msg"]
+    assert "-m tests.commits" in recipe("check")
     for hook in hooks.values():
         assert hook["language"] == "system"
         assert hook["entry"].startswith(".venv/bin/ruff ")
         command = hook["entry"].split()[1]
         assert command == hook["id"].removeprefix("ruff-")
         assert f"$(BIN)/ruff {command}" in recipe("check")
+
+
+@pytest.mark.parametrize(
+    ("subject", "fits"),
+    [
+        ("Count every sum beside its ceiling", True),
+        ("Seed the draw", True),
+        ("A" * 72, True),
+        ("A" * 73, False),
+        ("Added a ceiling", False),
+        ("Forgetting a device", False),
+        ("count every sum", False),
+        ("Count every sum.", False),
+    ],
+)
+def test_the_subject_of_a_commit_is_imperative_and_short(subject: str, fits: bool) -> None:
+    assert bool(commits.rule().search(f"{subject}\n\nA body. It ends.\n")) is fits
+    assert bool(commits.rule().search(f"{subject}\n")) is fits
+
+
+def test_commits_are_read_since_the_rule_and_none_without_git(tmp_path: Path) -> None:
+    def git(*words: str) -> None:
+        who = ("-c", "user.name=a", "-c", "user.email=a@localhost")
+        subprocess.run(["git", *who, *words], cwd=tmp_path, check=True, capture_output=True)
+
+    assert commits.new_subjects(tmp_path, "HEAD") == []
+    git("init", "-q")
+    for subject in ("Added before", "Added after", "Add a third"):
+        git("commit", "-q", "--allow-empty", "-m", subject)
+    assert commits.new_subjects(tmp_path, "HEAD~2") == ["Add a third", "Added after"]
+    assert commits.new_subjects(tmp_path, "HEAD~9") == []
 
 
 def test_ci_installs_every_program_that_a_test_asks_for() -> None:
