@@ -43,10 +43,10 @@ MOST_LINES = 60
 MOST_PARAMETERS = 8
 
 
-def modules(root: Path) -> dict[str, ast.Module]:
-    """Return every module of the product by its dotted name."""
+def modules(root: Path, tops: tuple[str, ...] = PACKAGES) -> dict[str, ast.Module]:
+    """Return every module of the product, or of other folders, by its dotted name."""
     found = {}
-    for top in PACKAGES:
+    for top in tops:
         for path in sorted((root / top).rglob("*.py")):
             name = ".".join(path.relative_to(root).with_suffix("").parts)
             found[name.removesuffix(".__init__")] = ast.parse(path.read_text(encoding="utf-8"))

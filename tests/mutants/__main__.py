@@ -1,131 +1,173 @@
-"""Break the product line by line and see whether the tests notice.
+"""Break the product line by line, room by room, and count what the tests notice.
 
-    python -m tests.mutants --list
-    python -m tests.mutants                                the tests that each mutant names
-    python -m tests.mutants --all                          also those of `make test-all` among them
-    python -m tests.mutants --tests tests                  then, where they pass, all tests
-    python -m tests.mutants --only journal --output FILE   those with the word in name or file
+    python -m tests.mutants                                    300 mutants, about an hour
+    python -m tests.mutants --rooms stream_app/wire --count 40
+    python -m tests.mutants --seed 2 --processes 4 --output build/before.md
 
-The tests run once without any mutant, since a test that fails anyway catches nothing: a mutant
-that names such a test is broken. Exits 1 where fewer mutants are caught than wanted, and 2 where
-the tests of --tests do not pass without any.
+A room is a package below `stream_app`, `producers` or `consumers`, or the modules of such a folder;
+each gets the same number of mutants, drawn by the seed. A mutant is tried with the fast tests that
+import its module, or a module that imports it, or that lie in its folder of `tests`; time-outs
+count as noticed. Nothing of this tree is changed: each process has a copy.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import shlex
+import multiprocessing
+import random
 import sys
 import tempfile
-import time
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
-from tests.mutants.lines import MUTANTS
-from tests.mutants.mutant import Mutant
-from tests.mutants.tree import FAILED, LATE, NOTHING_CHOSEN, PASSED, Run, Tree, copy
+from tests.mutants.changes import Change, changes
+from tests.mutants.tree import ROOT, Tree, copy
+from tests.run import adopt_orphans
+from tests.test_structure import imports, modules
 
-LEAST = 34
-FIRST_TWO_TIERS = ("-m", "not nightly and not benchmark")
-_SECONDS = 1800.0
+TOPS = ("stream_app", "producers", "consumers", "murmurec")
+OTHER_TIERS = ("benchmarks", "chaos", "simulation", "mutants", "web", "page")
+MOST_FILES = 12
 
 
 @dataclass(frozen=True)
-class Result:
-    """What became of a mutant: caught by a test, survived all, or broken: no test could tell."""
+class Mutant:
+    """A change of a file of a room, and the files of tests that may notice it."""
 
-    name: str
+    room: str
     file: str
-    outcome: str
-    by: str
-    seconds: float
+    change: Change
+    tests: tuple[str, ...]
+
+    def __str__(self) -> str:
+        new = " ".join(self.change.new.decode().split())[:60]
+        return f"{self.file}:{self.change.line} {self.change.kind} `{new}`"
 
 
-def main() -> int:
-    """Run the chosen mutants, print a line each, and return the exit code."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--only", metavar="WORDS", action="append", help="those with all these words; repeatable"
-    )
-    parser.add_argument("--tests", metavar="ARGS", default="", help="of pytest, after the first")
-    parser.add_argument("--all", action="store_true", help="run the tests of make test-all, too")
-    parser.add_argument("--least", type=int, default=LEAST, help="how many must be caught")
-    parser.add_argument("--seconds", type=float, default=_SECONDS, help="of one run of pytest")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="write the results as JSON")
-    parser.add_argument("--list", action="store_true", help="print the mutants and end")
-    arguments = parser.parse_args()
-    chosen = with_words(MUTANTS, arguments.only or [""])
-    if not chosen:
-        parser.error(f"--only {arguments.only}: no mutant has these words in its name or file")
-    if arguments.list:
-        print("\n".join(f"{each.file}: {each.name}; {each.seen}" for each in chosen))
-        return 0
-    tests = shlex.split(arguments.tests)
-    with tempfile.TemporaryDirectory(prefix="murmurec-mutants-") as folder:
-        copy(Path(folder))
-        tree = Tree(Path(folder), arguments.seconds, FIRST_TWO_TIERS if arguments.all else ())
-        first = tree.run(all_first(chosen), to_the_end=True)
-        after = tree.run(tests, to_the_end=True) if tests else Run(PASSED)
-        if first.code not in (PASSED, FAILED) or after.code != PASSED:
-            print(f"{first.output[-4000:]}{after.output[-4000:]}\nwithout any mutant tests fail")
-            return 2
-        results = [judged(tree, each, tests, first.failed) for each in chosen]
-    if arguments.output is not None:
-        written = json.dumps([asdict(each) for each in results], indent=1)
-        arguments.output.write_text(written + "\n", encoding="utf-8")
-    caught = sum(each.outcome == "caught" for each in results)
-    print(f"caught {caught} of {len(results)}")
-    return int(caught < min(arguments.least, len(results)))
-
-
-def with_words(mutants: Iterable[Mutant], wanted: Sequence[str]) -> list[Mutant]:
-    """Return the mutants whose name or file has every word of one of the texts."""
-    texts = [(each, f"{each.name} {each.file}".lower()) for each in mutants]
-    groups = [words.lower().split() for words in wanted]
-    return [each for each, text in texts if any(all(w in text for w in words) for words in groups)]
-
-
-def all_first(mutants: Iterable[Mutant]) -> list[str]:
-    """Return the tests that mutants name, each once."""
-    return list(dict.fromkeys(test for each in mutants for test in each.first))
-
-
-def judged(tree: Tree, mutant: Mutant, tests: Sequence[str], failing: Sequence[str]) -> Result:
-    """Return what the tests find of a mutant, and print it; `failing` ones fail without any."""
-    began = time.monotonic()
-    if anyway := [test for test in failing if test.startswith(mutant.first)]:
-        outcome, by = "broken", f"fails without any mutant: {anyway[0]}"
-    else:
-        with tree.applied(mutant):
-            outcome, by = verdict(run_in_turn(tree, (mutant.first, tests)))
-    seconds = round(time.monotonic() - began, 1)
-    print(f"{outcome:8} {seconds:6.1f} s  {mutant.name}  [{by}]", flush=True)
-    return Result(mutant.name, mutant.file, outcome, by, seconds)
-
-
-def run_in_turn(tree: Tree, selections: Iterable[Sequence[str]]) -> Run:
-    """Run selections of tests until one does not pass; empty ones are passed over."""
-    found = Run(PASSED)
-    for selection in filter(None, selections):
-        found = tree.run(selection)
-        if found.code not in (PASSED, NOTHING_CHOSEN):
-            break
+def rooms(root: Path) -> dict[str, list[Path]]:
+    """Return the modules of every room."""
+    found: dict[str, list[Path]] = {}
+    for top in TOPS:
+        for path in sorted((root / top).rglob("*.py")):
+            parts = path.relative_to(root).parts
+            found.setdefault("/".join(parts[: 2 if len(parts) > 2 else 1]), []).append(path)
     return found
 
 
-def verdict(run: Run) -> tuple[str, str]:
-    """Return what a run says of a mutant, and which test or what else said so."""
-    if run.code == NOTHING_CHOSEN:
-        return "not run", "the tests that it names are of a later tier: --all"
-    if run.code == PASSED:
-        return "survived", ""
-    if run.code == FAILED:
-        return "caught", run.failed[0] if run.failed else "a test"
-    return "broken", "the time is over" if run.code == LATE else f"pytest ended with {run.code}"
+def tests_of(root: Path) -> dict[str, tuple[str, ...]]:
+    """Return, for every module of the product, the files of tests to try, the nearest first."""
+    arrows = imports(modules(root, (*TOPS, "tests")))
+    importers: dict[str, set[str]] = {}
+    for module, names in arrows.items():
+        for name in names:
+            importers.setdefault(name, set()).add(module)
+    found = {}
+    for path in (path for paths in rooms(root).values() for path in paths):
+        file = path.relative_to(root)
+        module = ".".join(file.with_suffix("").parts).removesuffix(".__init__")
+        near = importers.get(module, set())
+        far = set[str]().union(*(importers.get(each, ()) for each in near))
+        folders = (root / "tests" / folder for folder in file.parents)
+        beside = next(filter(None, (list(folder.glob("test_*.py")) for folder in folders)), [])
+        ranks = {f"{name.replace('.', '/')}.py": 1 for name in far if ".test_" in name}
+        ranks |= {t.relative_to(root).as_posix(): path.stem not in t.stem for t in beside}
+        ranks |= {f"{name.replace('.', '/')}.py": 0 for name in near if ".test_" in name}
+        sizes = {test: (root / test).stat().st_size for test in ranks}
+        fit = [test for test in ranks if test.split("/")[1] not in OTHER_TIERS]
+        order = sorted(fit, key=lambda test: (ranks[test], "/kafka/" in test, sizes[test], test))
+        found[file.as_posix()] = tuple(order[:MOST_FILES])
+    return found
+
+
+def chosen(root: Path, wanted: Iterable[str], count: int, seed: int) -> Iterator[Mutant]:
+    """Yield `count` mutants, of all wanted rooms equally many; a kind is drawn, then a place."""
+    all_rooms, tests = rooms(root), tests_of(root)
+    names = list(wanted) or list(all_rooms)
+    for number, room in enumerate(names):
+        draw = random.Random(f"{seed}:{room}")
+        kinds: dict[str, list[tuple[str, Change]]] = {}
+        for path in all_rooms[room]:
+            for change in changes(path.read_bytes()):
+                kinds.setdefault(change.kind, []).append(
+                    (path.relative_to(root).as_posix(), change)
+                )
+        left = count * (number + 1) // len(names) - count * number // len(names)
+        while left and (kinds := {kind: places for kind, places in kinds.items() if places}):
+            places = kinds[draw.choice(list(kinds))]
+            file, change = places.pop(draw.randrange(len(places)))
+            if change.differs((root / file).read_bytes()):
+                left -= 1
+                yield Mutant(room, file, change, tests[file])
+
+
+def table(results: Iterable[tuple[Mutant, str]]) -> str:
+    """Return what was noticed by room, and below it what was not."""
+    counts: dict[str, list[int]] = {}
+    unnoticed = []
+    for mutant, by in results:
+        for name in (mutant.room, "all"):
+            row = counts.setdefault(name, [0, 0, 0])
+            row[:] = row[0] + 1, row[1] + bool(by), row[2] + (by == "late")
+        if not by:
+            unnoticed.append(f"- {mutant}")
+    ordered = sorted(counts, key=lambda name: (name == "all", name))
+    rows = [
+        f"| {name} | {n} | {noticed} | {late} | {noticed / n:.0%} |"
+        for name in ordered
+        for n, noticed, late in [counts[name]]
+    ]
+    head = ["| room | mutants | noticed | of these, late | share |", "|---|---|---|---|---|"]
+    return "\n".join([*head, *rows, "", "Not noticed:", "", *sorted(unnoticed), ""])
+
+
+_trees: list[Tree] = []
+
+
+def _begin(folder: str, seconds: float) -> None:
+    """Give a process a copy of its own; it adopts what its runs leave."""
+    adopt_orphans()
+    own = Path(tempfile.mkdtemp(dir=folder))
+    copy(own)
+    _trees.append(Tree(own, seconds))
+
+
+def _judged(mutant: Mutant) -> str:
+    by = _trees[0].noticed(mutant.file, mutant.change, list(mutant.tests)) if mutant.tests else ""
+    print(f"{mutant}  [{by or 'not noticed'}]", flush=True)
+    return by
+
+
+def main() -> int:
+    """Run the chosen mutants, and write the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rooms", nargs="*", default=(), choices=list(rooms(ROOT)), metavar="ROOM")
+    parser.add_argument("--count", type=int, default=300, help="of all rooms together")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=60.0, help="of one mutant")
+    parser.add_argument("--output", type=Path, default=ROOT / "build" / "mutants.md")
+    options = parser.parse_args()
+    mutants = list(chosen(ROOT, options.rooms, options.count, options.seed))
+    random.Random(options.seed).shuffle(mutants)  # a part of a run is of all rooms
+    with (
+        tempfile.TemporaryDirectory(prefix="murmurec-mutants-") as folder,
+        ProcessPoolExecutor(
+            options.processes,
+            multiprocessing.get_context("fork"),
+            initializer=_begin,
+            initargs=(folder, options.seconds),
+        ) as workers,
+    ):
+        results = list(zip(mutants, workers.map(_judged, mutants), strict=True))
+    text = table(results)
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    options.output.write_text(text, encoding="utf-8")
+    print(text)
+    return 0
 
 
 if __name__ == "__main__":

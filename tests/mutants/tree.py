@@ -1,12 +1,8 @@
-"""A copy of the tracked files, in which one mutant at a time is applied and pytest runs.
+"""A copy of the project, in which one mutant at a time is applied and pytest runs.
 
-    copy     git ls-files as they are on the disk, changes that are not committed included
-    applied  the mutant's text for the length of a block; then the old bytes and the old time, so
-             that compiled code of the untouched file stays valid
-    run      pytest in a process group of its own, which imports the copy: so do its children
-
-numba's cache lies beside the kernels of the copy, in a folder that is named by a digest of their
-sources (`stream_app/kernels/__init__.py`), so a mutant never runs compiled code of another.
+A run has a process group, a folder for temporary files and 60 seconds of its own; what it leaves
+running is killed. numba's cache lies in the copy, named by the sources of the kernels, so a mutant
+never runs code that was compiled of another.
 """
 
 from __future__ import annotations
@@ -17,31 +13,22 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.mutants.mutant import Mutant
+from tests.mutants.changes import Change
+from tests.run import children
 
 ROOT = Path(__file__).parents[2]
-PASSED, FAILED, NOTHING_CHOSEN = 0, 1, 5
-LATE = -1
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+?(?:::.*?)?)(?: - .*)?$", re.MULTILINE)
-
-
-@dataclass(frozen=True)
-class Run:
-    """How pytest ended: its exit code, `LATE` beyond the time, and the tests that failed."""
-
-    code: int
-    failed: tuple[str, ...] = ()
-    output: str = ""
+_PASSED, _FAILING, _INTERRUPTED, _NO_TESTS, _LATE = 0, 1, 2, 5, -1
+_WARM_SECONDS = 600.0
 
 
 def copy(folder: Path) -> None:
-    """Copy the tracked files of the project into a folder."""
-    command = ["git", "ls-files", "-z"]
+    """Copy what git does not ignore, as it is on the disk, into a folder."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout
     for name in filter(None, listed.decode().split("\0")):
         if (ROOT / name).is_file():
@@ -49,35 +36,71 @@ def copy(folder: Path) -> None:
             shutil.copy2(ROOT / name, folder / name)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Tree:
-    """A copy in `folder`; a run up to the first failure may take `seconds`, and `options` of pytest
-    choose the tests."""
+    """A copy in `folder`; a run takes `seconds` at most."""
 
     folder: Path
-    seconds: float
-    options: Sequence[str] = ()
+    seconds: float = 60.0
+    _passing: dict[str, bool] = field(default_factory=dict)
 
-    @contextmanager
-    def applied(self, mutant: Mutant) -> Iterator[None]:
-        """Apply a mutant for the length of the block."""
-        path = self.folder / mutant.file
+    def noticed(self, file: str, change: Change, tests: list[str]) -> str:
+        """Return what notices a change of a file: a test, `late`, or nothing."""
+        path = self.folder / file
         before, times = path.read_bytes(), path.stat()
-        path.write_bytes(mutant.mutated(before.decode()).encode())
-        try:
-            yield
-        finally:
-            path.write_bytes(before)
-            os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+        for _ in range(3):
+            path.write_bytes(change.applied(before))
+            try:
+                code, failed = self._run([*self._left_out(), *tests], self.seconds)
+            finally:
+                path.write_bytes(before)
+                os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+            if code in (_PASSED, _NO_TESTS):
+                return ""
+            # A test that fails without the change notices nothing, and what is compiled by the
+            # first run without it costs the second no time.
+            by = failed or ("" if code == _LATE else tests[0])
+            if self._passes(by) if by else not self._warmed(tests):
+                return by or "late"
+        return ""
 
-    def run(self, arguments: Sequence[str], *, to_the_end: bool = False) -> Run:
-        """Run pytest with these arguments up to the first failure, or `to_the_end`."""
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-        patience = None if to_the_end else self.seconds
+    def _left_out(self) -> list[str]:
+        return [f"--deselect={test}" for test, passes in self._passing.items() if not passes]
+
+    def _passes(self, test: str) -> bool:
+        """Return whether a test passes without any change."""
+        if test not in self._passing:
+            code, _ = self._run([test], _WARM_SECONDS)
+            if code not in (_PASSED, _FAILING, _INTERRUPTED, _NO_TESTS):
+                raise RuntimeError(f"pytest ends with {code} without any change: {test}")
+            self._passing[test] = code in (_PASSED, _NO_TESTS)
+        return self._passing[test]
+
+    def _warmed(self, tests: list[str]) -> bool:
+        """Run tests without any change, and return whether that is the first time."""
+        key = " ".join(tests)
+        if key in self._passing:
+            return False
+        self._passing[key] = True
+        self._run(tests, _WARM_SECONDS)
+        return True
+
+    def _run(self, arguments: list[str], seconds: float) -> tuple[int, str]:
+        """Run pytest up to the first failure; return its exit code and the test that failed."""
+        with suppress(FileExistsError):
+            (self.folder / "tmp").mkdir()
+        others = set(children(os.getpid()))
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
         process = subprocess.Popen(
-            [*command, *self.options, *([] if to_the_end else ["-x"]), *arguments],
+            [*command, "-p", "tests.mutants.limit", *arguments],
             cwd=self.folder,
-            env=self._environment(),
+            env={
+                **{name: text for name, text in os.environ.items() if name != "NUMBA_CACHE_DIR"},
+                "PYTHONPATH": str(self.folder),
+                "TMPDIR": str(self.folder / "tmp"),
+                "COLUMNS": "1000",
+                "MURMUREC_MUTANT_SECONDS": str(seconds * 2 / 3),
+            },
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -85,21 +108,23 @@ class Tree:
             start_new_session=True,
         )
         try:
-            output, _ = process.communicate(timeout=patience)
+            output, _ = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
-            output, _ = _ended(process)
-            return Run(LATE, output=output)
-        except BaseException:
-            _ended(process)
-            raise
-        return Run(process.returncode, tuple(_FAILED.findall(output)), output)
-
-    def _environment(self) -> dict[str, str]:
-        ours = {name: text for name, text in os.environ.items() if name != "NUMBA_CACHE_DIR"}
-        return {**ours, "PYTHONPATH": str(self.folder), "COLUMNS": "1000"}
+            return _LATE, ""
+        finally:
+            _end(process, others)
+            shutil.rmtree(self.folder / "tmp", ignore_errors=True)
+        failed = _FAILED.search(output)
+        return process.returncode, failed[1] if failed else ""
 
 
-def _ended(process: subprocess.Popen[str]) -> tuple[str, str]:
-    """Kill a run and what it has started, and return what it wrote."""
-    os.killpg(process.pid, signal.SIGKILL)
-    return process.communicate()
+def _end(process: subprocess.Popen[str], others: set[int]) -> None:
+    """Kill a run and what it has left, whose parent is this process as soon as it is an orphan."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    while left := set(children(os.getpid())) - others:
+        for child in left:
+            with suppress(ProcessLookupError, ChildProcessError):
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+    process.wait()
