@@ -26,21 +26,13 @@ from murmurec.common import Progress
 from murmurec.ranking import days_of, least_like, shuffled
 from murmurec.ratings import Ratings, columns_of, item_keys, user_keys
 from producers.datasets.descriptions import Metadata
-from producers.datasets.load import Dataset
 from stream_app import wire
-from stream_app.campaigns.features import Features, features_of
-from stream_app.evaluation import EvaluationData, TrueRatings, campaigns, ranking
-from stream_app.evaluation.campaigns import (
-    DELTA,
-    MODES,
-    Budget,
-    CampaignLists,
-    CampaignStars,
-    ListOptions,
-)
+from stream_app.campaigns.features import features_of
+from stream_app.evaluation import campaigns, ranking
+from stream_app.evaluation.campaigns import DELTA, MODES, Budget, CampaignLists, ListOptions
 
 DEFAULTS = ListOptions()
-FeaturesOf = Callable[[NDArray[np.uint64]], Features]
+FeaturesOf = Callable[[NDArray[np.uint64]], NDArray[np.float64]]
 
 
 def campaign_lists(
@@ -90,44 +82,13 @@ def campaign_lists(
     )
 
 
-def campaign_stars(
-    ratings: Ratings,
-    mode: str,
-    epsilon: Fraction,
-    *,
-    metadata: Metadata | None = None,
-    seed: int = 0,
-    progress: Progress = lambda done, total: None,  # noqa: ARG005 (a silent default)
-) -> CampaignStars:
-    """Let every person contribute most ratings to *stars*, and predict the others on the devices.
-
-    The arguments are as for `campaign_lists`.
-    """
-    budget = budget_of(mode, epsilon)
-    data, features = evaluated(columns_of(ratings, None), metadata, seed)
-    return campaigns.evaluate_stars(data, budget, features=features, seed=seed, progress=progress)
-
-
-def evaluated(
-    data: Dataset, metadata: Metadata | None, seed: int
-) -> tuple[EvaluationData, FeaturesOf | None]:
-    """Return ratings by keys, and the function from keys to features; ValueError for a seed out of
-    range."""
-    if not 0 <= seed < 2**63:
-        raise ValueError(f"seed {seed}: give a number from 0 to 2^63-1")
-    values, items = data.scale.values, item_keys(data.items)
-    truth = TrueRatings(data.ratings, float(values[0]), float(values[-1]))
-    found = EvaluationData(user_keys(data.users), items, truth)
-    return found, None if metadata is None else _features(items, metadata)
-
-
 def _features(items: NDArray[np.uint64], metadata: Metadata) -> FeaturesOf:
     """Return the function from keys of the data's items to their features."""
     known = {wire.key(item): about for item, about in metadata.items()}
     if known.keys().isdisjoint(items.tolist()):
         raise ValueError("metadata: of none of the items; their ids are those of the ratings")
 
-    def features(keys: NDArray[np.uint64]) -> Features:
+    def features(keys: NDArray[np.uint64]) -> NDArray[np.float64]:
         return features_of([known.get(key, ((), None)) for key in keys.tolist()])
 
     return features

@@ -8,35 +8,13 @@ import { keyOf } from "./campaign/item.js";
 
 const LEAST_PRIOR = 4, PRIOR_LIKES = 60, SPREAD = 50, RIDGE = 20, FEWEST_DIRECTIONS = 3;
 const LIKED = 4, SLOPE = 0.4, USUAL = 4.5, RECENT = 5, FLOOR = 0.2;
-const MOST_BECAUSE = 3, MOST_GENRES = 32, MAX_BYTES = 2 * 2 ** 20;
+const MOST_BECAUSE = 3, MAX_BYTES = 2 * 2 ** 20;
 
 const floats = (bytes) => new Float32Array(Uint8Array.from(bytes).buffer);
 
-/** The features of described items, as `item_features.py` packs them. */
-const packed = (films) => {
-  const counts = new Map();
-  for (const film of films)
-    for (const genre of new Set(film?.genres)) counts.set(genre, (counts.get(genre) ?? 0) + 1);
-  const byName = (a, b) => (a < b ? -1 : Number(a > b));
-  const genres = [...counts.keys()].sort((a, b) => counts.get(b) - counts.get(a) || byName(a, b))
-    .slice(0, MOST_GENRES).sort(byName);
-  const width = Math.ceil(genres.length / 8), flags = new Uint8Array(films.length * width);
-  const years = new Uint8Array(films.length * 2);
-  films.forEach((film, i) => {
-    genres.forEach((genre, k) => {
-      if (film?.genres.includes(genre)) flags[i * width + (k >> 3)] |= 1 << (k & 7);
-    });
-    years.set([(film?.year ?? 0) & 255, (film?.year ?? 0) >> 8], 2 * i);
-  });
-  return { genres, flags, years };
-};
-
-/** p (n,) by counts, or by the order of the scope. */
-const publicShares = (items, counts) => {
-  const order = Array.from({ length: items }, (_, i) => i);
-  if (counts) order.sort((a, b) => counts[b] - counts[a] || a - b);
-  const found = new Float64Array(items);
-  order.forEach((item, place) => { found[item] = 1 / (place + SPREAD); });
+/** p (n,) by the order of the scope. */
+const publicShares = (items) => {
+  const found = Float64Array.from({ length: items }, (_, place) => 1 / (place + SPREAD));
   const total = found.reduce((a, b) => a + b, 0);
   return found.map((each) => each / total);
 };
@@ -49,9 +27,8 @@ export const decodeCampaign = (buffer, films) => {
   if (published.v !== 1 || side.v !== 1)
     throw new Error(`version ${side.v} of a campaign's side: this release reads 1`);
   const keys = side.scope.map(keyOf), described = keys.map((key) => films.get(key));
-  const n = keys.length, { together, stars } = side;
-  const { width, values } = featuresOf(side.features ?? packed(described), n);
-  const shares = publicShares(n, stars && floats(stars.counts));
+  const { together } = side, { width, values } = featuresOf(described);
+  const shares = publicShares(keys.length);
   const weights = together ? floats(together.weights) : [];
   const learned = weights.length >= FEWEST_DIRECTIONS && { weights, items: together.items,
     vectors: floats(together.vectors) };

@@ -10,9 +10,7 @@ import { everyMinute, momentName } from "./epochs.js";
 import { heldBy, mostThatFit, wholePerson } from "./privacy.js";
 import { contribution } from "./campaign/contribution.js";
 import { decodePlan } from "./campaign/plan.js";
-import { decodeSide } from "./campaign/side.js";
 import { check, costOf } from "./campaign/terms.js";
-import { isStars } from "./campaign/vectors.js";
 
 const PAUSE = 1000, DAY = 86_400_000, DAYS = 30, SHARE = 3 / 4, PART = 1 / 12;
 const FINAL = ["contribution", "contributed", "no_campaigns", "signed", "stage"];
@@ -148,13 +146,13 @@ export class Campaigning {
       refuse(`campaign ${plan.number} was not public for ${notice_seconds / 3600} h before it ` +
         "opened: nothing was contributed");
     paid(budget, before, plan); // before anything is computed
-    const side = await this.#side(plan, stage), { device: { key: secret } } = before;
+    const { device: { key: secret } } = before;
     const levels = Number(before.plan?.id.split(":")[1] ?? 5);
     const scaled = (level, own) => own ? Math.round(level * (levels - 1) / (own - 1)) : level;
     const rated = before.rated.map(({ key, level, levels: own }) =>
       ({ key, level: scaled(level, own) }));
     const { body, shares } =
-      await contribution({ plan: { ...plan, levels }, stage, device, rated, side, secret });
+      await contribution({ plan: { ...plan, levels }, stage, device, rated, secret });
     await new Promise((later) => setTimeout(later, began + PAUSE - performance.now()));
     // Another tab may have rated, or the person may have stopped, since.
     await this.#change((campaigns, now) => {
@@ -166,15 +164,6 @@ export class Campaigning {
       const shown = levelsOf(before).every((each) => still.has(each)) ? shares : null;
       return { ...rest, shares: shown, contributions: [...contributions, made] };
     });
-  }
-
-  async #side(plan, stage) {
-    const { kind } = plan.stages[stage];
-    const first = plan.stages.findIndex((each) => isStars(each.kind));
-    if (!isStars(kind) || stage === first) return null;
-    const reply = await this.#get("/campaign/side");
-    const side = reply && decodeSide(new Uint8Array(await reply.arrayBuffer()));
-    return side?.plan === plan.digest ? side : refuse("the stages before are not published yet");
   }
 
   async #send() {

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from producers.campaign import account_plan, history, terms
+from producers.campaign import account_plan, terms
 from producers.campaign.stage_requests import StageRequests
 from producers.campaign.terms import Pinned
 from producers.identities import Identities
 from producers.journal import Journal, Message
 from producers.ranking import RatedItem
-from stream_app.campaigns.public_side import PublicSide
+from producers.ranking.in_scope import in_scope
+from stream_app.campaigns import together
 from stream_app.campaigns.rounds import Rounds
 from stream_app.errors import UserError
 
@@ -35,19 +36,15 @@ def contribute(
     rated: Sequence[RatedItem],
     rounds: Rounds,
     pinned: Pinned,
-    *,
-    side: PublicSide | None = None,
     sending: Sending,
 ) -> Message:
     """Pay for, seal and record the contribution of a device to the open stage.
 
-    rated: what the device has kept, maybe nothing, oldest first. side: what is public of the plan,
-    which stages of *stars* after the first need; it is the server's and not trusted: the norm of
-    the vector and the debit are the same for every side.
+    rated: what the device has kept, oldest first; without ratings it contributes zeros.
 
-    Raises UserError where no stage is open, the plan is not what the device has pinned, the side is
-    not that after the stages before, the device has contributed to the stage, or the journal is a
-    test; `BudgetExhausted`, and as `Journal.commit` does.
+    Raises UserError where no stage is open, the plan is not what the device has pinned, the device
+    has contributed to the stage, or the journal is a test; `BudgetExhausted`, and as
+    `Journal.commit` does.
     """
     campaign, stage = terms.open_stage(rounds)
     terms.check(campaign, pinned)
@@ -61,6 +58,6 @@ def contribute(
             f"this device has contributed to stage {stage.index} of campaign {campaign.number}: "
             "the first contribution counts, and there is no second"
         )
-    raw_vector = history.vector(campaign, stage.index, rated, side)  # before the debit
+    raw_vector = together.contribution(stage.stage, in_scope(campaign.scope, rated))
     account_plan.decide(journal, [device], requests.mechanism)
     return journal.release(requests.request(journal, device, raw_vector, sending.identities))[0]

@@ -1,7 +1,6 @@
 """Campaigns as a gateway behind a relay shows them, where no log of rounds is read.
 
     GET /campaign        plan, stage, phase, notice  ->  Rounds
-    GET /campaign/side   the bytes of the topic      ->  PublishedSide
 
 The gateway's word is which stage is open, for how long its plan was public, and that every device
 is shown the same plan. Keys, scope, noise, budget and pace are checked here as by Kafka (`terms`).
@@ -9,21 +8,19 @@ is shown the same plan. Keys, scope, noise, budget and pace are checked here as 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import msgspec
 
 from producers.device.sealed_gateway import Reply, SealedGateway
-from stream_app.campaigns.public_side import PublishedSide, decode_published
 from stream_app.campaigns.rounds import Phase, Rounds
 from stream_app.errors import UserError
 from stream_app.wire import WireError
 from stream_app.wire.campaigns.plan import decode_plan
 from stream_app.wire.campaigns.round_log import Planned, decode_round, encode_round
 
-T = TypeVar("T")
+_PATH = "/campaign"
 
 
 class _Shown(msgspec.Struct):
@@ -41,21 +38,14 @@ class RelayedCampaigns:
 
     def rounds(self) -> Rounds:
         """Return the state of the newest campaign; without one, that of an empty log."""
-        return self._read("/campaign", _rounds) or Rounds()
-
-    def published(self) -> PublishedSide | None:
-        """Return what is public of the newest campaign; None before the first release."""
-        return self._read("/campaign/side", decode_published)
-
-    def _read(self, path: str, decode: Callable[[bytes], T]) -> T | None:
-        found = self.gateway.asked("GET", path)
+        found = self.gateway.asked("GET", _PATH)
         if found.status not in (200, 204):
             raise UserError(f"the gateway answers {found.status}: {Reply.from_answer(found).error}")
         try:
-            return decode(found.content) if found.content else None
+            return _rounds(found.content) if found.content else Rounds()
         except (ValueError, LookupError, RecursionError, WireError):
             raise UserError(
-                f"what the gateway behind the relay {self.gateway.relay} shows at {path} is no "
+                f"what the gateway behind the relay {self.gateway.relay} shows at {_PATH} is no "
                 "campaign that this release can read: nothing was contributed"
             ) from None
 

@@ -18,7 +18,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from producers.campaign import account_plan, history, terms
+from producers.campaign import account_plan, terms
 from producers.campaign.stage_requests import StageRequests
 from producers.campaign.terms import Pinned
 from producers.daemon.conditions import Conditions
@@ -27,7 +27,7 @@ from producers.daemon.schedule import Schedule
 from producers.device.rated import ScaledRatings
 from producers.journal import Enrolment, Journal, Request, Unwritable
 from producers.ranking.in_scope import ScopeIndex
-from stream_app.campaigns.public_side import PublicSide, PublishedSide
+from stream_app.campaigns import together
 from stream_app.campaigns.rounds import Phase, Rounds, StageState
 from stream_app.errors import UserError
 from stream_app.wire.campaigns.plan import Campaign
@@ -44,22 +44,20 @@ def moment_name(device: bytes, secret: bytes) -> bytes:
 
 @dataclass
 class Contributing:
-    """What is pinned, how the log of rounds and the published side are read (UserError where they
-    cannot be), and the way of the messages; `start` before the first look."""
+    """What is pinned, how the log of rounds is read (UserError where it cannot be), and the way of
+    the messages; `start` before the first look."""
 
     journal: Journal
     pinned: Pinned
     delivery: Delivery
     topic: str
     rounds: Callable[[], Rounds]
-    published: Callable[[], PublishedSide | None]
     look_seconds: float = LOOK_SECONDS
     messages: int = field(default=0, init=False)
     _schedule: Schedule = field(init=False)
     _devices: dict[bytes, bytes] = field(default_factory=dict, init=False)  # of moment names
     _read: tuple[float, Rounds] | None = field(default=None, init=False)
     _checked: bytes = field(default=b"", init=False)
-    _ready: tuple[tuple[bytes, int], PublicSide | None] | None = field(default=None, init=False)
 
     def start(self, accounts: Iterable[Enrolment], now: float) -> None:
         """Give every account its looks from now on."""
@@ -93,7 +91,7 @@ class Contributing:
         if found is None or asked is None:
             conditions.passed("campaign")
             return []
-        campaign, stage, side = found
+        campaign, stage = found
         scope, found_requests = ScopeIndex(campaign), []
         # After a pause two looks of one account come at once: it contributes once.
         devices = list(dict.fromkeys(self._devices[each.device] for each in come))
@@ -110,7 +108,7 @@ class Contributing:
             hit = raw_levels != _UNRATED
             kept = raw_levels[hit].astype(np.uint8)
             own = scope.rated(scope.keys[hit], kept, ratings.scale.levels)
-            raw_vector = history.vector_of(campaign, stage.index, own, side)
+            raw_vector = together.contribution(stage.stage, own)
             if ratings.identities.knows(device):  # else its account was removed meanwhile
                 found_requests.append(
                     asked.request(self.journal, device, raw_vector, ratings.identities)
@@ -122,8 +120,8 @@ class Contributing:
             campaign, stage.index, secret=self.journal.key, topic=self.topic, epoch=epoch
         )
 
-    def _open(self, now: float) -> tuple[Campaign, StageState, PublicSide | None] | None:
-        """Return the open stage and the side that it needs; None where nothing can be done."""
+    def _open(self, now: float) -> tuple[Campaign, StageState] | None:
+        """Return the open stage and its campaign; None where nothing can be done."""
         rounds = self._rounds(now)
         stage = rounds.current
         if rounds.campaign is None or stage is None or stage.phase is not Phase.OPEN:
@@ -132,11 +130,7 @@ class Contributing:
             terms.check(rounds.campaign, self.pinned)
             terms.check_notice(rounds, self.pinned)
             self._checked = stage.plan
-        key = stage.plan, stage.index
-        if self._ready is None or self._ready[0] != key:  # a stage has one side, once it is there
-            side, is_ready = history.side_for(rounds.campaign, stage.index, self.published)
-            self._ready = (key, side) if is_ready else None
-        return None if self._ready is None else (rounds.campaign, stage, self._ready[1])
+        return rounds.campaign, stage
 
     def _rounds(self, now: float) -> Rounds:
         if self._read is None or not 0 <= now - self._read[0] < _READ_SECONDS:

@@ -27,8 +27,8 @@ from producers.datasets.item_files import NO_GENRES, recognised_as, year_in
 from producers.datasets.table_files import text_column
 from stream_app.errors import UserError
 from stream_app.wire import Item, parse_item
-from stream_app.wire.campaigns.item_features import genres_among
 from stream_app.wire.limits import MAX_YEAR
+from stream_app.wire.messages import genres_among
 
 FILES = ("movies.dat", "movies.csv", "u.item", "movies.npz")
 # Of MovieLens-100K, in the order of the flags; the first says that none is known.

@@ -15,8 +15,8 @@ import msgspec
 from msgspec import Meta
 
 from producers.edge.events.event import item_id
-from stream_app.wire.campaigns.item_features import NAME_FORM, is_name
 from stream_app.wire.limits import MAX_TITLE, MAX_YEAR
+from stream_app.wire.messages import NAME_FORM, is_name
 
 _UNICODE = r"^[^\0\ud800-\udfff]*$"
 _Text = Annotated[str, Meta(max_length=500, pattern=_UNICODE)]

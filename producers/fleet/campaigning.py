@@ -16,13 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
-from producers.campaign import account_plan, history
+from producers.campaign import account_plan
 from producers.campaign.stage_requests import StageRequests
 from producers.campaign.terms import Pinned, check, check_notice
 from producers.fleet.epoch_emission import emission_time
@@ -32,7 +28,7 @@ from producers.fleet.scoped_ratings import ScopedRatings
 from producers.identities import Identities
 from producers.journal import Journal, Request
 from producers.publishing import OutboxRelay
-from stream_app.campaigns.public_side import PublicSide, PublishedSide
+from stream_app.campaigns import together
 from stream_app.campaigns.rounds import Phase, Rounds, StageState
 from stream_app.campaigns.sealing import box_bytes
 from stream_app.errors import UserError
@@ -68,13 +64,10 @@ class StageProgress:
     bytes: int = 0
 
 
-_VectorOf = Callable[[bytes], NDArray[np.int32]]
-
-
 @dataclass(frozen=True)
 class Fleet:
-    """The devices of a population in a campaign; `epoch` gives the present one, `published` what is
-    public of the newest campaign; `identities` have named the devices, where these sign."""
+    """The devices of a population in a campaign; `epoch` gives the present one; `identities` have
+    named the devices, where these sign."""
 
     journal: Journal
     population: Population
@@ -82,7 +75,6 @@ class Fleet:
     topic: str
     relay: OutboxRelay
     epoch: Callable[[], int]
-    published: Callable[[], PublishedSide | None]
     batch_bytes: int = BATCH_BYTES
     identities: Identities | None = None
 
@@ -104,20 +96,16 @@ class Fleet:
             )
         done: set[int] = set()
         while (stage := _current(log.catch_up(), campaign)) is not None:
-            side, is_ready = None, False
-            if stage.phase is Phase.OPEN and stage.index not in done:
-                side, is_ready = history.side_for(campaign, stage.index, self.published)
-            if not is_ready:
+            if stage.phase is not Phase.OPEN or stage.index in done:
                 log.wait(_WAIT_SECONDS)
                 continue
-            vector_of = partial(_vector, campaign, stage.index, ratings, side)
             check_notice(log.catch_up(), self.pinned)
-            yield from self._contribute(log, campaign, stage, vector_of)
+            yield from self._contribute(log, campaign, stage, ratings)
             self.relay.settle()
             done.add(stage.index)
 
     def _contribute(
-        self, log: RoundLog, campaign: Campaign, stage: StageState, vector_of: _VectorOf
+        self, log: RoundLog, campaign: Campaign, stage: StageState, ratings: ScopedRatings
     ) -> Iterator[StageProgress]:
         """Contribute to an open stage for every device that has not, batch by batch."""
         epoch = self.journal.epoch(self.epoch())
@@ -135,19 +123,19 @@ class Fleet:
         step = replace(step, done=before + over, before=before, over=over)
         yield step
         account_plan.decide(self.journal, able, requests.mechanism)
-        together = max(1, self.batch_bytes // _bytes(campaign, stage.index))
-        for start in range(0, len(able), together):
+        batch = max(1, self.batch_bytes // _bytes(campaign, stage.index))
+        for start in range(0, len(able), batch):
             if not _is_open(log.catch_up(), stage):
                 late = len(able) - start
                 yield replace(step, done=step.done + late, late=late)
                 return
             if self.journal.epoch(self.epoch()) != epoch:  # a debit is of the day of the release
-                yield from self._contribute(log, campaign, stage, vector_of)
+                yield from self._contribute(log, campaign, stage, ratings)
                 return
-            asked = [
-                requests.request(self.journal, each, vector_of(each), self.identities)
-                for each in able[start : start + together]
-            ]
+            asked = []
+            for device in able[start : start + batch]:
+                raw_vector = together.contribution(stage.stage, ratings.rated(device))
+                asked.append(requests.request(self.journal, device, raw_vector, self.identities))
             sent = self._release(asked)
             done, total = step.done + len(asked), step.sent + len(asked)
             step = replace(step, done=done, sent=total, bytes=step.bytes + sent)
@@ -175,12 +163,6 @@ def under_way(rounds: Rounds) -> Campaign:
             "shows the newest one"
         )
     return rounds.campaign
-
-
-def _vector(
-    campaign: Campaign, index: int, ratings: ScopedRatings, side: PublicSide | None, device: bytes
-) -> NDArray[np.int32]:
-    return history.vector_of(campaign, index, ratings.rated(device), side)
 
 
 def _current(rounds: Rounds, campaign: Campaign) -> StageState | None:

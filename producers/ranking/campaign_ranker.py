@@ -3,8 +3,6 @@
     together   links of the likes, and the prior             (`campaigns/item_scores.py`)
     metadata   the prior by genres and years, with too few directions of taste above the noise
     popular    without a like, or where no item has genres or year: the order of popularity
-    stars      what the user would rate, where *stars* has released: ridge regression of the own
-               ratings on the side                                  (`campaigns/stars/fold_in.py`)
 
 The history enters here and only the list leaves. The side is public: it is made of noisy sums, in
 which everything that a person has rated is one bounded part. The catalogue is public, too.
@@ -28,7 +26,6 @@ from stream_app.campaigns.features import features_of
 from stream_app.campaigns.item_scores import ItemScores
 from stream_app.campaigns.public_side import PublicSide
 from stream_app.campaigns.rated_items import RatedItems
-from stream_app.campaigns.stars import fold_in
 
 MOST_BECAUSE = 3
 
@@ -82,9 +79,7 @@ class CampaignRanker:
         """Return the scores for a clean history, oldest first, each item once."""
         own = in_scope(self.side.scope, rated)
         scores = self._scores.of_person(own)
-        stars = None if self.side.stars is None else partial(self._stars, rated)
-        reasons = partial(self._reasons, own)
-        return Scored(scores, self._method(own), own.places, reasons, stars)
+        return Scored(scores, self._method(own), own.places, partial(self._reasons, own))
 
     def _reasons(self, own: RatedItems, listed: NDArray[np.intp]) -> list[tuple[int, ...]]:
         """Return for each listed place the liked items whose links add most to its score."""
@@ -101,11 +96,3 @@ class CampaignRanker:
     def _strongest(self, likes: NDArray[np.intp], added: NDArray[np.floating]) -> tuple[int, ...]:
         order = np.argsort(-added, kind="stable")[:MOST_BECAUSE]
         return tuple(int(self.keys[likes[n]]) for n in order if added[n] > 0)
-
-    def _stars(self, rated: Sequence[RatedItem], listed: NDArray[np.intp]) -> list[float]:
-        """Return what the user is expected to rate the listed places, 1 .. 5."""
-        side = self.side.stars
-        assert side is not None
-        own = in_scope(self.side.scope, [row for row in rated if row.stars is not None])
-        person = fold_in.fold_in(side, own)
-        return [float(each) for each in fold_in.predict(side, person, listed)]

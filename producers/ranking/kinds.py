@@ -1,7 +1,7 @@
 """The public tables that a device can rank by.
 
     links      what goes together in released reports: links, what follows, factors, rates
-    campaign   directions of taste, and stars, from the noisy sums of the newest campaign
+    campaign   directions of taste from the noisy sum of the newest campaign
 
 Which of the two is taken depends on what is asked for, on the deployment's privacy mode and
 on which of them there is, never on what the user has rated.

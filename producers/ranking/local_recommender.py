@@ -32,14 +32,12 @@ MOST = 100  # items in the longest list
 @dataclass(frozen=True)
 class LocalItem:
     """A recommended item: its score orders the list and has no unit; `because`: the items of the
-    history behind it, the strongest first; `stars`: the rating that is expected of the user, 1 ..
-    5, where a campaign has released what that needs."""
+    history behind it, the strongest first."""
 
     item: wire.Listed
     title: str | None
     score: float
     because: tuple[wire.Item, ...] = ()
-    stars: float | None = None
 
 
 @dataclass(frozen=True)
@@ -170,7 +168,7 @@ class LocalRecommender:
     def _row(self, row: Ranked, names: dict[int, wire.Item]) -> LocalItem:
         because = tuple(names[key] for key in row.because)
         title = self.table.title(row.item)
-        return LocalItem(self.item(row.item), title, row.score, because, row.stars)
+        return LocalItem(self.item(row.item), title, row.score, because)
 
 
 def _campaign(side: PublishedSide) -> CampaignTerms:

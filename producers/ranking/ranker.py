@@ -28,26 +28,23 @@ LIKED_STARS = 3.8  # 7/10 up the scale: 4 and 5 of 1 .. 5
 
 
 class Ranked(NamedTuple):
-    """An item of a list with its score, which compares within the list alone, the items of the
-    history that speak for it most, the strongest first, and the expected rating, if it is known."""
+    """An item of a list with its score, which compares within the list alone, and the items of the
+    history that speak for it most, the strongest first."""
 
     item: int
     score: float
     because: tuple[int, ...] = ()
-    stars: float | None = None
 
 
 class Scored(NamedTuple):
     """The score of every item of a side (n,), those of the history included; what made them; the
     slots of the history that are in the side (h,); and, for items at slots (m,), the keys of those
-    of the history that speak for each most, the strongest first, and the stars to expect, where
-    they are known."""
+    of the history that speak for each most, the strongest first."""
 
     scores: NDArray[np.floating]
     method: str
     had: NDArray[np.intp]
     reasons: Callable[[NDArray[np.intp]], list[tuple[int, ...]]]
-    stars: Callable[[NDArray[np.intp]], Sequence[float | None]] | None = None
 
     @property
     def known(self) -> int:
@@ -70,10 +67,9 @@ class Scored(NamedTuple):
             allowed &= ~np.isin(keys, excluded)
         slots = scores.top_slots(self.scores, k, allowed)
         reasons = self.reasons(slots) if because else [()] * len(slots)
-        stars = self.stars(slots) if self.stars else [None] * len(slots)
         return [
-            Ranked(int(keys[slot]), float(self.scores[slot]), reason, expected)
-            for slot, reason, expected in zip(slots, reasons, stars, strict=True)
+            Ranked(int(keys[slot]), float(self.scores[slot]), reason)
+            for slot, reason in zip(slots, reasons, strict=True)
         ]
 
 

@@ -23,10 +23,8 @@ from numpy.typing import NDArray
 from stream_app.aggregation.collection import Record
 from stream_app.aggregation.keys import PartyKeys, Role
 from stream_app.aggregation.party import Party, Releases
-from stream_app.campaigns import sealing, stage_vectors
-from stream_app.campaigns.learning import stage_learning as stages
-from stream_app.campaigns.plan import Campaign
-from stream_app.campaigns.public_side import PublicSide, decode_side, encode_side
+from stream_app.campaigns import sealing, together
+from stream_app.campaigns.plan import Campaign, Stage
 from stream_app.campaigns.rated_items import RatedItems
 from stream_app.campaigns.rounds import Phase, Rounds, StageState
 from stream_app.errors import UserError
@@ -37,7 +35,7 @@ from stream_app.wire.campaigns.contribution import encode_contribution
 from stream_app.wire.campaigns.round_log import Close, Open, Planned, RoundEntry
 
 Integers = NDArray[np.int64]
-Device = Callable[[Campaign, int, PublicSide | None, RatedItems], NDArray[np.int32]]
+Device = Callable[[Stage, RatedItems], NDArray[np.int32]]
 MakeParty = Callable[[PartyKeys, Releases], Party]
 MakeKeys = Callable[[Role, bytes, bytes, bytes], PartyKeys]
 
@@ -46,7 +44,7 @@ MakeKeys = Callable[[Role, bytes, bytes, bytes], PartyKeys]
 class Code:
     """What is audited: the devices' function and the parties; tests plant faults in copies."""
 
-    device: Device = stage_vectors.contribution
+    device: Device = together.contribution
     party: MakeParty = Party
     keys: MakeKeys = PartyKeys
 
@@ -100,7 +98,6 @@ class Run:
             self.code.party(keys, kept)
             for keys, kept in zip(self.keys, self._releases, strict=True)
         ]
-        self._side = PublicSide.begin(self.campaign)
         self._write(Planned(self.campaign))
 
     def stage(self, index: int) -> Seen:
@@ -110,11 +107,11 @@ class Run:
         """
         plan = self.campaign.digest
         self._write(Open(plan, index, (self._end,)))
-        side = decode_side(encode_side(self._side))  # as devices read it
-        vectors = [self.code.device(self.campaign, index, side, rated) for rated in self.own]
+        terms = self.campaign.stages[index]
+        vectors = [self.code.device(terms, rated) for rated in self.own]
         sent = vectors[:]
         if not self.present:
-            sent[-1] = self.code.device(self.campaign, index, side, RatedItems.none())
+            sent[-1] = self.code.device(terms, RatedItems.none())
         for number, vector in enumerate(sent):
             self._contribute(index, number, vector)
         before = len(self._log)
@@ -125,9 +122,6 @@ class Run:
         others = np.array(vectors[:-1], np.int64).sum(axis=0)
         seen = [self._left(stage, others)]
         seen += self._second(index, before, others - vectors[0])
-        self._side = stages.learn(
-            self.campaign, index, self._side, stage.result, stage.contributions
-        )
         self._topic.clear()
         return Seen(vectors[-1], tuple(seen))
 

@@ -22,10 +22,8 @@ import numpy as np
 import structlog
 from prometheus_client import CollectorRegistry
 
-from stream_app.campaigns.learning import stage_learning as stages
-from stream_app.campaigns.planning import KINDS, Outline, plan
-from stream_app.campaigns.public_side import PublicSide
-from stream_app.campaigns.stars.side import StarsSide
+from stream_app.campaigns import learning
+from stream_app.campaigns.planning import Outline, plan
 from stream_app.kernels.instrumentation import CompilationCount
 from stream_app.kernels.stream.event_text import scan_events
 from stream_app.monitoring.gauges import Gauges
@@ -176,13 +174,9 @@ def _serve_side(recommender: Recommender, device: bytes) -> None:
 
 
 def _learn_campaign() -> None:
-    """Learn every kind of stage, over four items with a feature."""
-    outline = Outline(Fraction(1), Fraction(1, 10**6), 1, KINDS, together_items=2)
-    campaign = plan(outline, range(4))
-    start = StarsSide.start(np.arange(4.0)[:, None], 2)
-    side = PublicSide(campaign.number, campaign.scope, stars=start)
-    for index, stage in enumerate(campaign.stages):
-        side = stages.learn(campaign, index, side, np.zeros(stage.size, np.int64), stage.least)
+    """Learn a stage over two items."""
+    campaign = plan(Outline(Fraction(1), Fraction(1, 10**6), 1), range(2))
+    learning.learn(campaign, 0, np.zeros(campaign.stages[0].size, np.int64))
 
 
 def _check_signature() -> None:

@@ -13,14 +13,13 @@ of C + .1 I is taken.
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.wire.campaigns.item_features import Features, features_of
-
-__all__ = ["Features", "columns", "features_of", "matrix"]
-
+MOST_GENRES = 32
 RARE = 0.1  # added to a variance: what few items have does not become large
 _UNIT = 64  # of z; of a column its square
 _SPAN = 3 * _UNIT
@@ -28,21 +27,17 @@ _SPAN = 3 * _UNIT
 Floats = NDArray[np.float64]
 
 
-def columns(features: Features | None, items: int) -> Floats:
-    """Return the features (items, m) of a campaign over so many items; m is 0 where it uses none.
+Described = Sequence[tuple[Sequence[str], int | None]]
+"""Genres and year of each item, in the order of the items."""
 
-    Raises ValueError for features of another number of items.
+
+def features_of(described: Described) -> Floats:
+    """Return the features (items, genres + 2) of items with these genres and years.
+
+    Of more than `MOST_GENRES` genres those of most items are kept, the first by name of those with
+    as many; their columns are in the order of the names.
     """
-    if features is None:
-        return np.zeros((items, 0))
-    if features.items != items:
-        raise ValueError(f"features of {features.items} items instead of {items}")
-    return matrix(features)
-
-
-def matrix(features: Features) -> Floats:
-    """Return the features (items, genres + 2) of the items of a scope, in its order."""
-    whole = _whole(features)
+    whole = _whole(described)
     count, width = whole.shape
     scale = _UNIT * _UNIT
     sums = [int(each) for each in whole.sum(axis=0)]
@@ -65,10 +60,15 @@ def matrix(features: Features) -> Floats:
     return found
 
 
-def _whole(features: Features) -> NDArray[np.int64]:
+def _whole(described: Described) -> NDArray[np.int64]:
     """Return the columns in units of 1 / 4096."""
-    z = _standardised(features.year)
-    flags = features.has_genre.astype(np.int64) * (_UNIT * _UNIT)
+    counts = Counter(genre for genres, _ in described for genre in set(genres))
+    kept = sorted(counts, key=lambda genre: (-counts[genre], genre))[:MOST_GENRES]
+    place = {genre: number for number, genre in enumerate(sorted(kept))}
+    flags = np.zeros((len(described), len(place)), np.int64)
+    for number, (genres, _) in enumerate(described):
+        flags[number, [place[genre] for genre in genres if genre in place]] = _UNIT * _UNIT
+    z = _standardised(np.array([year or 0 for _, year in described], np.int64))
     return np.column_stack([flags, z * _UNIT, z * z])
 
 

@@ -9,7 +9,7 @@
 Both terms are in likes, and nothing is standardised for a person or a list. The prior counts as m
 likes: it decides where little is liked, and the links as they grow with the history. Where few
 directions are above the noise, much of what they link is noise, and m is larger. The popularity is
-the noisy counts of *stars*, or the order of the scope before there are any.
+the order of the scope.
 
 *Prior*: how a person's likes fall on the items, from public facts and the own likes alone.
 
@@ -30,7 +30,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.campaigns.features import Features, columns
 from stream_app.campaigns.public_side import PublicSide
 from stream_app.campaigns.rated_items import RatedItems
 from stream_app.campaigns.together import TogetherSide, links, recency_weights
@@ -42,17 +41,15 @@ Floats = NDArray[np.float64]
 
 
 class ItemScores:
-    """Scores for any person, from a public side and public features of the items of its scope.
+    """Scores for any person, from a public side and public features (n, m) of the items of its
+    scope. Raises ValueError for features of another number of items."""
 
-    features: those of a catalogue, where the plan has none of its own. Raises ValueError for
-    features of another number of items.
-    """
-
-    def __init__(self, side: PublicSide, features: Features | None = None) -> None:
+    def __init__(self, side: PublicSide, features: Floats | None = None) -> None:
         items = len(side.scope)
-        self._features = columns(side.features or features, items)
-        popular = -np.arange(items, dtype=np.float64)
-        self._public = public_shares(popular if side.stars is None else side.stars.counts)
+        self._features = np.zeros((items, 0)) if features is None else features
+        if len(self._features) != items:
+            raise ValueError(f"features of {len(self._features)} items instead of {items}")
+        self._public = public_shares(items)
         found = side.together
         self.together: TogetherSide | None = None if found is None or found.is_popular else found
 
@@ -85,10 +82,9 @@ SPREAD = 50.0  # places
 RIDGE = 20.0  # likes
 
 
-def public_shares(popular: Floats) -> Floats:
-    """Return p (n,) of items of this popularity (n,); of two as popular the first is before."""
-    found = np.empty(len(popular))
-    found[np.argsort(-popular, kind="stable")] = 1 / (np.arange(len(popular)) + SPREAD)
+def public_shares(items: int) -> Floats:
+    """Return p (n,) of so many items, in the order of their popularity."""
+    found = 1 / (np.arange(items) + SPREAD)
     return np.asarray(found / found.sum())
 
 

@@ -21,10 +21,7 @@ import msgspec
 
 from stream_app.campaigns import together
 from stream_app.campaigns.contribution_vectors import MAX_BOUND, triangle_items
-from stream_app.campaigns.features import Features
 from stream_app.campaigns.plan import MAX_INTEGERS, Campaign, Item, Stage, Wanted
-from stream_app.campaigns.stars import shape
-from stream_app.campaigns.stars.recipe import recipe
 from stream_app.campaigns.verified.layout import MAX_BOUND as PROVED_BOUND
 from stream_app.privacy.gaussian.certificate import (
     SMOOTHING,
@@ -41,34 +38,28 @@ LEAST = 2
 DEADLINE_CUTS = 18_000  # an hour of cuts
 LARGEST_EPSILON = 64  # of a plan, as of a claim of `murmurec certify`
 TOGETHER_ITEMS = 300
-KINDS = ("together", "stars")
-_HALF = Fraction(1, 2)
+KIND = "together"
 _ROOM = 2**31 - 256  # of a coordinate, for the sum and its noise
 
 
 @dataclass(frozen=True)
 class Outline:
-    """What a campaign is for: its budget for a person, its parties and kinds.
+    """What a campaign is planned from: its budget for a person, and its parties.
 
-    kinds: `together` (lists), `stars` (predicted ratings), or both, *together* first and with
-    `together_share` of the budget. together_items: of the scope, the first ones. A stage is aborted
-    with fewer than `least` contributions and holds `most` at least, for which its grid is made
-    coarser; None: as many as the grid allows, a million.
+    together_items: of the scope, the first ones. A stage is aborted with fewer than `least`
+    contributions and holds `most` at least, for which its grid is made coarser; None: as many as
+    the grid allows, a million.
     """
 
     epsilon: Fraction
     delta: Fraction
     parties: Literal[1, 2]
-    kinds: tuple[str, ...] = ("together",)
     together_items: int = TOGETHER_ITEMS
-    together_share: Fraction = _HALF
     least: int = LEAST
     most: int | None = None
     deadline_cuts: int = DEADLINE_CUTS
 
     def __post_init__(self) -> None:
-        if not self.kinds or set(self.kinds) - set(KINDS) or len(set(self.kinds)) < len(self.kinds):
-            raise ValueError(f"kinds {', '.join(self.kinds)}: choose together, stars, or both")
         if self.parties not in (1, 2):
             raise ValueError(f"parties {self.parties}: 1 (central) or 2 (split)")
         if not 0 < self.epsilon <= LARGEST_EPSILON or not 0 < self.delta < 1:
@@ -76,8 +67,6 @@ class Outline:
                 f"epsilon {float(self.epsilon):g} and delta {float(self.delta):g}: epsilon is "
                 f"above 0, at most {LARGEST_EPSILON}; delta between 0 and 1"
             )
-        if not 0 < self.together_share < 1:
-            raise ValueError(f"together_share {self.together_share}: above 0, below 1")
         if self.together_items < 2:
             raise ValueError(f"{self.together_items} items for together: give 2 at least")
         most = MAX_CONTRIBUTIONS if self.most is None else self.most
@@ -94,15 +83,7 @@ class Outline:
         fewer than 2."""
         if items < 2:
             raise ValueError(f"a scope of {items} item: a campaign is over 2 at least")
-        found, both = [], len(self.kinds) == len(KINDS)
-        if "together" in self.kinds:
-            share = self.together_share if both else Fraction(1)
-            size = together.size(min(self.together_items, items))
-            found.append(Wanted("together", size, share))
-        if "stars" in self.kinds:
-            share = 1 - self.together_share if both else Fraction(1)
-            found += recipe(self.epsilon, share).wanted(items, share)
-        return found
+        return [Wanted(KIND, together.size(min(self.together_items, items)), Fraction(1))]
 
 
 def plan(
@@ -111,16 +92,14 @@ def plan(
     number: int = 1,
     keys: tuple[str, ...] = (),
     *,
-    features: Features | None = None,
     signed: bool = False,
 ) -> Campaign:
     """Return a campaign over the public items of `scope`, in their order, which devices, parties
     and workers of this release follow.
 
-    keys: of the parties, in hex, none while it is only written down. features: of the items of the
-    scope, for stages of *stars*. signed: contributions that no device has signed do not count.
-    Raises ValueError for a scope that is too small, or so large that a contribution would not fit
-    in a record.
+    keys: of the parties, in hex, none while it is only written down. signed: contributions that no
+    device has signed do not count. Raises ValueError for a scope that is too small, or so large
+    that a contribution would not fit in a record.
     """
     found = stages(
         outline.epsilon,
@@ -144,8 +123,7 @@ def plan(
         tuple(scope),
         found,
         keys,
-        msgspec.UNSET if features is None else features,
-        True if signed else msgspec.UNSET,
+        signed=True if signed else msgspec.UNSET,
     )
     check_stages(campaign)
     return campaign
@@ -234,9 +212,8 @@ def check_stages(campaign: Campaign) -> None:
     items = len(campaign.scope)
     for index, stage in enumerate(campaign.stages):
         name = f"campaign {campaign.number}: stage {index} ({stage.kind})"
-        if stage.kind not in ("together", *shape.KINDS):
-            known = ", ".join(("together", *shape.BEFORE[1:], *shape.PASS))
-            raise ValueError(f"{name} is of no kind that is learned from; choose {known}")
+        if stage.kind != KIND:
+            raise ValueError(f"{name} is of no kind that is learned from; choose {KIND}")
         if stage.bound > MAX_BOUND:
             raise ValueError(f"{name} has the bound {stage.bound}; give {MAX_BOUND} at most")
         if campaign.parties == 2 and stage.bound > PROVED_BOUND:
@@ -244,17 +221,8 @@ def check_stages(campaign: Campaign) -> None:
                 f"{name} has the bound {stage.bound}, and two parties check proofs of norms up to "
                 f"{PROVED_BOUND}; give that at most"
             )
-        if stage.kind == "together" and not 2 <= triangle_items(stage.size) <= items:
+        if not 2 <= triangle_items(stage.size) <= items:
             raise ValueError(
                 f"{name} has {stage.size} integers; s items of the {items} of the scope, 2 or "
                 "more, give s (s + 1) / 2"
             )
-    try:
-        found = shape.shape_of(campaign.stages, items)
-    except ValueError as error:
-        raise ValueError(f"campaign {campaign.number}: {error}") from None
-    if found is None and campaign.public_features is not None:
-        raise ValueError(
-            f"campaign {campaign.number}: has features of its items and no stages of stars, which "
-            "alone use them; leave the features out"
-        )

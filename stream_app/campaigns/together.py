@@ -19,7 +19,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.campaigns.contribution_vectors import ROOT_2, pair_places, to_grid, triangle_length
+from stream_app.campaigns.contribution_vectors import (
+    ROOT_2,
+    pair_places,
+    to_grid,
+    triangle_items,
+    triangle_length,
+)
+from stream_app.campaigns.plan import Stage
 from stream_app.campaigns.rated_items import RatedItems
 
 FEWEST_DIRECTIONS = 3
@@ -48,15 +55,16 @@ def size(items: int) -> int:
     return triangle_length(items)
 
 
-def contribution(rated: RatedItems, items: int, bound: int) -> NDArray[np.int32]:
-    """Return what a device sends, (size(items),), of integer norm at most `bound`; zeros where
-    nothing of the first `items` of the scope is liked."""
-    vector = np.zeros(triangle_length(items))
+def contribution(stage: Stage, rated: RatedItems) -> NDArray[np.int32]:
+    """Return what a device sends in a stage, (size,), of integer norm at most its bound; zeros
+    where nothing of the first items of the scope is liked."""
+    items = triangle_items(stage.size)
+    vector = np.zeros(stage.size)
     liked = np.sort(rated.places[rated.liked & (rated.places < items)])
     if len(liked):
         vector[liked] = 1 / len(liked)
         vector[pair_places(liked, items)] = ROOT_2 / len(liked)
-    return to_grid(vector, bound)
+    return to_grid(vector, stage.bound)
 
 
 def links(side: TogetherSide, x: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -49,7 +49,7 @@ class ExperimentRow:
     """The figures of one cell of an experiment; None where the cell has no such figure.
 
     adjacency: what `epsilon` is of: the `value` of a rating, a `cell`, a `user` with everything
-    rated, or `nothing`. split: of lists; of ratings `prequential`, `scope` or `one-pass`. baseline:
+    rated, or `nothing`. split: of lists; of ratings `prequential` or `scope`. baseline:
     the items' means beside `rmse` (their shares beside `log_loss`), popular items beside `ndcg`.
     rmse_parts: as in `EvaluationResult`. seconds: of the wall clock.
     """

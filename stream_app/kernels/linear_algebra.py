@@ -1,6 +1,4 @@
-"""Products of small matrices, and eigenvectors: the same bits on every machine.
-
-Products add rows from the first to the last, in float64; BLAS leaves the order to the processor.
+"""Eigenvectors of symmetric matrices: the same bits on every machine.
 
     A = Q T Q'      n - 2 Householder reflections, T tridiagonal     (Householder 1958)
     T = Z D Z'      implicit QL with shifts                          (Bowdler et al. 1968, `tql2`)
@@ -19,30 +17,6 @@ import math
 
 import numpy as np
 from numba import njit
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def weighted_gram(left, weights, right, out):
-    """Write sum_i weights[i] left[i, a] right[i, b] to out[a, b]."""
-    out[:] = 0.0
-    for i in range(left.shape[0]):
-        for a in range(left.shape[1]):
-            x = weights[i] * left[i, a]
-            for b in range(right.shape[1]):
-                out[a, b] += x * right[i, b]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def product(left, right, out):
-    """Write left @ right to out."""
-    for i in range(left.shape[0]):
-        for b in range(right.shape[1]):
-            out[i, b] = 0.0
-        for a in range(left.shape[1]):
-            x = left[i, a]
-            for b in range(right.shape[1]):
-                out[i, b] += x * right[a, b]
-
 
 _SMALL = 2.0**-52
 _MOST_STEPS = 60  # of one eigenvalue; two or three are usual

@@ -28,7 +28,6 @@ MAX_TABLE_BYTES = 2 * 1024 * 1024
 # Of an entry of the catalogue.
 MAX_TITLE, MAX_GENRE = 500, 50  # characters
 MAX_GENRES = 16
-MAX_PLAN_GENRES = 32  # of all items of a campaign
 MAX_YEAR = 9999
 # Of a campaign. The vector of a stage is one record: 48,000 integers of 4 bytes, its other shares
 # and its framing fit in what the broker takes as a batch.

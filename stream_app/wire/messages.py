@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec.structs import force_setattr
 
-from stream_app.wire.campaigns.item_features import NAME_FORM, genres_among
 from stream_app.wire.campaigns.plan import decode_rational, encode_rational
 from stream_app.wire.decoding import checked
 from stream_app.wire.events import IntItem, TextItem
@@ -18,6 +17,7 @@ from stream_app.wire.ids import Listed, Unlisted, key, parse_item
 from stream_app.wire.limits import (
     LIST_LENGTH,
     MAX_EVENT_BYTES,
+    MAX_GENRE,
     MAX_GENRES,
     MAX_REPLY_BYTES,
     MAX_SEQ,
@@ -29,6 +29,19 @@ from stream_app.wire.limits import (
 from stream_app.wire.reasons import Reason, WireError
 
 _json_encoder = msgspec.json.Encoder(enc_hook=encode_rational)
+
+NAME_FORM = f"1 to {MAX_GENRE} printable characters without blanks around them"
+
+
+def genres_among(words: Iterable[str]) -> tuple[str, ...]:
+    """Return the words that are genres, each once, in their order and no more than an item has."""
+    return tuple(dict.fromkeys(filter(is_name, words)))[:MAX_GENRES]
+
+
+def is_name(word: str) -> bool:
+    """Return whether a word can name a genre, or a domain."""
+    return 1 <= len(word) <= MAX_GENRE and word.isprintable() and word == word.strip()
+
 
 Visit = Literal["next", "now"]
 """Whether a list is of what is liked at the next visit, or of what is liked next in this one."""

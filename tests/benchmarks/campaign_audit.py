@@ -1,6 +1,6 @@
 """Attacks on whole campaigns and on trainers: 1,000 + 1,000 runs each, and the planted faults.
 
-Campaigns of *together* and *stars* at a whole-person epsilon of 2, delta 1e-6, of four people over
+Campaigns at a whole-person epsilon of 2, delta 1e-6, of four people over
 twelve items, through devices, boxes, parties and learning as they are live; the attacker knows all
 but whether one person took part. Trainers at epsilon 2 for one rating event. Noise from the
 operating system.
@@ -29,23 +29,23 @@ def measure() -> list[Figure]:
     """Attack campaigns, campaigns with faults, and trainers."""
     figures = []
     for mode in MODES:
-        found = attacked(mode, ("together", "stars"), Code())
+        found = attacked(mode, Code())
         figures += figures_of(f"campaign, {mode}", found, "<= 2")
         figures.append(
             Figure(f"campaign, {mode}: claims violated", len(found.violated), "", "<= 0")
         )
     for name, (code, parties, _) in FAULTS.items():
         mode = "split" if parties == 2 else "central"
-        found = attacked(mode, ("together",), code)
+        found = attacked(mode, code)
         figures += figures_of(f"fault: {name}", found, "")
         figures.append(Figure(f"fault: {name}: claims violated", len(found.violated), "", ">= 1"))
     return figures + trainers()
 
 
-def attacked(mode: str, kinds: tuple[str, ...], code: Code) -> CampaignAudit:
+def attacked(mode: str, code: Code) -> CampaignAudit:
     """Return the audit of one campaign."""
     source = SystemSource()
-    planned = plan(Outline(Fraction(2), DELTA, MODES[mode], kinds), range(ITEMS))
+    planned = plan(Outline(Fraction(2), DELTA, MODES[mode]), range(ITEMS))
     return audit(Subject(planned, crowd(ITEMS, PEOPLE, source)), RUNS, source, code)
 
 

@@ -1,8 +1,8 @@
 """A whole campaign of MovieLens-1M's 6,040 people over a real broker: two parties, a worker.
 
 Each user's last fifth of the ratings is held out; the rest is what the devices have. Stages are
-closed when the last device has contributed. Lists and predictions are made from the side that the
-worker has published, and beside them from the same plan run in one process with seeded noise.
+closed when the last device has contributed. Lists are made from the side that the worker has
+published, and beside them from the same plan run in one process with seeded noise.
 """
 
 from __future__ import annotations
@@ -18,10 +18,8 @@ import numpy as np
 
 from producers.datasets.load import Dataset, load
 from producers.fleet.scoped_ratings import ScopedRatings
-from stream_app.campaigns.learning.stars_learning import UNKNOWN_BIAS
 from stream_app.campaigns.public_side import PublicSide
 from stream_app.campaigns.sealing import seal
-from stream_app.campaigns.stars.fold_in import MEAN, fold_in, predict
 from stream_app.cli.demo.campaign_run import CampaignRun, Campaigns
 from stream_app.cli.demo.quality import HeldBack, K, Lists, device_lists, popular_gains
 from stream_app.evaluation import ranking
@@ -32,7 +30,6 @@ from tests.benchmarks.figure import Figure
 from tests.fixtures.rating_files import folder, rating_files
 
 _EPSILON = Fraction(2)
-_ITEMS = 4096  # more than there are
 _TIMED = 200  # boxes whose sealing is measured
 
 
@@ -43,16 +40,14 @@ def measure() -> list[Figure]:
         title = f"a campaign over a broker: skipped, no ml-1m in {folder()} (set MURMUREC_DATA)"
         return [Figure(title, nan, "")]
     dataset = load(files["ml-1m"]).in_time_order()
-    figures = _of("together", ("together",), 300, dataset)
-    figures += _of("together and stars", ("together", "stars"), _ITEMS, dataset)
-    return figures
+    return _of("together", dataset)
 
 
-def _of(name: str, kinds: tuple[str, ...], scope: int, dataset: Dataset) -> list[Figure]:
+def _of(name: str, dataset: Dataset) -> list[Figure]:
     held, settings = HeldBack(dataset, users=None), settings_of(privacy_mode="split")
     with ExitStack() as stack:
         stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
-        made = Campaigns.begin(stack, settings, held, _EPSILON, scope=scope, kinds=kinds)
+        made = Campaigns.begin(stack, settings, held, _EPSILON, scope=300)
         found = made.see_through(exact=False)
         people = len(found.demo.population.devices)
         assert {each.contributions for each in found.stages} == {people}
@@ -60,7 +55,7 @@ def _of(name: str, kinds: tuple[str, ...], scope: int, dataset: Dataset) -> list
         offline = _offline(found)
         figures = [
             *_times(name, found, _work(found, offline)),
-            *_quality(name, held, dataset, found, offline.side),
+            *_quality(name, held, found, offline.side),
         ]
     return figures
 
@@ -76,8 +71,7 @@ def _times(name: str, found: CampaignRun, work: float) -> list[Figure]:
     ]
     for kind in dict.fromkeys(each.kind for each in found.stages):
         size = max(each.bytes for each in found.stages if each.kind == kind) / 1000
-        target = "<= 190" if kind == "together" else "<= 60"
-        figures.append(Figure(f"{name}: a contribution, {kind}", size, "kB", target))
+        figures.append(Figure(f"{name}: a contribution, {kind}", size, "kB", "<= 190"))
     return figures
 
 
@@ -101,44 +95,14 @@ def _work(found: CampaignRun, offline: Run) -> float:
     return 1000 * longest
 
 
-def _quality(
-    name: str, held: HeldBack, dataset: Dataset, found: CampaignRun, offline: PublicSide
-) -> list[Figure]:
+def _quality(name: str, held: HeldBack, found: CampaignRun, offline: PublicSide) -> list[Figure]:
     task, own = held.task(), held.published
 
     def ndcg(lists: Lists) -> float:
         return ranking.Mean.over(ranking.gains_by_key(task, lists, K)).value
 
-    figures = [
+    return [
         Figure(f"{name}: nDCG@10", ndcg(device_lists(own, task, found.published.side)), "nDCG"),
         Figure(f"{name}: the same in one process", ndcg(device_lists(own, task, offline)), "nDCG"),
         Figure(f"{name}: popular", ranking.Mean.over(popular_gains(task)).value, "nDCG"),
     ]
-    if found.published.side.stars is None:
-        return figures
-    for label, side in (("RMSE, last fifth", found.published.side), ("in one process", offline)):
-        figures.append(Figure(f"{name}: {label}", _rmse(task, dataset, found, side), "stars"))
-    return figures
-
-
-def _rmse(
-    task: ranking.RankingTask, dataset: Dataset, found: CampaignRun, side: PublicSide
-) -> float:
-    """Return the error of what devices expect of the ratings that are held out."""
-    assert side.stars is not None
-    places = {item: place for place, item in enumerate(found.campaign.scope)}
-    ratings = ScopedRatings(found.demo.population, found.campaign)
-    held = np.ones(len(dataset), bool)
-    held[task.rows] = False
-    rows = np.flatnonzero(held)
-    rows = rows[np.argsort(dataset.users[rows], kind="stable")]
-    squares = 0.0
-    identities = found.demo.identities
-    for part in np.split(rows, np.flatnonzero(np.diff(dataset.users[rows])) + 1):
-        device = identities.pseudonym(dataset.users[part[0]].item())
-        person = fold_in(side.stars, ratings.rated(device))
-        at = np.array([places.get(item, -1) for item in dataset.items[part].tolist()])
-        unknown = np.clip(MEAN + UNKNOWN_BIAS + person.bias, 1, 5)
-        guess = np.where(at >= 0, predict(side.stars, person, np.maximum(at, 0)), unknown)
-        squares += float(((dataset.ratings[part] - guess) ** 2).sum())
-    return float(np.sqrt(squares / len(rows)))

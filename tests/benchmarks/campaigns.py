@@ -2,9 +2,8 @@
 
 Lists: *together* alone over the 300 most rated items, with genres and years as a prior; three
 splits, the 2,000 users of the benchmark `ranking`; mean of three draws of the noise. The constants
-of the prior were chosen on these splits. Predicted ratings: *stars* in seven stages, device
-fold-in, mean of three random 80/10/10 splits; the constants of the recipe were chosen on the middle
-tenth of two of them. Neither choice is accounted. Split: two parties, each with all of the noise.
+of the prior were chosen on these splits, which is not accounted. Split: two parties, each with all
+of the noise.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from math import nan
 
 import numpy as np
 
-from murmurec.campaigns import ListOptions, campaign_lists, campaign_stars
+from murmurec.campaigns import ListOptions, campaign_lists
 from murmurec.ratings import columns_of
 from producers.datasets.descriptions import Metadata, metadata_of
 from producers.datasets.load import Dataset, load
@@ -34,23 +33,11 @@ _LISTS = (  # mode, epsilon, target of user-time by recency
     ("split", "2", ""),
     ("split", "4", ""),
 )
-_STARS = (  # mode, epsilon, metadata, target
-    ("central", "1", False, "<= 0.945"),
-    ("central", "2", False, "<= 0.918"),
-    ("central", "4", False, "<= 0.899"),
-    ("central", "8", False, "<= 0.883"),
-    ("central", "1", True, "<= 0.917"),
-    ("central", "2", True, "<= 0.897"),
-    ("central", "4", True, "<= 0.880"),
-    ("central", "8", True, "<= 0.869"),
-    ("split", "2", False, ""),
-    ("split", "2", True, ""),
-)
 
 
 def measure(splits: int = len(_SEEDS)) -> list[Figure]:
-    """Return the figures of lists and of predicted ratings, and a device's work; of the first
-    splits and draws of the noise, for a shorter run."""
+    """Return the figures of lists, and a device's work; of the first splits and draws of the noise,
+    for a shorter run."""
     seeds = _SEEDS[:splits]
     files = rating_files()
     if "ml-1m" not in files:
@@ -64,22 +51,6 @@ def measure(splits: int = len(_SEEDS)) -> list[Figure]:
         other = columns_of(load(files["ml-100k"]), None)
         rows = tuple(("central", epsilon, "") for epsilon in ("1/2", "1", "2"))
         figures += lists("ml-100k", other, None, rows, seeds)
-    for mode, epsilon, meta, target in _STARS:
-        if meta and metadata is None:
-            continue
-        found = [
-            campaign_stars(
-                data, mode, Fraction(epsilon), metadata=metadata if meta else None, seed=seed
-            )
-            for seed in seeds
-        ]
-        name = f"ml-1m, stars, {mode}, epsilon {epsilon}{', metadata' if meta else ''}"
-        rmse = float(np.mean([each.rmse for each in found]))
-        figures.append(Figure(f"{name}: RMSE", rmse, "stars", target))
-        work = max(each.device_milliseconds for each in found)
-        figures.append(Figure(f"{name}: a device's longest stage", work, "ms", "<= 30"))
-        size = max(each.stage_bytes for each in found) / 1000
-        figures.append(Figure(f"{name}: largest contribution", size, "kB", "<= 60"))
     return figures
 
 

@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 from murmurec.campaigns import ListOptions, campaign_lists
 from murmurec.ratings import columns_of
 from producers.datasets.load import load
-from stream_app.campaigns import stage_vectors
+from stream_app.campaigns import together
 from stream_app.campaigns.plan import Campaign
-from stream_app.campaigns.public_side import PublicSide
 from stream_app.campaigns.rated_items import RatedItems
 from stream_app.campaigns.verified import field, norm_proof
 from stream_app.evaluation.campaigns import runs
@@ -47,13 +46,12 @@ def measure(counts: Sequence[int] = _FALSE) -> list[Figure]:
             def sent(
                 plan: Campaign,
                 index: int,
-                side: PublicSide,
                 own: Sequence[RatedItems],
                 count: int = count,
                 name: str = name,
                 sums: dict[str, float] = sums,
             ) -> Iterator[_Vector]:
-                honest = [stage_vectors.contribution(plan, index, side, each) for each in own]
+                honest = [together.contribution(plan.stages[index], each) for each in own]
                 rest = honest[: len(honest) - count]
                 total = np.sum(rest, axis=0, dtype=np.int64)
                 false = _false(total, plan.stages[index].bound, name)

@@ -15,7 +15,7 @@ import pytest
 from stream_app.aggregation import keys
 from stream_app.aggregation.keys import PartyKeys, Role
 from stream_app.aggregation.round_topics import RoundTopic
-from stream_app.campaigns.learning.stage_learning import learn_directions
+from stream_app.campaigns.learning import learn_directions
 from stream_app.campaigns.rounds import Phase
 from stream_app.campaigns.sealing import seal
 from stream_app.cli import run

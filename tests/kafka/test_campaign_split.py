@@ -18,7 +18,6 @@ import pytest
 from confluent_kafka import Producer
 
 from consumers.audit.topic_reading import read_receipts
-from producers.campaign import history
 from producers.ranking import RatedItem
 from research.audits.false_devices import cheats
 from stream_app.aggregation.coordinator import Coordinator
@@ -40,6 +39,7 @@ from stream_app.wire.campaigns.plan import Campaign
 from stream_app.wire.campaigns.round_log import AbortReason
 from tests.conftest import Kafka
 from tests.fixtures import forks
+from tests.fixtures.campaigns import vector_of
 from tests.fixtures.streams import events, publish
 from tests.fixtures.waiting import until
 from tests.kafka.conftest import SOON, Send, Start, ends_of
@@ -193,7 +193,7 @@ def test_a_browser_is_counted_beside_other_devices(
     for each in aggregators:
         each.start()
     rated = [RatedItem(item, item, stars) for item, stars in ((1, 5.0), (2, 1.0), (5, 4.0))]
-    own = history.vector(campaign, 0, rated)
+    own = vector_of(campaign, rated)
     assert own.any()
     check(result(coordinator, stage.index), np.vstack((sent, own)), parties)
 

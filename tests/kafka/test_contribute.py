@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from murmurec import Device
-from producers.campaign import history
 from producers.identities import Identities
 from producers.journal import Journal
 from producers.ranking import CleanHistory
@@ -26,6 +25,7 @@ from stream_app.cli import run
 from stream_app.errors import UserError
 from stream_app.wire.campaigns.plan import Campaign
 from tests.fixtures import forks
+from tests.fixtures.campaigns import vector_of
 from tests.kafka.test_aggregation import Aggregator, check, coordinator, result
 
 __all__ = ["coordinator"]
@@ -132,9 +132,7 @@ def test_devices_contribute_once_and_the_sum_is_exact_but_for_the_noise(
     finally:
         aggregator.end(signal.SIGKILL)
     kept = CleanHistory(journal)
-    sent = np.stack(
-        [history.vector(campaign, stage.index, kept.rated(each)) for each in devices.values()]
-    )
+    sent = np.stack([vector_of(campaign, kept.rated(each)) for each in devices.values()])
     assert [bool(row.any()) for row in sent] == [True, True, False, True]
     check(found, sent, (party,))
 

@@ -8,13 +8,13 @@ import msgspec
 import numpy as np
 import pytest
 
-from producers.campaign import history
 from producers.journal import Journal
 from producers.ranking import CleanHistory
 from stream_app.aggregation import keys
 from stream_app.aggregation.keys import Role
 from stream_app.cli import run
 from tests.fixtures import forks
+from tests.fixtures.campaigns import vector_of
 from tests.fixtures.sealing_relays import behind_a_relay
 from tests.fixtures.waiting import until
 from tests.kafka.test_aggregation import Aggregator, check, coordinator, result
@@ -66,7 +66,7 @@ def test_a_running_device_contributes_for_its_accounts_in_the_stage_that_opens(
         device.terminate()
         assert device.wait(30) == 0, log.read_text()
     kept = CleanHistory(journal)
-    sent = [history.vector(campaign, 0, kept.rated(each)) for each in devices.values()]
+    sent = [vector_of(campaign, kept.rated(each)) for each in devices.values()]
     check(found, np.stack(sent), (party,))
 
 
@@ -113,7 +113,7 @@ def test_a_device_behind_a_relay_contributes_and_the_relay_sees_no_pseudonym(
             device.terminate()
             assert device.wait(30) == 0, log.read_text()
     kept = CleanHistory(journal)
-    sent = [history.vector(campaign, 0, kept.rated(each)) for each in devices.values()]
+    sent = [vector_of(campaign, kept.rated(each)) for each in devices.values()]
     check(found, np.stack(sent), parties)
     written = list(coordinator.contributions.read(found))
     assert {each.key for each in written} == {each.hex().encode() for each in devices.values()}

@@ -14,15 +14,14 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from murmurec import Device
-from producers.campaign import history
 from producers.ranking import LocalRecommender, campaign_side, published
 from producers.ranking.published import PublicTable
 from stream_app.aggregation import keys
 from stream_app.aggregation.keys import Role
 from stream_app.aggregation.round_topics import RoundTopic
 from stream_app.broker.local import free_ports
-from stream_app.campaigns.learning import stage_learning as learning
-from stream_app.campaigns.public_side import PublicSide, PublishedSide, encode_published
+from stream_app.campaigns import learning
+from stream_app.campaigns.public_side import PublishedSide, encode_published
 from stream_app.campaigns.rounds import Phase
 from stream_app.campaigns.sealing import seal
 from stream_app.cli import run
@@ -37,6 +36,7 @@ from stream_app.wire.public_tables import encode_table_record, table_records
 from stream_app.wire.topics import FEATURES
 from tests.conftest import Kafka
 from tests.fixtures import forks
+from tests.fixtures.campaigns import vector_of
 from tests.fixtures.tastes import SCOPE, TASTES, campaign_of, person, side_of
 from tests.fixtures.waiting import until
 from tests.kafka.conftest import SOON, Start
@@ -95,7 +95,7 @@ def contribute(kafka: Kafka, topics: str, campaign: Campaign) -> None:
     """Send what a population of two tastes gives."""
     producer, random = clients.producer(kafka.connection), np.random.default_rng(8)
     for number in range(DEVICES):
-        vector = history.vector(campaign, 0, person(random, number % 2))
+        vector = vector_of(campaign, person(random, number % 2))
         made = seal(campaign, 0, device_id(number), vector, SystemSource())
         value = encode_contribution(made)
         clients.send(producer, Topics(topics).contributions, key=made.key, value=value)
@@ -148,7 +148,7 @@ def test_what_was_released_is_ranked_by_although_the_owner_was_killed_before_it_
     assert campaign_side(kafka.connection, topics) is None
     start()
     until(lambda: campaign_side(kafka.connection, topics) is not None, "the side is published")
-    side = learning.learn(campaign, 0, PublicSide(1, SCOPE), stage.result, DEVICES)
+    side = learning.learn(campaign, 0, stage.result)
     expected = encode_published(PublishedSide.of_campaign(campaign, 1, side))
     found = campaign_side(kafka.connection, topics)
     assert found is not None

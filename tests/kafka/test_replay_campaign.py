@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from producers.campaign import history
 from producers.datasets.load import load
 from producers.fleet.population import populate
 from producers.fleet.scoped_ratings import ScopedRatings
@@ -123,5 +122,8 @@ def test_a_replay_that_is_killed_in_a_stage_counts_every_device_once(
 def sent_by(population, campaign):
     rated = ScopedRatings(population, campaign)
     return np.stack(
-        [history.vector_of(campaign, 0, rated.rated(each)) for each in population.devices]
+        [
+            together.contribution(campaign.stages[0], rated.rated(each))
+            for each in population.devices
+        ]
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 from murmurec import evaluate, mechanisms
 from murmurec.evaluation import Options
 from producers.datasets import synthetic
-from producers.datasets.load import Dataset, load
+from producers.datasets.load import Dataset
 from stream_app.cli import run
 
 
@@ -110,10 +109,6 @@ def _items(dataset: Dataset) -> list[Any]:
     [
         ({"model": "noisy-cells"}, ["--model", "noisy-cells"]),
         ({"model": "sgld-paper", "epsilon": "inf"}, ["--model", "sgld-paper", "--epsilon", "inf"]),
-        (
-            {"mode": "central", "epsilon": Fraction(1, 2), "meta": True},
-            ["--mode", "central", "--epsilon", "1/2", "--meta"],
-        ),
         ({"mechanism": "rr:5:2"}, ["--mechanism", "rr"]),
     ],
     ids=str,
@@ -122,55 +117,10 @@ def test_the_figures_are_those_of_the_command(
     file: Path, tmp_path: Path, arguments: dict[str, Any], options: list[str]
 ) -> None:
     written = tmp_path / "out.json"
-    factors = [] if "mode" in arguments else ["--factors", "4"]
-    few = {} if "mode" in arguments else {"factors": 4}
-    given = ["--seed", "3", "--scale", "1", "5", "1", "--json", str(written)]
-    assert run(["evaluate", str(file), *options, *factors, *given]) == 0
+    given = ["--factors", "4", "--seed", "3", "--scale", "1", "5", "1", "--json", str(written)]
+    assert run(["evaluate", str(file), *options, *given]) == 0
     expected = json.loads(written.read_text())
-    found = asdict(evaluate(file, seed=3, **arguments, **few))
+    found = asdict(evaluate(file, factors=4, seed=3, **arguments))
     for name in ("events", "rmse", "mae", "rmse_baseline", "epsilon"):
         assert found[name] == expected[name], name
     assert found.get("mechanism") == expected.get("mechanism")
-
-
-def test_columns_have_no_metadata(ratings: Dataset) -> None:
-    columns = (ratings.users, ratings.items, ratings.ratings)
-    with pytest.raises(ValueError, match="meta: ratings: no genres and years"):
-        evaluate(columns, mode="split", meta=True)
-
-
-def test_metadata_may_be_given_as_a_mapping(file: Path) -> None:
-    terms: dict[str, Any] = {"mode": "central", "epsilon": 64}
-    beside = evaluate(file, **terms, meta=True).rmse
-    described = load(file).described or {}
-    given = {item: (list(each.genres), each.year) for item, each in described.items()}
-    assert evaluate(file, **terms, meta=given).rmse == beside
-    assert evaluate(file, **terms, meta={str(i): each for i, each in given.items()}).rmse == beside
-    with pytest.raises(ValueError, match="metadata: of none of the items"):
-        evaluate(file, **terms, meta={f"0{item}": each for item, each in given.items()})
-    assert evaluate(file, **terms).rmse != beside
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ({"mode": "both"}, "mode both: choose central or split"),
-        ({"mode": "split", "mechanism": "rr:5:2"}, "mechanism: a campaign .split. has none"),
-        ({"mode": "split", "model": "dense"}, "model: a campaign"),
-        ({"mode": "split", "protocol": "one-pass"}, "protocol: a campaign"),
-        ({"mode": "split", "epsilon": 0}, "epsilon 0: give a number above 0"),
-        ({"mode": "split", "epsilon": "inf"}, "epsilon inf: give a number above 0"),
-        ({"mode": "split", "epsilon": "much"}, "epsilon 'much': give 2, 0.5"),
-        ({"meta": True}, "meta: is about a campaign"),
-        ({"epsilon": 2}, "epsilon 2: model 'hybrid' has none of its own"),
-        ({"model": "tree", "mechanism": "rr:5:2"}, "mechanism: model 'tree' has none"),
-        ({"model": "tree", "protocol": "prequential"}, "measured one-pass, not prequential"),
-        ({"model": "tree", "options": Options(scope=3)}, "scope: model 'tree' has none"),
-        ({"model": "tree", "epsilon": -1}, "epsilon '-1': give 2"),
-    ],
-)
-def test_terms_that_contradict_each_other_are_refused(
-    ratings: Dataset, arguments: dict[str, Any], sentence: str
-) -> None:
-    with pytest.raises(ValueError, match=sentence):
-        evaluate(ratings, **arguments)

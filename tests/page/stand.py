@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 
 import numpy as np
 
@@ -45,7 +44,7 @@ def published(campaign: Campaign, rng: np.random.Generator) -> bytes:
     """Return GET /campaign/side after a first stage *together*."""
     vectors = rng.normal(size=(len(campaign.scope) // 2, 4)).astype(np.float32)
     together = TogetherSide(vectors, rng.random(4).astype(np.float32))
-    side = replace(PublicSide.begin(campaign), together=together)
+    side = PublicSide(campaign.number, campaign.scope, together)
     return encode_published(PublishedSide.of_campaign(campaign, 1, side))
 
 

@@ -244,7 +244,7 @@ def test_plans_that_the_device_has_not_pinned_are_refused(enrolled):
             opened(trusted), pinned(trusted)),
         "more than the 1 that it states": (
             opened(plan(keys, stages=tuple(loud))), pinned(campaign)),
-        "the order is bias, bias, head": (
+        "of no kind that is learned from": (
             opened(plan(keys, stages=tuple(kinds))), pinned(campaign)),
         "s items of the 6 of the scope": (
             opened(plan(keys, stages=tuple(large))), pinned(campaign)),

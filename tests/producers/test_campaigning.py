@@ -13,7 +13,6 @@ import msgspec
 import numpy as np
 import pytest
 
-from producers.campaign import history
 from producers.campaign.terms import Pinned
 from producers.datasets.load import Dataset
 from producers.fleet.campaigning import Fleet, StageProgress
@@ -25,10 +24,12 @@ from producers.ranking import RatedItem
 from stream_app import wire
 from stream_app.aggregation.keys import PartyKeys
 from stream_app.aggregation.party import Party
+from stream_app.campaigns import together
 from stream_app.campaigns.rounds import Phase, Rounds
 from stream_app.errors import UserError
 from stream_app.wire.campaigns.plan import Campaign
 from stream_app.wire.campaigns.round_log import Abort, AbortReason
+from tests.fixtures.campaigns import vector_of
 from tests.producers.conftest import dataset
 from tests.producers.test_campaign import DAY, DELTA, TOPIC, plan
 from tests.stream_app.aggregation.test_party import noise_of
@@ -110,7 +111,6 @@ class Simulation:
             "pinned": Pinned(campaign.keys, items),
             "relay": Relay(self.journal, self.world),
             "epoch": lambda: DAY,
-            "published": lambda: None,
             "batch_bytes": 40_000,  # a few devices
         }
         return Fleet(self.journal, self.population, topic=TOPIC, **given | changed)
@@ -122,7 +122,7 @@ class Simulation:
         campaign, taken = self.world.campaign, self.world.rounds().stages[stage]
         rated = ScopedRatings(self.population, campaign)
         sent = [
-            history.vector_of(campaign, stage, rated.rated(each))
+            together.contribution(campaign.stages[stage], rated.rated(each))
             for each in self.population.devices
         ]
         return np.sum(sent, axis=0) + sum(noise_of(each, taken) for each in self.keys)
@@ -200,8 +200,10 @@ def test_a_vector_is_that_of_the_kept_ratings(simulated):
             for item in range(1, 9)
             if wire.key(item) == population.items[row]
         ]
-        expected = history.vector(campaign, 0, kept)
-        assert np.array_equal(history.vector_of(campaign, 0, rated.rated(device)), expected)
+        expected = vector_of(campaign, kept)
+        assert np.array_equal(
+            together.contribution(campaign.stages[0], rated.rated(device)), expected
+        )
     assert rated.rows == sum(len(rated.rated(each)) for each in population.devices) > 0
     assert not len(rated.rated(b"\0" * 16))
 

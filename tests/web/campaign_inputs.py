@@ -1,4 +1,4 @@
-"""Plans, ratings and public sides over which Python and the browser compute the same.
+"""Plans and ratings over which Python and the browser compute the same.
 
 The numbers of a contribution that are random in Python are drawn in the browser from the device's
 key and everything that is sealed: `drawn` writes that law a second time.
@@ -10,22 +10,20 @@ import base64
 from collections.abc import Iterator
 from fractions import Fraction
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from nacl import bindings
 from numpy.typing import NDArray
 
-from producers.campaign import history
 from producers.ranking import RatedItem
+from producers.ranking.in_scope import in_scope
 from stream_app import wire
-from stream_app.campaigns.learning import stage_learning as learning
-from stream_app.campaigns.planning import Outline, plan
-from stream_app.campaigns.public_side import PublicSide, PublishedSide, encode_published
+from stream_app.campaigns import together
+from stream_app.campaigns.planning import Wanted, stages
 from stream_app.campaigns.sealing import as_words, statement_of
 from stream_app.campaigns.verified import norm_proof
 from stream_app.wire.campaigns.contribution import Contribution, box_context, encode_contribution
-from stream_app.wire.campaigns.item_features import features_of
 from stream_app.wire.campaigns.plan import Campaign, encode_plan
 
 LEVELS, NUMBER = 5, 2**60 + 1
@@ -34,52 +32,36 @@ INTEGERS = (0, 7, 2**53 + 1, 2**63 - 1)
 
 
 class Case(NamedTuple):
-    """A stage, the published side before it, ratings (item, level), and the vector of Python."""
+    """A stage, ratings (item, level), and the vector of Python."""
 
     index: int
-    side: PublishedSide
     rated: list[tuple[wire.Item, int]]
     vector: NDArray[np.int32]
 
     def told(self) -> dict[str, Any]:
         """Return the case as the browser gets it."""
         rated = [{"key": f"{wire.key(item):016x}", "level": level} for item, level in self.rated]
-        side = base64.b64encode(encode_published(self.side)).decode()
-        return {"stage": self.index, "rated": rated, "side": side}
+        return {"stage": self.index, "rated": rated}
 
 
-def campaign(items: int, keys: tuple[str, ...], *, described: bool = True) -> Campaign:
-    """Return a plan of *together* and *stars* over so many items, with features or without."""
+def campaign(items: int, keys: tuple[str, ...]) -> Campaign:
+    """Return a plan of two stages over so many items, half of them of each stage."""
     rng = np.random.default_rng(items)
     scope = (*TEXTS, *INTEGERS, *(int(each) for each in rng.choice(2**62, items - 8)))
-    names = [f"genre {n}" for n in range(11)]
-    facts = [
-        (
-            [str(each) for each in rng.choice(names, rng.integers(0, 4), replace=False)],
-            int(rng.integers(1930, 2020)) if n % 9 else None,
-        )
-        for n in range(items)
-    ]
-    kinds, parties = ("together", "stars"), 1 if len(keys) == 1 else 2
-    outline = Outline(Fraction(1), Fraction(1, 10**6), parties, kinds, together_items=items // 2)
-    features = features_of(facts) if described else None
-    return plan(outline, scope, NUMBER, keys, features=features)
+    parties: Literal[1, 2] = 1 if len(keys) == 1 else 2
+    epsilon, delta = Fraction(1), Fraction(1, 10**6)
+    half = Wanted("together", together.size(items // 2), Fraction(1, 2))
+    planned = stages(epsilon, delta, [half, half])
+    return Campaign(NUMBER, epsilon, delta, parties, scope, planned, keys)
 
 
 def cases(made: Campaign) -> Iterator[Case]:
-    """Give, for each stage, histories of several lengths; the sides are learned from noisy sums."""
+    """Give, for each stage, histories of several lengths."""
     rng = np.random.default_rng(7)
-    side = PublicSide.begin(made)
-    for index, stage in enumerate(made.stages):
-        published = PublishedSide.of_campaign(made, max(index, 1), side)
+    for index in range(len(made.stages)):
         for length in (0, 1, 2, 9, len(made.scope) // 2, len(made.scope)):
             rated = _history(rng, made, length)
-            yield Case(index, published, rated, _vector(made, index, rated, side))
-        total = np.zeros(stage.size)
-        for _ in range(60):
-            total += _vector(made, index, _history(rng, made, 20), side)
-        noisy = np.rint(total + rng.normal(size=stage.size) * 100).astype(np.int64)
-        side = learning.learn(made, index, side, noisy, 60)
+            yield Case(index, rated, _vector(made, index, rated))
 
 
 def _history(rng: np.random.Generator, made: Campaign, length: int) -> list[tuple[wire.Item, int]]:
@@ -87,11 +69,9 @@ def _history(rng: np.random.Generator, made: Campaign, length: int) -> list[tupl
     return [(made.scope[place], int(rng.integers(LEVELS))) for place in places]
 
 
-def _vector(
-    made: Campaign, index: int, rated: list[tuple[wire.Item, int]], side: PublicSide
-) -> NDArray[np.int32]:
+def _vector(made: Campaign, index: int, rated: list[tuple[wire.Item, int]]) -> NDArray[np.int32]:
     rows = [RatedItem(item, wire.key(item), 1.0 + level) for item, level in rated]
-    return history.vector(made, index, rows, side)
+    return together.contribution(made.stages[index], in_scope(made.scope, rows))
 
 
 def plan_text(made: Campaign) -> str:

@@ -26,20 +26,15 @@ _RANK = """async ([text, films, histories]) => {
 }"""
 
 
-@pytest.mark.parametrize("described", [True, False])
 @pytest.mark.parametrize("directions", [2, 5])
-def test_lists_and_reasons_are_those_of_the_device_in_python(
-    page, directions: int, described: bool
-) -> None:
+def test_lists_and_reasons_are_those_of_the_device_in_python(page, directions: int) -> None:
     rng = np.random.default_rng(directions)
-    plan = campaign_inputs.campaign(ITEMS, KEYS, described=described)
-    side = PublicSide.begin(plan)
+    plan = campaign_inputs.campaign(ITEMS, KEYS)
+    side = PublicSide(plan.number, plan.scope)
     if directions:
         vectors = rng.normal(size=(ITEMS // 2, directions)).astype(np.float32)
         weights = rng.random(directions).astype(np.float32)
-        side = PublicSide(
-            side.number, side.scope, TogetherSide(vectors, weights), None, side.features
-        )
+        side = PublicSide(plan.number, plan.scope, TogetherSide(vectors, weights))
     entries = {
         wire.key(item): wire.CatalogueEntry(
             item, f"film {n}", genres=(f"genre {n % 5}", f"kind {n % 7}"), year=1950 + n

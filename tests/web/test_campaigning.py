@@ -12,7 +12,6 @@ import msgspec
 import numpy as np
 import pytest
 
-from producers.campaign import history
 from producers.fleet.epoch_emission import emission_time
 from producers.person import pace
 from producers.person.enrolment import ADAPTIVE, PersonBudget
@@ -28,6 +27,7 @@ from stream_app.privacy.gaussian import naming
 from stream_app.privacy.gaussian.certificate import CampaignCertificate
 from stream_app.wire.campaigns.contribution import Contribution, decode_value
 from stream_app.wire.campaigns.plan import Campaign
+from tests.fixtures.campaigns import vector_of
 from tests.fixtures.waiting import until
 from tests.stream_app.aggregation.world import keys_of
 from tests.web import campaign_inputs
@@ -106,7 +106,7 @@ def test_a_stage_gets_one_contribution_of_the_ratings_of_this_browser(
     (body,) = gateway.contributions
     made, found = vector(campaign, body)
     assert made.device.hex() == page.evaluate("device.pseudonym")
-    assert np.array_equal(found, history.vector(campaign, 0, rated))
+    assert np.array_equal(found, vector_of(campaign, rated))
     after = page.evaluate("device.spent()")
     assert before["epsilon"] < after["epsilon"] < before["epsilon"] + 1.5
     assert after["left"] < before["left"]
@@ -130,7 +130,7 @@ def test_a_kept_rating_on_more_levels_counts_as_a_whole_level(page, gateway, cam
     assert page.evaluate(LOOK) is None
     _, found = vector(campaign, gateway.contributions[0])
     four = [RatedItem(item, wire.key(item), 4.0)]  # 6 of 0 .. 9 is 2.7 of 0 .. 4
-    assert np.array_equal(found, history.vector(campaign, 0, four))
+    assert np.array_equal(found, vector_of(campaign, four))
 
 
 _CHANGE = """async ([given, change]) => {

@@ -1,11 +1,11 @@
-// Public features of the items of a plan, bit for bit those of stream_app/campaigns/features.py.
+// Public features of items, bit for bit those of stream_app/campaigns/features.py.
 
-const RARE = 0.1, UNIT = 64, SPAN = 3 * UNIT, SCALE = UNIT * UNIT;
+const MOST_GENRES = 32, RARE = 0.1, UNIT = 64, SPAN = 3 * UNIT, SCALE = UNIT * UNIT;
 
-/** {width, values}: features (items, width), row by row, of {genres, flags, years} or null. */
-export const featuresOf = (features, items) => {
-  if (!features) return { width: 0, values: new Float64Array(0) };
-  const columns = wholeColumns(features, items), width = columns.length;
+/** {width, values}: features (items, width), row by row, of items {genres, year}, each maybe
+ *  unknown. */
+export const featuresOf = (described) => {
+  const columns = wholeColumns(described), items = described.length, width = columns.length;
   const sums = columns.map((column) => column.reduce((sum, each) => sum + each, 0));
   const covariance = columns.map((one, j) => columns.map((other, k) => {
     const product = one.reduce((sum, each, i) => sum + each * other[i], 0);
@@ -22,14 +22,18 @@ export const featuresOf = (features, items) => {
   return { width, values };
 };
 
-/** The columns in units of 1 / 4096: the genres, z and z^2. */
-const wholeColumns = ({ genres, flags, years }, items) => {
-  const bytes = Math.ceil(genres.length / 8);
-  const year = Array.from({ length: items }, (_, i) => years[2 * i] + 256 * years[2 * i + 1]);
-  const z = standardised(year);
-  const has = (i, k) => flags[i * bytes + (k >> 3)] >> (k & 7) & 1;
-  return [...genres.map((_, k) => year.map((_, i) => has(i, k) * SCALE)),
-    z.map((each) => each * UNIT), z.map((each) => each * each)];
+/** The columns in units of 1 / 4096: the genres of most items, in the order of names, z and z^2. */
+const wholeColumns = (described) => {
+  const counts = new Map();
+  for (const each of described)
+    for (const genre of new Set(each?.genres)) counts.set(genre, (counts.get(genre) ?? 0) + 1);
+  const byName = (a, b) => (a < b ? -1 : Number(a > b));
+  const genres = [...counts.keys()].sort((a, b) => counts.get(b) - counts.get(a) || byName(a, b))
+    .slice(0, MOST_GENRES).sort(byName);
+  const z = standardised(described.map((each) => each?.year ?? 0));
+  return [...genres.map((genre) => described.map((each) =>
+    each?.genres.includes(genre) ? SCALE : 0)),
+  z.map((each) => each * UNIT), z.map((each) => each * each)];
 };
 
 /** z in units of 1 / 64. */

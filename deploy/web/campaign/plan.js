@@ -5,13 +5,12 @@ import { hexOf, isNumber, keyOf } from "./item.js";
 import { blake } from "./transcript.js";
 
 export { hexOf };
-const base64 = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 const RATIONAL = /^[1-9][0-9]{0,19}(\/[1-9][0-9]{0,19})?$/;
 
 export const digestOf = (bytes) => hexOf(blake(32, "murmurec.plan.1", [bytes]));
 
-/** The fields of Python's Campaign; rationals stay text "p/q"; with digest and scope_keys in hex,
- *  and features {genres, flags, years} as bytes, or null. Error for bytes that are no plan. */
+/** The fields of Python's Campaign; rationals stay text "p/q"; with digest and scope_keys in hex.
+ *  Error for bytes that are no plan. */
 export const decodePlan = (bytes) => {
   const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   // Integers beyond 2^53 become {"whole": text} before a number of JavaScript rounds them.
@@ -26,8 +25,6 @@ export const decodePlan = (bytes) => {
   const rationals = [plan.epsilon, plan.delta, ...plan.stages.map(({ share }) => share)];
   if (!rationals.every((each) => RATIONAL.test(each)))
     throw new Error("a rational of a plan is text: p or p/q, each of at most 20 digits");
-  const { genres, flags, years } = plan.features ?? {};
-  const features = genres ? { genres, flags: base64(flags), years: base64(years) } : null;
-  return { ...plan, number, keys: plan.keys ?? [], scope, features, digest: digestOf(bytes),
+  return { ...plan, number, keys: plan.keys ?? [], scope, digest: digestOf(bytes),
     scope_keys: scope.map(keyOf) };
 };

@@ -4,8 +4,6 @@
 // within 1e-9; a plan passes whose delta is up to a millionth above what it states, so that none is
 // refused for a rounding.
 
-import { isStars, KINDS } from "./vectors.js";
-
 const DELTA = 1e-6; // at which the epsilon that a user allows is meant
 const MOST_BOUND = { 1: 2 ** 15, 2: 2 ** 11 }, LARGEST_EPSILON = 64, LARGEST_SQUARE = 1e4;
 const SMOOTHING = 9 / 4, ROUNDING = 1 + 1e-6;
@@ -45,26 +43,14 @@ export const check = (plan, { keys, items, most_epsilon = 2 }) => {
 const whole = (value, least, most) => Number.isInteger(value) && value >= least && value <= most;
 
 const checkStages = ({ stages, parties, scope_keys: { length: items } }, refuse) => {
-  const pairs = (n) => n * (n - 1) / 2, roots = (n) => (1 + Math.sqrt(1 + 8 * n)) / 2;
   for (const [index, { kind, size, bound, variance }] of stages.entries()) {
-    if (!KINDS.includes(kind)) refuse(`has the stage ${index} of no kind that this device knows`);
+    if (kind !== "together") refuse(`has the stage ${index} of no kind that this device knows`);
     if (!whole(size, 1, 48_000) || !whole(variance, 4, 2 ** 32) ||
         !whole(bound, 1, MOST_BOUND[parties]))
       refuse(`has the stage ${index} of ${size} integers, bound ${bound}, noise ${variance}`);
-    if (kind === "together" && !whole(roots(size) - 1, 2, items))
+    if (!whole((Math.sqrt(8 * size + 1) - 1) / 2, 2, items))
       refuse(`has the stage ${index} of ${size} integers, which no number of items gives`);
   }
-  const found = stages.filter(({ kind }) => isStars(kind)), passes = (found.length - 3) / 2;
-  if (!found.length) return;
-  const order = found.map(({ kind }) => kind).join();
-  if (!whole(passes, 1, 64) || order !== `bias,bias,head${",moment,refine".repeat(passes)}`)
-    refuse(`has its stages of stars in the order ${order}`);
-  const heads = roots(found[2].size), d = found.at(-1).size / items - 1;
-  const sizes =
-    { bias: 2 * items, head: pairs(heads), moment: pairs(d + 1), refine: items * (1 + d) };
-  if (!whole(heads, 1, items) || !whole(d, 1, Math.min(heads, 32)) ||
-      found.some(({ kind, size }) => size !== sizes[kind]))
-    refuse(`has stages of stars whose sizes do not fit ${items} items`);
 };
 
 /** mu^2 of all stages together: gaussian/certificate.py, whose slack is below 1e-12 here. */

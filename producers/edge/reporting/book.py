@@ -89,9 +89,8 @@ class Book:
                 pinned = campaigns.scope_digest
                 pin(self.journal, "the scope of campaigns", pinned, campaigns=True)
                 self._contributing = Contributing(
-                    self.journal, campaigns.pinned, contributions, campaigns.topic,
-                    campaigns.rounds, campaigns.published,
-                )  # fmt: skip
+                    self.journal, campaigns.pinned, contributions, campaigns.topic, campaigns.rounds
+                )
                 self._contributing.start(known, now)
         except BaseException:
             self.log.close()

@@ -24,7 +24,6 @@ from producers.daemon.delivery import Connect
 from producers.device.item_means import ItemMeans, ItemTable
 from producers.edge.store.book_log import BOOKS
 from producers.journal import Journal, Message
-from stream_app.campaigns.public_side import PublishedSide
 from stream_app.campaigns.rounds import Rounds
 
 if TYPE_CHECKING:
@@ -36,14 +35,13 @@ OUTBOX_BYTES = 16 << 20  # of messages of a book that wait
 @dataclass(frozen=True)
 class CampaignOptions:
     """Taking part in campaigns: what is pinned, with the SHA-256 of its scope, and how the log of
-    rounds and the published side are read (UserError where they cannot be)."""
+    rounds is read (UserError where it cannot be)."""
 
     topic: str
     connect: Connect
     pinned: Pinned
     scope_digest: bytes
     rounds: Callable[[], Rounds]
-    published: Callable[[], PublishedSide | None]
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,6 @@ class CampaignOptions(NamedTuple):
     epsilon: str
     delta: float
     mode: str
-    kinds: tuple[str, ...]
     items: int
     runs: int
 
@@ -63,7 +62,7 @@ def _plan(options: CampaignOptions) -> Campaign:
     if not 1e-15 <= options.delta < 1:
         raise UsageError(f"--delta {options.delta:g}: give 1e-15 to 1")
     delta = Fraction(str(options.delta))
-    outline = Outline(epsilon, delta, _MODES[options.mode], options.kinds)
+    outline = Outline(epsilon, delta, _MODES[options.mode])
     return plan(outline, range(options.items))
 
 

@@ -41,7 +41,7 @@ def experiment(
         None, "hybrid, sketch, dense, slope-one, ...; item-means, popular, EASE.", "NAME,..."
     ),
     mechanisms: str | None = option(
-        None, "none, ids such as rr:5:2; central:2, split:2: campaigns.", "ID,..."
+        None, "none, ids such as rr:5:2; for lists central:2, split:2.", "ID,..."
     ),
     splits: str | None = option(
         None, "Of lists: global, visit, user-time; or none: predicted ratings alone.", "NAME,..."

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from murmurec.campaigns import campaign_lists, campaign_stars
+from murmurec.campaigns import campaign_lists
 from murmurec.learner_evaluation import Evaluation, Options
 from murmurec.ranking import RankingEvaluation, RankingOptions
 from murmurec.ratings import item_keys
@@ -50,10 +50,11 @@ def refuse_scope(data: Dataset, grid: Grid, cells: Iterable[Cell]) -> None:
         return
     timed, known = is_timed(data.timestamps), cache(partial(_known, data))
     for cell in cells:
-        campaign = cell.model == CAMPAIGN and cell.split in SPLITS
-        scoped = cell.mechanism != NONE and test_of_ratings(cell.mechanism, data.scale.levels)
-        if not campaign and scoped != SCOPE:
-            continue
+        campaign = cell.model == CAMPAIGN
+        if not campaign:
+            scoped = cell.mechanism != NONE and test_of_ratings(cell.mechanism, data.scale.levels)
+            if scoped != SCOPE:
+                continue
         items = known(cell.split, grid.seed if timed else cell.seed)
         least, most = (LENGTH, min(items, LARGEST_SCOPE)) if campaign else (1, items)
         if not least <= grid.scope <= most:
@@ -83,7 +84,7 @@ def measured(
     began = now()
     of_lists = cell.split in SPLITS
     if cell.model == CAMPAIGN:
-        found = (_campaign_lists if of_lists else _campaign_stars)(data, grid, cell, progress)
+        found = _campaign_lists(data, grid, cell, progress)
     elif cell.model == ITEM_MEANS:
         found = _item_means(data, cell)
     else:
@@ -118,13 +119,6 @@ def _item_means(data: Dataset, cell: Cell) -> Found:
     error, mae = rms(errors), float(np.abs(errors).mean())
     found = {"rmse": error, "mae": mae, "baseline": error, "learned": len(data)}
     return found | {"rmse_parts": rms_of_parts(errors, PARTS)}
-
-
-def _campaign_stars(data: Dataset, _: Grid, cell: Cell, progress: Share) -> Found:
-    mode, epsilon = person_epsilon(cell.mechanism)
-    data = data.in_time_order(cell.seed)
-    result = campaign_stars(data, mode, epsilon, seed=cell.seed, progress=progress)
-    return {"rmse": result.rmse, "mae": result.mae, "baseline": result.rmse_baseline}
 
 
 def _campaign_lists(data: Dataset, grid: Grid, cell: Cell, progress: Share) -> Found:

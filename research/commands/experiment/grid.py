@@ -2,10 +2,10 @@
 
 model       a learner; of ratings alone slope-one, ..., item-means; of lists alone popular,
             recent-popular, EASE. Baselines see the true ratings, and have no mechanism
-mechanism   an id such as rr:5:2; none; central:2 and split:2, campaigns with the epsilon of a
-            whole person, which have a model of their own
+mechanism   an id such as rr:5:2; none; for lists central:2 and split:2, campaigns with the
+            epsilon of a whole person, which have a model of their own
 split       of lists. Predicted ratings are tested prequentially; in one pass, on a random
-            split, where presence is protected (over a public scope) and in a campaign
+            split, where presence is protected (over a public scope)
 """
 
 from __future__ import annotations
@@ -36,12 +36,11 @@ OF_LISTS = {
 MODELS = (*LEARNERS, *CO_RATED, ITEM_MEANS, *OF_LISTS)
 SPLITS = ("global", "visit", "user-time")
 IN_TIME = SPLITS[:2]
-PREQUENTIAL, SCOPE, ONE_PASS = "prequential", "scope", "one-pass"
+PREQUENTIAL, SCOPE = "prequential", "scope"
 MOST_SEEDS = 30
 PERSON = Adjacency.USER.value
 _EPSILONS = ("1/2", "1", "2", "3", "4", "6", "8")
 _FEW = ("1", "2", "4")
-_OF_A_PERSON = ("1", "2", "4", "8")
 _NUMBER = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6}|/[0-9]{1,6})?")
 
 
@@ -108,26 +107,31 @@ def _ways(grid: Grid, split: str | None, levels: int) -> Iterator[tuple[str, str
     for model in grid.models:
         for given in grid.mechanisms:
             mechanism = f"none:{levels}:inf" if given == NONE else given
-            test = test_of_ratings(mechanism, levels)
+            test = _checked(mechanism, levels)
             if model in CO_RATED and test == SCOPE:
                 raise ValueError(
                     f"models {model}: needs a mechanism with public presence, such as "
                     f"rr:{levels}:2; leave {mechanism} out"
                 )
-            if _mode(mechanism):
-                yield CAMPAIGN, mechanism, split or test
+            if not test and split:
+                yield CAMPAIGN, mechanism, split
             if model in (ITEM_MEANS, *OF_LISTS):
                 if (split is None) == (model == ITEM_MEANS):
                     yield model, NONE, split or PREQUENTIAL
-            elif not _mode(mechanism) and (split is None or model in LEARNERS):
+            elif test and (split is None or model in LEARNERS):
                 yield model, mechanism, split or test
+
+
+def _checked(mechanism: str, levels: int) -> str:
+    """Return how predicted ratings are tested, "" of a campaign; ValueError for neither."""
+    if not _mode(mechanism):
+        return test_of_ratings(mechanism, levels)
+    person_epsilon(mechanism)
+    return ""
 
 
 def test_of_ratings(mechanism: str, levels: int) -> str:
     """Return how predicted ratings are tested; ValueError for what is no mechanism of these."""
-    if _mode(mechanism):
-        person_epsilon(mechanism)
-        return ONE_PASS
     try:
         chosen = registry.parse(mechanism)
     except ValueError:
@@ -174,7 +178,6 @@ def usual(data: Dataset, preset: str | None) -> dict[str, Sequence[str]]:
             for epsilon in _EPSILONS if all_of_them else _FEW:
                 found.append(registry.mechanism(family, levels, epsilon).id)
     if all_of_them:
-        found += [f"central:{epsilon}" for epsilon in _OF_A_PERSON]
         return {"models": ("dense", ITEM_MEANS), "mechanisms": found, "splits": ()}
     splits = SPLITS if is_timed(data.timestamps) else SPLITS[-1:]
     models = ("hybrid", ITEM_MEANS, "popular", "EASE")

@@ -3,8 +3,7 @@
     mean +- t s / sqrt(n)      t of n - 1 degrees of freedom (Student 1908)
 
 Seeds draw the noise, the hashes, which 2,000 users are tested where there are more, and the random
-split of `scope` and `one-pass`; all other splits are one and the same. The interval says nothing of
-other data.
+split of `scope`; all other splits are one and the same. The interval says nothing of other data.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ PROTECTS = (
 )
 COVERS = (
     "95 % intervals are over seeds: noise, hashes, which users are tested, and the random split of "
-    "scope and one-pass; all other splits are one, and other data are not covered"
+    "scope; all other splits are one, and other data are not covered"
 )
 
 

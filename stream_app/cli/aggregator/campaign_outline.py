@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Literal
 
 from stream_app.cli.commands import option
 from stream_app.cli.device.mechanism_options import positive_fraction
-from stream_app.cli.options import Cluster, campaign_keys, campaign_scope, connection_from
+from stream_app.cli.options import Cluster, campaign_keys, campaign_scope
 from stream_app.cli.output import plural, refusing, say, table
 from stream_app.errors import UsageError, UserError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stream_app.campaigns.features import Features
     from stream_app.campaigns.plan import Campaign
     from stream_app.settings import Settings
     from stream_app.wire.ids import Item
@@ -33,7 +32,6 @@ class Terms:
 
     epsilon: str = option(..., "Of a person, for all stages together.", "E")
     delta: str = option("1e-6", "Beside epsilon.", "D")
-    kinds: str = option("together", "together (lists), stars (ratings), or together,stars.", "LIST")
     together: int = option(300, "Of the scope, for together.", "N", "--together-items")
     least: int = option(100, "Fewer contributions end a stage.", "N")
     most: int | None = option(None, "Contributions that a stage holds at least.", "N")
@@ -53,7 +51,6 @@ def plan(
         None, "Public half of a party; twice, a and b, for two (env MURMUREC_CAMPAIGN_KEYS).", "PUB"
     ),
     output: Path = option(Path("plan.json"), "Where the plan goes.", "FILE", "-o", "--output"),
-    meta: bool = option(False, "For stars: use genres and years of the catalogue."),
 ) -> None:
     """Plan a campaign: its stages, their noise, and what they cost a person in all of them.
 
@@ -66,20 +63,14 @@ def plan(
     public = campaign_keys(settings, keys)
     _check_mode(settings, public)
     items = _items(campaign_scope(settings, scope))
-    features = _features(settings, items) if meta else None
-    made = planned(terms, items, public, features, signed=settings.signed)
+    made = planned(terms, items, public, signed=settings.signed)
     write(output, made)
     show(made, settings.cut_seconds)
     say(f"plan in {output}; murmurec rounds begin {output} begins it")
 
 
 def planned(
-    terms: Terms,
-    items: Sequence[Item],
-    keys: tuple[str, ...],
-    features: Features | None = None,
-    *,
-    signed: bool = False,
+    terms: Terms, items: Sequence[Item], keys: tuple[str, ...], *, signed: bool = False
 ) -> Campaign:
     """Return the campaign, which every part of this release follows; UsageError for terms out of
     range or that do not fit together."""
@@ -96,14 +87,13 @@ def planned(
             positive_fraction("--epsilon", terms.epsilon),
             delta_from(terms.delta),
             _parties(len(keys)),
-            kinds=tuple(each.strip() for each in terms.kinds.split(",")),
             together_items=terms.together,
             least=terms.least,
             most=terms.most,
             deadline_cuts=terms.deadline,
         )
         # Through its bytes: only they are checked against every range of the wire.
-        found = campaign_of(outline, items, terms.number, keys, features=features, signed=signed)
+        found = campaign_of(outline, items, terms.number, keys, signed=signed)
         made = decode_plan(encode_plan(found))
         encode_round(Planned(made))
         check_budget(made)
@@ -230,28 +220,3 @@ def _check_mode(settings: Settings, keys: Sequence[str]) -> None:
             f"--keys: {plural(len(keys), 'key')}, and privacy_mode {settings.privacy_mode} has "
             f"{parties}: the workers would withdraw the campaign"
         )
-
-
-def _features(settings: Settings, items: Sequence[Item]) -> Features:
-    """Return genres and years of the items of a scope, as they stand in the catalogue now.
-
-    They go into the plan: a later change of the catalogue changes no campaign.
-    """
-    from stream_app.campaigns.features import features_of
-    from stream_app.cli.catalogue_titles import catalogue_from
-    from stream_app.wire.ids import key
-
-    catalogue = catalogue_from(connection_from(settings), settings.topic_prefix)
-    entries = [catalogue.entry(key(item)) for item in items]
-    known = sum(bool(entry.genres or entry.year) for entry in entries)
-    if not known:
-        raise UserError(
-            "--meta: the catalogue has no genres and years of the items of the scope; publish them "
-            "with murmurec items publish, or leave --meta out"
-        )
-    found = features_of([(entry.genres, entry.year) for entry in entries])
-    say(
-        f"features of {known:,} of {plural(len(items), 'item')}: "
-        f"{plural(len(found.genres), 'genre')} and the year"
-    )
-    return found

@@ -24,7 +24,6 @@ import numpy as np
 from producers.campaign.terms import Pinned
 from producers.fleet.campaigning import Fleet
 from producers.publishing import OutboxRelay
-from producers.ranking import campaign_side
 from stream_app import wire
 from stream_app.aggregation.coordinator import Coordinator
 from stream_app.aggregation.keys import Role
@@ -104,7 +103,6 @@ class Campaigns:
 
     demo: DemoSetup
     scope: list[Item]
-    kinds: tuple[str, ...]
     epsilon: Fraction
     log: RoundTopic
     contributions: ContributionTopic
@@ -120,7 +118,6 @@ class Campaigns:
         epsilon: Fraction,
         *,
         scope: int = SCOPE,
-        kinds: tuple[str, ...] = ("together",),
         options: DemoOptions | None = None,
     ) -> Campaigns:
         """Start everything, for campaigns over the most rated items of what the devices have.
@@ -136,7 +133,7 @@ class Campaigns:
         stack.callback(log.close)
         contributions = ContributionTopic(demo.connection, demo.topics.contributions)
         stack.callback(contributions.close)
-        return cls(demo, items, kinds, epsilon, log, contributions, check)
+        return cls(demo, items, epsilon, log, contributions, check)
 
     def see_through(self, *, exact: bool = True, visitors: bool = False) -> CampaignRun:
         """Begin the next campaign and see it through; with `visitors` its stages stay open until
@@ -200,7 +197,7 @@ class Campaigns:
         count: Literal[1, 2] = 1 if len(public) == 1 else 2
         together = min(TOGETHER_ITEMS, len(items))
         outline = Outline(
-            self.epsilon, DELTA, count, self.kinds, together_items=together, deadline_cuts=OPEN_CUTS
+            self.epsilon, DELTA, count, together_items=together, deadline_cuts=OPEN_CUTS
         )
         self.number += 1
         with refusing(UserError):
@@ -217,7 +214,6 @@ class Campaigns:
             demo.topics.contributions,
             relay,
             today,
-            partial(campaign_side, demo.connection, demo.topics.prefix),
             identities=demo.identities,
         )
 

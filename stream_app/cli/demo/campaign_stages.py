@@ -23,7 +23,7 @@ from producers.fleet.scoped_ratings import ScopedRatings
 from producers.ranking import campaign_side
 from stream_app.aggregation.coordinator import Coordinator, Positions
 from stream_app.aggregation.round_topics import RoundTopic
-from stream_app.campaigns import stage_vectors
+from stream_app.campaigns import together
 from stream_app.campaigns.public_side import PublishedSide
 from stream_app.campaigns.rounds import Phase, StageState
 from stream_app.errors import UserError
@@ -98,7 +98,6 @@ def conduct(
             continue
         ended = step.stage
         fleet.relay.settle()
-        side = fleet.published() if exact else None
         sent = closed = time.monotonic()
         if visitors:
             while not _others(log, contributions, step.total):
@@ -121,7 +120,7 @@ def conduct(
             visitors=sum(stage.ends) - sum(stage.begins) - step.total,
         )
         if exact:
-            total = exact_sum(campaign, stage, side, fleet.population.devices, ratings)
+            total = exact_sum(stage, fleet.population.devices, ratings)
             done = replace(done, noise_ratio=noise_ratio(campaign, stage, total))
         yield done
 
@@ -133,17 +132,12 @@ def _others(log: RoundTopic, contributions: Positions, people: int) -> int:
 
 
 def exact_sum(
-    campaign: Campaign,
-    stage: StageState,
-    side: PublishedSide | None,
-    devices: tuple[bytes, ...],
-    ratings: ScopedRatings,
+    stage: StageState, devices: tuple[bytes, ...], ratings: ScopedRatings
 ) -> NDArray[np.int64]:
     """Return the sum (size,) of the vectors of all devices, without noise."""
-    known = side.side if side is not None and side.plan == campaign.digest else None
     total = np.zeros(stage.stage.size, np.int64)
     for device in devices:
-        total += stage_vectors.contribution(campaign, stage.index, known, ratings.rated(device))
+        total += together.contribution(stage.stage, ratings.rated(device))
     return total
 
 

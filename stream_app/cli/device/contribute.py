@@ -15,7 +15,7 @@ from stream_app.cli.device.publishers import (
     round_log,
 )
 from stream_app.cli.device.reporting_options import AcceptScopeOption, KeysOption, MostEpsilonOption
-from stream_app.cli.options import Cluster, connection_from
+from stream_app.cli.options import Cluster
 from stream_app.cli.output import notice, plural, printable, refusing, say
 from stream_app.errors import UserError
 
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from producers.identities import Identities
     from producers.journal import Journal, Message
     from producers.publishing import Publisher
-    from stream_app.campaigns.public_side import PublicSide
     from stream_app.campaigns.rounds import Rounds
-    from stream_app.settings import Settings
 
 
 def contribute(
@@ -70,33 +68,18 @@ def contribute(
         check_copies(settings, [opened], campaigns=True, trusted=trust_journal)
         with round_log(settings, newest=True) as log:
             rounds = log.catch_up()
-        wanted = _Wanted(rounds, pinned, digest, _side(settings, rounds), identities)
-        _run(publisher, opened, device, wanted)
+        _run(publisher, opened, device, _Wanted(rounds, pinned, digest, identities))
 
 
 @dataclass(frozen=True, eq=False)
 class _Wanted:
-    """The log of rounds, what is pinned, the digest of the scope, which is stored if new, and the
-    side that the stages before have published, where the open stage needs it; who signs."""
+    """The log of rounds, what is pinned, the digest of the scope, which is stored if new, and who
+    signs."""
 
     rounds: Rounds
     pinned: Pinned
     digest: bytes
-    side: PublicSide | None
     identities: Identities
-
-
-def _side(settings: Settings, rounds: Rounds) -> PublicSide | None:
-    """Return what is public of the plan, None where the open stage does not look at it: what is
-    read depends on the log of rounds alone."""
-    from producers.ranking import campaign_side
-    from stream_app.campaigns.stars import shape
-
-    stage = rounds.current
-    if stage is None or stage.stage.kind not in shape.KINDS:
-        return None
-    found = campaign_side(connection_from(settings), settings.topic_prefix)
-    return found.side if found is not None and found.plan == stage.plan else None
 
 
 def _run(publisher: Publisher, journal: Journal, device: bytes, wanted: _Wanted) -> None:
@@ -159,8 +142,7 @@ def _contribution(journal: Journal, device: bytes, wanted: _Wanted, topic: str) 
         rated,
         wanted.rounds,
         wanted.pinned,
-        side=wanted.side,
-        sending=Sending(topic, journal.epoch(mechanism_options.today()), wanted.identities),
+        Sending(topic, journal.epoch(mechanism_options.today()), wanted.identities),
     )
     if not rated:
         notice("this device has kept no rating of this user: what it contributes are zeros")

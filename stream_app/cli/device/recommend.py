@@ -154,9 +154,8 @@ def _sentences(recommender: LocalRecommender, found: LocalList) -> Iterator[str]
 
     table = recommender.table
     for rank, row in enumerate(found.items, 1):
-        stars = "" if row.stars is None else f"  ({row.stars:.1f} of 5 stars expected)"
         shown = described(row.title or "", *_features(recommender, row.item))
-        yield f"{rank:4}  {printable(f'{row.item}  {shown}').rstrip()}{stars}"
+        yield f"{rank:4}  {printable(f'{row.item}  {shown}').rstrip()}"
         if row.because:
             names = (table.title(key(item)) or str(item) for item in row.because)
             yield f"      because of {printable(', '.join(names))}"

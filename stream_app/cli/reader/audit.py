@@ -152,7 +152,6 @@ def campaign(
     epsilon: str = option("2", "What a person spends: 2, 0.5 or 1/2.", "E"),
     delta: float = option(1e-6, "Delta of that.", "D"),
     mode: str = option("split", "central, or split: one of two parties is curious.", "MODE"),
-    kinds: str = option("together,stars", "together, stars, or both.", "KINDS"),
     items: int = option(12, "Items of the scope.", "N"),
     runs: int = option(300, "Campaigns with the person, and as many without.", "N"),
     false_devices: bool = option(False, "Attack the proofs of two parties instead, N random ones."),
@@ -172,7 +171,7 @@ def campaign(
         if passed:
             raise UserError(f"{len(passed)} false devices were counted, the first: {passed[0]}")
         return
-    options = epsilon, delta, mode, tuple(kinds.split(",")), items, runs
+    options = epsilon, delta, mode, items, runs
     found = _attacked("campaign", "CampaignOptions", options, as_json=as_json)
     _refuse(found.audit.violated, found.audit.findings)
 

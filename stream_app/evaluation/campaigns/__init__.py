@@ -2,7 +2,6 @@
 
     noisy_sum   contributions and noise of one stage, as the aggregators would publish them
     lists       lists that devices make after *together*
-    stars       ratings that devices predict after *stars*
 
 Everything between a device and the public sum is as it is live: integers within their bound, exact
 discrete Gaussian noise, a full share of it from each party. The noise comes from a seed, so that a
@@ -16,4 +15,3 @@ from stream_app.evaluation.campaigns.campaign_lists import (
     evaluate_lists,
 )
 from stream_app.evaluation.campaigns.runs import DELTA, MODES, Budget, noisy_sum
-from stream_app.evaluation.campaigns.stars import CampaignStars, evaluate_stars

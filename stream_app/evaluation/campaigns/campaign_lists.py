@@ -15,7 +15,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.campaigns.features import Features
 from stream_app.campaigns.item_scores import ItemScores
 from stream_app.campaigns.planning import Outline, plan
 from stream_app.campaigns.public_side import PublicSide
@@ -88,7 +87,7 @@ def evaluate_lists(
     options: ListOptions,
     *,
     stars: NDArray[np.float64],
-    features: Callable[[NDArray[np.uint64]], Features] | None = None,
+    features: Callable[[NDArray[np.uint64]], NDArray[np.float64]] | None = None,
     in_time: bool = True,
     seed: int = 0,
     progress: Callable[[int], None] = lambda people: None,  # noqa: ARG005 (a silent default)
@@ -100,9 +99,7 @@ def evaluate_lists(
     just contributed.
     """
     k, items = options.k, options.items(len(task.items))
-    outline = Outline(
-        budget.epsilon, budget.delta, budget.parties, ("together",), together_items=items
-    )
+    outline = Outline(budget.epsilon, budget.delta, budget.parties, together_items=items)
     planned = plan(outline, range(items))
     (stage,) = planned.stages
     public, own = _histories(task, items, stars)
@@ -112,7 +109,10 @@ def evaluate_lists(
     histories = {"clean, by recency": True, "clean": False} if in_time else {"clean": False}
     ways = [
         Way(method, "device", history, _lists(task, scores, (public, own), k, by_recency))
-        for method, side in (("together", found), ("prior", PublicSide.begin(planned)))
+        for method, side in (
+            ("together", found),
+            ("prior", PublicSide(planned.number, planned.scope)),
+        )
         for scores in (ItemScores(side, known),)
         for history, by_recency in histories.items()
     ]

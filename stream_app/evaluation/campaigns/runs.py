@@ -1,7 +1,7 @@
 """The noisy sum of a stage, and a whole campaign, over people in one process.
 
-Vectors, sums and learning are those of the live system (`campaigns/stage_vectors.py`,
-`campaigns/learning/stage_learning.py`); sealing, the log and the parties' own noise are not here.
+Vectors, sums and learning are those of the live system (`campaigns/together.py`,
+`campaigns/learning.py`); sealing, the log and the parties' own noise are not here.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.campaigns import stage_vectors
+from stream_app.campaigns import learning, together
 from stream_app.campaigns.contribution_vectors import is_within
-from stream_app.campaigns.learning import stage_learning as stages
 from stream_app.campaigns.plan import Campaign, Stage
 from stream_app.campaigns.public_side import PublicSide
 from stream_app.campaigns.rated_items import RatedItems
@@ -44,20 +43,17 @@ def run(
 
     `contributed` is called with how many people have just contributed.
     """
-    side, seconds = PublicSide.begin(plan), []
+    side, seconds = PublicSide(plan.number, plan.scope), []
     for index, stage in enumerate(plan.stages):
-        sent, clock = _sent(plan, index, side, own), _Clock()
+        sent, clock = _sent(plan, index, own), _Clock()
         summed = noisy_sum(clock.timed(sent, contributed), stage, plan.parties, source)
-        side = stages.learn(plan, index, side, summed, len(own))
+        side = learning.learn(plan, index, summed)
         seconds.append(clock.seconds)
     return Run(side, seconds)
 
 
-def _sent(
-    plan: Campaign, index: int, side: PublicSide, own: Sequence[RatedItems]
-) -> Iterator[NDArray[np.int32]]:
-    for rated in own:
-        yield stage_vectors.contribution(plan, index, side, rated)
+def _sent(plan: Campaign, index: int, own: Sequence[RatedItems]) -> Iterator[NDArray[np.int32]]:
+    return (together.contribution(plan.stages[index], rated) for rated in own)
 
 
 class _Clock:

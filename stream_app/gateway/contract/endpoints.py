@@ -157,7 +157,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     ),
     Endpoint(
         *("GET", "/campaign/side", "campaignSide", "take part"),
-        *("What the stages before have published, for those that need it", _SAME_FOR_ALL),
+        *("The public item side of the newest campaign, from its noisy sums", _SAME_FOR_ALL),
         content_type=BYTES,
         later=True,
         **_CACHED | _NO_CAMPAIGNS,

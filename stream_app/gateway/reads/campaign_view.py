@@ -1,4 +1,4 @@
-"""GET /campaign and GET /campaign/side: what a device without Kafka needs to take part.
+"""GET /campaign and GET /campaign/side: what a device without Kafka needs of campaigns.
 
     topic rounds ----newest plan, its stages--> CampaignLog --+--> document of /campaign
     topic item-side --whole version-----------> its bytes ----+--> document of /campaign/side

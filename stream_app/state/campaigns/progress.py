@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from stream_app.campaigns.learning import stage_learning as stages
+from stream_app.campaigns import learning
 from stream_app.campaigns.plan import Campaign, Stage
 from stream_app.campaigns.public_side import PublicSide
 from stream_app.wire import Aborted, CampaignEntry, CampaignPlan, Released
@@ -71,7 +71,7 @@ def _begun(standing: CampaignProgress, plan: Campaign, parties: int) -> Campaign
         return Ignored.OLD_NUMBER
     if not plan.parties == len(plan.keys) == parties:
         return Ignored.OTHER_PARTIES
-    if not stages.can_learn(plan):
+    if not learning.can_learn(plan):
         return Ignored.UNKNOWN_STAGE
     return CampaignProgress(plan, side=standing.side)
 
@@ -86,11 +86,8 @@ def _released(standing: CampaignProgress, entry: Released) -> CampaignProgress |
         return Ignored.WRONG_LENGTH
     if entry.contributions < stage.least:
         return Ignored.TOO_FEW
-    side = standing.side
-    if side is None or side.number != plan.number:
-        side = PublicSide.begin(plan)
     try:
-        learned = stages.learn(plan, entry.stage, side, noisy, entry.contributions)
+        learned = learning.learn(plan, entry.stage, noisy)
     except ArithmeticError:
         return Ignored.NOT_LEARNED
     return CampaignProgress(plan, standing.released + 1, False, entry.contributions, learned)

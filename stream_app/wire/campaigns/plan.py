@@ -20,7 +20,6 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from stream_app.wire.campaigns.item_features import Features
 from stream_app.wire.ids import Item, key, parse_item
 from stream_app.wire.limits import (
     MAX_BOUND,
@@ -79,8 +78,8 @@ class Campaign(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tru
 
     `parties` is 1 for a trusted aggregator and 2 for additive shares between two; `keys` are their
     public keys in hex, empty while a plan is only evaluated. `scope` are the public items, in the
-    order of the coordinates, and `features` what is public of them, where the campaign uses it.
-    Where `signed`, a contribution counts in the envelope of its device alone.
+    order of the coordinates. Where `signed`, a contribution counts in the envelope of its device
+    alone.
     """
 
     number: Number
@@ -90,7 +89,6 @@ class Campaign(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tru
     scope: Annotated[tuple[Item, ...], msgspec.Meta(min_length=1, max_length=MAX_SCOPE)]
     stages: Annotated[tuple[Stage, ...], msgspec.Meta(min_length=1, max_length=MAX_STAGES)]
     keys: tuple[PublicKey, ...] = ()
-    features: Features | msgspec.UnsetType = msgspec.UNSET
     signed: Literal[True] | msgspec.UnsetType = msgspec.UNSET
     v: int = VERSION
 
@@ -111,21 +109,11 @@ class Campaign(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tru
             )
         if len({key(item) for item in self.scope}) != len(self.scope):
             raise ValueError(f"campaign {self.number}: an item is in the scope twice")
-        if self.features is not msgspec.UNSET and self.features.items != len(self.scope):
-            raise ValueError(
-                f"campaign {self.number}: features of {self.features.items} items over a scope of "
-                f"{len(self.scope)}; each item has its own"
-            )
         if sum(stage.share for stage in self.stages) > 1:
             raise ValueError(
                 f"campaign {self.number}: the shares of the stages exceed the budget; together "
                 "they are at most 1"
             )
-
-    @property
-    def public_features(self) -> Features | None:
-        """The features of the items of the scope; None where the campaign uses none."""
-        return None if self.features is msgspec.UNSET else self.features
 
     @property
     def is_signed(self) -> bool:

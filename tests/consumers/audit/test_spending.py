@@ -11,7 +11,7 @@ from consumers.audit import Finding, PublicConfiguration, observe
 from consumers.audit.checks.spending_check import LATE, WINDOW, spending
 from consumers.audit.findings import Verdict
 from consumers.audit.observed import Contributed
-from stream_app.campaigns.planning import Outline, certificate, plan
+from stream_app.campaigns.planning import Wanted, certificate, stages
 from stream_app.privacy import registry
 from stream_app.privacy.accounting.budget_plans import ExactPlan, largest_count
 from stream_app.privacy.accounting.whole_person import report_loss
@@ -22,9 +22,8 @@ from tests.consumers.audit.worlds import EPOCH, World, keys, levels
 
 DELTA = Fraction(1, 10**6)
 ONE = registry.parse("rr:5:1")
-CAMPAIGN = certificate(
-    plan(Outline(Fraction(1), DELTA, 2, ("together", "stars")), range(50)).stages
-)
+HALF = Wanted("together", 1275, Fraction(1, 2))
+CAMPAIGN = certificate(stages(Fraction(1), DELTA, [HALF, HALF]))
 ID = naming.name(CAMPAIGN)
 
 

@@ -88,9 +88,7 @@ def running(journal: Journal, rounds: Rounds, terms: Pinned, line: Line | None =
         journal, CONTRIBUTIONS, line.connect, found.notices.append, lambda: found.clock.at
     )
     daemon = found.daemon
-    daemon.campaigns = Contributing(
-        journal, terms, delivery, CONTRIBUTIONS, lambda: rounds, lambda: None
-    )
+    daemon.campaigns = Contributing(journal, terms, delivery, CONTRIBUTIONS, lambda: rounds)
     daemon.campaigns.start(journal.enrolled(), found.clock.now())
     return Running(found, line, rounds)
 

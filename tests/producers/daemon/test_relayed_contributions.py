@@ -24,7 +24,6 @@ from producers.daemon.scheduled_contributions import Contributing
 from producers.device.relay_producer import RelayProducer
 from producers.device.sealed_gateway import SealedGateway
 from producers.journal import Journal
-from stream_app.campaigns.public_side import PublishedSide, encode_published
 from stream_app.errors import OlderJournal, UserError
 from stream_app.web import binary_http, oblivious_http
 from stream_app.web.binary_http import Message
@@ -34,11 +33,10 @@ from stream_app.wire.signatures import digest_of
 from tests.producers.daemon.test_contributing import USERS, path, rate
 from tests.producers.daemon.world import Device, device, pseudonym
 from tests.producers.test_campaign import TOPIC, pinned, plan
-from tests.producers.test_stars_contribution import campaign, keys, sides
 from tests.stream_app.aggregation.world import keys_of, read_by_all
 from tests.stream_app.web.test_oblivious_http import PUBLIC, SECRET
 
-__all__ = ["campaign", "keys", "path"]
+__all__ = ["path"]
 TAKEN = 202, {"partition": 1, "offset": 7, "duplicate": False}
 
 
@@ -48,7 +46,6 @@ class Gateway:
 
     shown: dict[str, Any] | None = None
     answer: tuple[int, dict[str, Any]] = TAKEN
-    side: bytes = b""
     asked: list[Message] = field(default_factory=list)
     at: str = ""
 
@@ -69,8 +66,6 @@ class Gateway:
                 assert name == "content-type"
                 assert re.fullmatch("application/octet-stream; tag=[0-9a-f]{32}", kind)
                 return Message((), json.dumps(self.answer[1]).encode(), self.answer[0])
-            case "GET", "/campaign/side":
-                return Message((), self.side, 200 if self.side else 204)
             case "GET", "/campaign" if self.shown is None:
                 return Message((), b"", 204)
             case "GET", "/campaign":
@@ -127,8 +122,7 @@ def relayed(journal: Journal, at: str, terms: Pinned, *, trusted: bool = False) 
         RelayProducer, named, "/contributions", tag=journal.tag, trusted=trusted, over=say
     )
     delivery = Delivery(journal, TOPIC, connect, say, lambda: found.clock.at)
-    shown = RelayedCampaigns(named)
-    campaigns = Contributing(journal, terms, delivery, TOPIC, shown.rounds, shown.published)
+    campaigns = Contributing(journal, terms, delivery, TOPIC, RelayedCampaigns(named).rounds)
     campaigns.start(journal.enrolled(), found.clock.now())
     found.daemon.campaigns = campaigns
     return Relayed(found, delivery)
@@ -335,28 +329,3 @@ def refused(gateway: Gateway, path: Path, terms: Pinned, sentence: str) -> None:
         assert (gateway.taken, journal.pending(), debits(journal)) == ([], [], [0, 0, 0])
         (notice,) = found.device.notices
         assert sentence in notice
-
-
-def test_a_stage_of_stars_waits_for_the_side_before_it_which_is_read_once(
-    gateway: Gateway, path: Path, campaign: Campaign
-) -> None:
-    gateway.show(campaign, stage=2)
-    with Journal.open(path) as journal:
-        found = relayed(journal, gateway.at, pinned(campaign))
-        gateway.side = b"no side"
-        found.minutes(2)
-        (sentence,) = found.device.notices
-        assert "shows at /campaign/side is no campaign that this release can read" in sentence
-        for gateway.side in (b"", encode_published(side_before(campaign, 1))):
-            found.minutes(2)
-            assert (gateway.taken, debits(journal)) == ([], [0, 0, 0])
-        gateway.side = encode_published(side_before(campaign, 2))
-        gateway.asked.clear()
-        found.minutes(3)
-        assert debits(journal) == [1, 1, 1]
-    assert [decode_value(each).stage for each in gateway.taken] == [2, 2, 2]
-    assert [each.control[3] for each in gateway.asked].count("/campaign/side") == 1
-
-
-def side_before(campaign: Campaign, stage: int) -> PublishedSide:
-    return PublishedSide.of_campaign(campaign, stage, sides(campaign)[stage])

@@ -11,9 +11,8 @@ from producers.ranking import LocalRecommender, RatedItem
 from producers.ranking.campaign_ranker import CampaignRanker
 from producers.ranking.published import PublicTable
 from stream_app.campaigns.public_side import PublicSide, PublishedSide
-from stream_app.campaigns.stars.side import StarsSide
 from stream_app.campaigns.together import TogetherSide
-from stream_app.wire import CatalogueEntry, key
+from stream_app.wire import CatalogueEntry
 from tests.fixtures.tastes import SCOPE, TASTES, campaign_of, person, side_of
 from tests.naive import campaign_lists as naive
 
@@ -145,10 +144,6 @@ def test_items_without_directions_come_after_those_that_have_them(
     assert [row.item for row in listed[5:]] == list(range(42, 49))
     assert [row.score for row in listed] == sorted((row.score for row in listed), reverse=True)
     assert all(row.because == () for row in listed[5:])
-    counts = np.concatenate((np.arange(40.0), np.arange(20.0)))
-    stars = replace(stars_side(60), counts=counts)
-    by_count = CampaignRanker(replace(larger, stars=stars)).rank(rated, 12)
-    assert [row.item for row in by_count[5:]] == list(range(60, 53, -1))
 
 
 def test_items_of_words_keep_their_names_without_the_catalogue(published: PublishedSide) -> None:
@@ -161,42 +156,3 @@ def test_an_item_of_the_number_zero_is_offered() -> None:
     side = PublicSide(1, scope, None)
     found = LocalRecommender(PublicTable(PublishedSide.of_campaign(campaign_of(), 1, side)))
     assert found.recommend([], 1).items[0].item == 0
-
-
-def stars_side(items: int = len(SCOPE)) -> StarsSide:
-    """Items of the first taste are a star better, and their factor is the taste."""
-    side = StarsSide.start(np.zeros((items, 0)), 1)
-    first = np.array([item in TASTES[0] for item in (*SCOPE, *range(41, 100))[:items]])
-    counts = np.linspace(10, 50, items)
-    return replace(
-        side,
-        biases=np.where(first, 0.5, -0.5),
-        counts=counts,
-        vectors=np.where(first, 1.0, -1.0)[:, None],
-        precision=1.0,
-    )
-
-
-def with_stars(side: PublicSide) -> PublicSide:
-    return replace(side, stars=stars_side())
-
-
-def test_expected_ratings_are_those_of_the_fold_in(published: PublishedSide) -> None:
-    ranker = CampaignRanker(with_stars(published.side))
-    rated = [RatedItem(item, key(item), 5.0) for item in TASTES[1][:9]]
-    rated.append(RatedItem("elsewhere", key("elsewhere"), 1.0))
-    listed = ranker.rank(rated, 30)
-    expected = {row.item in TASTES[1]: row.stars for row in listed}
-    assert expected[True] is not None
-    assert expected[False] is not None
-    assert expected[True] > 4 > expected[False]
-    unknown = {row.stars for row in ranker.rank([], 40)}
-    assert sorted(round(each, 6) for each in unknown if each) == [3.1, 4.1]
-    only_known = [RatedItem(1, 1, None)]
-    assert {row.stars for row in ranker.rank(only_known, 40)} == unknown, "no rating is invented"
-
-
-def test_popular_items_are_those_of_which_most_ratings_were_counted() -> None:
-    side = with_stars(PublicSide(1, SCOPE))
-    found = [row.item for row in CampaignRanker(side).rank([RatedItem(SCOPE[-1], SCOPE[-1], 5.0)])]
-    assert found == list(reversed(SCOPE[-11:-1]))

@@ -99,7 +99,7 @@ def test_a_folder_is_of_one_run_at_a_time(data: Dataset, tmp_path: Path) -> None
 def test_a_campaign_beside_baselines_alone_is_measured(data: Dataset) -> None:
     asked = Grid(("popular",), ("none", "central:2"), ("global",), seeds=1)
     found = {(cell.model, cell.split) for cell in cells_of(asked, data)}
-    assert found == {("popular", "global"), ("campaign", "global"), ("campaign", "one-pass")}
+    assert found == {("popular", "global"), ("campaign", "global")}
 
 
 @pytest.mark.thorough
@@ -108,7 +108,6 @@ def test_each_row_says_what_is_protected_and_what_it_was_tested_on(data: Dataset
     assert {key: (row.adjacency, row.epsilon) for key, row in found.items()} == {
         ("dense", "rr:5:2", "prequential"): ("value", 2.0),
         ("dense", "cell:5:2", "scope"): ("cell", 2.0),
-        ("campaign", "central:4", "one-pass"): ("user", 4.0),
         ("dense", "rr:5:2", "user-time"): ("value", 2.0),
         ("dense", "cell:5:2", "user-time"): ("cell", 2.0),
         ("campaign", "central:4", "user-time"): ("user", 4.0),
@@ -143,7 +142,7 @@ def test_rows_are_those_of_the_evaluation(data: Dataset) -> None:
 def test_a_preset_names_every_mechanism_and_the_usual_grid_lists(data: Dataset) -> None:
     asked = usual(data, "tradeoff")
     families = {each.partition(":")[0] for each in asked["mechanisms"]}
-    assert families == {"none", "central", *registry.protecting()}
+    assert families == {"none", *registry.protecting()}
     assert not asked["splits"]
     usually = Grid(*map(tuple, usual(data, None).values()), seeds=1)
     tests = {cell.split for cell in cells_of(usually, data)}

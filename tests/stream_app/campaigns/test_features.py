@@ -1,4 +1,4 @@
-"""Features of a campaign: packed, checked, and the same numbers wherever they are computed."""
+"""Features of items: the same numbers wherever they are computed."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ import sys
 from fractions import Fraction
 from hashlib import blake2b
 
-import msgspec
 import numpy as np
 import pytest
 
-from stream_app.campaigns.features import RARE, matrix
-from stream_app.wire.campaigns.item_features import Features, features_of
+from stream_app.campaigns.features import RARE, features_of
 
 NAMES = ("Action", "Comedy", "Drama", "War")
 
@@ -38,28 +36,17 @@ def columns(rows: list[tuple[tuple[str, ...], int | None]]) -> np.ndarray:
     return np.array(found)
 
 
-def test_features_are_packed_and_read_again() -> None:
-    rows = described()
-    packed = features_of(rows)
-    assert packed.genres == NAMES
-    assert (len(packed.flags), len(packed.years)) == (300, 600)
-    for (genres, year), flags, read in zip(rows, packed.has_genre, packed.year, strict=True):
-        assert genres == tuple(name for name, flag in zip(NAMES, flags, strict=True) if flag)
-        assert (year or 0) == read
-    again = msgspec.json.decode(msgspec.json.encode(packed), type=Features)
-    assert again == packed
-
-
 def test_of_too_many_genres_those_of_most_items_are_kept() -> None:
     rows = [((f"genre {number:02}", "all"), None) for number in range(40)] + [(("genre 39",), None)]
-    packed = features_of(rows)
-    assert packed.genres == ("all", *(f"genre {number:02}" for number in range(30)), "genre 39")
-    assert packed.has_genre.sum(axis=0).tolist() == [40, *[1] * 30, 2]
+    kept = ["all", *(f"genre {number:02}" for number in range(30)), "genre 39"]
+    alone = [(tuple(name for name in names if name in kept), None) for names, _ in rows]
+    assert len(kept) == 32
+    assert np.array_equal(features_of(rows), features_of(alone))
 
 
 def test_columns_have_no_mean_and_a_covariance_of_one_but_for_what_is_rare() -> None:
     rows = described()
-    raw, found = columns(rows), matrix(features_of(rows))
+    raw, found = columns(rows), features_of(rows)
     assert np.abs(found.mean(0)).max() < 1e-12
     covariance = np.cov(raw.T, bias=True)
     # A ridge on the features depends on them through their products alone.
@@ -72,9 +59,10 @@ def test_columns_have_no_mean_and_a_covariance_of_one_but_for_what_is_rare() -> 
 
 def test_the_kernel_is_the_obvious_arithmetic_in_the_same_order() -> None:
     """The naive twin: exact sums as fractions, Cholesky and substitution item by item."""
-    packed = features_of(described(60))
-    found = matrix(packed)
-    years, flags = packed.year.tolist(), packed.has_genre.tolist()
+    items = described(60)
+    found = features_of(items)
+    years = [year or 0 for _, year in items]
+    flags = [[name in genres for name in NAMES] for genres, _ in items]
     known = [year for year in years if year]
     count, total = len(known), sum(known)
     spread = int(np.sqrt(float(count * sum(y * y for y in known) - total * total)))
@@ -106,7 +94,7 @@ def test_the_kernel_is_the_obvious_arithmetic_in_the_same_order() -> None:
 
 def test_the_same_features_give_the_same_bytes() -> None:
     """Digest of one machine: another one has to give the same."""
-    found = matrix(features_of(described()))
+    found = features_of(described())
     assert blake2b(found.tobytes(), digest_size=8).hexdigest() == "7c46a99d3f9645b2"
 
 
@@ -117,33 +105,4 @@ def test_a_device_computes_them_without_a_compiler() -> None:
 
 @pytest.mark.parametrize("rows", [[((), None)], [((), 1990)] * 3, [(("Drama",), 1990)] * 3])
 def test_items_that_do_not_differ_have_no_features(rows) -> None:
-    assert not matrix(features_of(rows)).any()
-
-
-GOOD = {"genres": ["Drama", "War"], "flags": "AQI=", "years": "ygcAAA=="}
-GENRES, SIZES, FLAG = "genres of features: rising", "an item has 1 and 2", "beyond the last genre"
-HOSTILE = {
-    "genres that fall": ({"genres": ["War", "Drama"]}, GENRES),
-    "a genre twice": ({"genres": ["War", "War"]}, GENRES),
-    "a genre of blanks": ({"genres": [" ", "War"]}, GENRES),
-    "a genre of control characters": ({"genres": ["\u001b[2J", "War"]}, GENRES),
-    "33 genres": ({"genres": [f"{n:02}" for n in range(33)]}, "length <= 32"),
-    "flags of another number of items": ({"flags": "AQIC"}, SIZES),
-    "years of another number of items": ({"years": "ygc="}, SIZES),
-    "half a year": ({"years": "ygcAAAA="}, SIZES),
-    "no items": ({"flags": "", "years": ""}, "length >= 2"),
-    "a flag beyond the genres": ({"flags": "AQQ="}, FLAG),
-    "the year 10000": ({"years": "ECcAAA=="}, "a year is at most 9999"),
-    "another field": ({"weights": [1]}, "unknown field"),
-}
-
-
-def test_packed_features_are_read() -> None:
-    found = msgspec.json.decode(msgspec.json.encode(GOOD), type=Features)
-    assert (found.has_genre.tolist(), found.year.tolist()) == ([[1, 0], [0, 1]], [1994, 0])
-
-
-@pytest.mark.parametrize(("changes", "sentence"), HOSTILE.values(), ids=HOSTILE.keys())
-def test_features_that_do_not_fit_are_refused(changes, sentence: str) -> None:
-    with pytest.raises(msgspec.ValidationError, match=sentence):
-        msgspec.json.decode(msgspec.json.encode(GOOD | changes), type=Features)
+    assert not features_of(rows).any()

@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_app.campaigns.features import features_of, matrix
+from stream_app.campaigns.features import features_of
 from stream_app.campaigns.item_scores import ItemScores, public_shares, shares
 from stream_app.campaigns.public_side import PublicSide
 from stream_app.campaigns.rated_items import RatedItems
-from stream_app.campaigns.stars.side import StarsSide
 from stream_app.campaigns.together import TogetherSide
 from tests.naive import campaign_lists as naive
 
@@ -47,7 +46,7 @@ def test_a_score_is_the_links_and_the_share(rated, by_recency, count):
     x, liked = [0.0] * ITEMS, [row for row in rated if row[1] >= 4]
     for age, (place, stars) in enumerate(reversed(liked)):
         x[place] = naive.like(age if by_recency else 0, stars)
-    share = naive.shares(naive.public_shares(ITEMS), matrix(FEATURES).tolist(), x)
+    share = naive.shares(naive.public_shares(ITEMS), FEATURES.tolist(), x)
     learned = directions(count)
     for j in range(ITEMS):
         added = 0.0
@@ -81,16 +80,6 @@ def test_without_a_like_the_order_is_that_of_popularity():
         assert np.array_equal(np.argsort(-scores.of_person(rated)), np.arange(ITEMS))
 
 
-def test_counts_of_stars_are_the_popularity_where_they_are_public():
-    counted = StarsSide.start(np.zeros((ITEMS, 0)), 1)
-    counts = np.arange(ITEMS, dtype=float)
-    counts[3] = counts[4]
-    object.__setattr__(counted, "counts", counts)
-    scores = ItemScores(PublicSide(1, tuple(range(ITEMS)), stars=counted))
-    order = np.argsort(-scores.of_person(RatedItems.none()), kind="stable")
-    assert order.tolist() == [*range(ITEMS - 1, 4, -1), 3, 4, 2, 1, 0]
-
-
 def test_likes_raise_the_items_of_their_genre_and_year():
     scores = ItemScores(PublicSide(1, tuple(range(ITEMS))), FEATURES)
     before = scores.of_person(RatedItems.none())
@@ -110,15 +99,9 @@ def test_five_stars_and_the_newest_like_count_most():
     assert 0 < x[0] < x[1] == x[2]
 
 
-def test_features_of_the_plan_come_before_those_of_a_catalogue():
-    other = features_of([((), 1950 + k * k) for k in range(ITEMS)])
-    planned = PublicSide(1, tuple(range(ITEMS)), features=FEATURES)
-    person = likes((1, 5.0))
-    assert np.array_equal(
-        ItemScores(planned, other).of_person(person), ItemScores(planned).of_person(person)
-    )
+def test_features_are_of_the_items_of_the_scope():
     with pytest.raises(ValueError, match="features of 24 items instead of 25"):
-        ItemScores(PublicSide(1, tuple(range(ITEMS + 1))), other)
+        ItemScores(PublicSide(1, tuple(range(ITEMS + 1))), FEATURES)
 
 
 def test_a_history_of_thousands_of_likes_has_finite_scores():
@@ -126,7 +109,7 @@ def test_a_history_of_thousands_of_likes_has_finite_scores():
     known = features_of([(("rare",) if k == 7 else (), None) for k in range(items)])
     likes_of_one = np.zeros(items)
     likes_of_one[7] = 1e6
-    found = shares(public_shares(-np.arange(items * 1.0)), matrix(known), likes_of_one)
+    found = shares(public_shares(items), known, likes_of_one)
     assert np.isfinite(found).all()
     assert found.sum() == pytest.approx(1)
     assert found.argmax() == 7

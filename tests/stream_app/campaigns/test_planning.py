@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 
 import msgspec
 import pytest
 
-from stream_app.campaigns.features import features_of
-from stream_app.campaigns.learning.stage_learning import can_learn
+from stream_app.campaigns.learning import can_learn
 from stream_app.campaigns.plan import Campaign
 from stream_app.campaigns.planning import (
-    Outline,
     Wanted,
     certificate,
     check_budget,
     check_stages,
-    plan,
     stages,
 )
 
@@ -118,16 +114,6 @@ def test_a_stage_that_workers_do_not_learn_from_is_refused(changed, sentence):
         return
     with pytest.raises(ValueError, match=sentence):
         check_stages(planned)
-
-
-def test_features_are_for_stages_of_stars():
-    features = features_of([((), 1990)] * 5)
-    outline = Outline(Fraction(2), Fraction(1, 10**6), 1, ("stars",))
-    assert plan(outline, range(5), features=features).public_features == features
-    with pytest.raises(ValueError, match="no stages of stars, which alone use them"):
-        plan(replace(outline, kinds=("together",)), range(5), features=features)
-    with pytest.raises(ValueError, match="features of 5 items over a scope of 6"):
-        plan(outline, range(6), features=features)
 
 
 def test_a_bound_that_no_device_contributes_with_is_refused():

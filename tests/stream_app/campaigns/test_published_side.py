@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_app.campaigns.learning import stage_learning as stages
+from stream_app.campaigns import learning
 from stream_app.campaigns.public_side import (
     PublicSide,
     PublishedSide,
@@ -28,8 +28,7 @@ from tests.fixtures.campaigns import ITEMS, noisy, plan
 
 def published(number: int = 1, released: int = 1) -> PublishedSide:
     campaign = plan(number)
-    side = stages.learn(campaign, 0, PublicSide(number, campaign.scope), noisy(), 4000)
-    return PublishedSide.of_campaign(campaign, released, side)
+    return PublishedSide.of_campaign(campaign, released, learning.learn(campaign, 0, noisy()))
 
 
 def test_a_side_comes_back_with_the_terms_of_its_plan() -> None:

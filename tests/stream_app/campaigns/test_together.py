@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from hashlib import blake2b
 
 import numpy as np
@@ -9,12 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stream_app.campaigns import learning
 from stream_app.campaigns.contribution_vectors import is_within, symmetric_matrix, triangle_items
-from stream_app.campaigns.learning import stage_learning as learning
+from stream_app.campaigns.plan import Stage
 from stream_app.campaigns.rated_items import RatedItems
 from stream_app.campaigns.together import TogetherSide, contribution, links, recency_weights, size
 
 ITEMS, BOUND = 24, 2048
+
+
+def stage(bound: int) -> Stage:
+    return Stage("together", size(ITEMS), bound, 2**22, Fraction(1), 2, 50)
+
+
+STAGE = stage(BOUND)
 
 
 def likes(places) -> RatedItems:
@@ -28,9 +37,7 @@ def world(people: int, seed: int = 0) -> list[np.ndarray]:
     sent = []
     for person in range(people):
         chance = np.where(np.arange(ITEMS) % 3 == person % 3, 0.7, 0.05)
-        sent.append(
-            contribution(likes(np.flatnonzero(random.random(ITEMS) < chance)), ITEMS, BOUND)
-        )
+        sent.append(contribution(STAGE, likes(np.flatnonzero(random.random(ITEMS) < chance))))
     return sent
 
 
@@ -45,7 +52,7 @@ def summed(sent) -> np.ndarray:
 
 @given(st.sets(st.integers(0, 40)), st.integers(1, 4096))
 def test_whatever_is_liked_the_norm_is_within_the_bound(places, bound):
-    sent = contribution(likes(sorted(places)), ITEMS, bound)
+    sent = contribution(stage(bound), likes(sorted(places)))
     assert sent.shape == (size(ITEMS),)
     assert is_within(sent, bound)
 
@@ -54,26 +61,26 @@ def test_whatever_is_liked_the_norm_is_within_the_bound(places, bound):
 def test_what_is_sent_is_the_product_of_the_history_with_itself(places):
     x = np.zeros(ITEMS)
     x[list(places)] = 1
-    sent = contribution(likes(sorted(places)), ITEMS, BOUND)
+    sent = contribution(STAGE, likes(sorted(places)))
     expected = np.outer(x, x) / len(places)
     assert np.abs(symmetric_matrix(sent / BOUND) - expected).max() <= 1 / BOUND
 
 
 @pytest.mark.parametrize("rated", [RatedItems.none(), likes([ITEMS, ITEMS + 5])])
 def test_a_history_outside_the_scope_sends_zeros_of_the_same_size(rated):
-    sent = contribution(rated, ITEMS, BOUND)
+    sent = contribution(STAGE, rated)
     assert sent.shape == (size(ITEMS),)
     assert not sent.any()
 
 
 def test_what_is_not_liked_is_not_sent():
     rated = RatedItems(np.array([3, 4]), np.array([5.0, 1.0]), np.array([True, False]))
-    assert np.array_equal(contribution(rated, ITEMS, BOUND), contribution(likes([3]), ITEMS, BOUND))
+    assert np.array_equal(contribution(STAGE, rated), contribution(STAGE, likes([3])))
 
 
 def test_the_order_of_the_history_is_not_sent():
     assert np.array_equal(
-        contribution(likes([5, 2, 9]), ITEMS, BOUND), contribution(likes([9, 5, 2]), ITEMS, BOUND)
+        contribution(STAGE, likes([5, 2, 9])), contribution(STAGE, likes([9, 5, 2]))
     )
 
 

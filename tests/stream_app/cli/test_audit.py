@@ -139,7 +139,7 @@ def test_mechanisms_that_claim_nothing_leave_nothing_to_test(
 
 
 def test_a_campaign_is_attacked_stage_by_stage(capsys: pytest.CaptureFixture[str]) -> None:
-    call = ["audit", "campaign", "--epsilon", "8", "--mode", "central", "--kinds", "together"]
+    call = ["audit", "campaign", "--epsilon", "8", "--mode", "central"]
     assert run([*call, "--items", "4", "--runs", "10", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["epsilon"], found["runs"], found["mode"]) == (8, 10, "central")
@@ -152,7 +152,7 @@ def test_a_false_claim_of_a_campaign_is_exit_code_1(
 ) -> None:
     """The fault: parties add no noise."""
     monkeypatch.setattr(Party, "_with_noise", lambda self, stage, total: without_noise(total))
-    call = ["audit", "campaign", "--epsilon", "8", "--mode", "central", "--kinds", "together"]
+    call = ["audit", "campaign", "--epsilon", "8", "--mode", "central"]
     assert run([*call, "--items", "4", "--runs", "30"]) == 1
     shown = capsys.readouterr()
     assert "violated" in shown.out
@@ -185,7 +185,6 @@ def bare(message: bytes) -> bytes:
         (["--false-devices", "--runs", "0"], "--runs 0"),
         (["--false-devices", "--items", "1"], "--items 1"),
         (["--mode", "local"], "choose central or split"),
-        (["--kinds", "lists"], "choose together, stars, or both"),
         (["--items", "1"], "--items 1"),
         (["--runs", "3"], "3 runs"),
         (["--epsilon", "-1"], "--epsilon"),

@@ -15,7 +15,7 @@ from stream_app.campaigns.public_side import encode_published
 from stream_app.cli import run
 from stream_app.wire import CatalogueEntry
 from stream_app.wire.public_tables import table_digest
-from tests.fixtures.tastes import TASTES, campaign_of, side_of, side_of_all_stages
+from tests.fixtures.tastes import TASTES, campaign_of, side_of
 
 NOWHERE = "127.0.0.1:1"
 ASK = ["recommend", "--local", "--user", "ann"]
@@ -73,25 +73,6 @@ def test_a_list_names_campaign_cost_and_age(capsys: pytest.CaptureFixture[str]) 
     }
     assert (answer["method"], answer["known"], answer["as_of"]) == ("together", 3, None)
     assert answer["reason"] == "by campaign, as asked for"
-
-
-def test_expected_ratings_are_shown_where_stars_were_released(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    put_in_cache(encode_published(side_of_all_stages()))
-    Path("rated.csv").write_text("".join(f"{item},5\n" for item in TASTES[1][:6]))
-    ask = ["recommend", "--local", "--rated", "rated.csv", "--offline", "-k", "3"]
-    assert run([*ask, "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
-    expected = [row["stars"] for row in answer["items"]]
-    assert len(expected) == 3
-    assert all(1 <= each <= 5 for each in expected)
-    assert answer["campaign"]["released"] == answer["campaign"]["stages"] == 8
-    assert run(ask) == 0
-    lines = capsys.readouterr().out.splitlines()[:3]
-    for line, row, stars in zip(lines, answer["items"], expected, strict=True):
-        assert line.split()[1] == str(row["item"])
-        assert line.endswith(f"({stars:.1f} of 5 stars expected)")
 
 
 def test_a_user_without_likes_gets_the_order_of_the_scope_and_the_reason(

@@ -43,11 +43,10 @@ def public(place: Path, role: str) -> str:
     return (place / f"{role}.pub").read_text().strip()
 
 
-@pytest.mark.parametrize("kinds", ["together", "stars", "together,stars"])
 def test_a_plan_is_within_its_budget_and_everyone_follows_it(
-    place: Path, capsys: pytest.CaptureFixture[str], kinds: str
+    place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    more = ["--kinds", kinds, "--least", "50", "--most", "2000000", "--deadline", "3000"]
+    more = ["--least", "50", "--most", "2000000", "--deadline", "3000"]
     assert run([*COMMAND, *SPLIT, *more, "--number", "7"]) == 0
     campaign = planned(place)
     check_stages(campaign)
@@ -94,8 +93,6 @@ WRONG = [
     (["--delta", "0"], "--delta 0: give a number from 1e-15 to below 1"),
     (["--delta", "1"], "--delta 1: give a number from 1e-15 to below 1"),
     (["--delta", "1e-99"], "--delta 1e-99: give a number from 1e-15"),
-    (["--kinds", "lists"], "kinds lists: choose together, stars, or both"),
-    (["--kinds", "stars,stars"], "choose together, stars, or both"),
     (["--together-items", "1"], "1 items for together: give 2 at least"),
     (["--least", "1"], "least 1 and most"),
     (["--least", "9", "--most", "8"], "the least not above the most"),

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_app.campaigns.learning import stage_learning as stages
+from stream_app.campaigns import learning
 from stream_app.campaigns.public_side import decode_side, encode_side
 from stream_app.state.campaigns.part import CampaignPart
 from stream_app.state.campaigns.progress import Ignored
@@ -26,8 +26,6 @@ from tests.fixtures.campaigns import (
     plan,
     planned,
     released,
-    released_noise,
-    whole_plan,
 )
 from tests.fixtures.replicas import SMALL
 from tests.fixtures.streams import events, log, publish, run_of
@@ -63,7 +61,7 @@ def test_a_released_sum_becomes_the_side_that_is_learned_from_it() -> None:
     assert side is not None
     assert side.together is not None
     assert (side.number, side.scope) == (1, PLAN.scope)
-    expected = stages.learn_directions(noisy(), BOUND, VARIANCE)
+    expected = learning.learn_directions(noisy(), BOUND, VARIANCE)
     assert np.array_equal(side.together.vectors, expected.vectors)
     assert np.array_equal(side.together.weights, expected.weights)
     assert len(expected.weights) >= 1, "the two halves of the scope stand out of the noise"
@@ -76,10 +74,10 @@ def test_the_noise_of_two_parties_counts_twice() -> None:
     side = part.standing.side
     assert side is not None
     assert side.together is not None
-    expected = stages.learn_directions(noisy(), BOUND, 2 * VARIANCE)
+    expected = learning.learn_directions(noisy(), BOUND, 2 * VARIANCE)
     assert np.array_equal(side.together.weights, expected.weights)
     assert not np.array_equal(
-        expected.weights, stages.learn_directions(noisy(), BOUND, VARIANCE).weights
+        expected.weights, learning.learn_directions(noisy(), BOUND, VARIANCE).weights
     )
 
 
@@ -150,7 +148,7 @@ def test_a_sum_from_which_nothing_is_learned_is_ignored(monkeypatch: pytest.Monk
     def refuse(*_: object) -> None:
         raise ArithmeticError
 
-    monkeypatch.setitem(stages.KINDS, "together", refuse)  # type: ignore[arg-type]
+    monkeypatch.setattr(learning, "learn_directions", refuse)
     part = followed(planned(PLAN))
     assert part.apply(released(PLAN)) is Ignored.NOT_LEARNED
     assert part.standing.released == 0
@@ -227,37 +225,6 @@ def test_a_released_sum_is_in_the_digest() -> None:
         for entries in ([], [released(PLAN)], [released(PLAN, seed=1)], [released(PLAN, 1)])
     }
     assert len(digests) == 4
-
-
-WHOLE = whole_plan()
-SUMS = [released_noise(WHOLE, stage) for stage in range(len(WHOLE.stages))]
-WHOLE_HISTORY: History = [[planned(WHOLE), *SUMS[:2]], SUMS[2:4], SUMS[4:7], SUMS[7:]]
-
-
-@pytest.mark.parametrize("cut", range(1, ROUNDS))
-def test_a_state_that_is_loaded_between_stages_of_stars_continues_like_every_other(
-    cut: int,
-) -> None:
-    whole = play(Replica(CENTRAL), WHOLE_HISTORY)
-    assert whole.campaigns is not None
-    assert whole.campaigns.standing.next_stage is None
-    assert whole.campaigns.ignored == {}
-    begun, again = play(Replica(CENTRAL), WHOLE_HISTORY, last=cut), Replica(CENTRAL)
-    again.load(
-        begun.model_arrays(), begun.ledger.arrays(), begun.cut, begun.end_offsets, begun.origin
-    )
-    play(again, WHOLE_HISTORY, 3, first=cut + 1)
-    assert again.model_digest() == whole.model_digest()
-
-
-@pytest.mark.parametrize("stage", range(len(SUMS)))
-def test_every_released_sum_of_stars_is_in_the_digest(stage: int) -> None:
-    other = [*SUMS[:stage], released_noise(WHOLE, stage, seed=1), *SUMS[stage + 1 :]]
-    digests = {
-        play(Replica(CENTRAL), [[planned(WHOLE), *sums], [], [], []]).model_digest()
-        for sums in (SUMS, other)
-    }
-    assert len(digests) == 2
 
 
 def test_a_mode_is_part_of_the_specification() -> None:

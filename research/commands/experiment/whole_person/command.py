@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from producers.datasets.descriptions import metadata_of
 from producers.datasets.load import load
 from producers.scale import Scale
 from research.commands.experiment import grid
@@ -52,10 +50,6 @@ def run(file: Path, scale: Scale | None, options: WholePersonOptions, out: Path)
     ratings = load(file, scale)
     if ratings.scale_warning:
         output.notice(f"warning: {ratings.scale_warning}")
-    try:
-        options = replace(options, metadata=metadata_of(ratings.described, file))
-    except UserError as error:
-        output.notice(f"without genres and years: {error}")
     places = [out / f"whole-person.{ending}" for ending in ("json", "png", "svg")]
     progress, refusing = output.progress("points"), output.refusing(UserError)
     with closing(Rows(out, ratings)) as kept, refusing, progress as advance:

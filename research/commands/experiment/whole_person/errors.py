@@ -1,8 +1,8 @@
-"""RMSE of predicted ratings: what reports, cells and campaigns teach, folded in on the device.
+"""RMSE of predicted ratings: what reports and cells teach, folded in on the device.
 
-One random 80 / 10 / 10 split; everybody has reported of the first part, or contributed it, and is
-tested on the last. All are folded in with clean ratings of the first part: the learners of reports
-by `research/fold_in.py`, whose ridges are chosen on the middle part, campaigns by their own.
+One random 80 / 10 / 10 split; everybody has reported of the first part and is tested on the last.
+All are folded in with clean ratings of the first part by `research/fold_in.py`, whose ridges are
+chosen on the middle part.
 
 References: each item's mean of the true ratings; nothing sent, where a device knows its own mean;
 and no privacy, a learner of all true ratings, folded in.
@@ -17,7 +17,6 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from murmurec.campaigns import campaign_stars
 from murmurec.learner_evaluation import sizes_of
 from murmurec.ratings import item_keys, user_keys
 from producers.datasets.load import Dataset
@@ -81,14 +80,6 @@ class Errors:
                 yield partial(self.planned, family, budget)
         for epsilon in grid.cells:
             yield partial(self.cells, epsilon)
-        modes = ((mode, epsilon) for mode, each in self._modes() for epsilon in each)
-        for mode, epsilon in modes:
-            yield partial(self.campaign, mode, epsilon, meta=False)
-            if self._options.metadata is not None and mode == "central":
-                yield partial(self.campaign, mode, epsilon, meta=True)
-
-    def _modes(self) -> tuple[tuple[str, tuple[Fraction, ...]], ...]:
-        return ("central", self._options.grid.campaigns), ("split", self._options.grid.shared)
 
     def references(self) -> dict[str, float]:
         """Return the errors without a mechanism."""
@@ -128,14 +119,6 @@ class Errors:
         return point(
             ERRORS, _CELLS, spent, self._folded(learner), spent=f"{mechanism.id}*{len(scope)}"
         )
-
-    def campaign(self, mode: str, epsilon: Fraction, *, meta: bool) -> Row:
-        """Return the point of *stars*."""
-        metadata = self._options.metadata if meta else None
-        found = campaign_stars(self._dataset, mode, epsilon, metadata=metadata, seed=self._seed)
-        variant = f"{mode}, genres and years" if meta else mode
-        spent = f"stars, {len(found.stages)} stages"
-        return point(ERRORS, "campaign", float(epsilon), found.rmse, variant=variant, spent=spent)
 
     def _first_of_each(self, count: int) -> NDArray[np.int64]:
         """Return at most `count` learned rows of each user; they are in random order."""

@@ -7,7 +7,6 @@ in marker and dash besides. Every line has its name beside it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,10 +18,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Row = Mapping[str, Any]
-META = ", genres and years"
 _TICKS = (0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 _LAST = 640.0
-_COMPARED = 2.0
 _SMALL, _TEXT = 8.5, 9.5
 
 # Text stays text in an SVG: small, and readable by machines; the fonts have one width.
@@ -44,7 +41,6 @@ class _Style(NamedTuple):
 
 _STYLES = {
     ("campaign", "central"): _Style("noisy sums", "#0072B2", "o", width=2.8),
-    ("campaign", "central" + META): _Style("+ genres, years", "#0072B2", "D", width=2.8),
     ("campaign", "split"): _Style("split", "#0072B2", "o", ":"),
     ("partition", ""): _Style("partition", "#009E73", "s"),
     ("rr", ""): _Style("rr", "#E69F00", "v"),
@@ -64,9 +60,6 @@ class _Place(NamedTuple):
 
 
 _PLACES = {
-    ("errors", "campaign", "central"): _Place(-1, 6, 3),
-    ("errors", "campaign", "central" + META): _Place(-1, 6, -9),
-    ("errors", "campaign", "split"): _Place(0, 5, 5, name="split between two"),
     ("errors", "partition", ""): _Place(4, -2, -12, "right"),
     ("errors", "rr", ""): _Place(6, 6, 5),
     ("errors", "cell", ""): _Place(-2, -4, -11, "right"),
@@ -135,8 +128,6 @@ def _panel(axes: Axes, found: Row, panel: str) -> None:
     for name, (where, label, side) in _LINES.items():
         if where == panel:
             _reference(axes, found["references"][name], label, side)
-    if panel == "errors":
-        _same_error(axes, lines)
     axes.set_xscale("log")
     axes.set_xlim(0.42, _LAST)
     axes.set_xticks(_TICKS, [f"{tick:g}" for tick in _TICKS])
@@ -164,30 +155,6 @@ def _line(
         ha=place.align, va="center", color=style.color, fontsize=_TEXT,
         fontweight="bold" if key[0] == "campaign" and key[1] != "split" else "normal",
     )  # fmt: skip
-
-
-def _same_error(axes: Axes, lines: Mapping[tuple[str, str], list[tuple[float, float]]]) -> None:
-    """Draw how much more the reports of ratings spend for the error of noisy sums at 2."""
-    reports = lines.get(("partition", "")) or lines.get(("rr", "")) or []
-    start = next((each for each in lines[("campaign", "central")] if each[0] == _COMPARED), None)
-    if start is None or not (end := _crossing(sorted(reports), start[1])):
-        return
-    axes.annotate(
-        "", (end, start[1]), start,
-        arrowprops={"arrowstyle": "<->", "color": INK, "lw": 0.9, "shrinkA": 6, "shrinkB": 3},
-    )  # fmt: skip
-    axes.annotate(
-        f"{end / start[0]:.0f} times the epsilon", ((start[0] * end) ** 0.5, start[1]), (0, 2),
-        textcoords="offset points", ha="center", va="bottom", fontsize=_SMALL, color=INK,
-    )  # fmt: skip
-
-
-def _crossing(points: Sequence[tuple[float, float]], value: float) -> float | None:
-    """Return where falling points (x, y) first reach a value, linear in ln x; None where never."""
-    for (x, y), (after, below) in pairwise(points):
-        if y >= value >= below and y > below:
-            return float(x * (after / x) ** ((y - value) / (y - below)))
-    return None
 
 
 def _reference(axes: Axes, value: float, label: str, side: str) -> None:

@@ -57,8 +57,8 @@ def measure(
         runs = [run for panel in panels for run in panel.runs()]
         progress(number * len(runs), options.splits * len(runs))
         # A run is told by its place among those of equal parameters.
-        alone = replace(options, splits=1, seed=seed, metadata=None)
-        key = asdict(alone) | {"grid": repr(options.grid), "meta": options.metadata is not None}
+        alone = replace(options, splits=1, seed=seed)
+        key = asdict(alone) | {"grid": repr(options.grid)}
         references.append(kept.once(key, partial(_references, panels)))
         rows: list[Row] = []
         for run in runs:

@@ -13,11 +13,10 @@ stars alone: which items a person has rated is public, whatever they spend.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from producers.datasets.descriptions import Metadata
 from stream_app.privacy.accounting.budget_plans import ExactPlan
 from stream_app.privacy.profiles.profile_mechanism import MOST_ITEMS
 
@@ -47,7 +46,7 @@ QUICK = Grid(*map(_fractions, ("1 4", "2", "4 32 256", "1 2", "1/4 1")))
 
 @dataclass(frozen=True)
 class WholePersonOptions:
-    """Parameters of a measurement; metadata: genres and years by item, None where there are none.
+    """Parameters of a measurement.
 
     splits: how many splits and draws of the noise, from `seed` on, are averaged.
     """
@@ -58,7 +57,6 @@ class WholePersonOptions:
     scope: int = 300
     seed: int = 0
     splits: int = 1
-    metadata: Metadata | None = field(default=None, repr=False)
 
     @property
     def seeds(self) -> list[int]:
@@ -74,8 +72,7 @@ def person_epsilon(id: str, reports: int) -> float:
 def point(
     panel: str, family: str, epsilon: float, value: float, *, variant: str = "", spent: str
 ) -> Row:
-    """Return a point; variant: the mode of a campaign and what else it uses; spent: what the person
-    spends it on."""
+    """Return a point; variant: the mode of a campaign; spent: what the person spends it on."""
     return {
         "panel": panel,
         "family": family,

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -19,7 +18,6 @@ from producers.device.pinned_scope import check_pin, read_ordered
 from producers.fleet.campaigning import Fleet, StageProgress, under_way
 from producers.identities import Identities
 from producers.journal import Journal
-from producers.ranking import campaign_side
 from stream_app.aggregation.round_topics import RoundTopic
 from stream_app.campaigns.planning import LARGEST_EPSILON
 from stream_app.campaigns.rounds import Phase, Rounds
@@ -27,7 +25,7 @@ from stream_app.cli.device import simulated_population as simulation
 from stream_app.cli.device.mechanism_options import given_by_user, simulation_path, today
 from stream_app.cli.device.publishers import check_copies, contributions_publisher_for, round_log
 from stream_app.cli.device.wording import journal_notices
-from stream_app.cli.options import campaign_keys, campaign_scope, connection_from
+from stream_app.cli.options import campaign_keys, campaign_scope
 from stream_app.cli.output import notice, plural, progress, show, status
 from stream_app.errors import UsageError, UserError
 from stream_app.settings import Settings
@@ -174,10 +172,9 @@ def replay_campaign(
         enrolled = simulation.enrolled_population(journal, population.devices, budget, today())
         check_copies(settings, [journal], campaigns=True, trusted=options.trust_journal)
         _show_notices(journal, campaign, enrolled)
-        published = partial(campaign_side, connection_from(settings), settings.topic_prefix)
         with simulation.sending(journal, publisher, "contribution") as sent:
             fleet = Fleet(
-                journal, population, pinned, publisher.topic, sent.relay, today, published,
+                journal, population, pinned, publisher.topic, sent.relay, today,
                 identities=identities,
             )  # fmt: skip
             outcome = _followed(fleet, sent, log)

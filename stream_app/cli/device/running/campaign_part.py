@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from producers.daemon.delivery import Delivery
 from producers.daemon.scheduled_contributions import Contributing
 from producers.journal import Journal
-from producers.ranking import campaign_side
 from stream_app.aggregation.round_topics import RoundTopic
 from stream_app.campaigns.rounds import Rounds
 from stream_app.cli.device.publishers import contributions_publisher_for, pinned_terms
@@ -65,8 +64,7 @@ def contributing(options: RunOptions, settings: Settings, journal: Journal) -> C
             over=notice,
         )
         delivery = Delivery(journal, topic, connect, notice, time.monotonic)
-        shown = RelayedCampaigns(gateway)
-        return Contributing(journal, pinned, delivery, topic, shown.rounds, shown.published)
+        return Contributing(journal, pinned, delivery, topic, RelayedCampaigns(gateway).rounds)
     make = partial(contributions_publisher_for, settings, per_account=options.producer_per_account)
     return Contributing(
         journal,
@@ -74,7 +72,6 @@ def contributing(options: RunOptions, settings: Settings, journal: Journal) -> C
         Delivery(journal, topic, lambda: make().producer, notice, time.monotonic),
         topic,
         round_reader(settings),
-        partial(campaign_side, connection_from(settings), settings.topic_prefix),
     )
 
 

@@ -38,7 +38,7 @@ def evaluate(
     k: int | None = option(None, "Length of a list (default 10).", "N", "--k", "-k"),
     mode: str | None = option(
         None,
-        "central or split: taste stays on the device, --epsilon covers a whole person.",
+        "With --rank, central or split: lists after a campaign, --epsilon covers a whole person.",
         "NAME",
     ),
     meta: bool = option(False, "With --mode: also use genres and years beside FILE."),
@@ -104,6 +104,8 @@ def evaluate(
             "--messages": messages,
         }  # fmt: skip
         campaign.refuse(summed, given)
+        if not rank:
+            raise UsageError("--mode: a campaign is about lists; add --rank")
     elif meta:
         raise UsageError("--meta: is about a campaign; add --mode central or --mode split")
     options = EvaluationOptions(protocol, model, factors, depth, scope, choice, seed)
@@ -127,7 +129,7 @@ def evaluate(
         writable(json_file)
     found = load(file, mechanism_options.scale_from(scale))
     # A random split needs no stream, nor do lists: ratings without times are put in a random order.
-    unordered = rank or summed is not None or trust is not None
+    unordered = rank or trust is not None
     for warning in filter(None, (found.scale_warning,) if unordered else found.warnings):
         notice(f"warning: {warning}")
     dataset = found.in_time_order(seed)
@@ -144,7 +146,6 @@ def evaluate(
             file,
             dataset,
             campaign.CampaignOptions(summed, epsilon, meta, k, held, scope, seed),
-            rank=rank,
         )
     elif mechanism.partition(":")[0] in _PROFILES:
         from stream_app.cli.device.profiles.named_mechanism import mechanism_of

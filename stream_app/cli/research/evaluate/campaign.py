@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
-from murmurec.campaigns import campaign_lists, campaign_stars
+from murmurec.campaigns import campaign_lists
 from producers.datasets.descriptions import metadata_of
 from producers.datasets.load import Dataset
 from stream_app.cli import output
@@ -15,10 +15,9 @@ from stream_app.cli.output import refusing
 from stream_app.cli.research.evaluate.measure import with_dashes
 from stream_app.cli.research.evaluate.rank import table_of_rows
 from stream_app.errors import UsageError
-from stream_app.evaluation.campaigns import CampaignLists, CampaignStars, ListOptions
+from stream_app.evaluation.campaigns import CampaignLists, ListOptions
 
 DEFAULT_EPSILON = "2"
-_Result = TypeVar("_Result")
 
 
 class CampaignOptions(NamedTuple):
@@ -40,71 +39,33 @@ def refuse(mode: str, others: Mapping[str, object]) -> None:
             raise UsageError(f"{option}: a campaign ({mode}) has none; leave it out")
 
 
-def measured(file: Path, dataset: Dataset, options: CampaignOptions, *, rank: bool) -> Any:
-    """Measure and print what the options ask for: lists, or predicted ratings."""
-    if rank:
-        wanted = ListOptions(
-            10 if options.k is None else options.k, options.split or "user-time", options.scope
-        )
-        lists = _contributed(campaign_lists, file, dataset, options, wanted)
-        _show_lists(lists)
-        return lists
-    if options.scope is not None:
-        raise UsageError("--scope: ratings are predicted for all items; leave it out or add --rank")
-    stars = _contributed(campaign_stars, file, dataset, options)
-    _show_stars(stars, str(dataset.scale))
-    return stars
-
-
-def _contributed(
-    measure: Callable[..., _Result],
-    file: Path,
-    dataset: Dataset,
-    options: CampaignOptions,
-    *more: Any,
-) -> _Result:
+def measured(file: Path, dataset: Dataset, options: CampaignOptions) -> CampaignLists:
+    """Measure and print the lists after a campaign."""
+    wanted = ListOptions(
+        10 if options.k is None else options.k, options.split or "user-time", options.scope
+    )
     epsilon = positive_fraction("--epsilon", options.epsilon or DEFAULT_EPSILON)
     metadata = metadata_of(dataset.described, file) if options.meta else None
     with refusing(UsageError, with_dashes), output.progress("contributions") as advance:
-        return measure(
-            *(dataset, options.mode, epsilon, *more),
+        found = campaign_lists(
+            dataset,
+            options.mode,
+            epsilon,
+            wanted,
             metadata=metadata,
             seed=options.seed,
             progress=advance,
         )
+    _show(found)
+    return found
 
 
-def _show_stars(result: CampaignStars, scale: str) -> None:
-    """Print the errors of predictions as a table."""
-    rows = [
-        ("people, items", f"{result.people:,}, {result.items:,}"),
-        ("stages", ", ".join(result.stages)),
-        ("ratings tested", f"{result.events:,}"),
-        (f"RMSE ({scale})", f"{result.rmse:.4f}"),
-        ("MAE", f"{result.mae:.4f}"),
-        ("RMSE of the items' true means", f"{result.rmse_baseline:.4f}"),
-        ("largest contribution, bytes", f"{result.stage_bytes:,}"),
-    ]
-    features = _features(meta=result.meta)
-    output.table(
-        ("", ""), rows, title=f"{result.mode}, epsilon {result.epsilon:g} a person, {features}"
-    )
-    output.notice(
-        f"{result.people:,} people, each protected whole: epsilon {result.epsilon:g}, delta "
-        f"{result.delta:g}"
-    )
-    if result.rmse > result.rmse_baseline:
-        output.notice(
-            "warning: the items' true means predict better; it needs more people, or a larger "
-            "--epsilon"
-        )
-
-
-def _show_lists(result: CampaignLists) -> None:
+def _show(result: CampaignLists) -> None:
     """Print the figures of lists as a table."""
+    features = "with public metadata" if result.meta else "without metadata"
     title = (
         f"lists of {result.k}, {result.split}, {result.users:,} users, scope {result.scope:,}, "
-        f"{result.mode}, epsilon {result.epsilon:g} a person, {_features(meta=result.meta)}"
+        f"{result.mode}, epsilon {result.epsilon:g} a person, {features}"
     )
     table_of_rows(result.rows, title)
     output.notice(
@@ -113,7 +74,3 @@ def _show_lists(result: CampaignLists) -> None:
     )
     if result.directions < 3:
         output.notice("too few people for this epsilon: the lists are those of the prior")
-
-
-def _features(*, meta: bool) -> str:
-    return "with public metadata" if meta else "without metadata"

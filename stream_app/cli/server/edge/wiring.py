@@ -26,7 +26,6 @@ from producers.edge.lists.newest_tables import READ_SECONDS
 from producers.edge.reporting.ways_out import CampaignOptions, ReportingOptions
 from producers.edge.site_terms import SiteTerms
 from producers.edge.store.database import Database
-from producers.ranking import campaign_side
 from producers.ranking.published import Source
 from stream_app.broker import resolve
 from stream_app.broker.local import free_ports
@@ -178,7 +177,6 @@ def _campaigns(flags: EdgeFlags, settings: Settings) -> CampaignOptions | None:
         pinned=Pinned(keys, items, signs=settings.signed, notice=settings.campaign_notice_seconds),
         scope_digest=digest,
         rounds=round_reader(settings),
-        published=partial(campaign_side, connection_from(settings), settings.topic_prefix),
     )
 
 

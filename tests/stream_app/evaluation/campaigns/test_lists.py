@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stream_app.campaigns.features import Features, features_of
+from stream_app.campaigns.features import features_of
 from stream_app.campaigns.planning import Wanted, stages
 from stream_app.evaluation.campaigns import DELTA, Budget, CampaignLists, ListOptions, noisy_sum
 from stream_app.evaluation.campaigns.campaign_lists import evaluate_lists
@@ -28,7 +28,7 @@ def measured(task: RankingTask, spent: Budget, scope: int, **others: Any) -> Cam
     return evaluate_lists(task, spent, options, stars=task.learned.ratings, **others)
 
 
-def genres(keys: np.ndarray) -> Features:
+def genres(keys: np.ndarray) -> np.ndarray:
     """Return features in which the three tastes are genres."""
     return features_of([(("abc"[int(key) % 3],), None) for key in keys])
 

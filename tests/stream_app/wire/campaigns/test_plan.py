@@ -7,32 +7,22 @@ from fractions import Fraction
 import msgspec
 import pytest
 
-from stream_app.wire.campaigns.item_features import features_of
 from stream_app.wire.campaigns.plan import decode_plan, encode_plan
 from stream_app.wire.limits import MAX_BATCH_BYTES, MAX_INTEGERS
 from tests.stream_app.wire.campaigns.plans import KEYS, campaign, stage
 
 
 def test_a_plan_survives_the_wire():
-    plans = campaign(parties=1, keys=KEYS[:1]), campaign(keys=()), campaign(features=FEATURES)
+    plans = campaign(parties=1, keys=KEYS[:1]), campaign(keys=())
     for plan in (campaign(), *plans):
         assert decode_plan(encode_plan(plan)) == plan
 
 
-FEATURES = features_of([(("Drama", "War"), 1975), ((), None)])
 PINNED = "ef23221795ceafcf04bae292090df09a5db2ba003cd6b7cf1795a50025a7f223"
-PINNED_FEATURES = "fe45331ee5c85e846f7f25f2a03f9948fedfc7263551613fbc2234128ebeb8e3"
 
 
 def test_the_digest_is_the_same_on_every_machine():
     assert campaign().digest.hex() == PINNED
-    assert campaign(features=FEATURES).digest.hex() == PINNED_FEATURES
-
-
-def test_a_plan_without_features_has_the_bytes_that_it_had_before_there_were_any():
-    assert b"features" not in encode_plan(campaign())
-    packed = b'"features":{"genres":["Drama","War"],"flags":"AwA=","years":"twcAAA=="},"v":1}'
-    assert encode_plan(campaign(features=FEATURES)).endswith(packed)
 
 
 CHANGES = {
@@ -41,7 +31,6 @@ CHANGES = {
     "delta": Fraction(1, 10**7),
     "keys": KEYS[::-1],
     "scope": ("tea", 1),
-    "features": FEATURES,
     "stages": (stage(), stage(kind="stars", variance=401)),
 }
 
@@ -61,8 +50,6 @@ def test_the_digest_covers_every_field(field):
         {"keys": (KEYS[0], KEYS[0])},
         {"scope": (1, 1)},
         {"scope": (-1,)},
-        {"features": features_of([((), None)])},
-        {"features": features_of([((), None)] * 3)},
         {"stages": (stage(share=Fraction(2, 3)), stage(share=Fraction(1, 2)))},
     ],
 )

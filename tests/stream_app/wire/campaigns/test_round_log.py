@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_app.wire import Reason, WireError
-from stream_app.wire.campaigns.item_features import features_of
 from stream_app.wire.campaigns.plan import encode_rational
 from stream_app.wire.campaigns.round_log import (
     Abort,
@@ -33,7 +32,6 @@ ENTRIES = (
     Opened(PLAN, 0, 0, 0, bytes(32), b""),
     NoisyShare(PLAN, 0, 1, bytes(32), bytes(24)),
     Abort(PLAN, 63, AbortReason.TIMED_OUT),
-    Planned(campaign(features=features_of([(("Drama",), 1975), ((), None)]))),
 )
 
 
