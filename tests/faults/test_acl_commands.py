@@ -72,7 +72,7 @@ BEFORE = (
 # In this order: a command may need what an earlier one left.
 WITH_A_WORKER = (
     Row("editor", "items put 100 --title Seven --year 1995", "WRITE items, READ items"),
-    Row("editor", "items publish few.csv", "WRITE items"),
+    Row("editor", "items publish catalogue.csv", "WRITE items"),
     Row("editor", "items list", "READ items"),
     Row("device", "publish --user ann --item 100 --rating 4", "WRITE ratings"),
     Row(
@@ -229,6 +229,7 @@ def with_features(made: Deployment, *roles: str, **settings: object) -> Deployme
 
 def write_ratings() -> None:
     """Write the files of the rows: users of even and of odd numbers like such items."""
+    Path("catalogue.csv").write_text("item,title\n200,A Book\n")
     rows = [
         (user, item, 5 - (user + item // 2) % 2)
         for user in range(40)
