@@ -15,11 +15,12 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import random
+import signal
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from tests.mutants.changes import Change, changes
@@ -125,16 +126,16 @@ def table(results: Iterable[tuple[Mutant, str]]) -> str:
 _trees: list[Tree] = []
 
 
-def _begin(folder: str, seconds: float) -> None:
-    """Give a process a copy of its own; it adopts what its runs leave."""
-    adopt_orphans()
-    own = Path(tempfile.mkdtemp(dir=folder))
-    copy(own)
-    _trees.append(Tree(own, seconds))
-
-
-def _judged(mutant: Mutant) -> str:
-    by = _trees[0].noticed(mutant.file, mutant.change, list(mutant.tests)) if mutant.tests else ""
+def _judged(folder: str, seconds: float, mutant: Mutant) -> str:
+    """Return what notices a mutant in the copy of this process, which is made for the first."""
+    if not _trees:
+        adopt_orphans()
+        own = Path(tempfile.mkdtemp(dir=folder))
+        copy(own)
+        tree = Tree(own, seconds)
+        tree.check()
+        _trees.append(tree)
+    by = _trees[0].noticed(mutant.file, mutant.change, list(mutant.tests))
     print(f"{mutant}  [{by or 'not noticed'}]", flush=True)
     return by
 
@@ -152,17 +153,15 @@ def main() -> int:
     parser.add_argument("--output", type=Path, default=ROOT / "build" / "mutants.md")
     options = parser.parse_args()
     mutants = list(chosen(ROOT, options.rooms, options.count, options.seed))
+    # The end of the pool is this signal, too: a process ends with its run and with what that left.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     random.Random(options.seed).shuffle(mutants)  # a part of a run is of all rooms
     with (
         tempfile.TemporaryDirectory(prefix="murmurec-mutants-") as folder,
-        ProcessPoolExecutor(
-            options.processes,
-            multiprocessing.get_context("fork"),
-            initializer=_begin,
-            initargs=(folder, options.seconds),
-        ) as workers,
+        multiprocessing.get_context("fork").Pool(options.processes) as pool,
     ):
-        results = list(zip(mutants, workers.map(_judged, mutants), strict=True))
+        judged = partial(_judged, folder, options.seconds)
+        results = list(zip(mutants, pool.imap(judged, mutants), strict=True))
     text = table(results)
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(text, encoding="utf-8")
