@@ -35,12 +35,10 @@ COMMANDS: dict[str, tuple[tuple[str, str | None], ...]] = {
     "Serve": (
         ("edge", "server.edge"),
         ("items", "device.items"),
-        ("schemas", "reader.schemas_command"),
     ),
     "Device": (
         ("device", "device.enrolling"),
         ("recommend", "device.recommend"),
-        ("history", "device.clean_ratings"),
         ("replay", "device.replay"),
         ("profiles", "device.profiles"),
     ),

@@ -10,7 +10,7 @@
 
 A line is taken when it has its end. Lines that were confirmed and come again (a file that was
 rewritten) change nothing unless their rating has changed, see `kept`; a line that was removed is
-not forgotten by that (`murmurec history --forget`). The places are in DEVICE.journal.watched, mode
+not forgotten by that (`murmurec device forget`). The places are in DEVICE.journal.watched, mode
 0600; without that file all is read again, which loses nothing.
 """
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from stream_app.cli.commands import Commands, option
 from stream_app.cli.device import wording
 from stream_app.cli.device.budget import plan, status
+from stream_app.cli.device.clean_ratings import forget
 from stream_app.cli.device.contribute import contribute
 from stream_app.cli.device.mechanism_options import (
     DeviceJournal,
@@ -35,7 +36,7 @@ app = Commands(
     help="Enrol a person, report for him, or withdraw him. Example: murmurec device enrol --user "
     "ann"
 )
-for _command in (run, status, plan, contribute):
+for _command in (run, status, plan, contribute, forget):
     app.command(_command.__name__)(_command)
 
 

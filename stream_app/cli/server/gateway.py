@@ -9,6 +9,7 @@ import typer
 
 from stream_app.cli.commands import option
 from stream_app.cli.options import AllowOption, Cluster
+from stream_app.errors import UserError
 
 if TYPE_CHECKING:
     from stream_app.settings import Settings
@@ -31,6 +32,9 @@ def gateway(
     relay_to: str | None = option(
         None, "Relay sealed requests to this gateway and do nothing else; no Kafka.", "URL"
     ),
+    schemas: Path | None = option(
+        None, "Write OpenAPI, AsyncAPI and JSON Schemas of all records there, and exit.", "FOLDER"
+    ),
     demo: Path | None = option(None, "What a demo has measured.", "FILE", hidden=True),
 ) -> None:
     """Take events over HTTP, serve lists and the page; SIGTERM ends it cleanly.
@@ -46,6 +50,9 @@ def gateway(
         gateway_origins=tuple(origins) if origins else None,
         gateway_rate=rate,
     )
+    if schemas is not None:
+        _write_contract(schemas, settings)
+        return
     import asyncio
     from functools import partial
 
@@ -61,6 +68,23 @@ def gateway(
         else Gateway.from_settings(settings, demo, _pinned(settings))
     )
     asyncio.run(run(made, typer.echo, partial(end_in_time, made)))
+
+
+def _write_contract(folder: Path, settings: Settings) -> None:
+    """Write the documents of the contract, the same that a gateway shows at /docs; no Kafka."""
+    from stream_app.gateway.contract.documents import documents
+    from stream_app.wire import Topics
+
+    topics = Topics(settings.topic_prefix)
+    made = documents(topics, settings.partitions, settings.query_partitions)
+    try:
+        for path, body in made.items():
+            place = folder / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(body)
+    except OSError as error:
+        raise UserError(f"--schemas {folder}: {error.strerror}") from None
+    typer.echo(f"{len(made)} documents in {folder}")
 
 
 def _pinned(settings: Settings) -> bytes | None:

@@ -3,6 +3,6 @@
     bodies     the JSON values of a gateway's replies
     reasons    the reason codes of its refusals, with a sentence each
 
-Neither aiohttp nor a Kafka client is imported here but by the view: `murmurec schemas` writes the
+Neither aiohttp nor a Kafka client is imported here but by the view: `gateway --schemas` writes the
 documents on every install.
 """

@@ -118,7 +118,7 @@ def page(openapi: Mapping[str, Any], asyncapi: Mapping[str, Any], schemas: Itera
         f"<ul>{''.join(f'<li>{escape(note)}</li>' for note in NOTES)}</ul>"
         f"<p>For tools: {_link('/openapi.json', 'OpenAPI 3.1')}, "
         f"{_link('/asyncapi.json', 'AsyncAPI 3.0')}, and JSON Schemas: {files}. The same files "
-        "without a gateway: <code>murmurec schemas --out FOLDER</code>.</p>"
+        "without a gateway: <code>murmurec gateway --schemas FOLDER</code>.</p>"
         f"{body}</main></body></html>\n"
     ).encode()
 

@@ -232,10 +232,9 @@ def test_wrong_arguments_are_one_sentence_before_a_broker_is_asked(
     assert [each.name for each in Path().iterdir()] == ["mine.csv"]
 
 
-def test_what_is_kept_in_clear_is_shown_and_forgotten_without_a_journal(
+def test_what_is_kept_in_clear_is_forgotten_without_a_journal(
     environment: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     CleanHistory("lost").append(bytes(16), 3, 5, Scale(), 0)
-    assert run(["history", "--journal", "lost"]) == 0
-    assert run(["history", "--forget", "--all", "--journal", "lost"]) == 0
+    assert run(["device", "forget", "--all", "--journal", "lost"]) == 0
     assert "forgot 1 rating" in capsys.readouterr().out

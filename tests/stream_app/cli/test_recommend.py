@@ -66,7 +66,6 @@ def put_in_cache(fetched: float | None = None) -> None:
         (["--local", "--user", "ann", "-k", "0"], "-k 0: give 1 to 100", 2),
         (["--local", "--user", "ann", "-k", "101"], "-k 101: give 1 to 100", 2),
         (["--local", "--user", "ann", "--for", "later"], "'later' is not one of 'next', 'now'", 2),
-        (["--local", "--user", "ann", "--to", "a", "--for", "now"], "is for the next visit", 2),
         (["--local", "--user", "ann", "--rated", "none"], "none: cannot be read", 1),
         (["--local", "--user", "ann"], f"nothing listens at {NOWHERE}", 1),
         (["--local", "--user", "ann", "--offline"], "no item side in the cache", 1),
@@ -174,18 +173,21 @@ def test_kept_ratings_are_shown_and_forgotten(capsys: pytest.CaptureFixture[str]
     for user, item in (("ann", 3), ("bob", "heat")):
         with Device(user, "device.journal").enrol() as device:
             device.rate(item, 4)
-    assert run(["history", "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)
+    status = ["device", "status", "--ratings"]
+    assert run([*status, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["ratings"]
     assert [(row["item"], row["rating"]) for row in rows] == [(3, 4.0), ("heat", 4.0)]
-    assert run(["history", "--forget"]) == 2
+    assert run(["device", "forget"]) == 2
     assert "give either --user ID or --all" in capsys.readouterr().err
-    assert run(["history", "--forget", "--user", "ann"]) == 0
+    assert run(["device", "forget", "--user", "ann"]) == 0
     assert "forgot 1 rating" in capsys.readouterr().out
-    assert run(["history"]) == 0
+    assert run([*status, "--user", "bob"]) == 0
     out = capsys.readouterr().out
     assert "heat" in out
-    assert "1 rating in" in out
-    assert run(["history", "--forget", "--all"]) == 0
+    assert "1 rating kept in clear" in out
+    assert run([*status, "--user", "ann"]) == 0
+    assert "0 ratings kept in clear" in capsys.readouterr().out
+    assert run(["device", "forget", "--all"]) == 0
     assert Path("device.journal.history").read_bytes() == b""
 
 

@@ -8,6 +8,7 @@ spending_plan       how many reports, of which epsilon, spend a budget best
 from __future__ import annotations
 
 from stream_app.cli.commands import option
+from stream_app.cli.device.clean_ratings import kept_ratings, rating_sentences
 from stream_app.cli.device.mechanism_options import (
     DeviceJournal,
     WindowOption,
@@ -28,6 +29,7 @@ def status(
     receipts: bool = option(
         False, "With --user: what became of each contribution to campaigns, by the public log."
     ),
+    ratings: bool = option(False, "Also the ratings that are kept here in clear, oldest first."),
     as_json: JsonOption = False,
 ) -> None:
     """Show what a person may spend, what was spent, on how many ratings, and what is left.
@@ -60,7 +62,12 @@ def status(
             *reached(file.settings), device, JoinedCampaigns.from_view(view, device)
         )
         row["receipts"] = [to_builtins(each, enc_hook=str) for each in found]
-    show(row, sentences(row), as_json=as_json)
+    told = [*sentences(row)]
+    if ratings:
+        kept = kept_ratings(file.path, None if user is None else bytes.fromhex(row["device"]))
+        row["ratings"] = kept
+        told += rating_sentences(kept)
+    show(row, told, as_json=as_json)
 
 
 def plan(
