@@ -96,7 +96,6 @@ ROLES: Mapping[str, Mapping[str, Rows]] = {
             "ratings": (_READ,),
             "cuts": (_READ, _WRITE),
             "state": (_READ, _WRITE),
-            "items": (_READ,),
             "rejected": (_READ, _WRITE),  # doctor names what devices use
         },
         "campaigns": {"rounds": (_READ, _WRITE)},
