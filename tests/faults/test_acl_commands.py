@@ -93,7 +93,7 @@ WITH_A_WORKER = (
         f"ask --device {DEVICE} --timeout 30",
         "WRITE queries, READ recommendations",
     ),
-    Row("reader", "ask --similar-to 100 --timeout 30"),
+    Row("reader", "ask --similar-to 100 --timeout 30", late=True),
     Row("operator", "doctor", "READ rejected"),
     Row("operator", "config plan"),
     Row("operator", "config apply"),
