@@ -35,8 +35,7 @@ class RecommendedItems(msgspec.Struct, frozen=True):
     need not fall; `left_out` items of the list were excluded by the caller. `ndcg`: measured
     nDCG@10 of the lists of `method`, `ndcg_popular` that of popular items; None while unknown.
     `because`: for each item the rated item that contributes most, None where the server knows of
-    none. `guarantee`: what the profiles behind it hide. `for_`:
-    the visit that the list is for, None where it is for none."""
+    none. `for_`: the visit that the list is for, None where it is for none."""
 
     items: tuple[wire.Listed, ...]
     scores: tuple[float, ...]
@@ -48,7 +47,6 @@ class RecommendedItems(msgspec.Struct, frozen=True):
     ndcg: float | None = None
     ndcg_popular: float | None = None
     because: tuple[wire.Listed | None, ...] = ()
-    guarantee: wire.Guarantee | None = None
     for_: wire.Visit | None = None
 
 
@@ -86,12 +84,10 @@ class Recommendations:
         k: int = 10,
         seconds: float = 2.0,
         excluded: Collection[int] | None = None,
-        neighbours: bool = False,
         for_: wire.Visit = "next",
     ) -> RecommendedItems:
         """Return the best k items for the user with this pseudonym.
 
-        `neighbours`: a list by profiles; the answer has what they hide.
         `for_`: what is liked at the "next" visit, or "now", in this one.
         `excluded`: keys of items to leave out, e.g. what the user has rated where the server cannot
         know it. They are removed here, from the longest list, and never sent; that list is asked
@@ -102,8 +98,7 @@ class Recommendations:
         if len(user) != 32 or set(user) - set("0123456789abcdef"):
             raise ValueError("user: a pseudonym has 32 lower-case hex characters")
         now = "now" if wire.is_now(for_) else None
-        options = {"neighbours": neighbours or None, "for_": now}
-        return self._asked(user, k, seconds, excluded, options)
+        return self._asked(user, k, seconds, excluded, {"for_": now})
 
     def similar(
         self,
@@ -151,7 +146,7 @@ class Recommendations:
             found = answers.sealed_answer_in(message, sealed)
             if found is not None:
                 taken = time.monotonic() - started
-                return _best(found.reply, k, taken, excluded or (), *query.options)
+                return _best(found.reply, k, taken, excluded or ())
         raise UserError(
             f"no answer within {seconds:g} s: is a worker running on prefix {self._topics.prefix}, "
             f"and is it ready (/readyz)?{answers.refused_replies(sealed.refused)}"
@@ -173,12 +168,12 @@ class Recommendations:
 
 
 def _best(
-    reply: wire.Recommendation, k: int, seconds: float, excluded: Collection[int], *options: str
+    reply: wire.Recommendation, k: int, seconds: float, excluded: Collection[int]
 ) -> RecommendedItems:
     if reply.status is wire.Status.BUSY:
         raise UserError(answers.BUSY)
     if reply.status is not wire.Status.OK:
-        raise UserError(answers.refusal(reply, options))
+        raise UserError(answers.refusal(reply))
     found = answers.entries(reply)
     listed = len(found)
     if excluded:
@@ -195,6 +190,5 @@ def _best(
         reply.ndcg,
         reply.ndcg_popular,
         tuple(cause for _, _, cause in found),
-        reply.guarantee,
         None if reply.for_ is msgspec.UNSET else reply.for_,
     )

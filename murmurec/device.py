@@ -181,7 +181,7 @@ class Device:
     @property
     def spending(self) -> dict[str, Spending]:
         """What the person has spent so far if it ended now: "all", and by purpose ("reports",
-        "campaigns", "profiles"); epsilons `zeros` and `replaced`, valid at every moment to stop, at
+        "campaigns"); epsilons `zeros` and `replaced`, valid at every moment to stop, at
         the budget's delta within its window. Empty while not enrolled."""
         return self._journal.spending(bytes.fromhex(self.pseudonym), _today())
 

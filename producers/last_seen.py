@@ -11,8 +11,8 @@ pseudonym can be anybody's, and proves nothing.
 
 The look is bounded: of every partition that holds a device of this journal the last `LOOKED`
 records, of contributions `LOOKED_CONTRIBUTIONS`. What lies before them, or was removed by
-retention, is not found, and of profiles nothing is read. A device needs no right to read a topic;
-without it nothing is compared, and the caller says so. A copy that is put back on the same machine
+retention, is not found. A device needs no right to read a topic; without it nothing is compared,
+and the caller says so. A copy that is put back on the same machine
 is found without any topic (`producers.journal.high_water_mark`).
 """
 

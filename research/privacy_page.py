@@ -12,24 +12,19 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
 
 from research.privacy_proofs import proofs
 from research.score_noise import summary
 from stream_app.privacy import registry
 from stream_app.privacy.accounting.budget_plans import largest_count
-from stream_app.privacy.accounting.profile_cap import profile_cost, within
-from stream_app.privacy.accounting.whole_person import report_loss, sum_cost
-from stream_app.privacy.exact.discrete_gaussian import DeltaCertificate
-from stream_app.privacy.exact.gaussian_calibration import analytic_variance, lemma_variance
+from stream_app.privacy.accounting.whole_person import report_loss
 from stream_app.privacy.exact.report_information import report_information_nats
 from stream_app.privacy.gaussian import naming
 from stream_app.privacy.gaussian.certificate import largest_square
 from stream_app.privacy.gaussian.sampling import gaussian_table
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.privacy_map import Adjacency, InputMetric, OutputMeasure
-from stream_app.privacy.profiles import profile_registry as profiles
 
 _LEVELS = 5
 _EPSILON = Fraction(2)
@@ -37,10 +32,6 @@ _RATINGS = 100
 _SCOPE = 300
 _BUDGET, _DELTA = Fraction(20), Fraction(1, 10**6)  # of a person, the defaults of enrolment
 _COMPOSED = ("rr", "partition", "cell")
-_PROFILES = (
-    *("blip:5000:2:2", "blip:5000:2:2:24"),
-    *("jlt:1000:2:1/1000000", "jlt:1000:2:1/1000000:14", "jltpaper:1000:2:1/10"),
-)
 _COORDINATES = 100_000  # of all stages of a campaign
 _CATALOGUES = (1682, 3706, 100_000)  # ML-100K, ML-1M, a shop
 
@@ -64,25 +55,6 @@ def mechanisms() -> str:
                 str(mechanism.alphabet),
                 f"e^{worst.worst_log_ratio:.12f}",
                 " ".join(f"`{proof.digest}`" for proof in proofs),
-            )
-        )
-    for id in _PROFILES:
-        profile = profiles.parse(id)
-        (proof,) = profile.certify()
-        bounded = isinstance(proof, DeltaCertificate)
-        worst_ratio = (
-            f"e^2 but for {float(proof.delta_bound):.2g}"
-            if isinstance(proof, DeltaCertificate)
-            else f"e^{proof.worst_log_ratio:.12f}"
-        )
-        rows.append(
-            (
-                f"`{id}`",
-                str(profile.adjacency),
-                "whether an item is in a profile",
-                "integers" if bounded else "bits",
-                worst_ratio,
-                f"`{proof.digest}`",
             )
         )
     campaign = naming.within(_EPSILON, _DELTA)
@@ -173,36 +145,6 @@ def fakes() -> str:
     return _table(head, rows)
 
 
-def sigma() -> str:
-    """Return the noise of a projected profile at sensitivity 1 and delta 1e-6."""
-    delta = Fraction(1, 1_000_000)
-    rows = []
-    for text in ("1/10", "1/2", "1", "2", "3", "6"):
-        paper, ours = (
-            float(variance(Fraction(text), delta)) ** 0.5
-            for variance in (lemma_variance, analytic_variance)
-        )
-        rows.append((text, f"{paper:.2f}", f"{ours:.2f}", f"{paper / ours:.1f}"))
-    return _table(("epsilon", "sigma of Lemma 2", "sigma of `jlt`", "times less noise"), rows)
-
-
-def caps() -> str:
-    """Return the cap with which one profile fits a budget, and what a profile costs a person."""
-    rows = []
-    for text in ("1/4", "1/2", "1", "2", "4", "8"):
-        row = [text]
-        for family in ("blip", "jlt"):
-            made = partial(profiles.mechanism, family, text, hashes=profiles.DEVICE_HASHES)
-            capped = within(made, _BUDGET, _DELTA)
-            row += [f"`{capped.id}`", str(capped.most)]
-            row += [_number(sum_cost(capped.id)[0])] if family == "blip" else []
-            row.append(f"{profile_cost(capped, _DELTA):.3g}")
-        rows.append(row)
-    exact = f"exact at delta {float(_DELTA):g}"
-    head = ("epsilon per item", "`blip`", "cap", "a whole profile, as a sum", exact)
-    return _table((*head, "`jlt`", "cap", exact), rows)
-
-
 def sums() -> str:
     """Return mu and the noise of a campaign at delta 1e-6, for a bound of 1."""
     rows = []
@@ -222,10 +164,6 @@ def maps() -> str:
         rating = registry.mechanism(name, _LEVELS, _EPSILON if claims else None)
         metric, measure = rating.input_metric, rating.output_measure
         rows.append((f"`{rating.id}`", metric, measure, str(rating.privacy_map(1)), "-"))
-    for id in _PROFILES:
-        profile = profiles.parse(id)
-        losses = (str(profile.privacy_map(distance)) for distance in (1, 3))
-        rows.append((f"`{id}`", profile.input_metric, profile.output_measure, *losses))
     campaign = naming.within(_EPSILON, _DELTA)
     points = [campaign.of_people(people).epsilon(_DELTA) for people in (1, 3)]
     rows.append(
@@ -270,8 +208,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "hundred": hundred,
     "replacement": replacement,
     "fakes": fakes,
-    "sigma": sigma,
-    "caps": caps,
     "information": information,
     "sums": sums,
     "maps": maps,

@@ -32,7 +32,6 @@ class Proof:
 _PRIVACY = "stream_app/privacy"
 _CONTRACT = f"{_PRIVACY}/test_contract.py"
 _PRESENCE = f"{_PRIVACY}/ratings/test_presence.py"
-_GAUSSIAN = f"{_PRIVACY}/exact/test_discrete_gaussian.py"
 _CALIBRATION = f"{_PRIVACY}/exact/test_gaussian_calibration.py"
 _DRAWS = f"{_PRIVACY}/gaussian/test_sampling.py"
 _SUMS = f"{_PRIVACY}/gaussian/test_certificate.py"
@@ -82,7 +81,6 @@ _CELL = (
     "For any two contents x, x' of one cell, a rating of any level or none, and any set S of "
     "reports: P(S given x) <= e^epsilon P(S given x')."
 )
-_PROFILE = "For any two profiles that differ in one item and any set S of releases: "
 
 
 def _formula(name: str, text: str) -> Step:
@@ -175,99 +173,6 @@ PROOFS: tuple[Proof, ...] = (
             ),
             *_FROM_TABLE,
             _SCOPE,
-        ),
-    ),
-    Proof(
-        "blip",
-        _PROFILE + "P(S given P) <= e^epsilon P(S given P').",
-        "stream_app.privacy.profiles.blip:Blip.flip",
-        (
-            Step(
-                "An item sets at most K bits of the filter, so two profiles that differ in one "
-                "item differ in at most K bits before the noise.",
-                f"{_PRIVACY}/profiles/test_codebook.py"
-                "::test_addresses_are_within_the_filter_and_positions_are_the_distinct_ones",
-            ),
-            Step(
-                "Each bit is flipped by a word of its own, also in a second release.",
-                f"{_PRIVACY}/profiles/test_blip_frequencies.py"
-                "::test_bits_are_flipped_independently_of_each_other_and_of_earlier_releases",
-            ),
-            Step(
-                "The worst quotient of one bit, from its integer table, to the power K is at most "
-                "a rational number below e^epsilon.",
-                f"{_PRIVACY}/profiles/test_blip.py::test_the_claim_is_proved_and_nearly_used_up",
-            ),
-            Step(
-                "The likelihood of an output is the product over the bits.",
-                f"{_PRIVACY}/profiles/test_blip.py"
-                "::test_no_output_distinguishes_two_neighbouring_profiles_by_more_than_epsilon",
-            ),
-            Step(
-                "Profiles k items apart differ by at most min(k, L / K) epsilon: k neighbours, and "
-                "no more than L bits of epsilon / K.",
-                f"{_PRIVACY}/profiles/test_blip.py"
-                "::test_a_whole_profile_costs_items_times_epsilon_and_never_more_than_all_bits",
-            ),
-            Step(
-                "Under a cap of N, the first N items of a public order are kept: one item more "
-                "changes at most two of them, so 2K bits, each of epsilon / 2K; and all profiles "
-                "are within N epsilon of each other, and N epsilon / 2 of the empty one.",
-                f"{_PRIVACY}/profiles/test_cap.py"
-                "::test_no_output_of_a_capped_filter_distinguishes_neighbours_by_more_than_epsilon",
-            ),
-            _BELOW,
-            _TICKET,
-        ),
-    ),
-    Proof(
-        "jlt",
-        _PROFILE + "P(S given P) <= e^epsilon P(S given P') + delta.",
-        "stream_app.privacy.exact.discrete_gaussian:NoiseTable",
-        (
-            Step(
-                "One item moves every one of the L integer coordinates by exactly 1.",
-                f"{_PRIVACY}/profiles/test_jlt.py"
-                "::test_one_item_more_moves_every_coordinate_by_exactly_one",
-            ),
-            Step(
-                "The noise is a discrete Gaussian from an integer table; a draw is the row into "
-                "whose words it falls.",
-                f"{_GAUSSIAN}::test_a_draw_is_the_row_in_whose_words_it_falls",
-            ),
-            Step(
-                "The loss then depends on the sum T of the noise times the signs alone, and of a "
-                "sum of continuous Gaussians it would be that of one Gaussian.",
-                f"{_PRIVACY}/profiles/test_jlt.py"
-                "::test_the_privacy_loss_of_one_item_depends_on_the_sum_of_the_noise_alone",
-            ),
-            Step(
-                "delta of the analytic Gaussian (Balle and Wang 2018, Theorem 8), in interval "
-                "arithmetic.",
-                f"{_CALIBRATION}::test_delta_is_bounded_tightly_from_both_sides",
-            ),
-            Step(
-                "The law of T is no discrete Gaussian, but one times a factor that varies by "
-                "((1 + h) / (1 - h))^(L - 1) at most, h = 2.1 e^(-pi^2 V); this factor and the "
-                "step from an integral to a sum over the lattice are bounded from above.",
-                f"{_CALIBRATION}::test_the_bound_on_the_lattice_is_above_brute_force_and_near_it",
-            ),
-            Step(
-                "What the counts of the table depart from the law is paid for out of epsilon, and "
-                "what its ends cut off out of delta.",
-                f"{_GAUSSIAN}::test_the_bound_holds_for_the_very_table_by_enumeration",
-            ),
-            Step(
-                "The proved delta is at most the claimed one, or no mechanism is made.",
-                f"{_PRIVACY}/profiles/test_jlt.py::test_less_noise_than_the_claim_needs_is_caught",
-            ),
-            Step(
-                "Under a cap of N one item more changes at most two items that are kept: each of "
-                "them has (epsilon / 2, d) with d (1 + e^(epsilon / 2)) <= delta.",
-                f"{_PRIVACY}/profiles/test_cap.py"
-                "::test_the_noise_of_a_capped_projection_pays_for_an_exchange",
-            ),
-            _TICKET,
         ),
     ),
     Proof(

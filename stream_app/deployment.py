@@ -9,8 +9,6 @@ from stream_app.errors import UserError
 from stream_app.kafka.clients import Connection
 from stream_app.models.factorization.factory import LEARNERS
 from stream_app.privacy import registry
-from stream_app.privacy.profiles import profile_registry as profiles
-from stream_app.privacy.profiles.profile_mechanism import ProfileMechanism
 from stream_app.settings import (
     LEARNER,
     LISTS_BY_CO_RATINGS,
@@ -101,19 +99,10 @@ def spec_from_settings(settings: Settings) -> StateSpec:
 
 def settings_in_force(settings: Settings, spec: StateSpec) -> Settings:
     """Return the settings with those that the log decides."""
-    policies = dict(spec.policies)
     named = "clip", "held_out", "co_ratings", "head_items", "recent_items"
     decided: dict[str, object] = {name: getattr(spec, name) for name in named}
     decided["mechanisms"] = tuple(each.id for each in spec.allowed)
-    if "profile_mechanisms" in policies:
-        ids = policies["profile_mechanisms"].split(",")
-        decided["profile_mechanisms"] = tuple(id for id in ids if id)
     return settings.model_copy(update=decided)
-
-
-def policies_of(settings: Settings) -> tuple[tuple[str, str], ...]:
-    """Return the policies of a deployment as text (`StateSpec.policies`)."""
-    return (("profile_mechanisms", ",".join(settings.profile_mechanisms)),)
 
 
 def _list_scope(settings: Settings) -> tuple[int, ...]:
@@ -142,27 +131,6 @@ def _learner(settings: Settings) -> str:
             f"model = {settings.model}: its lists are made from co-ratings; set co_ratings = true"
         )
     return LEARNER
-
-
-def profile_mechanisms_from(settings: Settings) -> tuple[ProfileMechanism, ...]:
-    """Return the allowed profile mechanisms; refuses an unknown one, one of whose releases nothing
-    can be estimated, and any where devices sign, since profiles carry no signature."""
-    try:
-        found = tuple(profiles.parse(name) for name in settings.profile_mechanisms)
-    except ValueError as error:
-        raise UserError(f"profile_mechanisms: {error}") from None
-    for each in found:
-        if each.no_estimate:
-            raise UserError(
-                f"profile_mechanisms: of {each.id} no neighbour can be found, {each.no_estimate}; "
-                "use an epsilon above 0"
-            )
-    if found and settings.signed:
-        raise UserError(
-            "profile_mechanisms: profiles carry no signature, and devices = signed takes nothing "
-            "unsigned; leave profile_mechanisms out"
-        )
-    return found
 
 
 def new_replica(spec: StateSpec, origin: StateOrigin | None = None) -> Replica:

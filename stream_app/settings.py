@@ -184,9 +184,6 @@ class Privacy(_Group):
 
     mechanisms: Words = Field(("rr:5:2",), min_length=1, max_length=256)
     """mechanism ids that devices may use (allow-list), comma separated"""
-    profile_mechanisms: Words = Field((), max_length=16)
-    """ids of profile mechanisms that devices may use, comma separated: a worker then reads profiles
-    and serves neighbours; unset: it reads none"""
     devices: Literal["open", "signed"] = "open"
     """signed: every event must be signed by its device; open: signatures are not checked, and all
     who may write ratings can write them in any device's name"""
@@ -204,7 +201,7 @@ class Privacy(_Group):
                 )
         return value
 
-    @field_validator("mechanisms", "profile_mechanisms")
+    @field_validator("mechanisms")
     @classmethod
     def _once(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         value = tuple(mechanism for mechanism in value if mechanism)  # as compose leaves it
@@ -359,8 +356,6 @@ class Tuning(_Group):
     group: str | None = Field(None, pattern=r"^[!-~]{1,249}$")
     """consumer group of the workers, 1 to 249 printable characters; unset: the topic prefix and
     -worker"""
-    profiles_most: int = Field(10_000, ge=2, le=1_000_000)
-    """devices whose newest profile a worker holds; of more it holds as many"""
     accept_tests: bool = False
     """accept events made with a predictable source of noise (tests only)"""
     gateway_rate: float = Field(50.0, ge=0, le=1_000_000)
@@ -485,7 +480,6 @@ class Settings(
         """The features that are on: those of `wire.topics.FEATURES` that need topics."""
         on = {
             "campaigns": self.privacy_mode != "local",
-            "profiles": bool(self.profile_mechanisms),
             "shards": self.shards > 1,
         }
         return frozenset(name for name, turned in on.items() if turned)

@@ -13,7 +13,6 @@ from consumers.audit.checks.freshness import freshness
 from consumers.audit.checks.least_likely import least_likely
 from consumers.audit.checks.moment_check import moments
 from consumers.audit.checks.orders import orders
-from consumers.audit.checks.profile_check import profile_channels
 from consumers.audit.checks.spending_check import spending
 from consumers.audit.configuration import PublicConfiguration
 from consumers.audit.findings import Finding, Verdict, judged, untestable
@@ -26,7 +25,6 @@ CHECKS: tuple[Check, ...] = (
     bytes_and_numbers,
     channels,
     least_likely,
-    profile_channels,
     freshness,
     orders,
     emission,

@@ -2,7 +2,6 @@
 
     message    8 columns of 8 bytes, and 300 for its number and digest
     cell       11 bytes: item, report, mask
-    profile    its bytes, and 700 for its fields, number and digest
     account    200 bytes
 
 Above the bound the sample of accounts is halved until what is kept fits three quarters of it.
@@ -19,11 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from consumers.audit.observed import Messages, Profile, Sample, Source
+from consumers.audit.observed import Messages, Sample
 from stream_app.wire import Event
 
 _COLUMNS = ("device", "seq", "mechanism", "epoch", "count", "size", "time", "arrival")
-_MESSAGE, _NUMBER, _CELL, _PROFILE, _ACCOUNT = 8 * len(_COLUMNS), 300, 11, 400, 200
+_MESSAGE, _NUMBER, _CELL, _ACCOUNT = 8 * len(_COLUMNS), 300, 11, 200
 
 
 class Seen(StrEnum):
@@ -35,29 +34,26 @@ class Seen(StrEnum):
 
 
 class Kept:
-    """Messages, profiles and numbers of the accounts of a sample, in at most `most_bytes`."""
+    """Messages and numbers of the accounts of a sample, in at most `most_bytes`."""
 
     def __init__(self, most_bytes: int, sample: Sample) -> None:
         self.sample = sample
-        self.profiles: list[Profile] = []
         self._most_bytes = most_bytes
         self._places: dict[bytes, int] = {}
         self._columns = {name: array("q") for name in _COLUMNS}
         self._items, self._reports, self._masks = array("Q"), bytearray(), array("H")
-        self._numbers: dict[tuple[Source, bytes, int], bytes] = {}
-        self._profile_bytes = 0
+        self._numbers: dict[tuple[bytes, int], bytes] = {}
 
     @property
     def size(self) -> int:
         """About how many bytes are kept."""
         kept = len(self._columns["seq"]) * _MESSAGE + len(self._reports) * _CELL
-        kept += len(self._numbers) * _NUMBER + len(self._places) * _ACCOUNT
-        return kept + self._profile_bytes
+        return kept + len(self._numbers) * _NUMBER + len(self._places) * _ACCOUNT
 
-    def seen(self, source: Source, device: bytes, seq: int, value: bytes) -> Seen:
+    def seen(self, device: bytes, seq: int, value: bytes) -> Seen:
         """Return what is known of a number, and keep it with the first bytes."""
         mark = blake2b(value, digest_size=8).digest()
-        before = self._numbers.setdefault((source, device, seq), mark)
+        before = self._numbers.setdefault((device, seq), mark)
         if before is mark:
             return Seen.NEW
         return Seen.REDELIVERED if before == mark else Seen.REUSED
@@ -72,12 +68,6 @@ class Kept:
         self._items.frombytes(event.items.astype(np.uint64).tobytes())
         self._reports += event.reports.tobytes()
         self._masks.frombytes(masks.astype(np.uint16).tobytes())
-        self._fit()
-
-    def add_profile(self, profile: Profile) -> None:
-        """Keep a profile of an account of the sample."""
-        self.profiles.append(profile)
-        self._profile_bytes += _PROFILE + profile.released.nbytes
         self._fit()
 
     def messages(self) -> Messages:
@@ -119,10 +109,8 @@ class Kept:
             device: row for row, device in enumerate(compress(before.devices, held.tolist()))
         }
         self._numbers = {
-            key: mark for key, mark in self._numbers.items() if self.sample.holds(key[1])
+            key: mark for key, mark in self._numbers.items() if self.sample.holds(key[0])
         }
-        self.profiles = [each for each in self.profiles if self.sample.holds(each.device)]
-        self._profile_bytes = sum(_PROFILE + each.released.nbytes for each in self.profiles)
 
 
 def _as_array(column: array[int] | bytearray, kind: type) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""The records of a deployment as columns: rating messages, profiles, replies, and what is no event.
+"""The records of a deployment as columns: rating messages, replies, and what is no event.
 
 `reading.py` makes them from records. Of a log that is longer than the memory they hold a sample of
 the accounts, each with all its records:
@@ -23,7 +23,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.privacy.gaussian.certificate import NoisySum
-from stream_app.privacy.profiles.profile_mechanism import ProfileMechanism
 from stream_app.wire import LIST_LENGTH
 
 MOST_HALVINGS = 8  # with the accounts in `always`
@@ -34,7 +33,6 @@ class Source(StrEnum):
     """The topic that a record comes from, by its role in the deployment."""
 
     RATINGS = "ratings"
-    PROFILES = "profiles"
     REPLIES = "recommendations"
 
 
@@ -114,18 +112,6 @@ class Messages:
         return np.flatnonzero(self.mechanism == mechanism)
 
 
-@dataclass(frozen=True, eq=False)
-class Profile:
-    """One released profile."""
-
-    device: bytes
-    seq: int
-    epoch: int
-    time: int
-    mechanism: str
-    released: NDArray[np.uint8]
-
-
 @dataclass(frozen=True)
 class Contributed:
     """One account's contribution to a stage that is closed; `epoch` is the day of its record."""
@@ -176,8 +162,6 @@ class Observed:
     """Everything that the observer has read, of the accounts of the `sample`."""
 
     messages: Messages
-    profiles: tuple[Profile, ...]
-    mechanisms: Mapping[str, ProfileMechanism]  # of the profiles
     replies: Replies
     oddities: Oddities
     sample: Sample = field(default_factory=Sample)

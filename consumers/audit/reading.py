@@ -10,40 +10,16 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
-
-import numpy as np
 
 from consumers.audit.configuration import PublicConfiguration
 from consumers.audit.observation_buffer import Kept, Seen
-from consumers.audit.observed import Observed, Oddities, Profile, Record, Replies, Sample, Source
+from consumers.audit.observed import Observed, Oddities, Record, Replies, Sample, Source
 from stream_app import wire
-from stream_app.privacy.profiles import profile_registry
-from stream_app.privacy.profiles.profile_mechanism import ProfileMechanism
 from stream_app.wire.authenticity.sealed_replies import SEALING_BYTES, decode_sealed_reply
 from stream_app.wire.limits import CONTRACT
 from stream_app.wire.signatures import HEAD_BYTES, envelope_device
 
-MOST_PROFILE_IDS = 16  # each new id compiles a table, and outsiders write the ids
 MOST_MEGABYTES = 500  # of what is kept
-
-
-class _ProfileSizes(dict[str, int]):
-    """Size of the profiles of every id that is met, up to a bound."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.known: dict[str, ProfileMechanism] = {}
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """Return the size of an id's profiles; `default` for what is no id."""
-        if name not in self and len(self.known) < MOST_PROFILE_IDS:
-            try:
-                self.known[name] = profile_registry.parse(name)
-            except ValueError:
-                return default
-            self[name] = self.known[name].profile_bytes
-        return super().get(name, default)
 
 
 class _Reading:
@@ -55,17 +31,12 @@ class _Reading:
         self._replies = Replies()
         self._rejected: Counter[str] = Counter()
         self._odd: Counter[str] = Counter()
-        self._sizes = _ProfileSizes()
 
     def take(self, record: Record) -> None:
         """Count and keep one record."""
         self._odd["records"] += 1
         self._odd["headers"] += record.headers > 0
-        reading = {
-            Source.RATINGS: self._rating,
-            Source.PROFILES: self._profile,
-            Source.REPLIES: self._reply,
-        }[record.source]
+        reading = self._rating if record.source is Source.RATINGS else self._reply
         try:
             reading(record)
         except wire.WireError as error:
@@ -75,21 +46,9 @@ class _Reading:
         event = wire.decode(record.key, record.value, record.partition, self._intake)
         value = _inside(record.value or b"")
         other = not _is_plain(value) if value[:1] == b"{" else wire.encode(event) != value
-        if self._is_counted(record.source, event, value, other):
+        if self._is_counted(event, value, other):
             mechanism, size = self._intake.index[event.mechanism], len(record.value or b"")
             self._kept.add(event, mechanism, size, record.time, self._odd["records"])
-
-    def _profile(self, record: Record) -> None:
-        value = _inside(record.value or b"")
-        event = wire.decode_profile(record.key, value, self._sizes, accept_tests=True)
-        other = wire.encode_profile(event) != value
-        if self._is_counted(record.source, event, value, other):
-            released = np.frombuffer(event.profile, np.uint8)
-            self._kept.add_profile(
-                Profile(
-                    event.device, event.seq, event.epoch, record.time, event.mechanism, released
-                )
-            )
 
     def _reply(self, record: Record) -> None:
         value = record.value or b""
@@ -100,12 +59,10 @@ class _Reading:
             size, entries = len(decode_sealed_reply(value).box) - SEALING_BYTES, wire.LIST_LENGTH
         self._replies.add(size, entries, record.partition)
 
-    def _is_counted(
-        self, source: Source, event: wire.Event | wire.ProfileEvent, value: bytes, other: bool
-    ) -> bool:
+    def _is_counted(self, event: wire.Event, value: bytes, other: bool) -> bool:
         """Count what is odd about an event; return whether it is new and of the sample."""
         held = self._kept.sample.holds(event.device)
-        seen = self._kept.seen(source, event.device, event.seq, value) if held else Seen.NEW
+        seen = self._kept.seen(event.device, event.seq, value) if held else Seen.NEW
         self._odd[seen] += 1
         if seen is Seen.REDELIVERED:
             return False
@@ -122,10 +79,7 @@ class _Reading:
             *(odd[name] for name in (Seen.REDELIVERED, Seen.REUSED, "records")),
         )
         kept = self._kept
-        profiles = tuple(kept.profiles)
-        return Observed(
-            kept.messages(), profiles, self._sizes.known, self._replies, oddities, kept.sample
-        )
+        return Observed(kept.messages(), self._replies, oddities, kept.sample)
 
 
 def observe(

@@ -58,15 +58,6 @@ def normal_tail(z: float) -> float:
     return min(0.0, math.log(2) - z * z / 2)
 
 
-def above_chi_square(ratio: float, free: int) -> float:
-    """Return ln of a bound on P(Q / free >= ratio) for a sum Q of `free` squared normals."""
-    if ratio <= 1 or free < 1:
-        return 0.0
-    # Q - d >= 2 sqrt(d x) + 2 x with probability at most e^-x; solve for x.
-    root = (math.sqrt(2 * ratio - 1) - 1) / 2
-    return -free * root * root
-
-
 def below_chi_square(ratio: float, free: int) -> float:
     """Return ln of a bound on P(Q / free <= ratio)."""
     return 0.0 if ratio >= 1 or free < 1 else -free * (1 - ratio) ** 2 / 4

@@ -27,13 +27,12 @@ from stream_app.wire.signatures import TAG, TAG_BYTES
 def read_topics(
     connection: Connection, topics: Topics, progress: Progress | None = None
 ) -> Iterator[Record]:
-    """Yield the records of the topics of ratings, profiles and replies that exist.
+    """Yield the records of the topics of ratings and replies that exist.
 
     Raises `UserError` where the topic of ratings does not exist, or a topic cannot be read.
     """
     sources = {
         topics.ratings: Source.RATINGS,
-        topics.profiles: Source.PROFILES,
         topics.recommendations: Source.REPLIES,
     }
     with TopicFollower(connection, f"{topics.prefix}-audit", **clients.BOUNDED_FETCH) as follower:

@@ -1,1 +1,1 @@
-"""A data set as a fleet of devices: replay, end of an epoch, profiles, campaigns."""
+"""A data set as a fleet of devices: replay, end of an epoch, campaigns."""

@@ -37,11 +37,6 @@ class Population:
         """Number of rows that were read."""
         return len(self.users)
 
-    @property
-    def most(self) -> int:
-        """The largest number of ratings that one user can publish."""
-        return int(np.bincount(self.users[self.fresh]).max())
-
 
 def populate(dataset: Dataset, key: bytes, identities: Identities | None = None) -> Population:
     """Give every user of a data set a device under the device key, and find repeated ratings.

@@ -10,15 +10,15 @@ returns the bytes:
             send(message)
         request = Request(
             device=pseudonym,                            # 16 bytes, from journal.key
-            topic=topics.profiles,                       # full name; seqs rise per (device, topic)
-            scope="profile",                             # one report a key, unless republish=True
-            reported_keys=np.array([epoch], np.uint64),
-            mechanism=blip,                              # id, adjacency, epsilon[, delta], certify
-            raw_inputs=raw_items,                        # blip.release(raw_items, ticket)
-            count=1,                                     # reports: on the ticket and in the debit
+            topic=topics.ratings,                        # full name; seqs rise per (device, topic)
+            scope="rating",                              # one report a key, unless republish=True
+            reported_keys=keys,                          # of the items, rising
+            mechanism=rr,                                # id, adjacency, epsilon[, delta], certify
+            raw_inputs=raw_levels,                       # rr.release(raw_levels, ticket)
+            count=len(keys),                             # reports: on the ticket and in the debit
             epoch=epoch,                                 # journal.epoch(today)
-            encode=lambda seq, part, released, test: wire.encode_profile(
-                wire.ProfileEvent(pseudonym, seq, blip.id, epoch, released.tobytes(), test)),
+            encode=lambda seq, part, released, test: wire.encode(
+                wire.Event(pseudonym, seq, rr.id, epoch, keys[part], released[part], test=test)),
         )
         for message in journal.release(request):         # journal.commit([...]): one sync for all
             send(message)                                # message.topic, .key, .value; then, when

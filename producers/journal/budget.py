@@ -4,8 +4,8 @@
 
 The debits of one rating add up, whatever has reported on it: a report on a cell is also a report on
 the value (two values are two states of one cell), so a rating reported under both is protected only
-by the sum of the two epsilons. They are shown apart, because a value's epsilon hides no presence. A
-profile's debit is a cell's. What the whole person may spend is in the account (`producers.person`).
+by the sum of the two epsilons. They are shown apart, because a value's epsilon hides no presence.
+What the whole person may spend is in the account (`producers.person`).
 
 Every item may be reported at most `reports` times in a user's life, whatever the cost. A window
 counts what was released in its newest epochs; the stored epoch is the largest seen, so setting the

@@ -187,7 +187,7 @@ class Journal:
         return rooms(budget, self._state.used(device, epoch, budget), mechanism, share)
 
     def spent(self, device: bytes) -> dict[str, Spent]:
-        """Return what a device has spent in its life, by adjacency, on ratings and profiles."""
+        """Return what a device has spent in its life, by adjacency."""
         account = self._state.accounts.get(device)
         return {} if account is None else account.by_adjacency()
 

@@ -1,7 +1,7 @@
 """What a journal releases, and what it returns: bytes that are safe to send.
 
 Generic over what is released: ratings are one kind of request (`producers.device.requests`), a
-profile is another. The journal knows neither items nor wire formats, only a debit, the reported
+campaign is another. The journal knows neither items nor wire formats, only a debit, the reported
 keys, a mechanism that draws from a ticket, and a function that encodes what was drawn.
 """
 
@@ -38,7 +38,7 @@ class Request:
     topic       the full name of the topic its messages go to
     reported_keys  (m,) uint64, rising and distinct: what is reported on. In one `scope` each key is
                 reported `Limits.reports` times, unless `republish`; ratings use the item's key
-                in the scope "rating", a profile might use its epoch in the scope "profile"
+                in the scope "rating"
     mechanism   draws, once; what it claims is debited `count` times under its adjacency
     raw_inputs  what `mechanism.release` gets, with `masks` where they are not None
     count       how many reports the ticket is for and the debit pays, as the mechanism counts them

@@ -8,9 +8,6 @@
 Epochs only rise, so the spends are in the order of their epochs. What counts in the window is kept
 beside them: what is new is added, and what has left the window is taken out, so that a check costs
 the same after ten releases and after ten thousand.
-
-A debit of a profile is that of one item. Where an older murmurec kept no mechanism, a profile costs
-the person as much for each item that it can have had, and any delta is more than a budget holds.
 """
 
 from __future__ import annotations
@@ -20,12 +17,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from producers.person.enrolment import ATTO, NANO, Enrolment
+from producers.person.enrolment import NANO, Enrolment
 from producers.person.reports import NOTHING, Used
 from stream_app.privacy.gaussian.campaign_loss import is_campaign
 from stream_app.privacy.mechanism import LARGEST_EPSILON
 from stream_app.privacy.privacy_map import Adjacency
-from stream_app.privacy.profiles.profile_mechanism import MOST_ITEMS
 
 Spend = tuple[int, str, str, str]  # epoch, adjacency, scope, mechanism
 _UNKNOWN = 2**32  # above every epoch
@@ -35,8 +31,8 @@ _RATINGS = "rating"  # the scope of reports on single ratings
 
 @dataclass(frozen=True)
 class Spent:
-    """Spent budget of a device under one adjacency, on `reports` reports (or profiles), of which
-    `again` are of keys that were reported before."""
+    """Spent budget of a device under one adjacency, on `reports` reports, of which `again` are of
+    keys that were reported before."""
 
     adjacency: str
     nano: int = 0
@@ -115,11 +111,9 @@ class Account:
         return self._used
 
     def _count(self, key: Spend, reports: int, nano: int, atto: int, again: int) -> None:
-        _, kind, scope, mechanism = key
+        _, kind, _, mechanism = key
         if kind == NOTHING:
             return
-        if not mechanism and scope != _RATINGS:
-            nano, atto = nano * MOST_ITEMS, atto * ATTO
         self._used.setdefault(mechanism, Used()).add(reports, nano, atto, again)
 
     def campaigns(self, after: int) -> list[tuple[int, str, int]]:
@@ -154,7 +148,7 @@ class Account:
     @property
     def worst_rating(self) -> int:
         """The nano-epsilon that one rating has cost at most, for life: the largest reports that it
-        can have had, and every profile, which may hold its item.
+        can have had, and every campaign.
 
         Reports of one mechanism cost the same. Where an older murmurec kept the sum of a day alone,
         a report of that day may have cost all of it, as far as a mechanism can claim so much.

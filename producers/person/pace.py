@@ -3,7 +3,7 @@
     share   of the budget, within its window                          3/4
     part    of that share, in any 30 epochs (days) in a row           1/12
 
-Reports and profiles are released by the person's own commands and settings: they have no pace, and
+Reports are released by the person's own commands and settings: they have no pace, and
 what campaigns leave of the budget. Campaigns are announced by whoever writes the log of rounds, who
 can at worst spend the pace. One campaign always fits a pace that has nothing spent, however small
 the budget is: what one may cost is the person's consent (`producers.campaign.terms`). By default a

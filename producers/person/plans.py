@@ -1,4 +1,4 @@
-"""The mechanisms of a plan and of the ledger, from their ids: of ratings, profiles, campaigns."""
+"""The mechanisms of a plan and of the ledger, from their ids: of ratings and campaigns."""
 
 from __future__ import annotations
 
@@ -10,18 +10,14 @@ from stream_app.privacy import registry
 from stream_app.privacy.accounting.budget_plans import pin
 from stream_app.privacy.gaussian import naming
 from stream_app.privacy.gaussian.campaign_loss import CampaignCost, is_campaign
-from stream_app.privacy.profiles import profile_registry as profiles
-from stream_app.privacy.profiles.profile_mechanism import MOST_ITEMS
 
 
 @lru_cache(maxsize=1024)
 def mechanism_of(id: str) -> Costing:
     """Return the mechanism of an id; ValueError for an id that is none."""
-    if id.partition(":")[0] in registry.families():
-        return registry.parse(id)
     if is_campaign(id):
         return CampaignCost(naming.name(naming.parse(id)))
-    return profiles.parse(id)
+    return registry.parse(id)
 
 
 def checked_plan(plan: str, budget: PersonBudget) -> str:
@@ -31,7 +27,7 @@ def checked_plan(plan: str, budget: PersonBudget) -> str:
     if plan in ("", ADAPTIVE, SUM) or budget.epsilon is None:
         return plan
     if "*" in plan or "," in plan:
-        return pin(plan, budget.epsilon, budget.delta, MOST_ITEMS)
+        return pin(plan, budget.epsilon, budget.delta)
     if mechanism_of(plan).epsilon is None:
         raise ValueError(f"plan {plan}: protects nothing, and no budget holds it")
     return plan

@@ -7,8 +7,7 @@
 The arithmetic is `stream_app.privacy.accounting`'s, from the integer tables that are sampled.
 Reports of an account that an older murmurec has kept have no mechanism on record; they are charged
 at the sum of their epsilons and deltas, which the budget has less (basic composition: Dwork and
-Roth 2014, Thm 3.16). So is a mechanism that no registry knows. A profile without a mechanism is
-charged for each item that it can have (`account`).
+Roth 2014, Thm 3.16). So is a mechanism that no registry knows.
 
 The cost of a check does not depend on the history: the counts are kept, and how many reports fit is
 computed once for a mechanism and a budget.
@@ -26,7 +25,6 @@ from typing import Protocol
 from producers.person.enrolment import ADAPTIVE, ATTO, NANO, SUM, PersonBudget
 from stream_app.privacy.accounting import budget_plans
 from stream_app.privacy.accounting.whole_person import sum_cost
-from stream_app.privacy.profiles.profile_mechanism import MOST_ITEMS
 
 NOTHING = "nothing"  # the adjacency of a mechanism that claims no protection
 MOST_REPORTS = 2**62  # of a mechanism that costs nothing
@@ -169,7 +167,7 @@ def _most(id: str, nano: int, atto: int) -> int:
     """Return the most reports of one mechanism within (nano-epsilon, 10^-18 of delta)."""
     left = _Left(nano, atto)
     if atto < _LEAST_ATTO:
-        return budget_plans.SumPlan(left.epsilon, left.delta, MOST_ITEMS).room({}, id)
+        return budget_plans.SumPlan(left.epsilon, left.delta).room({}, id)
     return budget_plans.largest_count(id, left.epsilon, left.delta)
 
 
@@ -177,7 +175,7 @@ def _plan(plan: str, budget: PersonBudget, left: _Left) -> budget_plans.Plan | N
     """Return a plan over what is left, None where that does not hold it; the order of a filter is
     the budget's, never changed by what was reported."""
     if plan == SUM or left.atto < _LEAST_ATTO:
-        return budget_plans.SumPlan(left.epsilon, left.delta, MOST_ITEMS)
+        return budget_plans.SumPlan(left.epsilon, left.delta)
     if plan == ADAPTIVE:
         epsilon = Fraction(budget.nano or 0, NANO)
         if epsilon > budget_plans.LARGEST_EPSILON:  # of an account that an older murmurec enrolled
@@ -191,14 +189,14 @@ def _checked(plan: str, nano: int, atto: int) -> budget_plans.Plan | None:
     """Return a completed plan; None unless (nano-epsilon, 10^-18 of delta) holds all of it."""
     left = _Left(nano, atto)
     try:
-        return budget_plans.read_plan(plan, left.epsilon, left.delta, MOST_ITEMS)
+        return budget_plans.read_plan(plan, left.epsilon, left.delta)
     except ValueError:
         return None
 
 
 @lru_cache(maxsize=64)
 def _order(epsilon: Fraction, delta: Fraction) -> str:
-    return budget_plans.pin(ADAPTIVE, epsilon, delta, MOST_ITEMS)
+    return budget_plans.pin(ADAPTIVE, epsilon, delta)
 
 
 def sums(used: Mapping[str, Used], more: Mapping[str, Used]) -> dict[str, Used]:

@@ -31,7 +31,6 @@ from producers.person.enrolment import PersonBudget
 from producers.person.plans import checked_plan
 from stream_app.privacy import registry
 from stream_app.privacy.accounting.budget_plans import LEAST_DELTA, fits, largest_count
-from stream_app.privacy.profiles.profile_mechanism import MOST_ITEMS
 from stream_app.privacy.ratings.information_fraction import information_fraction
 
 GRID = tuple(Fraction(n, 4) for n in (1, 2, 4, 6, 8, 10, 12, 16, 20, 24))
@@ -105,7 +104,7 @@ def best_plan(
     limit = _limit(budget)
 
     def admitted(id: str, most: int) -> int:
-        if fits(((id, most),), limit, budget.delta, MOST_ITEMS):
+        if fits(((id, most),), limit, budget.delta):
             return most
         return min(most, largest_count(id, limit, budget.delta))
 

@@ -1,6 +1,6 @@
 """What a person has spent so far if it ended now, by purpose, against two other worlds.
 
-    purpose    reports, campaigns or profiles, by the mechanism; "all" is everything together
+    purpose    reports or campaigns, by the mechanism; "all" is everything together
     zeros      against a person without any of it: nothing at all where presence is protected, every
                value replaced where it is public, vectors of zeros for a campaign's
     replaced   against any other record of the person
@@ -9,7 +9,7 @@ Each number is an odometer (`stream_app.privacy.accounting.odometer`) at the bud
 holds at every moment to stop, under any adaptive choice. The numbers of two purposes do not add up
 to that of both. A plan that was made beforehand is exact and may promise less; the budget holds
 what was promised. Reports without a mechanism on record, and of an unknown one, are added as sums,
-and twice where a record is replaced, for it may have been a profile.
+and twice where a record is replaced: by way of none.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from fractions import Fraction
 
 from producers.person.enrolment import ATTO, NANO, PersonBudget
 from producers.person.reports import Used, is_known
-from stream_app.privacy import registry
 from stream_app.privacy.accounting.budget_plans import LEAST_DELTA
 from stream_app.privacy.accounting.odometer import odometer
 from stream_app.privacy.accounting.whole_person import Neighbours
@@ -40,9 +39,7 @@ class Spending:
 
 def purpose(id: str) -> str:
     """Return what a mechanism is for; reports where it is not on record."""
-    if is_campaign(id):
-        return "campaigns"
-    return "reports" if not id or id.partition(":")[0] in registry.families() else "profiles"
+    return "campaigns" if is_campaign(id) else "reports"
 
 
 def spending(used: Mapping[str, Used], budget: PersonBudget) -> dict[str, Spending]:

@@ -45,10 +45,11 @@ from numpy.typing import NDArray
 from research.attacks.decoder import Chains, Decoder, Kernel, SlotRun
 from research.attacks.knowledge import Knowledge
 from research.kernels import bloom_chains, projection_chains
-from stream_app.privacy.profiles.blip import Blip
-from stream_app.privacy.profiles.codebook import positions, signs, words
-from stream_app.privacy.profiles.jlt import Jlt
-from stream_app.privacy.profiles.profile_mechanism import ProfileMechanism
+from research.profiles.blip import Blip
+from research.profiles.codebook import positions, signs
+from research.profiles.jlt import JltPaper
+from research.profiles.profile_mechanism import ProfileMechanism
+from stream_app.privacy.ratings.item_sampling import words
 
 ATTACKS = (
     *("popularity", "single", "single+prior"),
@@ -62,9 +63,9 @@ def decoder(mechanism: ProfileMechanism, knowledge: Knowledge) -> Decoder:
     """Return the decoders of a mechanism; ValueError for one without any."""
     if isinstance(mechanism, Blip):
         return BloomDecoder(mechanism, knowledge)
-    if isinstance(mechanism, Jlt):
+    if isinstance(mechanism, JltPaper):
         return ProjectionDecoder(mechanism, knowledge)
-    raise ValueError(f"{mechanism.id}: there are decoders of blip and jlt")
+    raise ValueError(f"{mechanism.id}: there are decoders of blip and jltpaper")
 
 
 def ranking(
@@ -162,7 +163,7 @@ class ProjectionDecoder(Decoder):
     ValueError for a catalogue of more than 8192 items.
     """
 
-    def __init__(self, mechanism: Jlt, knowledge: Knowledge) -> None:
+    def __init__(self, mechanism: JltPaper, knowledge: Knowledge) -> None:
         if len(knowledge.catalogue) > MOST_ITEMS:
             raise ValueError(
                 f"a catalogue of {len(knowledge.catalogue)} items: joint decoding of "

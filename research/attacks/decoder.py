@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from research.attacks.knowledge import Knowledge
-from stream_app.privacy.profiles.profile_mechanism import ProfileMechanism
+from research.profiles.profile_mechanism import ProfileMechanism
 
 Kernel = Callable[..., None]
 

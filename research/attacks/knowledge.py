@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.privacy.profiles.profile_mechanism import ProfileMechanism, posterior_sizes
+from research.profiles.profile_mechanism import ProfileMechanism, posterior_sizes
 
 _MOST = 0.98  # of a scaled share: nothing is certain beforehand
 
@@ -63,9 +63,8 @@ class Knowledge:
         self, mechanism: ProfileMechanism, coordinates: NDArray[np.float32]
     ) -> NDArray[np.float64]:
         """Return the posterior mean of each profile's size, (m,), within 1 and the catalogue."""
-        most = min(len(self.catalogue), mechanism.most)
-        size = min(self.size, float(most))
         if mechanism.no_estimate:
-            return np.full(len(coordinates), size)
-        found = mechanism.sizes(coordinates, len(self.catalogue))
-        return posterior_sizes(mechanism, found, size, self.deviation, most)
+            return np.full(len(coordinates), self.size)
+        most = len(self.catalogue)
+        found = mechanism.sizes(coordinates, most)
+        return posterior_sizes(mechanism, found, self.size, self.deviation, most)

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from research.attacks.attacks import ATTACKS, decoder, ranking
 from research.attacks.decoder import Chains
 from research.attacks.knowledge import Knowledge
-from stream_app.privacy.profiles.profile_mechanism import ProfileMechanism
+from research.profiles.profile_mechanism import ProfileMechanism
 from stream_app.privacy.randomness import SeededSource
 
 

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consumers.audit.tail_check import at_least, at_most
-from stream_app.privacy.accounting.gaussian import gaussian_epsilon
+from stream_app.privacy.exact.gaussian_calibration import gaussian_epsilon
 
 ALPHA = 0.05
 _DEVIATIONS = (-2.0, -1.0, 0.0, 1.0, 2.0)  # of the statistic, where the thresholds are

@@ -21,15 +21,18 @@ from research.attacks.attacks import ATTACKS
 from research.attacks.knowledge import Knowledge
 from research.attacks.trials import Plan, Trial, tried
 from research.papers.figure import Figure, Progress, Published, Series, StarRatings, silent
-from research.profile_quality import evaluate_profiles, profiles_of
-from stream_app.privacy.profiles.profile_mechanism import ProfileMechanism
-from stream_app.privacy.profiles.profile_registry import mechanism
+from research.profiles.blip import Blip
+from research.profiles.jlt import JltPaper
+from research.profiles.nearest_profiles import profiles_of, recall
+from research.profiles.profile_mechanism import ProfileMechanism
 
 PAPER = "Balu 2016"
 TRAINED = 600 / 943
 BLIP_EPSILONS = (2, 3, 5, 6, 8, 17, 28, 59)
 JLT_EPSILONS = (Fraction(1, 10), Fraction(1, 4), Fraction(1, 2), Fraction(3, 4), 1, 2, 3, 6, 12, 24)
 BEST = "bits prior"
+_BITS, _HASHES = 5000, 20
+_PROJECTIONS, _DELTA = 1000, Fraction(1, 10)
 _NEIGHBOURS_ASKED = 300
 _READING = 8  # where the thesis reads its curves
 
@@ -39,8 +42,8 @@ def mechanisms(
 ) -> list[ProfileMechanism]:
     """Return the mechanisms of the thesis, by rising epsilon within each family."""
     return [
-        *(mechanism("blip", Fraction(epsilon)) for epsilon in blip),
-        *(mechanism("jltpaper", Fraction(epsilon)) for epsilon in jlt),
+        *(_mechanism("blip", Fraction(epsilon)) for epsilon in blip),
+        *(_mechanism("jltpaper", Fraction(epsilon)) for epsilon in jlt),
     ]
 
 
@@ -171,10 +174,8 @@ def f11(
         points = []
         for each in _chosen(found, family, None, BEST):
             made = _made(family, each)
-            result = evaluate_profiles(
-                ratings.users, ratings.items, made, queries=_NEIGHBOURS_ASKED, seed=seed
-            )
-            points.append((1 - each.measured.cosine, result.recall))
+            share = recall(ratings.users, ratings.items, made, queries=_NEIGHBOURS_ASKED, seed=seed)
+            points.append((1 - each.measured.cosine, share))
         points.sort()
         x, y = zip(*points, strict=True)
         series.append(Series(_named(family), x, y))
@@ -244,7 +245,13 @@ def _named(family: str) -> str:
 
 def _made(family: str, trial: Trial) -> ProfileMechanism:
     assert trial.epsilon is not None, "every mechanism of the figures has noise"
-    return mechanism(family, Fraction(trial.epsilon).limit_denominator(100))
+    return _mechanism(family, Fraction(trial.epsilon).limit_denominator(100))
+
+
+def _mechanism(family: str, epsilon: Fraction) -> ProfileMechanism:
+    if family == "blip":
+        return Blip(_BITS, _HASHES, epsilon)
+    return JltPaper(_PROJECTIONS, epsilon, _DELTA)
 
 
 def _series(name: str, trials: Sequence[Trial], column: str) -> Series:

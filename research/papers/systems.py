@@ -146,17 +146,17 @@ PAPERS: tuple[Paper, ...] = (
         "Privacy-aware and scalable recommender systems using sketching techniques",
         (
             System("Bloom, count-min, AMS", "stream_app/models/sketches/", SERVED),
-            System("BLIP profiles", "stream_app/privacy/profiles/blip.py", SERVED),
+            System("BLIP profiles", "research/profiles/blip.py", EVALUATED),
             System(
                 "JLT profiles",
-                "stream_app/privacy/profiles/jlt.py",
-                SERVED,
-                "the printed epsilons are for a delta of .1; calibrated again here",
+                "research/profiles/jlt.py",
+                EVALUATED,
+                "the printed epsilons are for a delta of .1",
             ),
             System(
                 "neighbours from profiles",
-                "stream_app/models/neighborhood/live_profiles.py",
-                SERVED,
+                "research/profiles/nearest_profiles.py",
+                EVALUATED,
             ),
             System(
                 "decoders of profiles",

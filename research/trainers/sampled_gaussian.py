@@ -83,9 +83,9 @@ class SampledGaussianLoss:
         """Return the loss of a step on the grid, to be added `count` times."""
         return split(*self._pieces(_PIECES), spacing, _BEYOND), count
 
-    def renyi(self, order: Fraction) -> tuple[Fraction, Fraction]:
+    def renyi(self, order: Fraction) -> Fraction:
         """Return the divergence without sampling, a mu^2 / 2, which a mixture does not exceed."""
-        return order * self.square / 2, Fraction(0)
+        return order * self.square / 2
 
     def _loss(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         mu, q = math.sqrt(self.square), float(self.rate)

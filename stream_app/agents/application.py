@@ -13,9 +13,9 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from math import nan
 from pathlib import Path
@@ -37,7 +37,6 @@ from stream_app.agents.faust_ext import group_membership
 from stream_app.agents.faust_ext.faust_app import SESSION_SECONDS, new_app
 from stream_app.agents.faust_ext.group_membership import Membership, lock_instance
 from stream_app.agents.log_reader import LogReader, Progress
-from stream_app.agents.profiles import profile_service
 from stream_app.agents.public_tables import item_links
 from stream_app.agents.public_tables import item_table_writer as item_table
 from stream_app.agents.queries.answers import Answers
@@ -52,7 +51,6 @@ from stream_app.checkpoints.design_line import DesignLine, line_of
 from stream_app.checkpoints.protocol.recovery import Recovery
 from stream_app.deployment import (
     Deployment,
-    policies_of,
     settings_in_force,
 )
 from stream_app.errors import UserError
@@ -105,7 +103,7 @@ def build(
         settings.round_records,
         checkpoint_seconds=settings.checkpoint_seconds,
         retention_seconds=settings.ratings_retention_seconds,
-        opening=entry_of(None, replace(spec, policies=policies_of(settings))).sealed(runtime.seal),
+        opening=entry_of(None, spec).sealed(runtime.seal),
     )
     scan = StateTopicScan(connection, topics, runtime.seal)
     reader = _reader(app, runtime, connection, clock, scan)
@@ -124,17 +122,12 @@ def build(
         item_links.attach(app, runtime, connection, patient(), lambda: runtime.recommender.side)
     _attach_timers(app, runtime, checkpoints, rejections)
 
-    profiles = profile_service.attach(app, runtime, connection)
-    awaited = {"the catalogue": lambda: runtime.catalogue.read}
-    awaited |= {"the profiles": profiles.has_read} if profiles else {}
-    queries = _query_reader(app, runtime, connection, awaited)
+    queries = _query_reader(app, runtime, connection)
 
     @app.task
     async def read() -> None:
         await app.add_runtime_dependency(reader)
-        for service in (profiles, queries):  # stopped in the reverse order
-            if service is not None:
-                await app.add_runtime_dependency(service)
+        await app.add_runtime_dependency(queries)
 
     return WorkerParts(app, runtime, checkpoints, reader, queries)
 
@@ -143,7 +136,7 @@ def _in_force(settings: Settings) -> tuple[Settings, StateSpec]:
     """Return the settings, with those of the log where the log decides them, and the design."""
     own = Deployment.from_settings(settings)
     spec = with_design(own).spec
-    if differ := differences(spec, replace(own.spec, policies=policies_of(settings))):
+    if differ := differences(spec, own.spec):
         log.warning("settings.differ", differ=differ, fix="murmurec config plan, then apply")
     return settings_in_force(settings, spec), spec
 
@@ -239,7 +232,7 @@ def _topic_check(runtime: Runtime, admin: AdminClient) -> Callable[[], None]:
     goes on, and one command makes every worker ready again.
     """
     topics, status = runtime.topics, runtime.status
-    read = topics.read_from_outsiders(profiles=bool(runtime.settings.profile_mechanisms))
+    read = topics.read_from_outsiders()
     same = checkpoint_reader.SameTopic(admin, topics.ratings)
 
     def check() -> None:
@@ -252,12 +245,7 @@ def _topic_check(runtime: Runtime, admin: AdminClient) -> Callable[[], None]:
     return check
 
 
-def _query_reader(
-    app: faust.App,
-    runtime: Runtime,
-    connection: Connection,
-    awaited: Mapping[str, Callable[[], bool]],
-) -> QueryReader:
+def _query_reader(app: faust.App, runtime: Runtime, connection: Connection) -> QueryReader:
     """Return the reader of the queries; a reply that waits 10 s makes room for others."""
     replies = clients.producer(
         connection,
@@ -267,7 +255,7 @@ def _query_reader(
         compression_type="none",  # a compressed reply has the length of its contents again
     )
     answers = Answers(runtime, replies)
-    return QueryReader(runtime, connection, app.conf.id, answers, SESSION_SECONDS, awaited)
+    return QueryReader(runtime, connection, app.conf.id, answers, SESSION_SECONDS)
 
 
 async def run(settings: Settings, connection: Connection, admin_port: int) -> None:

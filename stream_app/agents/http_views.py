@@ -82,7 +82,6 @@ async def state_of(runtime: Runtime) -> dict[str, Any]:
         "rejected": replica.ledger.rejected(),
         "cells_missing": runtime.gauges.cells_missing,
         "cuts_ignored": status.cuts_ignored,
-        "profiles": runtime.profiles.summary() if runtime.profiles else None,
         "catalogue_rejected": dict(runtime.catalogue.rejected),
         "devices": replica.marks.devices,
         "items": len(replica.items),

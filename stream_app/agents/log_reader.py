@@ -343,7 +343,7 @@ class LogReader(ThreadService):
 
 def _calls(spec: StateSpec) -> StateSpec:
     """Return a spec without what no kernel is compiled for."""
-    return replace(spec, clip=1.0, held_out=0.0, policies=(), withdrawn=())
+    return replace(spec, clip=1.0, held_out=0.0, withdrawn=())
 
 
 def _chunks(pieces: Iterable[Decoded], most: int) -> Iterator[list[Decoded]]:

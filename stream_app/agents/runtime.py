@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import structlog
@@ -63,8 +63,6 @@ from stream_app.wire.exchange import Change
 if TYPE_CHECKING:
     from stream_app.agents.checkpointing.checkpoint_service import CheckpointService
     from stream_app.agents.exchange_writer import ExchangeWriter
-    from stream_app.agents.profiles.profile_reading import ProfileIntake
-    from stream_app.agents.profiles.profile_service import NeighbourAnswers
     from stream_app.agents.ranking_service import RankingService
 
 log = structlog.get_logger()
@@ -92,8 +90,6 @@ class Runtime:
     checkpoints: CheckpointService | None = None
     ranking: RankingService | None = None
     exchange: ExchangeWriter | None = None
-    neighbours: NeighbourAnswers | None = None
-    profiles: ProfileIntake | None = None
     seal: Seal = OPEN
     append: Callable[[bytes], None] = lambda _: None
     """Appends an entry to the cut log."""
@@ -176,13 +172,8 @@ class Runtime:
             self.replacement.rebuild_without(entry)
             return
         self.replica.forget(bytes.fromhex(entry.device))
-        self._forget_profiles()
         self.mid_round = True  # the entry belongs to the round that begins with it
         log.info("device.forgotten", cut=self.replica.cut)
-
-    def _forget_profiles(self) -> None:
-        if self.profiles is not None:
-            self.profiles.forget(forgotten_devices(self.replica))
 
     def follow(self, entry: CampaignEntry) -> None:
         """Apply an entry of a campaign from this cut on."""
@@ -228,8 +219,7 @@ class Runtime:
     def _designed(self) -> None:
         """Follow the spec of the replica, which is another one."""
         spec = self.replica.spec
-        # Policies hold from the next start on: the services of this process keep theirs.
-        self.settings = settings_in_force(self.settings, replace(spec, policies=()))
+        self.settings = settings_in_force(self.settings, spec)
         self.gauges.follow_design()
         self.replacement.comparison.follow(spec.digest)
         self.metrics.clip_threshold(spec.clip)
@@ -267,7 +257,6 @@ class Runtime:
         self._restart_derived()
         if self.checkpoints is not None:
             self.checkpoints.restart(restored.found.manifest if restored.found else None)
-        self._forget_profiles()
         log.info("state.restored", cut=self.replica.cut, checkpoint=restored.found is not None)
 
     def _restart_derived(self) -> None:
@@ -347,13 +336,6 @@ class Runtime:
         if self._privacy_at[0] != cut:
             self._privacy_at = cut, self.privacy
         return self._privacy_at[1]
-
-
-def forgotten_devices(replica: Replica) -> tuple[bytes, ...]:
-    """Return the devices whose records are rejected: excluded at the origin, or forgotten since."""
-    excluded = [bytes.fromhex(device) for device in replica.origin.excluded]
-    erased = [words.astype("<u8").tobytes() for words in replica.ledger.forgotten]
-    return tuple(dict.fromkeys([*excluded, *erased]))
 
 
 def new_runtime(settings: Settings, spec: StateSpec) -> Runtime:

@@ -72,11 +72,9 @@ def with_design(deployment: Deployment) -> Deployment:
 
 
 def differences(in_force: StateSpec, own: StateSpec) -> str:
-    """Return a clause for each own setting that differs from the design in force; policies where
-    the log decides them."""
-    compared = own if in_force.policies else replace(own, policies=())
+    """Return a clause for each own setting that differs from the design in force."""
     try:
-        found = changes(in_force, merged(in_force, compared))
+        found = changes(in_force, merged(in_force, own))
     except ValueError as error:
         return f"they do not go with those in force: {error}"
     return "; ".join(f"{c.setting} is {c.before} in force and {c.after} here" for c in found)

@@ -75,14 +75,6 @@ def append_all(connection: Connection, topic: str, values: Sequence[bytes]) -> l
     return offsets
 
 
-def remove(connection: Connection, topic: str, key: bytes) -> None:
-    """Append a record without a value to a compacted topic of one partition, which removes the
-    records of `key` before it; returns when it is acknowledged."""
-    writer = AcknowledgedWriter.connect(connection, topic, "the removal of a record", linger_ms=0)
-    writer.send(key=key, value=None, partition=0)
-    writer.wait()
-
-
 class OfflineRejectionWriter:
     """Writes rejections, keyed by record: a second rejection of a record replaces the first."""
 

@@ -101,7 +101,7 @@ class SnapshotFile:
             design = undivided(design)
         if design.digest == self.meta.design:
             return
-        apart = dict.fromkeys(("policies", "revision"), "")  # no array depends on them
+        apart = {"revision": ""}  # no array depends on it
         found = differing(self.meta.settings | apart, design.settings | apart)
         if not found:
             return

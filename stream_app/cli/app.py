@@ -40,7 +40,6 @@ COMMANDS: dict[str, tuple[tuple[str, str | None], ...]] = {
         ("device", "device.enrolling"),
         ("recommend", "device.recommend"),
         ("replay", "device.replay"),
-        ("profiles", "device.profiles"),
     ),
     "Campaigns": (
         ("keys", "aggregator.party_commands"),

@@ -1,7 +1,6 @@
 """GET /recommendations/{user} and GET /similar: the lists of the workers, with titles.
 
 /recommendations/{user}?k=10                     the list of a user
-/recommendations/{user}?k=10&neighbours=1        what devices with a similar profile have
 /recommendations/{user}?k=10&for=now             for this visit; for=next, as without it: the next
 /similar?item=5&k=10                             items near to one; a text id as it is
 
@@ -63,16 +62,8 @@ def list_query(user: str, given: Sequence[tuple[str, str]]) -> Query:
     if not _USER.fullmatch(user):
         raise ValueError("user: a pseudonym has 32 hex characters, lower case")
     options = _once(given, BY_NAME["recommendations"].query)
-    if options.get("neighbours", "1") != "1":
-        raise ValueError("neighbours: give 1, or leave it out")
-    return Query(
-        NO_ID,
-        user,
-        _length(options),
-        0,
-        neighbours=True if "neighbours" in options else msgspec.UNSET,
-        for_=_visit(options["for"]) if "for" in options else msgspec.UNSET,
-    )
+    visit = _visit(options["for"]) if "for" in options else msgspec.UNSET
+    return Query(NO_ID, user, _length(options), 0, for_=visit)
 
 
 def similar_query(given: Sequence[tuple[str, str]]) -> Query:
@@ -129,7 +120,6 @@ def page(user: str | None, k: int, reply: Recommendation, titles: ServedCatalogu
         reply.catching_up,
         reply.ndcg,
         reply.ndcg_popular,
-        reply.guarantee,
         None if reply.for_ is msgspec.UNSET else reply.for_,
     )
 
@@ -220,7 +210,7 @@ class Lists:
         if reply.status is Status.BUSY:
             return "busy", refused(503, "busy", BUSY, Retry_After="1")
         if reply.status is not Status.OK:
-            return "refused", refused(409, "refused", refusal(reply, query.options))
+            return "refused", refused(409, "refused", refusal(reply))
         titles = request.app.get(TITLES) or self._untitled
         shown = page(query.user, query.k, reply, titles)
         body = encoded(shown, titles, query.k, answer.size)

@@ -57,7 +57,6 @@ _WORKER: Mapping[str, Rows] = {
         "rounds": (_READ, _WRITE, _SEE),
         "item_side": (_READ, _WRITE, _SEE),
     },
-    "profiles": {"profiles": (_READ, _SEE)},
     # Queries: what an older client asks at another shard is written again.
     "shards": {"exchange": (_READ, _WRITE, _SEE), "queries": (_READ, _WRITE, _SEE)},
 }
@@ -70,7 +69,6 @@ ROLES: Mapping[str, Mapping[str, Rows]] = {
             "item_links": (_READ,),
         },
         "campaigns": {"contributions": (_WRITE,), "rounds": (_READ,), "item_side": (_READ,)},
-        "profiles": {"profiles": (_WRITE,)},
     },
     "reader": {"": {"queries": (_WRITE,), "recommendations": (_READ,)}},
     "editor": {"": {"items": (_READ, _WRITE)}},
@@ -88,7 +86,6 @@ ROLES: Mapping[str, Mapping[str, Rows]] = {
     "auditor": {
         "": {"ratings": (_READ,), "recommendations": (_READ,)},
         "campaigns": {"contributions": (_READ,), "rounds": (_READ,)},
-        "profiles": {"profiles": (_READ,)},
     },
     "aggregator": {"campaigns": {"contributions": (_READ, _SEE), "rounds": (_READ, _WRITE, _SEE)}},
     "operator": {
@@ -99,7 +96,6 @@ ROLES: Mapping[str, Mapping[str, Rows]] = {
             "rejected": (_READ, _WRITE),  # doctor names what devices use
         },
         "campaigns": {"rounds": (_READ, _WRITE)},
-        "profiles": {"profiles": (_WRITE,)},
         "shards": {"exchange": (_READ,)},
     },
 }

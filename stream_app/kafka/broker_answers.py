@@ -8,7 +8,6 @@ value, opens, and lists items. Anything else is passed over, and the wait goes o
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
@@ -103,18 +102,10 @@ def entries(reply: Recommendation) -> list[tuple[Listed, float | None, Listed | 
     return [
         (item, score, cause)
         for item, score, cause in zip(reply.items, reply.scores, because, strict=True)
-        if item is not None and (score is not None or reply.guarantee is not None)
+        if item is not None and score is not None
     ]
 
 
-def refusal(reply: Recommendation, options: Collection[str]) -> str:
-    """Return the sentence for a query that was refused; a worker of an earlier release gives no
-    reason, and knows no option."""
-    if reply.reason is not None:
-        return f"the query was refused: {reply.reason}"
-    if options:
-        return (
-            f"the worker refused the query and its option {', '.join(options)}: a worker of an "
-            "earlier release knows none; update the worker"
-        )
-    return f"the worker answered {reply.status}: the query was rejected"
+def refusal(reply: Recommendation) -> str:
+    """Return the sentence for a query that was refused."""
+    return f"the query was refused: {reply.reason or 'the worker gives no reason'}"

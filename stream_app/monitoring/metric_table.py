@@ -78,9 +78,6 @@ PREDICTOR = Label("predictor", PREDICTORS)
 REASON = Label("reason", tuple(each.value for each in REASONS if each is not Reason.ACCEPTED))
 RECORD_OUTCOME = Label("outcome", ("applied", "duplicate", "rejected"))
 RATING_OUTCOME = Label("outcome", ("learned", "held_out", "clipped", "duplicate"))
-PROFILE_OUTCOME = Label(
-    "outcome", ("applied", "older", "reused", "duplicate", "no_room", "removed", "rejected")
-)
 QUERY_OUTCOME = Label("outcome", ("answered", "expired", "refused", "busy", "forwarded"))
 LISTED_BY = ("popular", "links", "learned", "factors", *BY_CO_RATINGS)
 RANKING = Label("method", LISTED_BY)
@@ -120,13 +117,6 @@ METRICS: tuple[Metric, ...] = (
            "Sequence numbers that devices skipped."),
     Metric("seq_reused_records", "gauge", RELEASED, (),
            "Events since the log began whose number had other contents before."),
-
-    Metric("profiles_total", "counter", ARRIVALS, (PROFILE_OUTCOME,),
-           "Records of profiles by outcome, since this worker started."),
-    Metric("profiles_rejected_total", "counter", ARRIVALS, (REASON,),
-           "Rejected records of profiles, by reason."),
-    Metric("profile_devices", "gauge", RELEASED, (),
-           "Devices whose newest profile is held; NaN where no profiles are read."),
 
     Metric("prediction_rmse", "gauge", RELEASED, (WINDOW, KIND),
            "Prequential RMSE in stars: against the reports, and debiased through the channel."),

@@ -73,21 +73,6 @@ class Metrics(Collectors):
         """Count cells reported as missing, where presence is protected."""
         self._counters["cells_missing_total"].inc(cells)
 
-    def profile_records(self, outcome: str, records: int) -> None:
-        """Count records of profiles by their outcome; rejected ones by `profile_rejected`."""
-        self._counters["profiles_total"].labels(outcome).inc(records)
-
-    def profile_rejected(self, reason: Reason) -> None:
-        """Count a record of a profile that was rejected for `reason`."""
-        self._counters["profiles_total"].labels("rejected").inc()
-        self._counters["profiles_rejected_total"].labels(Reason(reason).value).inc()
-
-    def profiles_held(self, devices: int) -> None:
-        """Publish of how many devices the newest profile is held."""
-        self._gauges["profile_devices"].set(devices)
-
-    # --- quality and leakage --------------------------------------------------------------
-
     def rmse(self, kind: Kind, window: Window, stars: float) -> None:
         """Publish the prequential RMSE in stars; NaN where it is not known."""
         self._gauges["prediction_rmse"].labels(window, kind).set(stars)

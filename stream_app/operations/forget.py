@@ -6,7 +6,6 @@ import re
 
 from stream_app.checkpoints import offline_writer
 from stream_app.errors import UsageError, UserError
-from stream_app.kafka import topic_follower
 from stream_app.operations.session import Session
 from stream_app.replay.log_bounds import gone_before
 from stream_app.replay.recompute import excluding
@@ -48,23 +47,6 @@ def forget(session: Session, pseudonym: str, rebuild: bool) -> int:
     """Append the entry; returns its offset when the broker has acknowledged it, -1 if unknown."""
     entry = encode_message(Forget(pseudonym, rebuild))
     return offline_writer.append(session.connection, session.names.cuts, entry)
-
-
-def drop_profile(session: Session, pseudonym: str) -> bool:
-    """Remove the device's profile from the topic of profiles; False where there is no such topic.
-
-    Until compaction runs, which is Kafka's to decide, the removed record can still be read.
-    """
-    if not topic_follower.exists(session.connection, session.names.profiles):
-        return False
-    try:
-        offline_writer.remove(session.connection, session.names.profiles, pseudonym.encode())
-    except UserError as error:
-        raise UserError(
-            f"the device is forgotten from the next cut on, but its profile stays in the topic: "
-            f"{error}"
-        ) from None
-    return True
 
 
 def recompute_without(session: Session, origin: StateOrigin, pseudonym: str) -> Replica:

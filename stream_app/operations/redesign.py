@@ -23,7 +23,6 @@ from stream_app.checkpoints.design_line import line_of
 from stream_app.deployment import (
     Deployment,
     new_replica,
-    policies_of,
 )
 from stream_app.errors import UserError
 from stream_app.kafka import topic_follower
@@ -106,9 +105,8 @@ def plan(settings: Settings) -> Plan:
             "that starts puts its settings into force"
         )
     before = in_force(deployment).newest
-    wanted = replace(deployment.spec, policies=policies_of(settings))
     try:
-        target = merged(before, wanted)
+        target = merged(before, deployment.spec)
         found = tuple(changes(before, target))
     except ValueError as error:
         raise UserError(f"these settings do not go with those in force: {error}") from None

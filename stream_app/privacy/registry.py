@@ -16,8 +16,7 @@ of docs/privacy.md read it; a new mechanism is one file and one row.
 
 An id is canonical: one channel has one id, so an allow-list can compare text. `parse` therefore
 refuses `rr:05:2`, `rr:5:2/4`, `rr:5:0.5`, `cell:5:2:1` and `like:5:2:3`, while `mechanism` accepts
-such numbers and turns them into exact rationals. Mechanisms over whole profiles have their own
-registry (`stream_app.privacy.profiles.profile_registry`).
+such numbers and turns them into exact rationals.
 """
 
 from __future__ import annotations

@@ -7,16 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.wire import Guarantee
-
 
 @dataclass(frozen=True, eq=False)
 class RankedItems:
     """Items (k,) uint64, best first, with their predicted ratings (k,); the method that ranked
     them and the index behind it; the cut of the state; the measured nDCG@10 of the method and of
     popularity, None while unknown. `because` holds for each item the key of the rated item that
-    contributes most, None where there is none; empty where none is known. `guarantee`: of a list
-    that is drawn. `now`: whether a user's list is for this visit; None for other answers."""
+    contributes most, None where there is none; empty where none is known. `now`: whether a
+    user's list is for this visit; None for other answers."""
 
     items: NDArray[np.uint64]
     scores: NDArray[np.float64]
@@ -25,7 +23,6 @@ class RankedItems:
     ndcg: float | None = None
     ndcg_popular: float | None = None
     because: tuple[int | None, ...] = ()
-    guarantee: Guarantee | None = None
     now: bool | None = None
 
 

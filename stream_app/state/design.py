@@ -31,10 +31,8 @@ from stream_app.state.spec import Headers, StateSpec, recorded_settings, unpacke
 from stream_app.state.spec import settings_digest as digest_of
 from stream_app.wire import DesignEntry
 
-POLICIES = ("profile_mechanisms",)
-"""Settings that decide no array; a worker takes a changed one up at its next start."""
 _OF_THE_RELEASE = "parameters", "state_format"
-_SPECIAL = "mechanisms", "withdrawn", "policies", "seed", "list_scope", "revision"
+_SPECIAL = "mechanisms", "withdrawn", "seed", "list_scope", "revision"
 _DEFAULT = StateSpec((registry.parse("rr:5:2"),))
 # Of these co-ratings are bounded sums: lists cut at another length, or ratings that another bound
 # let through, have no known sensitivity, so with co-ratings such a change begins them again.
@@ -60,7 +58,6 @@ class Way(StrEnum):
     """How a setting changes."""
 
     IN_PLACE = "in place"
-    AT_START = "at each worker's next start"
     BESIDE = "beside"
     FIXED = "fixed"
 
@@ -105,11 +102,9 @@ def spec_of(texts: Mapping[str, str], seed: int) -> StateSpec:
         for name, default in own.items()
         if name in texts and name not in _SPECIAL
     }
-    pairs = (line.partition(" = ") for line in _parts(texts.get("policies", ""), "; "))
     return StateSpec(
         mechanisms=mechanisms,
         withdrawn=_parts(texts.get("withdrawn", ""), ", "),
-        policies=tuple((name, value) for name, _, value in pairs),
         revision=int(texts.get("revision", "0")),
         list_scope=unpacked(texts.get("list_scope", "")),
         seed=seed,
@@ -182,7 +177,7 @@ def _named(spec: StateSpec) -> dict[str, str]:
     plain = {f.name: str(getattr(spec, f.name)) for f in fields(spec) if f.name not in _SPECIAL}
     allowed = ", ".join(sorted(each.id for each in spec.allowed))
     scope = spec.settings.get("list_scope", "none")
-    return {**plain, **dict(spec.policies), "mechanisms": allowed, "list_scope": scope}
+    return {**plain, "mechanisms": allowed, "list_scope": scope}
 
 
 def _fixed_in(spec: StateSpec) -> Mapping[str, str]:
@@ -192,8 +187,6 @@ def _fixed_in(spec: StateSpec) -> Mapping[str, str]:
 def _way(name: str, before: StateSpec, after: StateSpec) -> Way:
     if name in _fixed_in(before):
         return Way.FIXED
-    if name in POLICIES:
-        return Way.AT_START
     if name in _DECIDING_CO_RATINGS and before.co_ratings and after.co_ratings:
         return Way.BESIDE
     if name in _GROWING:

@@ -37,7 +37,6 @@ UNNAMED = {
     "co_ratings": "False",
     "list_scope": "none",
     "withdrawn": "",
-    "policies": "",
     "revision": "0",
     "shards": "1",
     "shard": "0",
@@ -56,8 +55,7 @@ class StateSpec:
     """All that decides the state besides the log; replicas agree only with equal specifications.
 
     `mechanisms` has an order, which numbers them in the state. The `withdrawn` ones (ids) keep
-    their number and what was learned from them, and their later reports are rejected. `policies`
-    are settings of the deployment that the log decides (`state/design.py`) and no array depends on.
+    their number and what was learned from them, and their later reports are rejected.
     `revision` counts the changes by entries of the log, so that no specification comes back.
     Of `shards`, this state is that of `shard`: of the ratings in its partitions, and of what the
     others exchange with it.
@@ -84,7 +82,6 @@ class StateSpec:
     devices: str = "open"
     privacy_mode: str = "local"
     withdrawn: tuple[str, ...] = ()
-    policies: tuple[tuple[str, str], ...] = ()
     revision: int = 0
     shards: int = 1
     shard: int = 0
@@ -192,7 +189,6 @@ class StateSpec:
         fields = {name: str(value) for name, value in vars(self).items() if name not in apart}
         fields["list_scope"] = _named(self.list_scope)
         fields["withdrawn"] = ", ".join(self.withdrawn)
-        fields["policies"] = "; ".join(f"{name} = {value}" for name, value in self.policies)
         for name, value in UNNAMED.items():
             if fields[name] == value:
                 del fields[name]
@@ -228,7 +224,7 @@ class StateSpec:
         with suppress(ValueError):
             if "list_scope" in recorded:
                 recorded["list_scope"] = _named(unpacked(recorded["list_scope"]))
-        apart = dict.fromkeys(("policies", "revision"), "")  # no array depends on them
+        apart = {"revision": ""}  # no array depends on it
         return (
             differing(recorded | apart, self.public_settings | apart)
             or "hash_seed is another there"

@@ -66,7 +66,6 @@ from stream_app.wire.limits import (
 )
 from stream_app.wire.messages import (
     CatalogueEntry,
-    Guarantee,
     ItemTablePage,
     Query,
     Recommendation,
@@ -79,6 +78,5 @@ from stream_app.wire.messages import (
     is_now,
     json_bytes,
 )
-from stream_app.wire.profile_events import ProfileEvent, decode_profile, encode_profile
 from stream_app.wire.reasons import REASON_CODE, REASONS, Reason, WireError
 from stream_app.wire.topics import Topic, Topics

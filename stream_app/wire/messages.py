@@ -57,10 +57,9 @@ def is_now(for_: str) -> bool:
 class Query(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A query for the best k items of a user; `deadline` in milliseconds since 1970.
 
-    At most one option: `similar_to` asks for items near to one, for no user; `neighbours` for what
-    similar devices have; `for`, which `Visit` a list is for, "next" without it. `reply_key` is the
-    one-time public key (X25519) to which the reply is sealed; a query without one is answered in
-    the clear.
+    At most one option: `similar_to` asks for items near to one, for no user; `for`, which `Visit`
+    a list is for, "next" without it. `reply_key` is the one-time public key (X25519) to which the
+    reply is sealed; a query without one is answered in the clear.
     """
 
     id: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16,64}$")]
@@ -68,7 +67,6 @@ class Query(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     k: Annotated[int, msgspec.Meta(ge=1, le=LIST_LENGTH)]
     deadline: Annotated[int, msgspec.Meta(ge=0, le=MAX_SEQ)]
     similar_to: IntItem | TextItem | msgspec.UnsetType = msgspec.UNSET
-    neighbours: bool | msgspec.UnsetType = msgspec.UNSET
     for_: Visit | msgspec.UnsetType = msgspec.field(name="for", default=msgspec.UNSET)
     reply_key: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")] | msgspec.UnsetType = (
         msgspec.UNSET
@@ -80,8 +78,8 @@ class Query(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """The names of the options that the query has."""
         return tuple(
             name.rstrip("_")
-            for name in ("similar_to", "neighbours", "for_")
-            if getattr(self, name) is not msgspec.UNSET and getattr(self, name) is not False
+            for name in ("similar_to", "for_")
+            if getattr(self, name) is not msgspec.UNSET
         )
 
 
@@ -96,15 +94,6 @@ class Status(StrEnum):
 _Sentence = Annotated[str, msgspec.Meta(pattern=r"^[ !#-\[\]-~]{1,240}$")]  # one byte a character
 
 
-class Guarantee(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a list hides: neighbouring inputs, as `adjacency` names them, change the chance of any
-    list by a factor of e^`epsilon` at most, by `method`."""
-
-    adjacency: _Sentence
-    epsilon: Annotated[str, msgspec.Meta(pattern="^[0-9]{1,20}(/[0-9]{1,20})?$")]
-    method: Annotated[str, msgspec.Meta(pattern="^[a-z][a-z0-9-]{0,31}$")]
-
-
 class Recommendation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A reply: always `LIST_LENGTH` entries, best first, padded with null.
 
@@ -117,9 +106,8 @@ class Recommendation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ratings on 1 .. 5, which need not fall. `ndcg`: measured nDCG@10 of the lists of this method,
     `ndcg_popular` that of the most popular items; null while unknown. `because` names for each
     entry the item known to be rated by the user that contributes most to it, null where there is
-    none; where presence is protected the server knows of none. `guarantee`: of the profiles behind
-    it. `reason`: of a refusal. `for`: the visit that a user's list is for; other replies have no
-    such field.
+    none; where presence is protected the server knows of none. `reason`: of a refusal. `for`: the
+    visit that a user's list is for; other replies have no such field.
     """
 
     id: str
@@ -135,7 +123,6 @@ class Recommendation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     because: Annotated[
         tuple[int | str | Unlisted | None, ...], msgspec.Meta(max_length=LIST_LENGTH)
     ] = ()
-    guarantee: Guarantee | None = None
     reason: _Sentence | None = None
     for_: Visit | msgspec.UnsetType = msgspec.field(name="for", default=msgspec.UNSET)
     v: int = VERSION

@@ -33,14 +33,12 @@ APPENDED: dict[str, str] = {"message.timestamp.type": "LogAppendTime"}
 # Feature -> the setting that turns it on (`Settings.features`).
 FEATURES: dict[str, str] = {
     "campaigns": "privacy_mode = split or central",
-    "profiles": "profile_mechanisms",
     "shards": "shards above 1",
 }
 _FEATURE_OF: dict[str, str] = {
     "contributions.v1": "campaigns",
     "rounds.v1": "campaigns",
     "item-side.v1": "campaigns",
-    "profiles.v1": "profiles",
     "exchange.v1": "shards",
 }
 _OF_A_SHARD = 4  # partitions of queries, for several workers of each
@@ -99,7 +97,6 @@ class Topics:
     item_side = _Name(
         "item-side", "Public item side of the newest campaign, from noisy sums alone."
     )
-    profiles = _Name("profiles", "Sanitized profiles, the newest of each device.")
     cuts = _Name("cuts", "The cut log, written by workers only.", each=True)
     state = _Name(
         "state", "Checkpoints of the state, written by the owner of the clock only.", each=True
@@ -124,10 +121,9 @@ class Topics:
         """Return the names of each shard."""
         return tuple(replace(self, shard=shard) for shard in range(self.shards))
 
-    def read_from_outsiders(self, *, profiles: bool = False) -> tuple[str, ...]:
-        """Return the topics that a worker reads and that others than workers write; `profiles`: of
-        a worker that serves neighbours."""
-        return self.ratings, self.items, self.queries, *((self.profiles,) if profiles else ())
+    def read_from_outsiders(self) -> tuple[str, ...]:
+        """Return the topics that a worker reads and that others than workers write."""
+        return self.ratings, self.items, self.queries
 
     def table(
         self,
@@ -194,7 +190,6 @@ class Topics:
             Topic(self.items, "item id", "catalogue entry", 1, newest | PLAIN),
             Topic(self.item_table, "page number", "item table page", 1, newest),
             Topic(self.item_links, slot, "item side", 1, versions),
-            Topic(self.profiles, pseudonym, "profile", 1, newest | PLAIN),
             Topic(self.queries, "correlation id", "query", queries, an_hour | PLAIN, of_queries),
             Topic(self.recommendations, "correlation id", "reply", queries, an_hour, of_queries),
             Topic(self.rejected, "topic/partition/offset", "rejection", 1, newest),

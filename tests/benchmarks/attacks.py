@@ -1,8 +1,7 @@
 """What outsiders can cost a worker with every feature on, beside ordinary input.
 
     features  co-ratings over a public scope of 1,500 items, head of 4,096, published
-              similarities, profiles, campaigns; `devices = open`, without which profiles are
-              refused (signatures have a benchmark of their own)
+              similarities, campaigns; `devices = open` (signatures have a benchmark of their own)
     ordinary  new devices that rate 200 items of the scope each, 50 a message
     cost      CPU seconds of the worker until everything is applied, less what it uses when idle:
               the least of three windows, so that a cost is never too small
@@ -29,7 +28,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -39,23 +37,21 @@ from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.kafka.clients import Connection
 from stream_app.kafka.topic_admin import create
-from stream_app.privacy.profiles.profile_registry import parse
 from stream_app.settings import Settings, load
-from stream_app.wire import ProfileEvent, Query, Topics, encode_message, encode_profile
+from stream_app.wire import Query, Topics, encode_message
 from tests.benchmarks.figure import Figure
 from tests.benchmarks.pipeline import worker_on
 from tests.benchmarks.requests import outcomes
 from tests.fixtures.attacked import Probe, applied, cpu, launch, resident
 from tests.fixtures.attacks import CATALOGUE, FULL, MECHANISM, Size, every, many_items, ordinary
 from tests.fixtures.streams import Published
-from tests.fixtures.waiting import PATIENCE_SECONDS, until
+from tests.fixtures.waiting import PATIENCE_SECONDS
 
 _IDLE_SECONDS, _IDLE_WINDOWS = 2.0, 3
 _POLL_SECONDS = 0.5  # /state is a request that costs as well
 _DERIVE_SECONDS = 12.0  # the ranking thread derives once more 10 s after the last rating
-PROFILE = "blip:5000:2:1:87"
 PLAIN = {"compression_type": "none"}
-_PROFILES, _QUERIES = 1000, 3000
+_QUERIES = 3000
 _RATIO, _SILENT, _GROWN = "<= 3", "<= 1", "<= 3"
 
 
@@ -102,7 +98,6 @@ def _configured(folder: Path) -> tuple[Settings, str]:
     scope, file = folder / "scope.txt", folder / "murmurec.toml"
     scope.write_text("".join(f"{item}\n" for item in CATALOGUE.tolist()), encoding="utf-8")
     text = f"""[privacy]
-profile_mechanisms = "{PROFILE}"
 mode = "central"
 [lists]
 co_ratings = true
@@ -189,25 +184,17 @@ class _Bench:
         return Cost(max(0.0, seconds), first, second, sent, probe.longest, probe.alone)
 
     def queries(self, size: Size) -> list[Figure]:
-        """Return how long the loop is silent during 3,000 queries of one kind at once, by a worker
-        that knows as many made-up items as it can."""
-        figures = []
+        """Return how long the loop is silent during 3,000 queries at once, by a worker that knows
+        as many made-up items as it can."""
         with self._worker() as (worker, topic):
             connection = Connection(self._bootstrap)
             flood = many_items(np.random.default_rng(5), size).crafted
             applied(worker, launch(connection, topic.ratings, flood).ends, pause=_POLL_SECONDS)
             asker = self._population[0].key.decode()
-            self._publish_profiles(connection, topic)
-            until(lambda: worker.state()["profiles"]["devices"] == _PROFILES, "the profiles")
-            for name, options in (
-                ("neighbours", {"neighbours": True}),
-                ("lists", {}),
-            ):
-                with Probe(worker) as probe:
-                    self._ask(worker, connection, topic, asker, options)
-                title = f"{_QUERIES:,} queries for {name}: loop silent at most"
-                figures += _silence(title, probe.longest, probe.alone)
-        return figures
+            with Probe(worker) as probe:
+                self._ask(worker, connection, topic, asker)
+        title = f"{_QUERIES:,} queries for lists: loop silent at most"
+        return _silence(title, probe.longest, probe.alone)
 
     @contextmanager
     def _worker(self) -> Iterator[tuple[WorkerProcess, Topics]]:
@@ -222,28 +209,18 @@ class _Bench:
             applied(worker, launched.ends)
             yield worker, topic
 
-    def _publish_profiles(self, connection: Connection, topic: Topics) -> None:
-        made, rng = parse(PROFILE), np.random.default_rng(6)
-        producer = clients.producer(connection, linger_ms=20)
-        for name in sorted({record.key for record in self._population})[:_PROFILES]:
-            device = bytes.fromhex(name.decode())
-            event = ProfileEvent(device, 1, PROFILE, 20_000, rng.bytes(made.profile_bytes))
-            producer.produce(topic.profiles, key=event.key, value=encode_profile(event))
-        assert producer.flush(PATIENCE_SECONDS) == 0
-
     def _ask(
         self,
         worker: WorkerProcess,
         connection: Connection,
         topic: Topics,
         user: str,
-        options: Mapping[str, Any],
     ) -> None:
         """Send queries that may wait for a minute, and return when each has its outcome."""
         producer, deadline = clients.producer(connection, linger_ms=20), time.time() + 60
         before = sum(outcomes(worker).values())
         for _ in range(_QUERIES):
-            query = Query(secrets.token_hex(8), user, 10, int(deadline * 1000), **options)
+            query = Query(secrets.token_hex(8), user, 10, int(deadline * 1000))
             producer.produce(topic.queries, key=query.id.encode(), value=encode_message(query))
         assert producer.flush(PATIENCE_SECONDS) == 0
         while sum(outcomes(worker).values()) < before + _QUERIES and time.time() < deadline + 30:

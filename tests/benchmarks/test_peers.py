@@ -61,7 +61,6 @@ def test_without_peers_learning_measures_ours_and_names_them(
 @pytest.mark.nightly
 def test_without_opendp_mechanisms_are_measured_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mechanism_peers, "MANY", 100)
-    monkeypatch.setattr(mechanism_peers, "PROFILES", 1)
     *ours, absent = mechanism_peers.measure()
     assert [figure.name for figure in ours][:2] == ["rr:5:2", "like:5:2"]
     assert all(figure.value > 0 for figure in ours)

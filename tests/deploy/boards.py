@@ -232,16 +232,6 @@ _ROWS: dict[str, tuple[Callable[[str], Panel], ...]] = {
             "shards that it merges, a second. A shard that merges none has other item sides.",
             "bytes, {{instance}} {{shard}} | rate(@exchange_bytes_total~)",
             "merged, {{instance}} {{shard}} | rate(@exchange_merged_total~)", may_be_empty=True),
-        _panel("Profiles", "ops",
-            "Records of the profile topic per second, by outcome; rejected ones by reason. Empty "
-            "where profile_mechanisms is unset. removed: the device was forgotten; no_room: more "
-            "devices than profiles_most.",
-            "{{outcome}} | max by (outcome) (rate(@profiles_total~)) > 0",
-            "{{reason}} | max by (reason) (rate(@profiles_rejected_total~)) > 0",
-            may_be_empty=True),
-        _panel("Devices with a profile", "none",
-            "Devices whose newest profile a worker holds, for queries for neighbours.",
-            "{{instance}} | max by (instance) (@profile_devices)", kind="stat", may_be_empty=True),
     ),
     "Queries": (
         _panel("Queries", "ops",

@@ -60,7 +60,7 @@ WITHOUT_RIGHTS = {
     *("keys", "acl"),
     *("broker start", "broker stop", "broker status", "config show", "state migrate"),
     *("device status", "device plan", "device enrol", "device withdraw", "rounds plan"),
-    *("audit canary", "audit campaign", "audit profiles", "audit lia"),
+    *("audit canary", "audit campaign", "audit lia"),
 }
 # Shards refuse what is on in the deployment below; `tests/kafka/test_division.py` divides one.
 OF_SHARDS = {"state shards"}
@@ -86,7 +86,6 @@ WITH_A_WORKER = (
         "replay cells.csv --mode local --mechanism cell --emission epoch --trust-catalogue",
         "READ items",
     ),
-    Row("device", "profiles publish sets.csv --mechanism blip:2000:2:24", "WRITE profiles"),
     Row("device", "recommend --local --user ann --by links", "READ item_links", late=True),
     Row(
         "reader",
@@ -102,7 +101,7 @@ WITH_A_WORKER = (
     Row("operator", "state verify"),
     Row("operator", "state export state.npz"),
     Row("operator", "state contract"),
-    Row("operator", f"forget --device {DEVICE} --yes", "WRITE cuts, WRITE profiles"),
+    Row("operator", f"forget --device {DEVICE} --yes", "WRITE cuts"),
     Row("operator", "rounds begin plan.json", "WRITE rounds"),
     Row("operator", "rounds show", "READ rounds"),
     Row(
@@ -117,7 +116,7 @@ WITH_A_WORKER = (
     Row(
         "auditor",
         "audit wire",
-        "READ ratings, READ profiles, READ recommendations, READ rounds, READ contributions",
+        "READ ratings, READ recommendations, READ rounds, READ contributions",
     ),
 )
 WITHOUT_A_WORKER = (
@@ -231,7 +230,7 @@ def write_ratings() -> None:
         for item in (*range(100, 108), *range(200, 208))
         if item % 2 == user % 2 and (user // 2 + item) % 4
     ]
-    for name, letter, end in (("few", "u", 1000), ("cells", "c", 102), ("sets", "s", 1000)):
+    for name, letter, end in (("few", "u", 1000), ("cells", "c", 102)):
         lines = [f"{letter}{user},{item},{stars}" for user, item, stars in rows if item < end]
         Path(f"{name}.csv").write_text("\n".join(("user,item,rating", *lines)))
 
@@ -266,7 +265,6 @@ def test_each_command_works_under_the_rights_of_its_role_and_names_one_that_is_m
         *acls.ROLES,
         PRIVACY_MODE="split",
         CAMPAIGN_KEYS=",".join(each.public.hex() for each in parties),
-        PROFILE_MECHANISMS="blip:2000:2:24",
     )
     made.go(BEFORE[0])
     admin = clients.admin(Connection(made.broker.bootstrap))
@@ -309,7 +307,6 @@ def test_each_command_works_under_the_rights_of_its_role_and_names_one_that_is_m
 WITH_FEATURE: dict[str, dict[str, object]] = {
     "": {},
     "campaigns": {"PRIVACY_MODE": "central"},
-    "profiles": {"PROFILE_MECHANISMS": "blip:2000:2:24"},
 }
 
 

@@ -44,7 +44,7 @@ def test_one_message_of_made_up_items_and_a_crowd_that_asks_turn_nothing_off(
     producer, until_ms = clients.producer(kafka.connection), int(1000 * (time.time() + 60))
     with Probe(worker) as probe:
         for user in invented:
-            query = Query(secrets.token_hex(8), user, 5, until_ms, neighbours=True)
+            query = Query(secrets.token_hex(8), user, 5, until_ms)
             producer.produce(names.queries, key=query.id.encode(), value=encode_message(query))
         assert producer.flush(PATIENCE_SECONDS) == 0
         until(

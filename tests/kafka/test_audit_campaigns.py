@@ -23,7 +23,6 @@ from stream_app.kafka import clients
 from stream_app.privacy import registry
 from stream_app.privacy.accounting.budget_plans import ExactPlan
 from stream_app.privacy.gaussian import naming
-from stream_app.privacy.profiles.profile_mechanism import MOST_ITEMS
 from stream_app.privacy.randomness import SystemSource
 from stream_app.wire import Topics
 from stream_app.wire.campaigns.contribution import encode_contribution
@@ -104,7 +103,7 @@ def test_what_an_account_released_is_its_reports_and_every_stage_of_its_campaign
     ):
         campaign_on(kafka, topics, log, read)
     figures = spent("4", 1)
-    ledger = ExactPlan((), Fraction(1, 10**6), MOST_ITEMS)
+    ledger = ExactPlan((), Fraction(1, 10**6))
     assert figures["spent"] == pytest.approx(ledger.spent({mechanism.id: 4, whole: 1}), rel=1e-4)
     assert figures["replaced"] > figures["spent"] > 4.5
     spent("20", 0)

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from consumers.audit.observed import Record, Source
+from consumers.audit.observed import Record
 from stream_app.cli import run
 from stream_app.kafka import clients
 from stream_app.wire import Topics
@@ -18,12 +18,11 @@ pytestmark = pytest.mark.kafka
 
 
 def publish(kafka: Kafka, topics: str, records: list[Record]) -> None:
-    names = Topics(topics)
-    to = {Source.RATINGS: names.ratings, Source.PROFILES: names.profiles}
+    topic = Topics(topics).ratings
     producer = clients.producer(kafka.connection)
     for record in records:
         producer.produce(
-            to[record.source], key=record.key, value=record.value, partition=record.partition,
+            topic, key=record.key, value=record.value, partition=record.partition,
             timestamp=record.time,
         )  # fmt: skip
     assert producer.flush(30) == 0

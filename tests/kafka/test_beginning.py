@@ -6,7 +6,6 @@ import json
 import lzma
 import secrets
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +13,12 @@ import numpy as np
 import pytest
 from confluent_kafka import TopicPartition
 
-from stream_app.checkpoints.design_in_force import with_design
 from stream_app.cli import run
 from stream_app.cli.demo.demo_processes import WorkerProcess
-from stream_app.deployment import policies_of, spec_from_settings
 from stream_app.kafka import clients
 from stream_app.kafka import topic_admin as topics
 from stream_app.settings import Settings
-from stream_app.state.design import entry_of
-from stream_app.wire import Contract, Topics
-from stream_app.wire.limits import CONTRACT
+from stream_app.wire import Topics
 from tests.conftest import Kafka
 from tests.fixtures.campaigns import plan, planned
 from tests.fixtures.streams import events, publish
@@ -114,30 +109,6 @@ def test_a_campaign_that_began_before_the_first_rating_is_in_every_state(
     found = state("verify", "--strict")
     assert found["model_digest"] == shown["model_digest"]
     assert start().state()["model_digest"] == shown["model_digest"]
-
-
-@pytest.mark.thorough
-def test_a_checkpoint_of_before_the_first_rating_is_compared_under_its_own_design(
-    start: Start, send: Send, state: Ask, rng: np.random.Generator, settings: Settings
-) -> None:
-    """The entry that opens the log, which a worker writes with the first rating, names policies."""
-    stopped(start())
-    records = [publish(event) for event in events(rng, 60)]
-    opened = Log(settings, send)
-    first = replace(spec_from_settings(settings), policies=policies_of(settings))
-    opened.entry(Contract(CONTRACT))
-    opened.entry(entry_of(None, first))
-    opened.round(records[:20])
-    found = state("verify", "--strict")
-    assert found["compared"][1] == "checkpoint at cut 0 with the log"
-    assert with_design(opened.deployment).spec == first
-    worker = start()
-    assert (worker.state()["cut"], worker.state()["design_digest"]) == (1, first.digest)
-    assert state("verify", "--worker", worker.url)["differences"] == []
-    send(records[20:])
-    later = worker.wait_for(ends_of(records))
-    stopped(worker)
-    assert state("verify", "--strict")["model_digest"] == later["model_digest"]
 
 
 @pytest.mark.thorough

@@ -123,7 +123,7 @@ def test_nothing_raw_is_written_anywhere(
     publish = ["publish", "--user", USER, *quiet]
     rating = ["--rating", CANARIES[0]]
 
-    # What works: an account, one rating, a file in each way of sending, a profile.
+    # What works: an account, one rating, a file in each way of sending.
     terms = ["--budget", "1000000", "--plan", "adaptive"]
     assert run(["device", "enrol", "--user", USER, *terms]) == 0
     capsys.readouterr()  # the one command that repeats the id, to the person who typed it
@@ -135,8 +135,6 @@ def test_nothing_raw_is_written_anywhere(
         report = ["replay", "alike.csv", *quiet, "--mechanism", family, "--emission", "epoch"]
         journal = ["--journal", f"{family}/device.journal"]
         assert run([*report, "--scope", "scope.txt", *journal]) == 0
-    profiles = ["profiles", "publish", "alike.csv", "--mechanism", "blip", *where]
-    assert run([*profiles, "--epsilon", "1", "--scale", *SCALE]) == 0
     printed = [capsys.readouterr()]
     assert run(["device", "status", "--json"]) == 0
     printed.append(capsys.readouterr())
@@ -166,7 +164,6 @@ def test_nothing_raw_is_written_anywhere(
         ["replay", "alike.csv", *quiet, "--mechanism", "cell"],
         ["replay", "none.csv", *quiet],
         ["replay", "alike.csv", *quiet, "--mechanism", "cell", "--emission", "epoch"],
-        [*profiles, "--epsilon", "1", "--scale", *SCALE, "--hashes", "0"],
     ]
     codes = {}
     for arguments in failing:

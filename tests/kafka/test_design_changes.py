@@ -26,7 +26,7 @@ from stream_app.operations.session import Session
 from stream_app.operations.verify import verify
 from stream_app.replay.recompute import Replay, Replayed
 from stream_app.settings import Settings
-from stream_app.state.design import POLICIES, entry_of, following
+from stream_app.state.design import entry_of, following
 from stream_app.state.replica import Replica
 from stream_app.wire import Truncate
 from stream_app.wire.authenticity.seal import Seal
@@ -93,7 +93,6 @@ def test_a_plan_shows_what_changes_how_and_what_cannot(log: Log, config: Apply) 
     ways = {row["setting"]: row["way"] for row in json.loads(shown)["changes"]}
     assert ways == {
         "clip": "in place", "factors": "beside", "devices": "fixed", "mechanisms": "in place",
-        **dict.fromkeys(POLICIES, "at each worker's next start"),
     }  # fmt: skip
     code, shown = config("apply", devices="signed")
     assert code == 1
@@ -102,7 +101,7 @@ def test_a_plan_shows_what_changes_how_and_what_cannot(log: Log, config: Apply) 
     assert code == 1
     assert "murmurec config apply --rebuild beside" in " ".join(shown.split())
     newest = in_force(log.deployment).newest
-    assert (newest.factors, dict(newest.policies)) == (8, {})  # nothing was half applied
+    assert newest.factors == 8  # nothing was half applied
 
 
 def test_a_log_without_a_cut_has_no_design(config: Apply) -> None:

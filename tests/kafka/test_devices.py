@@ -207,7 +207,7 @@ def test_a_simulation_and_a_person_refuse_each_others_journal(
     np.savez("mine.npz", user=["ann"], item=[1], rating=[5])
     Path("scope.txt").write_text("1\n")
     epoch = ["--mechanism", "cell", "--emission", "epoch", "--scope", "scope.txt"]
-    stranger = ["profiles", "publish", "people.npz", "--mechanism", "blip:64:2:2"]
+    stranger = ["replay", "people.npz"]
     np.savez("people.npz", user=["ann", "bob"], item=[1, 1], rating=[5, 4])
     before = Path("device.journal").read_bytes()
     for command in (["replay", "mine.npz"], ["replay", "mine.npz", *epoch], stranger):
@@ -304,14 +304,13 @@ def test_a_clock_far_beyond_the_last_release_needs_the_option(
     commands = (
         ["publish", "--user", "ann", "--item", "3", "--rating", "4"],
         ["replay", "mine.npz", "--journal", people],
-        ["profiles", "publish", "mine.npz", "--journal", people],
         ["device", "enrol", "--user", "bob"],
     )
     for command in commands:
         assert run(command) == 1
         assert "400 days after the last release" in capsys.readouterr().err
     before = {path: Path(path).read_bytes() for path in ("device.journal", people)}
-    for command in commands[:3]:
+    for command in commands[:2]:
         for path, data in before.items():
             Path(path).write_bytes(data)
         monkeypatch.setenv("XDG_STATE_HOME", command[0])  # the copy is nobody's newest journal

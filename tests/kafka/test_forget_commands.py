@@ -84,7 +84,7 @@ def test_a_device_is_forgotten_by_an_entry_of_the_cut_log(
     before = log.replayed().replica
     code, receipt = forget("--device", device.hex().upper(), "--yes")
     assert (code, receipt["log"]) == (0, log.names.cuts)
-    assert receipt["erased"].startswith("its vector, biases and numbers, its profile")
+    assert receipt["erased"].startswith("its vector, biases and numbers, its later reports")
     assert "what its reports taught, answered lists" in receipt["not_taken_back"]
     entries = topic_follower.records(Connection(log.servers), log.names.cuts)
     written = {each.offset(): decode_entry(each.value()) for each in entries}

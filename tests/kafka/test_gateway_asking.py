@@ -232,7 +232,7 @@ def test_how_a_worker_answers_decides_the_status(kafka: Kafka, topics: str) -> N
             return [record(reply_to(query, status=Status.BUSY), to=query)]
         refused = reply_to(query, status=Status.REFUSED)
         if query.k == 2:
-            refused = replace(refused, reason="neighbours: there are none")
+            refused = replace(refused, reason="for: there are none")
         return [record(refused if query.k <= 3 else reply_to(query, *range(100)), to=query)]
 
     async def main() -> None:
@@ -245,12 +245,12 @@ def test_how_a_worker_answers_decides_the_status(kafka: Kafka, topics: str) -> N
             list_of = f"/recommendations/{USER}"
             status, shown, headers = await get(f"{list_of}?k=1")
             assert (status, shown["reason"], headers["Retry-After"]) == (503, "busy", "1")
-            status, shown, _ = await get(f"{list_of}?k=2&neighbours=1")
+            status, shown, _ = await get(f"{list_of}?k=2&for=now")
             assert (status, shown["reason"]) == (409, "refused")
-            assert shown["error"] == "the query was refused: neighbours: there are none"
-            status, shown, _ = await get(f"{list_of}?k=3&neighbours=1")
+            assert shown["error"] == "the query was refused: for: there are none"
+            status, shown, _ = await get(f"{list_of}?k=3&for=now")
             assert (status, shown["reason"]) == (409, "refused")
-            assert "its option neighbours: a worker of an earlier release" in shown["error"]
+            assert shown["error"] == "the query was refused: the worker gives no reason"
             status, shown, headers = await get(f"{list_of}?k=10")
             assert (status, headers["Content-Type"]) == (200, "application/json")
             assert [row["item"] for row in shown["items"]] == list(range(10))
@@ -262,5 +262,5 @@ def test_how_a_worker_answers_decides_the_status(kafka: Kafka, topics: str) -> N
 
     with answering(kafka.connection, Topics(topics), reply) as came:
         run(main())
-    assert [query.neighbours for query in came if query.k == 2] == [True]
+    assert [query.for_ for query in came if query.k == 2] == ["now"]
     assert len(came) == 4  # a query that makes no sense is not sent

@@ -150,12 +150,9 @@ def test_over_a_gateway_a_known_device_and_a_stranger_get_equally_many_bytes(
         assert gateway.page("/similar?item=1")["for"] is None
         assert gateway.reply("/similar?item=elsewhere")[0] == 409
         assert "no rating of this item" in gateway.page("/similar?item=elsewhere")["error"]
-        assert (
-            "profile_mechanisms" in gateway.page(f"/recommendations/{device}?neighbours=1")["error"]
-        )
         found = worker.metrics()
         assert found["queries_total{outcome=answered}"] >= 6
-        assert found["queries_total{outcome=refused}"] >= 3
+        assert found["queries_total{outcome=refused}"] >= 2
 
 
 def headers(reply: tuple[int, bytes, dict[str, str]]) -> dict[str, str]:

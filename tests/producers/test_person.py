@@ -12,18 +12,15 @@ import numpy as np
 import pytest
 
 from producers.fleet.population import populate
-from producers.fleet.profile_release import RawProfile, request
 from producers.identities import Identities
 from producers.journal import BudgetExhausted, Journal, Limits, PersonBudget, Request
 from producers.journal.frames import HEADER_BYTES, Kind, frame, header, scan
 from producers.journal.records import Commit, decode_commit
 from producers.person.enrolment import NANO, NO_LIMIT, Enrolment
 from producers.person.reports import Used, held, room
-from producers.person.spending_so_far import ALL, spending
 from producers.siblings import check_only_journal
 from stream_app.errors import UserError
 from stream_app.privacy import registry
-from stream_app.privacy.profiles.blip import Blip
 from tests.producers.conftest import dataset
 from tests.producers.journals import ANN, BOB, CELL, HALF, RR, ask
 
@@ -352,19 +349,6 @@ def test_counts_that_the_budget_does_not_hold_release_nothing(path: Path) -> Non
         assert journal.room(ANN, RR, TODAY) == 0
         with pytest.raises(BudgetExhausted, match="holds 0 reports more"):
             journal.release(ask(ANN, 1))
-
-
-def test_a_profile_of_an_older_journal_costs_the_person_each_of_its_items(path: Path) -> None:
-    items = np.arange(900, dtype=np.uint64)
-    older(path, request(RawProfile(ANN, items), Blip(64, 2, Fraction(1, 10)),
-                        topic="profiles", epoch=TODAY))  # fmt: skip
-    with Journal.open(path) as journal:
-        journal.enrol([ANN], PersonBudget(), TODAY)
-        assert journal.room(ANN, HALF, TODAY) == 0
-        assert journal.room(ANN, HALF, TODAY + 365) == 93
-        found = spending(journal._state.used(ANN, TODAY, PersonBudget()), PersonBudget())
-        assert found[ALL].zeros >= 6.4
-        assert found[ALL].replaced == 2 * found[ALL].zeros
 
 
 def test_what_a_data_set_is_known_by_needs_the_key_and_holds_no_rating() -> None:

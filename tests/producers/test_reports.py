@@ -18,7 +18,6 @@ from producers.person.reports import Used, room
 from producers.person.spending_so_far import ALL, spending
 from stream_app.privacy import registry
 from stream_app.privacy.accounting.budget_plans import ExactPlan
-from stream_app.privacy.profiles.profile_mechanism import MOST_ITEMS
 
 RR, CELL = "rr:5:1/2", "cell:5:1"
 DEVICE = b"a" * 16
@@ -79,7 +78,7 @@ def test_no_sequence_of_charges_exceeds_the_plan_in_any_window(
             assert sum(n * registry.parse(id).epsilon for id, n in counts.items()) <= 20
             continue
         # The curve of the counts that occurred is below that of the plan or the filter.
-        held = ExactPlan(tuple(counts.items()), Fraction(1, 10**6), MOST_ITEMS)
+        held = ExactPlan(tuple(counts.items()), Fraction(1, 10**6))
         assert held.spent(counts) <= 20.0
         if "*" in plan:
             planned = dict(part.split("*") for part in plan.split(","))

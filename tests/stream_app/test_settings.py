@@ -444,7 +444,6 @@ def test_every_feature_with_topics_of_its_own_is_turned_on_by_a_setting():
     assert not Settings().features
     on = Settings(
         privacy_mode="split",
-        profile_mechanisms=("blip",),
         shards=2,
     )
     assert on.features == set(FEATURES)

@@ -1,1 +1,1 @@
-"""Attacks on whole people: linking and rebuilding of profiles."""
+"""Attacks on whole people: linking and rebuilding of what they rated."""

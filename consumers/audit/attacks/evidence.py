@@ -1,9 +1,5 @@
-"""The evidence about one person in all that one device released, profiles and reports together.
+"""The evidence about one person in all reports that one device released.
 
-    blip    sum over the bits l of j of  -ln(pi + (1 - pi) e^-(lambda_l))    (Balu 2016, eq. 3.27)
-            lambda_l = ln P(bits seen at l | set) / P(... | not set), over all epochs together
-            pi: the share of bits that other items set
-    jlt     (2 s - 1) / (2 v),  s = <mean projection, X_j>,  v = (sigma^2 / epochs) + c / L
     cell    ln P(report | rated) / P(report | not rated)
     rr      the posterior of the level behind each report
 
@@ -13,19 +9,15 @@ mixture that explains all reports.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from consumers.audit.configuration import PublicConfiguration
-from consumers.audit.observed import Observed, Profile
+from consumers.audit.observed import Observed
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.privacy_map import Adjacency
-from stream_app.privacy.profiles.blip import Blip
-from stream_app.privacy.profiles.jlt import Jlt
-from stream_app.privacy.profiles.profile_mechanism import ProfileMechanism
 
 MOST_CANDIDATES = 20_000
 _CERTAIN = 700.0  # log-odds that float64 still holds
@@ -33,58 +25,34 @@ _CERTAIN = 700.0  # log-odds that float64 still holds
 
 @dataclass(frozen=True, eq=False)
 class Rebuilt:
-    """What the attack says about one device: P(in the profile) of each candidate (n,) or None where
-    presence was never hidden, and the nats gained about items and levels."""
+    """What the attack says about one device: P(rated) of each candidate (n,) or None where presence
+    was never hidden, and the nats gained about items and levels."""
 
     device: bytes
     posterior: NDArray[np.float64] | None
     gained: float
-    per_item: float  # epsilon of one item in all profiles together
 
     @property
     def precision(self) -> float:
-        """The expected share of the items above 1/2 that are in the profile."""
+        """The expected share of the items above 1/2 that are rated."""
         picked = self.posterior[self.posterior > 0.5] if self.posterior is not None else ()
         return float(np.mean(picked)) if len(picked) else 0.0
 
     @property
     def recall(self) -> float:
-        """The expected share of the profile that is above 1/2."""
+        """The expected share of the rated items that are above 1/2."""
         if self.posterior is None:
             return 0.0
         return float(self.posterior[self.posterior > 0.5].sum() / self.posterior.sum())
 
 
-@dataclass(eq=False)
-class Released:
-    """All that one device released."""
-
-    profiles: dict[str, list[Profile]] = field(default_factory=lambda: defaultdict(list))
-    messages: list[int] = field(default_factory=list)
-    weight: int = 0
-
-
 def candidates(observed: Observed, configuration: PublicConfiguration) -> NDArray[np.uint64]:
-    """Return the items that a profile may hold: the public scope, else every item on the wire."""
+    """Return the items that may be rated: the public scope, else every item on the wire."""
     if configuration.scope is not None:
         return configuration.scope[:MOST_CANDIDATES]
     items, counts = np.unique(observed.messages.items, return_counts=True)
     kept = np.sort(np.argsort(-counts, kind="stable")[:MOST_CANDIDATES])
     return np.asarray(items[kept], np.uint64)
-
-
-def mean_size(observed: Observed) -> float:
-    """Return the mean number of items in a profile, as the profiles estimate it."""
-    found = []
-    for name, mechanism in observed.mechanisms.items():
-        own = [each.released for each in observed.profiles if each.mechanism == name]
-        if not own or mechanism.no_estimate:
-            continue
-        coordinates = mechanism.coordinates(np.stack(own))
-        if isinstance(mechanism, Blip):  # of the mean first: single sizes are clipped, so biased
-            coordinates = coordinates.mean(axis=0, keepdims=True)
-        found.append(float(mechanism.sizes(coordinates).mean()))
-    return max(1.0, float(np.mean(found))) if found else 0.0
 
 
 class Attack:
@@ -99,8 +67,7 @@ class Attack:
         self._gains = [
             _gains(each, observed, place) for place, each in enumerate(configuration.mechanisms)
         ]
-        self._size = mean_size(observed) or self._reported_size()
-        self._probes: dict[str, NDArray[np.float32]] = {}
+        self._size = self._reported_size()
 
     def _reported_size(self) -> float:
         """Return the mean number of rated items of a device, as the reports estimate it."""
@@ -112,20 +79,14 @@ class Attack:
                 devices += len(np.unique(messages.device[chosen]))
         return max(1.0, total / devices) if devices else 1.0
 
-    def device(self, name: bytes, released: Released) -> Rebuilt:
-        """Return the attack on one device."""
+    def device(self, name: bytes, released: list[int]) -> Rebuilt:
+        """Return the attack on one device, which released these messages."""
         count = max(2, len(self._items))
         prior = min(0.5, self._size / count)
         evidence = np.zeros(len(self._items))
-        hidden, gained, per_item = False, 0.0, 0.0
-        for id, profiles in released.profiles.items():
-            mechanism = self._observed.mechanisms[id]
-            evidence += self._profile_evidence(mechanism, profiles)
-            hidden = True
-            if mechanism.epsilon is not None:
-                per_item += float(mechanism.epsilon) * len(profiles)
+        hidden, gained = False, 0.0
         messages = self._observed.messages
-        for message in released.messages:
+        for message in released:
             place = int(messages.mechanism[message])
             rows = slice(messages.first[message], messages.first[message + 1])
             reports, masks = messages.reports[rows], messages.masks[rows]
@@ -139,31 +100,9 @@ class Attack:
                 np.add.at(evidence, at[known], rated[reports[known]])
                 hidden = True
         if not hidden or not len(self._items):
-            return Rebuilt(name, None, gained, per_item)
+            return Rebuilt(name, None, gained)
         posterior = logistic(np.log(prior) - np.log1p(-prior) + evidence)
-        return Rebuilt(name, posterior, gained + _divergence(posterior, prior), per_item)
-
-    def _profile_evidence(
-        self, mechanism: ProfileMechanism, profiles: list[Profile]
-    ) -> NDArray[np.float64]:
-        released = np.stack([profile.released for profile in profiles])
-        if mechanism.id not in self._probes:
-            self._probes[mechanism.id] = mechanism.probes(self._items)
-        probes = self._probes[mechanism.id]
-        if isinstance(mechanism, Blip):
-            p = max(float(mechanism.flip), 1e-300)
-            odds = ((2 * mechanism.bits(released).astype(np.int64) - 1).sum(axis=0)) * (
-                np.log1p(-p) - np.log(p)
-            )
-            kept = float(mechanism.weights(np.array([max(0.0, self._size - 1)]))[0])
-            per_bit = -np.logaddexp(np.log1p(-min(kept, 1 - 1e-12)), np.log(kept) - odds)
-            return np.asarray(per_bit @ (probes > 0), np.float64)
-        if isinstance(mechanism, Jlt):
-            mean = mechanism.coordinates(released).mean(axis=0, dtype=np.float64)
-            variance = float(mechanism.variance) / mechanism.length / len(profiles)
-            variance += self._size / mechanism.length
-            return np.asarray((2 * (mean @ probes) - 1) / (2 * variance), np.float64)
-        return np.zeros(len(self._items))
+        return Rebuilt(name, posterior, gained + _divergence(posterior, prior))
 
 
 def _evidence_of_rating(mechanism: Mechanism) -> NDArray[np.float64] | None:

@@ -1,13 +1,12 @@
 """Linking two pseudonyms of one person, where different mechanisms appear under different ones.
 
 A and B are the pseudonyms that report under one mechanism and not under the other. Every pseudonym
-becomes a vector: the items that it reported (1, the unbiased estimate of presence, or the estimate
-of membership from its profiles), its messages by time, or its messages by size. Vectors are centred
-by their group and compared by cosine. If nobody has two pseudonyms, the best of the |B| matches of
-a pseudonym is best by chance: with scores of an exponential tail the gap between the first and the
-second exceeds 3 times that between the second and the third with probability 2/5 (spacings of
-order statistics, Renyi 1953). Where people have two, the true match stands out. A share of clear
-best matches above `CHANCE` cannot be chance.
+becomes a vector: the items that it reported (1, or the unbiased estimate of presence), its messages
+by time, or its messages by size. Vectors are centred by their group and compared by cosine. If
+nobody has two pseudonyms, the best of the |B| matches of a pseudonym is best by chance: with scores
+of an exponential tail the gap between the first and the second exceeds 3 times that between the
+second and the third with probability 2/5 (spacings of order statistics, Renyi 1953). Where people
+have two, the true match stands out. A share of clear best matches above `CHANCE` cannot be chance.
 """
 
 from __future__ import annotations
@@ -119,17 +118,14 @@ def _groups(
 
 
 def _under(observed: Observed, configuration: PublicConfiguration) -> dict[str, set[bytes]]:
-    """Return the pseudonyms of each mechanism, of ratings and of profiles."""
+    """Return the pseudonyms of each mechanism."""
     messages = observed.messages
-    found = {
+    return {
         each.id: {
             messages.devices[d] for d in np.unique(messages.device[messages.under(place)]).tolist()
         }
         for place, each in enumerate(configuration.mechanisms)
     }
-    for profile in observed.profiles:
-        found.setdefault(profile.mechanism, set()).add(profile.device)
-    return found
 
 
 def _vectors(
@@ -141,18 +137,7 @@ def _vectors(
 ) -> Vectors:
     """Return one centred vector of length 1 for each pseudonym."""
     place = {device: row for row, device in enumerate(devices)}
-    profile = observed.mechanisms.get(name)
-    if profile is None:
-        found = _from_messages(observed, configuration, name, place, kind)
-    elif kind == "items" and not profile.no_estimate:
-        items = candidates(observed, configuration)[:_COLUMNS]
-        found, probes = np.zeros((len(devices), len(items))), profile.probes(items)
-        for each in observed.profiles:
-            if each.mechanism == name and each.device in place:
-                estimate = profile.coordinates(each.released[None]) @ probes
-                found[place[each.device]] += estimate[0]
-    else:
-        found = np.zeros((len(devices), _COLUMNS))
+    found = _from_messages(observed, configuration, name, place, kind)
     found -= found.mean(axis=0)
     lengths = np.sqrt((found**2).sum(axis=1, keepdims=True))
     return np.asarray(np.divide(found, lengths, out=np.zeros_like(found), where=lengths > 0))

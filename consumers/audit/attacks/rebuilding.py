@@ -1,4 +1,4 @@
-"""Rebuilding a person: what all profiles and reports of one device, combined, say about it.
+"""Rebuilding a person: what all reports of one device, combined, say about it.
 
 Each candidate item starts at the odds of any item, and every release adds its evidence
 (`evidence.py`). The attack gains, in nats,
@@ -13,7 +13,7 @@ Precision and recall of the items above 1/2 are those that the posterior itself 
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 import numpy as np
@@ -24,7 +24,7 @@ from consumers.audit.findings import Finding, Verdict, untestable
 from consumers.audit.observed import Observed
 from stream_app.privacy.privacy_map import Adjacency
 
-MOST_DEVICES = 400  # devices with the most profiles and reports
+MOST_DEVICES = 400  # devices with the most reports
 
 
 def rebuild(observed: Observed, configuration: PublicConfiguration) -> list[evidence.Rebuilt]:
@@ -36,12 +36,12 @@ def rebuild(observed: Observed, configuration: PublicConfiguration) -> list[evid
 def rebuilding(observed: Observed, configuration: PublicConfiguration) -> Iterator[Finding]:
     """Yield the finding about the budget of a whole person."""
     claim = f"no person is told apart by more than the budget of {configuration.budget:g} nats"
-    if not observed.profiles and not len(observed.messages):
+    if not len(observed.messages):
         yield untestable(claim, "nothing was released")
         return
     raw = np.array([each.adjacency is Adjacency.NOTHING for each in configuration.mechanisms])
     open_reports = int(observed.messages.count[raw[observed.messages.mechanism]].sum())
-    if not observed.profiles and open_reports == len(observed.messages.items):
+    if open_reports == len(observed.messages.items):
         yield untestable(claim, "every report is under a mechanism that claims nothing")
         return
     found = rebuild(observed, configuration)
@@ -58,32 +58,19 @@ def rebuilding(observed: Observed, configuration: PublicConfiguration) -> Iterat
     if worst.posterior is not None:
         measured += f", rebuilt with precision {worst.precision:.2f} and recall {worst.recall:.2f}"
         figures |= {"precision": worst.precision, "recall": worst.recall}
-        if worst.per_item:
-            allowed = _allowed_precision(worst.per_item, len(worst.posterior), observed)
-            measured += f" (epsilon {worst.per_item:g} an item allows {allowed:.2f})"
-            figures["allowed_precision"] = allowed
     verdict = Verdict.VIOLATED if over else Verdict.OK
     yield Finding(claim, verdict, measured, None, figures)
 
 
-def _allowed_precision(epsilon: float, count: int, observed: Observed) -> float:
-    """Return the posterior that an epsilon per item allows for an item of mean prior."""
-    prior = evidence.mean_size(observed) / max(1, count)
-    odds = np.log(prior) - np.log1p(-prior) + epsilon if 0 < prior < 1 else 0.0
-    return float(evidence.logistic(np.array([odds]))[0])
-
-
-def _busiest(observed: Observed) -> list[tuple[bytes, evidence.Released]]:
-    found: dict[bytes, evidence.Released] = defaultdict(evidence.Released)
-    for profile in observed.profiles:
-        found[profile.device].profiles[profile.mechanism].append(profile)
-        found[profile.device].weight += len(profile.released)
+def _busiest(observed: Observed) -> list[tuple[bytes, list[int]]]:
+    """Return the messages of the devices with the most reports."""
+    found: dict[bytes, list[int]] = defaultdict(list)
+    weights: Counter[bytes] = Counter()
     messages = observed.messages
     for message, (device, count) in enumerate(
         zip(messages.device.tolist(), messages.count.tolist(), strict=True)
     ):
-        own = found[messages.devices[device]]
-        own.messages.append(message)
-        own.weight += count
-    ordered = sorted(found.items(), key=lambda pair: (-pair[1].weight, pair[0]))
+        found[messages.devices[device]].append(message)
+        weights[messages.devices[device]] += count
+    ordered = sorted(found.items(), key=lambda pair: (-weights[pair[0]], pair[0]))
     return ordered[:MOST_DEVICES]

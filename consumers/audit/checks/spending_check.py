@@ -122,7 +122,6 @@ def _weights(observed: Observed, configuration: PublicConfiguration) -> dict[Kin
         for each in configuration.mechanisms
         if each.adjacency is not Adjacency.NOTHING
     }
-    found |= {name: made.epsilon for name, made in observed.mechanisms.items()}
     reach = math.sqrt(2 * math.log(1 / configuration.delta))
     for each in dict.fromkeys(one.sum for one in observed.contributed):
         found[each] = each.square / 2 + reach * math.sqrt(each.square)
@@ -137,14 +136,10 @@ def _released(observed: Observed, configuration: PublicConfiguration, kinds: lis
     which = column[messages.mechanism]
     reports = np.stack([messages.device, messages.epoch, which, messages.count], axis=1)
     accounts = {device: row for row, device in enumerate(messages.devices)}
-    others: list[tuple[bytes, int, Kind]] = [
-        (each.device, each.epoch, each.mechanism) for each in observed.profiles
-    ]
-    others += [(each.device, each.epoch, each.sum) for each in observed.contributed]
     more = [
-        (accounts.setdefault(device, len(accounts)), epoch, place[kind], 1)
-        for device, epoch, kind in others
-        if kind in place
+        (accounts.setdefault(each.device, len(accounts)), each.epoch, place[each.sum], 1)
+        for each in observed.contributed
+        if each.sum in place
     ]
     found = np.concatenate((reports[which >= 0], np.array(more, np.int64).reshape(-1, 4)))
     return np.asarray(found[np.lexsort((found[:, 1], found[:, 0]))], np.int64)

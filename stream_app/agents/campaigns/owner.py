@@ -22,7 +22,7 @@ import structlog
 from stream_app.agents.campaigns.steps import Act, Follows, due, reason_of
 from stream_app.agents.crash_guard import crash_guard
 from stream_app.agents.public_tables.campaign_side import publisher
-from stream_app.agents.runtime import Runtime, forgotten_devices
+from stream_app.agents.runtime import Runtime
 from stream_app.aggregation.coordinator import Coordinator
 from stream_app.aggregation.round_topics import ContributionTopic, LogChanged, RoundTopic
 from stream_app.campaigns.rounds import StageState
@@ -201,5 +201,8 @@ def _standing(replica: Replica) -> CampaignProgress:
 
 
 def _forgotten(replica: Replica) -> tuple[bytes, ...]:
-    """Return the devices whose contributions do not count, the newest `MAX_FORGOTTEN`."""
-    return forgotten_devices(replica)[-MAX_FORGOTTEN:]
+    """Return the devices whose contributions do not count, excluded at the origin or forgotten
+    since: the newest `MAX_FORGOTTEN`."""
+    excluded = [bytes.fromhex(device) for device in replica.origin.excluded]
+    erased = [words.astype("<u8").tobytes() for words in replica.ledger.forgotten]
+    return tuple(dict.fromkeys([*excluded, *erased]))[-MAX_FORGOTTEN:]

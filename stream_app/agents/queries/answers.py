@@ -15,19 +15,14 @@ Which part of a worker answers a query, by the query's option.
     no option     the list of a user for the next visit           `Recommender.answer`
     for           the same for the next visit, or for this one
     similar_to    items near to one item                          `serving/together/`
-    neighbours    what devices with a similar profile have        `Runtime.neighbours`
-
-An answer that has to wait is awaitable; the event loop goes on with
-other queries meanwhile. What a worker does not serve is refused with the setting that is missing.
 """
 
 from __future__ import annotations
 
 import asyncio
-import inspect
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 
 import msgspec
@@ -52,7 +47,6 @@ _AT_ONCE = 8  # answers before the event loop serves others
 _MOST_UNSENT_BYTES = 8 << 20  # half of what the producer of the replies holds
 _PAUSE_SECONDS = 0.01
 _AGAIN_SECONDS = 30.0  # after the deadline of a query
-_WAITED_FOR = frozenset({"neighbours"})  # options with an answer that has to wait
 _NOT_TAKEN = (KafkaError._MSG_TIMED_OUT, KafkaError.UNKNOWN)  # for now: no broker, or a full disk
 
 
@@ -68,7 +62,6 @@ class Answers:
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[tuple[Query, float, Done]] = deque()
         self._scheduled = False
-        self._later: set[asyncio.Task[None]] = set()
 
     def offer(self, query: Query, arrived: float, done: Done) -> bool:
         """Let the event loop answer a query; False where too many wait already."""
@@ -132,29 +125,10 @@ class Answers:
             self._loop.call_soon(self._answer)
 
     def _answer_one(self, query: Query, arrived: float, done: Done) -> None:
-        # Before the answer is begun: one that nobody awaits would wait in the count of its part.
-        full = len(self._later) >= _MOST_WAITING and not _WAITED_FOR.isdisjoint(query.options)
-        if full or query.deadline < time.time() * 1000:
+        if query.deadline < time.time() * 1000:
             self.turn_away(query, done)
             return
         found = outcome(self._runtime, query, arrived)
-        if not inspect.isawaitable(found):
-            self._finish(query, found, done)
-        else:
-            task = self._loop.create_task(self._answer_later(query, found, done))
-            self._later.add(task)
-            task.add_done_callback(self._later.discard)
-
-    async def _answer_later(self, query: Query, found: Awaitable[Outcome], done: Done) -> None:
-        try:
-            outcome = await found
-            while not self.has_room:
-                await asyncio.sleep(_PAUSE_SECONDS)
-            self._finish(query, outcome, done)
-        except Exception as reason:  # noqa: BLE001 - a defect ends the process
-            self._runtime.status.fail(reason)
-
-    def _finish(self, query: Query, found: Outcome, done: Done) -> None:
         if isinstance(found, Refused):
             self._runtime.metrics.query_refused()
             value = encoded_refusal(self._runtime, query.id, Status.REFUSED, found.reason)
@@ -198,18 +172,17 @@ class Answers:
 
 Outcome = RankedItems | Refused
 
-TWO_OPTIONS = "similar_to, neighbours, for: give at most one of them in a query"
+TWO_OPTIONS = "similar_to, for: give at most one of them in a query"
 EXPIRED = (
     "expired: its deadline had passed when a worker could answer; ask again, and if no worker was "
     "away compare the clocks"
 )
 NO_USER = "user: a pseudonym of 32 hex characters is missing"
 A_USER = "similar_to: such a query names no user"
-NO_NEIGHBOURS = "neighbours are not served: the operator accepts no profiles (profile_mechanisms)"
 
 
-def outcome(runtime: Runtime, query: Query, arrived: float) -> Outcome | Awaitable[Outcome]:
-    """Return the answer to a query, now or when it is awaited; `arrived`: its perf_counter."""
+def outcome(runtime: Runtime, query: Query, arrived: float) -> Outcome:
+    """Return the answer to a query; `arrived`: its perf_counter."""
     options = query.options
     if len(options) > 1:
         return Refused(TWO_OPTIONS)
@@ -219,10 +192,4 @@ def outcome(runtime: Runtime, query: Query, arrived: float) -> Outcome | Awaitab
         return runtime.similar(query.similar_to, arrived)
     if query.user is None:
         return Refused(NO_USER)
-    device = bytes.fromhex(query.user)
-    if query.neighbours is True:
-        lists = runtime.neighbours
-        if lists is None:
-            return Refused(NO_NEIGHBOURS)
-        return lists.answer(device, arrived)
-    return runtime.answer(device, arrived, now=query.for_ == "now")
+    return runtime.answer(bytes.fromhex(query.user), arrived, now=query.for_ == "now")

@@ -15,8 +15,8 @@ have no outcome.
 
 Of several shards, the workers of each are a group, and read of their partitions those of the shard.
 
-A worker joins when it can answer: kernels compiled, a state restored, catalogue, profiles and
-debits read. Until then other workers answer, or queries wait in the topic. What the group has
+A worker joins when it can answer: kernels compiled, a state restored, catalogue
+read. Until then other workers answer, or queries wait in the topic. What the group has
 behind it is what has an outcome (`accepted`). A worker that is stopped, or loses a partition to
 another one, reads no more of it, answers what it has read, commits, and leaves the group at once, a
 named one too, so nobody waits for the end of its session.
@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection
 from contextlib import suppress
 from typing import Any
 
@@ -67,10 +67,7 @@ _LIMITS: dict[str, Any] = {**clients.BOUNDED_FETCH, "queued_max_messages_kbytes"
 
 
 class QueryReader(ThreadService):
-    """The service that runs the thread while the application runs.
-
-    `awaited`: what is read before the first query, and whether it has been.
-    """
+    """The service that runs the thread while the application runs."""
 
     _JOIN_SECONDS = 2.0
 
@@ -81,7 +78,6 @@ class QueryReader(ThreadService):
         group: str,
         answers: Answers,
         session_seconds: float,
-        awaited: Mapping[str, Callable[[], bool]],
     ) -> None:
         super().__init__("queries", runtime.status)
         self._runtime = runtime
@@ -89,7 +85,6 @@ class QueryReader(ThreadService):
         self._group = f"{group}-queries"
         self._answers = answers
         self._session_ms = int(session_seconds * 1000)
-        self._awaited = awaited
         self._accepted = Accepted()
         self._uncommitted: list[tuple[str, int]] = []  # partitions, since their assignment
         spec = runtime.replica.spec
@@ -134,7 +129,7 @@ class QueryReader(ThreadService):
         """Return what this worker needs before it can answer, empty when it has all."""
         if self._runtime.status.start_end_offsets is None:
             return "restoring the state"
-        return next((f"reading {what}" for what, read in self._awaited.items() if not read()), "")
+        return "" if self._runtime.catalogue.read else "reading the catalogue"
 
     def _consumer(self) -> Consumer:
         static: dict[str, Any] = {}

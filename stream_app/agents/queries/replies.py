@@ -46,7 +46,6 @@ def recommendation(runtime: Runtime, correlation_id: str, answer: RankedItems) -
         answer.ndcg,
         answer.ndcg_popular,
         (*because, *(None,) * (LIST_LENGTH - len(because))),
-        answer.guarantee,
         for_=UNSET if answer.now is None else "now" if answer.now else "next",
     )
 

@@ -1,1 +1,1 @@
-"""Commands of a device: sanitize ratings and profiles, publish them, show the spent budget."""
+"""Commands of a device: sanitize ratings, publish them, show the spent budget."""

@@ -99,18 +99,6 @@ def check_copies(
         )
 
 
-def profile_publisher_for(settings: Settings) -> Publisher:
-    """Return a publisher to the topic of profiles; refuses one that does not exist."""
-    from stream_app.kafka import clients
-    from stream_app.kafka import topic_admin as topics
-
-    connection, names = reached(settings)
-    admin, name = clients.admin(connection), names.profiles
-    if topics.partition_counts(admin, [name])[name] is None:
-        raise topics.missing(admin, name, "WRITE")
-    return _publisher(settings, name)
-
-
 def contributions_publisher_for(settings: Settings, *, per_account: bool = False) -> Publisher:
     """Return a publisher to the topic of contributions; refuses topics that would lose some."""
     from stream_app.kafka import topic_checks
@@ -143,8 +131,6 @@ def _publisher(settings: Settings, topic: str, *, per_account: bool = False) -> 
         # No timeout: a dropped record before later ones would break the order of a device's events.
         sizes = clients.CONTRIBUTION_BATCHES if topic == names.contributions else {}
         producer = clients.producer(connection, linger_ms=20, message_timeout_ms=0, **sizes)
-        if topic == names.profiles:
-            return producer
         return PlacedProducer(producer, topic, settings.partitions)
 
     return Publisher(AccountProducers(make) if per_account else make(), topic)

@@ -25,7 +25,6 @@ def ask(
     ),
     device: str | None = option(None, "The pseudonym, 32 hex characters.", "HEX"),
     similar_to: str | None = option(None, "Items near to this one, for no user.", "ITEM"),
-    neighbours: bool = option(False, "What devices with a similar profile have."),
     for_: For = option(
         For.next, "What is liked at the next visit, or now, in this one.", None, "--for"
     ),
@@ -51,8 +50,8 @@ def ask(
     if not _MIN_SECONDS <= timeout <= _MAX_SECONDS:  # NaN is not, either
         raise UsageError(f"--timeout {timeout:g}: give {_MIN_SECONDS} to {_MAX_SECONDS} seconds")
     now = for_ is For.now
-    if (similar_to is not None) + neighbours + now > 1:
-        raise UsageError("give at most one of --similar-to, --neighbours and --for now")
+    if similar_to is not None and now:
+        raise UsageError("give at most one of --similar-to and --for now")
     if similar_to is not None and (user is not None or device is not None):
         raise UsageError("--similar-to asks for no user: leave out --user and --device")
     if similar_to is None and (user is None) == (device is None):
@@ -63,7 +62,7 @@ def ask(
     pseudonym = None
     if near is None:
         pseudonym = _pseudonym(settings, user, device, journal)
-    asked = query_answers.Asked(pseudonym, k, timeout, known, near, neighbours, now)
+    asked = query_answers.Asked(pseudonym, k, timeout, known, near, now)
     if http:
         address = url or f"http://{settings.gateway_host}:{settings.gateway_port}"
         answer = query_answers.answer_over_http(address, asked)

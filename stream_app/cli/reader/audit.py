@@ -177,35 +177,6 @@ def campaign(
 
 
 @app.command()
-def profiles(
-    file: RatingsArgument,
-    mechanism: list[str] | None = option(
-        None, "blip, jlt, jltpaper, or an id such as blip:5000:20:8; repeatable.", "NAME"
-    ),
-    epsilon: list[str] | None = option(None, "Per item: 28, 8 and 2 by default; repeatable.", "E"),
-    hashes: int | None = option(None, "Bits per item of a blip (default 2).", "K"),
-    length: int | None = option(None, "Bits or projections (default 5000 or 1000).", "L"),
-    users: int = option(12, "How many are attacked; the others are known.", "N"),
-    seed: int = option(0, "Seed of the noise and of the attacks.", "N", min=0),
-    as_json: JsonOption = False,
-) -> None:
-    """Reconstruct noised profiles of a file's users, by every attack of Balu 2016, beside epsilon.
-
-    Nothing is published: a profile is released here, and rebuilt by an attacker who knows the clear
-    profiles of all other users of the file. cosine: of the profile and its reconstruction. mAP@10:
-    the mean precision at ranks 1 to 10.
-
-    Example: murmurec audit profiles ml-100k.zip --epsilon 8 --hashes 20
-    """
-    chosen = tuple(mechanism or ("blip",))
-    epsilons = tuple(epsilon or ("28", "8", "2"))
-    if epsilon and all(":" in name for name in chosen):
-        raise UsageError(f"{chosen[0]} contains an epsilon; leave --epsilon out")
-    options = file, chosen, epsilons, hashes, length, users, seed
-    _attacked("profiles", "ProfileAuditOptions", options, as_json=as_json)
-
-
-@app.command()
 def lia(
     file: RatingsArgument,
     epsilon: list[str] | None = option(None, "1 and 10 by default; repeatable.", "E"),

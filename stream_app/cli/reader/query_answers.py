@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 
 MOST = 100  # items in the longest answer
-_NOT_FOUND = 404
 
 
 @dataclass(frozen=True)
@@ -36,17 +35,7 @@ class Asked:
     seconds: float
     rated: frozenset[int] | None
     similar_to: int | str | None = None
-    neighbours: bool = False
     now: bool = False
-
-    @property
-    def option(self) -> str:
-        """The option of the command that a worker of an earlier release does not know."""
-        if self.similar_to is not None:
-            return "--similar-to"
-        if self.now:
-            return "--for"
-        return "--neighbours" * self.neighbours
 
 
 class AnswerItem(TypedDict):
@@ -61,14 +50,6 @@ class AnswerItem(TypedDict):
     year: NotRequired[int | None]
     because: NotRequired[int | str | dict[str, str] | None]
     because_title: NotRequired[str | None]
-
-
-class AnswerGuarantee(TypedDict):
-    """What the profiles behind a list hide; `epsilon` is a number or a fraction in text."""
-
-    adjacency: str
-    epsilon: str
-    method: str
 
 
 _For = TypedDict("_For", {"for": NotRequired[str | None]})
@@ -89,7 +70,6 @@ class Answer(_For):
     privacy: str
     ndcg: NotRequired[float | None]
     ndcg_popular: NotRequired[float | None]
-    guarantee: NotRequired[AnswerGuarantee | None]
     seconds: NotRequired[float]
     left_out: NotRequired[int]
 
@@ -114,16 +94,6 @@ def show(answer: Answer) -> None:
             if left_out
             else "nothing to recommend yet"
         )
-    guarantee = answer.get("guarantee")
-    if answer["method"].startswith("neighbours/"):
-        say(
-            f"by {answer['method']}; as of cut {answer['as_of']}, "
-            f"{answer['seconds'] * 1000:.1f} ms; scores are about the share of similar devices "
-            "that have the item"
-        )
-        if guarantee is not None:
-            say(f"profiles hide {guarantee['adjacency']}, by epsilon {guarantee['epsilon']}")
-        return
     of_user = answer["user"] is not None
     say(
         f"by {answer['method']}{VISITS.get(answer.get('for') or '', '')}"
@@ -163,7 +133,6 @@ def answer_over_kafka(settings: Any, asked: Asked) -> Answer:
                 asked.k,
                 asked.seconds,
                 asked.rated,
-                neighbours=asked.neighbours,
                 for_="now" if asked.now else "next",
             )
     catalogue = None
@@ -173,7 +142,6 @@ def answer_over_kafka(settings: Any, asked: Asked) -> Answer:
 
 
 def _answer_of(asked: Asked, best: RecommendedItems, catalogue: Catalogue | None) -> Answer:
-    import msgspec
 
     rows = zip(best.items, best.scores, best.because, strict=True)
     answer: Answer = {
@@ -184,7 +152,6 @@ def _answer_of(asked: Asked, best: RecommendedItems, catalogue: Catalogue | None
         "privacy": best.privacy,
         "ndcg": best.ndcg,
         "ndcg_popular": best.ndcg_popular,
-        "guarantee": msgspec.to_builtins(best.guarantee),
         "for": best.for_,
         "seconds": best.seconds,
     }
@@ -235,8 +202,6 @@ def answer_over_http(url: str, asked: Asked) -> Answer:
     started = time.monotonic()
     answer = _asked_over_http(url, asked)
     answer["seconds"] = time.monotonic() - started
-    if asked.option and "guarantee" not in answer:
-        raise _earlier_release(url, asked)  # it has passed over the option
     rated = asked.rated
     unrated = [row for row in answer["items"] if key_of(_listed(row["item"])) not in (rated or ())]
     if rated is not None:
@@ -247,7 +212,6 @@ def answer_over_http(url: str, asked: Asked) -> Answer:
 
 def _asked_over_http(url: str, asked: Asked) -> Answer:
     from http.client import HTTPException
-    from urllib.error import HTTPError
 
     import msgspec
 
@@ -256,9 +220,7 @@ def _asked_over_http(url: str, asked: Asked) -> Answer:
     found: Any = None
     try:
         found = msgspec.json.decode(page(url, _path(asked), None, asked.seconds), type=Answer)
-    except (OSError, HTTPException, ValueError) as error:
-        if isinstance(error, HTTPError) and error.code == _NOT_FOUND and asked.option:
-            raise _earlier_release(url, asked) from None
+    except (OSError, HTTPException, ValueError):
         # No listener, another protocol, an invalid address or an answer of another form.
         raise UserError(
             f"no gateway answered at {url}: start one (murmurec gateway), or ask over Kafka "
@@ -274,13 +236,5 @@ def _path(asked: Asked) -> str:
     k = asked.k if asked.rated is None else MOST
     if asked.similar_to is not None:
         return f"/similar?item={quote(str(asked.similar_to), safe='')}&k={k}"
-    options = "neighbours=1&" * asked.neighbours
-    options += "for=now&" * asked.now
+    options = "for=now&" * asked.now
     return f"/recommendations/{asked.user}?{options}k={k}"
-
-
-def _earlier_release(url: str, asked: Asked) -> UserError:
-    return UserError(
-        f"{asked.option}: {url} is of an earlier release, which does not know it; give the address "
-        "of a gateway (murmurec gateway)"
-    )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 from stream_app.cli.commands import option
 from stream_app.cli.options import ConfigOption, JsonOption, settings_from
@@ -17,12 +16,11 @@ from stream_app.errors import UsageError, UserError
 if TYPE_CHECKING:
     from stream_app.privacy.exact.certificates import Certificate
     from stream_app.privacy.mechanism import Mechanism
-    from stream_app.privacy.profiles.profile_mechanism import ProfileMechanism
 
 EPSILONS = tuple(Fraction(text) for text in ("1/10", "1/2", "1", "2", "3", "4", "8"))
 LEVELS = (5, 10)
 THINNING = Fraction(1, 4)  # of the thinned rows; other fractions are proved where they are allowed
-BUDGET = Fraction(20)  # of a person: of a sampled report, and of the cap of a profile
+BUDGET = Fraction(20)  # of a person: of a sampled report
 PERSON_DELTA = Fraction(1, 10**6)
 _DEFAULT_LEVELS = 5
 _NOISY_SUMS = "gaussian"
@@ -81,8 +79,6 @@ def certify(
                 f"{found.id}: inputs by {found.input_metric}, releases by {found.output_measure}; "
                 f"a neighbour (distance 1) is at most {found.privacy_map(1)} away"
             )
-            if is_profile(found):
-                say(_whole_person(rows[0]))
             for proof in proofs:
                 say(f"table of {proof.outputs} outputs: digest {proof.digest}")
 
@@ -100,14 +96,12 @@ def _certify_noisy_sums(name: str, epsilon: str | None, *, as_json: bool) -> Non
 
 
 def every(allowed: Sequence[str] = ()) -> Iterator[CertificateRow]:
-    """Yield a row for each claim: the allowed ids, families at every epsilon, profiles, sums."""
+    """Yield a row for each claim: the allowed ids, families at every epsilon, sums."""
     shown: set[str] = set()
     for name, prove in _claims([id for id in allowed if not _claims_nothing(id)]):
         if name not in shown:
             shown.add(name)
             yield from attempt(name, prove)
-    for epsilon in EPSILONS:
-        yield from attempt(f"profiles at {epsilon}", partial(_profiles, epsilon))
     for epsilon in EPSILONS:
         yield from attempt(f"{_NOISY_SUMS} at {epsilon}", partial(_noisy_sum, epsilon))
 
@@ -164,7 +158,7 @@ def _proved(id: str) -> list[CertificateRow]:
     return [_row(partial(registry.parse, id))]
 
 
-def _row(make: Callable[[], Mechanism | ProfileMechanism]) -> CertificateRow:
+def _row(make: Callable[[], Mechanism]) -> CertificateRow:
     """Return the row of a mechanism: built, certified again, and timed."""
     from stream_app.privacy.exact import certificates
 
@@ -173,50 +167,12 @@ def _row(make: Callable[[], Mechanism | ProfileMechanism]) -> CertificateRow:
     return certificates.row(found.certify(), time.perf_counter() - started) | _measurement(found)
 
 
-def _measurement(mechanism: Mechanism | ProfileMechanism) -> CertificateRow:
-    """Return input metric and output measure of a mechanism, for its row; of a profile the cap, and
-    what one of them costs a whole person."""
-    from stream_app.privacy.accounting.profile_cap import profile_cost
-
-    found: CertificateRow = {
+def _measurement(mechanism: Mechanism) -> CertificateRow:
+    """Return input metric and output measure of a mechanism, for its row."""
+    return {
         "input_metric": str(mechanism.input_metric),
         "output_measure": str(mechanism.output_measure),
     }
-    if is_profile(mechanism):
-        cost = profile_cost(mechanism, PERSON_DELTA)
-        found["items_most"] = mechanism.most
-        found["person_epsilon"] = cost if math.isfinite(cost) else None
-    return found
-
-
-def is_profile(mechanism: Mechanism | ProfileMechanism) -> TypeGuard[ProfileMechanism]:
-    """Return whether a mechanism releases whole profiles."""
-    from stream_app.privacy.profiles import profile_registry as registry
-
-    return mechanism.family in registry.FAMILIES
-
-
-def _whole_person(row: CertificateRow) -> str:
-    """Return what one profile costs a person, in words."""
-    cost = row["person_epsilon"]
-    bound = "no epsilon that its noise bounds" if cost is None else f"epsilon {cost:.4g}"
-    return (
-        f"a profile has at most {row['items_most']:,} items, and costs the whole person {bound} at "
-        f"delta {float(PERSON_DELTA):g}"
-    )
-
-
-def _profiles(epsilon: Fraction) -> list[CertificateRow]:
-    from stream_app.privacy.accounting.profile_cap import within
-    from stream_app.privacy.profiles import profile_registry as registry
-
-    kinds = [(family, registry.DEFAULT_HASHES) for family in registry.FAMILIES]
-    kinds.insert(1, ("blip", registry.DEVICE_HASHES))
-    makers = [partial(registry.mechanism, kind, epsilon, hashes=many) for kind, many in kinds]
-    for family in ("blip", "jlt"):  # as devices release them: with the cap that a budget holds
-        made = partial(registry.mechanism, family, epsilon, hashes=registry.DEVICE_HASHES)
-        makers.append(partial(within, made, BUDGET, PERSON_DELTA))
-    return [_row(make) for make in makers]
 
 
 def _noisy_sum(epsilon: Fraction) -> list[CertificateRow]:
@@ -243,10 +199,9 @@ def _holds(row: CertificateRow) -> bool:
     return row["slack"] is not None and bool(row["slack"] <= 0)
 
 
-def _named(name: str, epsilon: str | None, levels: int | None) -> Mechanism | ProfileMechanism:
+def _named(name: str, epsilon: str | None, levels: int | None) -> Mechanism:
     """Return a family's mechanism or that of an id; raises UsageError for others."""
     from stream_app.privacy import registry
-    from stream_app.privacy.profiles import profile_registry as profiles
 
     whole = ":" in name
     if whole and (epsilon, levels) != (None, None):
@@ -254,25 +209,15 @@ def _named(name: str, epsilon: str | None, levels: int | None) -> Mechanism | Pr
             f"{name} holds epsilon and levels itself; leave --epsilon and --levels out"
         )
     family = name.partition(":")[0]
-    known = {*registry.protecting(), *profiles.FAMILIES}
-    if not whole and epsilon is None and family in known:
+    if not whole and epsilon is None and family in registry.protecting():
         raise UsageError(f"--mechanism {name}: give the claim to prove as --epsilon E")
-    found: Mechanism | ProfileMechanism
     with refusing(UsageError):
-        if not whole and family in profiles.FAMILIES:
-            found = profiles.mechanism(family, epsilon)
-        elif not whole:
-            found = registry.mechanism(
-                family, _DEFAULT_LEVELS if levels is None else levels, epsilon
-            )
-        elif family in profiles.FAMILIES:
-            found = profiles.parse(name)
-        else:
-            found = registry.parse(name)
-    return found
+        if whole:
+            return registry.parse(name)
+        return registry.mechanism(family, _DEFAULT_LEVELS if levels is None else levels, epsilon)
 
 
-def _proofs(mechanism: Mechanism | ProfileMechanism) -> tuple[Certificate, ...]:
+def _proofs(mechanism: Mechanism) -> tuple[Certificate, ...]:
     """Return the certificates of a mechanism; UsageError where it claims nothing."""
     proofs = mechanism.certify()
     if not proofs:

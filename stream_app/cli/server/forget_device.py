@@ -27,9 +27,6 @@ Its (sanitized) records stay in the rating topic, readable for every reader of t
 Kafka's retention removes them. Pages that it changed stay in the state topic until tombstones and
 compaction remove their generation; and in data_dir/gaps, data_dir/evidence and every snapshot file
 that was written before, until you delete them."""
-_PROFILE = """\
-Its (noised) profile is dropped by every worker that serves neighbours, and removed from the topic
-of profiles, where it can be read until compaction runs."""
 _SUMS = """\
 Campaigns: contributions of this device do not count in stages that a worker closes from now on; a
 close by hand (murmurec rounds stage close) leaves none out. Sums that were released, and what was
@@ -62,7 +59,6 @@ def forget(
         say(left_behind(rebuild, settings.privacy_mode != "local"))
     confirm(yes, f"forgetting {pseudonym}", f"Forget {pseudonym}?")
     offset = forgetting.forget(session, pseudonym, rebuild)
-    forgetting.drop_profile(session, pseudonym)
     receipt = {"device": pseudonym, "rebuild": rebuild, "log": session.names.cuts, "offset": offset}
     lines = _receipt_lines(rebuild, settings.privacy_mode != "local")
     _show(session, origin, receipt | lines, as_json)
@@ -70,14 +66,14 @@ def forget(
 
 def left_behind(rebuild: bool, campaigns: bool) -> str:
     """Return what a forgotten device leaves behind; `campaigns`: sums of people, too."""
-    parts = [_REBUILD if rebuild else _PLAIN, _RECORDS, _PROFILE]
+    parts = [_REBUILD if rebuild else _PLAIN, _RECORDS]
     return "\n".join(parts + [_SUMS] * campaigns)
 
 
 def _receipt_lines(rebuild: bool, campaigns: bool) -> dict[str, str]:
     """Return the last lines of the receipt, of which `left_behind` is the long form."""
     erased = ["all that its reports taught" if rebuild else "its vector, biases and numbers"]
-    erased += ["its profile", "its later reports"]
+    erased += ["its later reports"]
     erased += ["contributions to stages that a worker closes later"] * campaigns
     kept = [*["what its reports taught"] * (not rebuild), "answered lists", "copies of its records"]
     kept += ["released sums"] * campaigns

@@ -10,7 +10,7 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from stream_app.gateway.contract.rejection_reasons import OF_REFUSALS
-from stream_app.wire import LIST_LENGTH, MAX_SEQ, Guarantee, Visit
+from stream_app.wire import LIST_LENGTH, MAX_SEQ, Visit
 from stream_app.wire.events import TextItem
 from stream_app.wire.ids import Listed, Unlisted
 from stream_app.wire.limits import MAX_STAGES
@@ -161,7 +161,6 @@ class ItemList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     catching_up: bool
     ndcg: float | None
     ndcg_popular: float | None
-    guarantee: Guarantee | None
     for_: Visit | None = msgspec.field(name="for")
 
 

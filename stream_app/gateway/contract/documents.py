@@ -21,9 +21,9 @@ _BINDING = "0.5.0"
 # Configuration that the binding knows as numbers and lists; any other is text.
 _NUMBERS = ("retention.ms", "retention.bytes", "max.message.bytes", "delete.retention.ms")
 # Read by a deployment and written by others: devices, readers, publishers of the catalogue.
-_OF_OTHERS = ("ratings", "items", "queries", "profiles", "contributions")
+_OF_OTHERS = ("ratings", "items", "queries", "contributions")
 # Their records may carry the tag of their device.
-_TAGGED = {name for topic in ("ratings", "profiles", "contributions") for name in OF_TOPICS[topic]}
+_TAGGED = {name for topic in ("ratings", "contributions") for name in OF_TOPICS[topic]}
 _TAG_TEXT = "16 bytes by which a device alone knows its own record; others look at nothing in it"
 
 TITLE = "murmurec topics"

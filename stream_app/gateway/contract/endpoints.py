@@ -73,8 +73,7 @@ class Endpoint:
             if each.place == "path":
                 path = path.replace(f"{{{each.name}}}", each.example)
         query = [f"{each.name}={each.example}" for each in self.parameters if each.place == "query"]
-        wanted = [text for text in query if not text.startswith("neighbours=")]
-        return path + ("?" + "&".join(wanted) if wanted else "")
+        return path + ("?" + "&".join(query) if query else "")
 
 
 _USER = Parameter(
@@ -86,10 +85,6 @@ _K = Parameter(
     "query",
     {"type": "integer", "minimum": 1, "maximum": LIST_LENGTH, "default": 10},
     *("how many items", "10"),
-)
-_NEIGHBOURS = Parameter(
-    *("neighbours", "query", {"type": "string", "const": "1"}),
-    *("what devices with a similar profile have", "1"),
 )
 _VISIT = Parameter(
     *("for", "query", {"type": "string", "enum": ["next", "now"], "default": "next"}),
@@ -202,7 +197,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "Which pseudonym asks, when and from which address. A list that the device ranks by itself "
         "(/item-links) shows none of it.",
         body=bodies.ItemList,
-        parameters=(_USER, _K, _NEIGHBOURS, _VISIT),
+        parameters=(_USER, _K, _VISIT),
         refusals=_ASKED,
     ),
     Endpoint(

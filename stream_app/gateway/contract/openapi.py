@@ -93,7 +93,6 @@ EXAMPLES: Mapping[type[msgspec.Struct], msgspec.Struct] = {
         catching_up=False,
         ndcg=0.1312,
         ndcg_popular=0.0857,
-        guarantee=None,
         for_="next",
     ),
     bodies.StreamStatus: bodies.StreamStatus(

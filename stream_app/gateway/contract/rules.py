@@ -51,11 +51,6 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
             {"type": "object"},
         ),
     },
-    "PackedProfile": {
-        **_EVENT,
-        "device": "the 16 bytes of the pseudonym",
-        "profile": "the released profile, laid out as the mechanism says",
-    },
     "Query": {
         "id": "correlation id, random: the key of the answer",
         "user": "pseudonym whose list it is; null with similar_to",
@@ -63,7 +58,6 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
         "deadline": "milliseconds since 1970, after which workers refuse it as expired",
         "similar_to": f"ask for items near to this one, {_ITEM}; no other option beside it",
         "reply_key": "one-time public key, X25519, hex: the answer is sealed to it, else clear",
-        "neighbours": "ask for what devices with a similar profile have",
         "for": "ask for what is liked at the next visit, as without it, or now, in this one",
     },
     "Recommendation": {
@@ -78,14 +72,8 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
         "ndcg": "measured nDCG@10 of the lists of this method; null while unknown",
         "ndcg_popular": "the same of the most popular items; null while unknown",
         "because": "for each entry the rated item that adds most to it; null where none is known",
-        "guarantee": "what the profiles behind the list hide; null for any other",
         "reason": "why the query was refused; null else",
         "for": "the visit that a user's list is for; not there in other answers",
-    },
-    "Guarantee": {
-        "adjacency": "which two inputs are neighbours",
-        "epsilon": "exact, as text: a list is at most e^epsilon times likelier for a neighbour",
-        "method": "how the profiles were released",
     },
     "Rejection": {
         "topic": "where the record is",
@@ -195,7 +183,6 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
         "catching_up": "newer ratings are missing",
         "ndcg": "measured nDCG@10 of the lists of this method; null while unknown",
         "ndcg_popular": "the same of the most popular items; null while unknown",
-        "guarantee": "what the profiles behind the list hide; null for any other",
         "for": "the visit that a user's list is for; null for other lists",
     },
     "StreamStatus": {

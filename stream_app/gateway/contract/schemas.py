@@ -28,7 +28,6 @@ _PACKED = ", as MessagePack; bytes are in base64 here."
 _DESCRIBED = {
     "Event": "The released ratings of one device, as JSON.",
     "PackedEvent": f"The released ratings of one device{_PACKED}",
-    "PackedProfile": f"The released profile of one device{_PACKED}",
 }
 _RATIONAL = "^[1-9][0-9]{0,19}(/[1-9][0-9]{0,19})?$"
 

@@ -15,7 +15,6 @@ from stream_app.wire import (
     Entry,
     Event,
     ItemTablePage,
-    ProfileEvent,
     Query,
     Reason,
     Recommendation,
@@ -24,14 +23,12 @@ from stream_app.wire import (
     encode,
     encode_json,
     encode_message,
-    encode_profile,
     key,
 )
 from stream_app.wire.authenticity.sealed_replies import SealedReply
 from stream_app.wire.campaigns.contribution import Contribution, encode_contribution
 from stream_app.wire.campaigns.round_log import Open, RoundEntry, encode_round
 from stream_app.wire.events import JsonAny, Packed
-from stream_app.wire.profile_events import PackedProfile
 from stream_app.wire.public_tables import TableManifest, TableRecord, encode_table_record
 
 JSON, PACKED, BYTES = "application/json", "application/vnd.msgpack", "application/octet-stream"
@@ -118,10 +115,6 @@ MESSAGES: tuple[Message, ...] = (
         Entry,
     ),
     Message(
-        *("profile", PACKED, "The released profile of a device.", PackedProfile),
-        encode_profile(ProfileEvent(DEVICE, 1, "blip:16:2:2:24", 20_000, b"\x81\x42")),
-    ),
-    Message(
         *("table-record", PACKED),
         "A page of a public table, or the manifest that makes the pages of a slot valid.",
         TableRecord,
@@ -151,7 +144,6 @@ OF_TOPICS: dict[str, tuple[str, ...]] = {
     "item_table": ("item-table-page",),
     "item_links": ("table-record",),
     "item_side": ("table-record",),
-    "profiles": ("profile",),
     "contributions": ("contribution",),
     "rounds": ("round-entry",),
     "cuts": ("cut-log-entry",),

@@ -18,14 +18,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
 from ipaddress import ip_address
 from itertools import pairwise
 from urllib.parse import urlsplit
 
 from stream_app.checkpoints.design_in_force import differences, in_force
-from stream_app.deployment import Deployment, policies_of
+from stream_app.deployment import Deployment
 from stream_app.errors import UserError
 from stream_app.kafka import acls, clients, topic_checks
 from stream_app.kafka.broker_answers import ends
@@ -83,8 +82,7 @@ def examine(
 
     def settings_here(settings: Settings) -> str:
         deployment = Deployment.from_settings(settings)
-        wanted = replace(deployment.spec, policies=policies_of(settings))
-        if differ := differences(in_force(deployment).newest, wanted):
+        if differ := differences(in_force(deployment).newest, deployment.spec):
             raise UserError(f"{differ}: set them back here, or put them into force with {_PLAN}")
         return "as in force"
 
@@ -123,8 +121,7 @@ def check_topics(connection: Connection, settings: Settings, used: Iterable[str]
         )
     plain = [name for name in used if not holds_pages(name)]
     topic_checks.check_internal(clients.admin(connection), plain)
-    profiles = bool(settings.profile_mechanisms)
-    topic_checks.check_outsiders(connection, names.read_from_outsiders(profiles=profiles))
+    topic_checks.check_outsiders(connection, names.read_from_outsiders())
 
 
 def check_turns(designs: Sequence[str]) -> None:

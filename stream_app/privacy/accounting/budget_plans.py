@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from stream_app.privacy.accounting.renyi import SCALE, capacity, filter_order
+from stream_app.privacy.accounting.renyi import capacity, filter_order
 from stream_app.privacy.accounting.whole_person import (
     NOTHING_REPORTED,
     ReportLoss,
@@ -36,7 +36,6 @@ from stream_app.privacy.accounting.whole_person import (
 )
 from stream_app.privacy.gaussian import naming
 from stream_app.privacy.gaussian.campaign_loss import delta_of, is_campaign
-from stream_app.privacy.profiles.profile_mechanism import MOST_ITEMS
 
 Counts = Mapping[str, int]
 _PART = re.compile(r"([a-z]{1,16}(?::[0-9a-z/]{1,32}){1,4})(?:\*([0-9]{1,12}))?", re.ASCII)
@@ -52,7 +51,6 @@ class ExactPlan:
 
     counts: tuple[tuple[str, int], ...]
     delta: Fraction
-    most_items: int
 
     def room(self, used: Counts, id: str) -> int:
         """Return the planned count less the used one."""
@@ -61,7 +59,7 @@ class ExactPlan:
     def spent(self, used: Counts) -> float:
         """Return epsilon of the composition of the counts."""
         counts = tuple(sorted((id, count) for id, count in used.items() if count))
-        return _composed_epsilon(counts, self.delta, self.most_items)
+        return _composed_epsilon(counts, self.delta)
 
 
 @dataclass(frozen=True)
@@ -71,24 +69,16 @@ class RenyiPlan:
     epsilon: Fraction
     delta: Fraction
     order: Fraction
-    most_items: int
 
     def room(self, used: Counts, id: str) -> int:
         """Return how many more fit, by division of integers."""
-        rooms = []
-        costs = _renyi_cost(id, self.order, self.most_items)
-        for left, cost in zip(self._left(used), costs, strict=True):
-            if left < 0 or (cost and left < cost):
-                return 0
-            rooms.append(left // cost if cost else MOST_REPORTS)
-        return min(MOST_REPORTS, *rooms)
-
-    def _left(self, used: Counts) -> tuple[int, int]:
-        divergence, extra = _renyi_capacity(self.epsilon, self.delta, self.order)
-        for id, count in used.items():
-            each = _renyi_cost(id, self.order, self.most_items)
-            divergence, extra = divergence - count * each[0], extra - count * each[1]
-        return divergence, extra
+        left = _renyi_capacity(self.epsilon, self.delta, self.order)
+        for before, count in used.items():
+            left -= count * _renyi_cost(before, self.order)
+        if left < 0:
+            return 0
+        cost = _renyi_cost(id, self.order)
+        return min(MOST_REPORTS, left // cost) if cost else MOST_REPORTS
 
 
 @dataclass(frozen=True)
@@ -97,12 +87,11 @@ class SumPlan:
 
     epsilon: Fraction
     delta: Fraction
-    most_items: int
 
     def room(self, used: Counts, id: str) -> int:
         """Return how many more fit, exactly."""
         rooms = [MOST_REPORTS]
-        for left, cost in zip(self._left(used), sum_cost(id, self.most_items), strict=True):
+        for left, cost in zip(self._left(used), sum_cost(id), strict=True):
             if left < 0:
                 return 0
             rooms += [int(left // cost)] if cost else []
@@ -111,44 +100,43 @@ class SumPlan:
     def _left(self, used: Counts) -> tuple[Fraction, Fraction]:
         epsilon, delta = self.epsilon, self.delta
         for id, count in used.items():
-            each = sum_cost(id, self.most_items)
+            each = sum_cost(id)
             epsilon, delta = epsilon - count * each[0], delta - count * each[1]
         return epsilon, delta
 
 
 Plan = ExactPlan | RenyiPlan | SumPlan
 """What a budget admits, given the counts of the reports so far."""
-# The share of delta for the conversion; the rest is for events of the tables.
-_KEPT = 1 - Fraction(1, 1024)
+KEPT = 1 - Fraction(1, 1024)  # the share of delta that a divergence is turned into
 
 
 @lru_cache(maxsize=64)
-def _renyi_capacity(epsilon: Fraction, delta: Fraction, order: Fraction) -> tuple[int, int]:
-    return capacity(epsilon, delta * _KEPT, order), int(delta * (1 - _KEPT) * SCALE**3)
+def _renyi_capacity(epsilon: Fraction, delta: Fraction, order: Fraction) -> int:
+    return capacity(epsilon, delta * KEPT, order)
 
 
 _renyi_cost = lru_cache(maxsize=256)(renyi_cost)
 
 
 @lru_cache(maxsize=1024)
-def _composed_epsilon(counts: tuple[tuple[str, int], ...], delta: Fraction, items: int) -> float:
-    return _composed(counts, items).epsilon(float(delta))
+def _composed_epsilon(counts: tuple[tuple[str, int], ...], delta: Fraction) -> float:
+    return _composed(counts).epsilon(float(delta))
 
 
-def _composed(counts: Iterable[tuple[str, int]], most_items: int) -> ReportLoss:
+def _composed(counts: Iterable[tuple[str, int]]) -> ReportLoss:
     total = NOTHING_REPORTED
     for id, count in counts:
-        total = total.compose(report_loss(id, "person", most_items).self_composed(count))
+        total = total.compose(report_loss(id).self_composed(count))
     return total
 
 
-def pin(plan: str, epsilon: Fraction, delta: Fraction, most_items: int) -> str:
+def pin(plan: str, epsilon: Fraction, delta: Fraction) -> str:
     """Return the plan with the order or the last count filled in; ValueError if it does not fit."""
     _check_budget(epsilon, delta)
     if plan == "adaptive":
-        return f"adaptive:{filter_order(epsilon, delta * _KEPT)}"
+        return f"adaptive:{filter_order(epsilon, delta * KEPT)}"
     if plan == "sum" or _ORDER.fullmatch(plan):
-        read_plan(plan, epsilon, delta, most_items)
+        read_plan(plan, epsilon, delta)
         return plan
     parts = _parts(plan)
     if any(count is None for _, count in parts[:-1]):
@@ -156,49 +144,45 @@ def pin(plan: str, epsilon: Fraction, delta: Fraction, most_items: int) -> str:
     *fixed, (last, stated) = parts
     before = tuple((id, count or 0) for id, count in fixed)
     if stated is None:
-        stated = largest_count(last, epsilon, delta, before, most_items)
+        stated = largest_count(last, epsilon, delta, before)
     whole = ",".join(f"{id}*{count}" for id, count in (*before, (last, stated)))
-    read_plan(whole, epsilon, delta, most_items)
+    read_plan(whole, epsilon, delta)
     return whole
 
 
 @lru_cache(maxsize=256)
-def read_plan(plan: str, epsilon: Fraction, delta: Fraction, most_items: int) -> Plan:
+def read_plan(plan: str, epsilon: Fraction, delta: Fraction) -> Plan:
     """Return a completed plan; ValueError if it is none, or exceeds the budget."""
     _check_budget(epsilon, delta)
     if plan == "sum":
-        return SumPlan(epsilon, delta, most_items)
+        return SumPlan(epsilon, delta)
     if match := _ORDER.fullmatch(plan):
         order = Fraction(match[1])
         if order <= 1:
             raise ValueError(f"plan {plan}: the order of a Renyi divergence is above 1")
-        return RenyiPlan(epsilon, delta, order, most_items)
+        return RenyiPlan(epsilon, delta, order)
     counts = []
     for id, count in _parts(plan):
         if count is None:
             raise ValueError(f"plan {plan[:80]!r}: a count is missing; enrol completes it")
         counts.append((id, count))
-    if not fits(tuple(counts), epsilon, delta, most_items):
+    if not fits(tuple(counts), epsilon, delta):
         raise ValueError(
             f"plan {plan[:80]!r}: exceeds ({epsilon}, {float(delta):g}) for the whole person"
         )
-    return ExactPlan(tuple(counts), delta, most_items)
+    return ExactPlan(tuple(counts), delta)
 
 
 @lru_cache(maxsize=256)
 def largest_count(
-    id: str,
-    epsilon: Fraction,
-    delta: Fraction,
-    before: tuple[tuple[str, int], ...] = (),
-    most_items: int = MOST_ITEMS,
+    id: str, epsilon: Fraction, delta: Fraction, before: tuple[tuple[str, int], ...] = ()
 ) -> int:
     """Return the largest number of reports that fit (epsilon, delta) beside `before`; maybe 0."""
 
     def enough(count: int) -> bool:
-        return fits((*before, (id, count)), epsilon, delta, most_items)
+        return fits((*before, (id, count)), epsilon, delta)
 
-    guess = _guess(id, epsilon, delta, before, most_items)
+    guess = _guess(id, epsilon, delta, before)
     low, high = (guess, guess + 1 + guess // 8) if guess and enough(guess) else (0, max(1, guess))
     while high < MOST_REPORTS and enough(high):
         low, high = high, 2 * high - low
@@ -208,33 +192,27 @@ def largest_count(
     return low
 
 
-def _guess(
-    id: str, epsilon: Fraction, delta: Fraction, before: tuple[tuple[str, int], ...], items: int
-) -> int:
+def _guess(id: str, epsilon: Fraction, delta: Fraction, before: tuple[tuple[str, int], ...]) -> int:
     """Return a count that Renyi divergences prove, without proof: the search starts from it."""
     try:
-        rest, _ = renyi_cost(id, order := filter_order(epsilon, delta), items)
-        used = sum(n * renyi_cost(each, order, items)[0] for each, n in before)
+        rest = renyi_cost(id, order := filter_order(epsilon, delta))
+        used = sum(n * renyi_cost(each, order) for each, n in before)
     except ValueError:
         return 0
     room = capacity(epsilon, delta, order) - used
     return min(MOST_REPORTS, max(0, room // rest)) if rest else 0
 
 
-def fits(
-    counts: tuple[tuple[str, int], ...], epsilon: Fraction, delta: Fraction, most_items: int
-) -> bool:
+def fits(counts: tuple[tuple[str, int], ...], epsilon: Fraction, delta: Fraction) -> bool:
     """Return whether all these reports together satisfy (epsilon, delta) for the person."""
-    return delta_at(counts, epsilon, most_items) <= delta
+    return delta_at(counts, epsilon) <= delta
 
 
-def delta_at(
-    counts: tuple[tuple[str, int], ...], epsilon: Fraction, most_items: int = MOST_ITEMS
-) -> Fraction:
+def delta_at(counts: tuple[tuple[str, int], ...], epsilon: Fraction) -> Fraction:
     """Return a bound of the delta of all these reports together at `epsilon`."""
     if all(is_campaign(id) for id, _ in counts):
         return delta_of([(naming.parse(id), n) for id, n in counts], epsilon)
-    return Fraction(_composed(counts, most_items).delta(_below(epsilon)))
+    return Fraction(_composed(counts).delta(_below(epsilon)))
 
 
 def _below(x: Fraction) -> float:

@@ -1,6 +1,6 @@
 """Privacy loss distributions of composed mechanisms: epsilon(delta) that is never below the truth.
 
-A distribution is a multiset: dominating pairs (or projected profiles) with counts. Composing adds
+A distribution is a multiset: dominating pairs (or campaigns) with counts. Composing adds
 counts, so nothing is rounded or truncated on the way; one convolution (`tilted_sum.py`) answers a
 question. For the sum L of the independent losses of all members, with P the law of the first input,
 
@@ -56,9 +56,8 @@ class Loss(Protocol):
     def grid(self, spacing: Fraction, count: int) -> tuple[GridLoss, int]:
         """Return a loss on the grid and how often it is to be added for `count` members."""
 
-    def renyi(self, order: Fraction) -> tuple[Fraction, Fraction]:
-        """Return bounds of the Renyi divergence of a member, and of the probability of an event
-        outside of which it holds."""
+    def renyi(self, order: Fraction) -> Fraction:
+        """Return a bound of the Renyi divergence of a member."""
 
 
 @dataclass(frozen=True)
@@ -92,9 +91,9 @@ class PairLoss:
         """Return the split pair, to be added `count` times."""
         return _on_grid(self.pair, spacing), count
 
-    def renyi(self, order: Fraction) -> tuple[Fraction, Fraction]:
-        """Return the divergence of the pair; it always holds."""
-        return divergence(self.pair, order), Fraction(0)
+    def renyi(self, order: Fraction) -> Fraction:
+        """Return the divergence of the pair."""
+        return divergence(self.pair, order)
 
 
 _on_grid = lru_cache(maxsize=64)(on_grid)

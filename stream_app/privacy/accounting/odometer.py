@@ -28,38 +28,29 @@ import math
 from fractions import Fraction
 from functools import lru_cache
 
-from stream_app.privacy.accounting.budget_plans import Counts
+from stream_app.privacy.accounting.budget_plans import KEPT, Counts
 from stream_app.privacy.accounting.renyi import SCALE
 from stream_app.privacy.accounting.whole_person import Neighbours, renyi_cost, report_loss
-from stream_app.privacy.profiles.profile_mechanism import MOST_ITEMS
 
 # s: 1/4, 3/8, 1/2 .. 512, so that one is within a factor 1.23 of the best, which is flat.
 ORDERS = tuple(Fraction(k * 2**j, 8) for j in range(12) for k in (2, 3))
-_EVENTS = Fraction(1, 1024)  # the share of delta for events of the noise tables
 _MARGIN = 1e-10  # above all rounding, relative and absolute
 
 
-def odometer(
-    counts: Counts,
-    delta: Fraction,
-    neighbours: Neighbours = "person",
-    most_items: int = MOST_ITEMS,
-) -> float:
+def odometer(counts: Counts, delta: Fraction, neighbours: Neighbours = "person") -> float:
     """Return epsilon at `delta` >= 0 of so many reports of each mechanism id, rounded up; or inf.
 
     ValueError as `report_loss` for an id.
     """
     used = [(id, count) for id, count in counts.items() if count]
-    most = [n * report_loss(id, neighbours, most_items).epsilon(0.0) for id, n in used]
+    most = [n * report_loss(id, neighbours).epsilon(0.0) for id, n in used]
     largest = math.nextafter(math.fsum(most), math.inf) if used else 0.0
     if not used or not delta:
         return largest
-    costs = [(_costs(id, neighbours, most_items), count) for id, count in used]
-    if sum(n * max(each[1] for each in cost) for cost, n in costs) > delta * _EVENTS * SCALE**3:
-        return largest
-    weight = float(delta * (1 - _EVENTS)) / len(ORDERS)
+    costs = [(_costs(id, neighbours), count) for id, count in used]
+    weight = float(delta * KEPT) / len(ORDERS)
     sums = [
-        (float(s), sum(count * cost[i][0] for cost, count in costs) / SCALE * (1 + _MARGIN))
+        (float(s), sum(count * cost[i] for cost, count in costs) / SCALE * (1 + _MARGIN))
         for i, s in enumerate(ORDERS)
     ]
     terms = [(s, math.log(weight) - s * divergence) for s, divergence in sums]
@@ -84,6 +75,6 @@ def odometer(
 
 
 @lru_cache(maxsize=256)
-def _costs(id: str, neighbours: Neighbours, most_items: int) -> tuple[tuple[int, int], ...]:
-    """Return the divergence and the event (`renyi_cost`) of one report at each order."""
-    return tuple(renyi_cost(id, 1 + s, most_items, neighbours) for s in ORDERS)
+def _costs(id: str, neighbours: Neighbours) -> tuple[int, ...]:
+    """Return the divergence (`renyi_cost`) of one report at each order."""
+    return tuple(renyi_cost(id, 1 + s, neighbours) for s in ORDERS)

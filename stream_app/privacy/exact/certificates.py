@@ -31,14 +31,12 @@ class Certificate:
     digest: str  # of the counts, so that the table sampled from can be compared with the one proved
 
 
-def certify(
-    table: Table, mechanism: str, epsilon: Fraction, adjacency: Adjacency, draws: int = 1
-) -> Certificate:
-    """Return the certificate of `epsilon` for so many draws; ValueError if an output exceeds it."""
+def certify(table: Table, mechanism: str, epsilon: Fraction, adjacency: Adjacency) -> Certificate:
+    """Return the certificate of `epsilon`; ValueError if an output exceeds it."""
     limit = exp_bounds(epsilon)[0]
     # The largest quotient at an output is its largest count over its smallest.
-    once = max(Fraction(max(at), min(at)) for at in zip(*table.counts, strict=True))
-    worst, log_ratio = once**draws, draws * math.log1p(float(once - 1))
+    worst = max(Fraction(max(at), min(at)) for at in zip(*table.counts, strict=True))
+    log_ratio = math.log1p(float(worst - 1))
     if worst > limit:
         raise ValueError(
             f"{mechanism}: an output distinguishes two inputs by {log_ratio!r} nats, "
@@ -53,15 +51,12 @@ def certify(
 def row(proofs: Sequence[Certificate], seconds: float) -> dict[str, object]:
     """Return a JSON row for the proofs of one mechanism: its worst table, and the seconds taken."""
     worst = max(proofs, key=lambda proof: proof.worst_ratio)
-    delta = getattr(worst, "delta", 0)  # only a `DeltaCertificate` has one
-    apart = {"delta": float(delta), "delta_bound": float(getattr(worst, "delta_bound", 0))}
-    # With delta > 0 there is no worst quotient: the claim is P(S) <= e^epsilon P'(S) + delta.
-    return (apart if delta else {}) | {
+    return {
         "mechanism": worst.mechanism,
         "epsilon": str(worst.epsilon),
         "adjacency": str(worst.adjacency),
-        "worst_log_ratio": None if delta else worst.worst_log_ratio,
-        "slack": None if delta else worst.slack,
+        "worst_log_ratio": worst.worst_log_ratio,
+        "slack": worst.slack,
         "outputs": max(proof.outputs for proof in proofs),
         "seconds": seconds,
     }

@@ -1,26 +1,14 @@
 """Gaussian noise that (epsilon, delta) requires, proved with rational bounds.
 
-The continuous case (Balle and Wang 2018): noise N(0, sigma^2) on a query of sensitivity 1 satisfies
+Noise N(0, sigma^2) on a query of sensitivity 1 satisfies (Balle and Wang 2018)
 
     delta(epsilon) = Phi(a) - e^epsilon Phi(b),   a = 1/(2 sigma) - epsilon sigma,  b = a - 1/sigma
 
-and no smaller delta. The case here: L independent coordinates of integer noise, each discrete
-Gaussian with P(n) proportional to exp(-n^2 / 2V), added to a vector of integers that changes by +1
-or -1 in EVERY coordinate (a codeword of signs). Then:
+and no smaller delta. G(mu) is N(0, 1) against N(mu, 1), mu = 1 / sigma; G(a) with G(b) is
+G(sqrt(a^2 + b^2)) (Dong, Roth and Su 2022, Cor. 3.3).
 
-1. The privacy loss is (L - 2T) / 2V with T the sum of the noise times the signs.
-2. P(T = t) = C exp(-t^2 / 2LV) U(t). Adding one discrete Gaussian of variance V to a sum of j of
-   them multiplies U by a theta series sum_x exp(-(x - m)^2 / 2v), v = V j/(j+1) >= V/2, which by
-   Poisson summation is sqrt(2 pi v) times a number within 1 +- h, h = 2.1 exp(-pi^2 V) (V >= 4);
-   so max U / min U <= ((1 + h) / (1 - h))^(L-1).
-3. delta(epsilon) = sum over t < t0 of P(t) (1 - e^(epsilon - loss(t))), t0 = L/2 - epsilon V. The
-   summand without U is log-concave, so its sum is at most its integral plus its maximum. The
-   integral is the continuous delta at sigma = sqrt(V / L); the maximum, with r = -t0/L > 0, is
-   phi(t0/s) / s * (r / (r+1))^r / (r + 1), s = sqrt(L V), and at most 1 / (s sqrt(2 pi)) always.
-
-`lattice_delta` is the sum of these bounds, every one rounded upwards: a proof for all epsilon and
-all such codewords at once, not an asymptotic statement. A function that returns `Bounds`
-gives rationals below and above the named quantity; floats serve only as first guesses of searches.
+A function that returns `Bounds` gives rationals below and above the named quantity; floats serve
+only as first guesses of searches.
 """
 
 from __future__ import annotations
@@ -33,8 +21,7 @@ from stream_app.privacy.exact.integer_tables import exp_bounds
 
 Bounds = tuple[Fraction, Fraction]
 
-LEAST_VARIANCE = Fraction(4)  # sigma 2; step 2 of the proof needs V >= 4
-STEPS = 64  # variances are multiples of 1/64
+_STEPS = 2**30
 _BITS = 320
 _FAR = 30  # beyond it the series is long and cancels completely
 _ONE = 1 << _BITS
@@ -114,26 +101,22 @@ def analytic_delta(epsilon: Fraction, variance: Fraction) -> Bounds:
     return max(Fraction(0), _down(low)), max(Fraction(0), _up(high))
 
 
-def lattice_delta(epsilon: Fraction, variance: Fraction, length: int) -> Fraction:
-    """Return an upper bound of delta for `length` discrete Gaussians, each moving by +-1."""
-    if variance < LEAST_VARIANCE:
-        raise ValueError(f"variance {variance}: the bound needs at least {LEAST_VARIANCE}")
-    bound = analytic_delta(epsilon, variance / length)[1] + _peak(epsilon, variance, length)
-    # 9.8 < pi^2; above a variance of 20 a smaller h would gain nothing.
-    uneven = Fraction(21, 10) * exponential(-Fraction(98, 10) * min(variance, Fraction(20)))[1]
-    # ln((1 + h) / (1 - h)) <= 2 h / (1 - h)
-    return _up(bound * exponential((length - 1) * 2 * uneven / (1 - uneven))[1])
+def gaussian_delta(epsilon: Fraction, square: Fraction) -> Bounds:
+    """Return rational bounds of the delta of G(mu) at epsilon, given `square` = mu^2."""
+    return analytic_delta(epsilon, 1 / square)
 
 
-def _peak(epsilon: Fraction, variance: Fraction, length: int) -> Fraction:
-    """Return an upper bound of the largest summand of step 3."""
-    start, deviation = Fraction(length, 2) - epsilon * variance, root(length * variance)[0]
-    if start >= 0:
-        return _up(density(Fraction(0))[1] / deviation)
-    r = -start / length
-    # (r/(r+1))^r = exp(r ln(1 - y)) with y = 1/(r+1), and ln(1 - y) <= -y - y^2/2.
-    falling = exponential(-r / (r + 1) - r / (2 * (r + 1) ** 2))[1]
-    return _up(density(start * start / (length * variance))[1] * falling / (deviation * (r + 1)))
+def gaussian_epsilon(delta: Fraction, square: Fraction) -> Fraction:
+    """Return the least multiple of 2^-30 that bounds epsilon of G(mu) at delta > 0."""
+    if not square or gaussian_delta(Fraction(0), square)[1] <= delta:
+        return Fraction(0)
+    mu = math.sqrt(square)
+    guess = mu * mu / 2 + mu * math.sqrt(2 * max(0.0, -math.log(delta)))
+    steps = least_steps(
+        lambda n: gaussian_delta(Fraction(n, _STEPS), square)[1] <= delta,
+        math.ceil(guess * _STEPS),
+    )
+    return Fraction(steps, _STEPS)
 
 
 # --- the noise for a given delta ------------------------------------------------------------------
@@ -169,27 +152,6 @@ def analytic_variance(epsilon: Fraction, delta: Fraction, steps: int = 10**9) ->
         ),
         steps,
     )
-
-
-def lattice_guess(epsilon: float, delta: float, length: int) -> int:
-    """Return a first guess of the variance, in 1/64, at which `lattice_delta` is `delta`."""
-
-    def bound(sigma: float) -> float:
-        start, s = 0.5 - epsilon * sigma**2, sigma * length
-        r = -start
-        peak = 1.0 if r <= 0 else math.exp(-r / (r + 1) - r / (2 * (r + 1) ** 2)) / (r + 1)
-        at = min(0.0, start / sigma) ** 2 / 2
-        return _float_delta(epsilon, sigma) + peak * math.exp(-at) / (s * math.sqrt(2 * math.pi))
-
-    return math.ceil(_guess(bound, delta) ** 2 * length * STEPS)
-
-
-def lemma_variance(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Return 16 ln(1/delta) / epsilon^2, sigma^2 of Balu 2016, eq. 3.10, rounded up at bit 40."""
-    wanted, unit = 1 / delta, 1 << 40
-    guess = math.floor(math.log(wanted.numerator / wanted.denominator) * unit) - 2
-    steps = least_steps(lambda n: exp_bounds(Fraction(n, unit))[0] >= wanted, guess)
-    return 16 * Fraction(steps, unit) / epsilon**2
 
 
 def _float_delta(epsilon: float, sigma: float) -> float:

@@ -67,11 +67,11 @@ class CampaignLoss:
         losses += 8 * UNIT * (mu * mu / 2 + _REACH * mu)
         return split(losses, masses, spacing, 2.0**-110), 1
 
-    def renyi(self, order: Fraction) -> tuple[Fraction, Fraction]:
+    def renyi(self, order: Fraction) -> Fraction:
         """Return a mu^2 / 2 and what the integers add: (a Na + (a - 1) Nb) / (a - 1)."""
         grown, both = slack(self.size)
         integers = (order * grown + (order - 1) * (both - grown)) / (order - 1)
-        return order * self.square / 2 + integers, Fraction(0)
+        return order * self.square / 2 + integers
 
 
 def delta_of(counts: Iterable[tuple[CampaignCertificate, int]], epsilon: Fraction) -> Fraction:

@@ -30,8 +30,12 @@ from fractions import Fraction
 from functools import cached_property
 from hashlib import blake2b
 
-from stream_app.privacy.accounting.gaussian import gaussian_delta, gaussian_epsilon
-from stream_app.privacy.exact.gaussian_calibration import analytic_variance, exponential
+from stream_app.privacy.exact.gaussian_calibration import (
+    analytic_variance,
+    exponential,
+    gaussian_delta,
+    gaussian_epsilon,
+)
 from stream_app.privacy.gaussian.sampling import LARGEST_VARIANCE, LEAST_VARIANCE, gaussian_table
 
 SMOOTHING = Fraction(9, 4)  # r^2

@@ -13,8 +13,8 @@ place is certain. So every integer has its probability, those beyond the table t
 floating-point number occurs.
 
 The first digits of u select a bucket, and `guide` has the first place of each bucket: a draw ends
-at it or searches onward from it. The time of that search varies with the noise, by nanoseconds;
-where an observer could time single draws, take `exact/discrete_gaussian.py`, which is slower.
+at it or searches onward from it. The time of that search varies with the noise, by nanoseconds,
+which shows where an observer can time single draws.
 
 Shapes: thresholds (reach + 1,) int64, ascending; guide (2^18,) int64.
 

@@ -5,7 +5,7 @@ mechanism protects presence therefore reports every cell of a public scope once,
 epoch, missing ones included. Neither the choice nor the number of cells nor the size of the payload
 may depend on its ratings.
 
-    slot(j)    = floor(h(key, j) * period / 2^64)          h: `codebook.words`, key public
+    slot(j)    = floor(h(key, j) * period / 2^64)          h: `words`, key public
     scope(e)   = {j : slot(j) = (e - first) mod period}    for first <= e < first + rounds * period
 
 Every item is in scope once in a round of `period` epochs, so a cell is reported at most `rounds`
@@ -16,6 +16,12 @@ A user with a budget E for the whole record can instead report s = max(1, floor(
 E / s each: fewer reports with less noise (the variance of a mean over users is (n / s) Var(E / s)).
 A key of the device, drawn independently of all ratings, picks the sample, so only s reports depend
 on the record:  s * (E / s) = E  protects the user.
+
+    word i of j    mix(mix(j + key) + i * 0x9e3779b97f4a7c15), i = 1, 2, ...    modulo 2^64
+    mix            splitmix64's finalizer: x ^= x >> 30; x *= 0xbf58476d1ce4e5b9; x ^= x >> 27;
+                   x *= 0x94d049bb133111eb; x ^= x >> 31
+
+h(key, j) is word 1. Integer arithmetic only, so every machine has the same words.
 """
 
 from __future__ import annotations
@@ -27,8 +33,9 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.privacy.profiles.codebook import words
-
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_M1 = np.uint64(0xBF58476D1CE4E5B9)
+_M2 = np.uint64(0x94D049BB133111EB)
 CLEAR = Fraction(5, 2)  # least epsilon of a sampled report, budget permitting
 
 
@@ -95,3 +102,16 @@ class ItemSample:
 def _below(word: NDArray[np.uint64], limit: int) -> NDArray[np.uint64]:
     """Return floor(word * limit / 2^64) to 32 bits of the word."""
     return np.asarray((word >> np.uint64(32)) * np.uint64(limit) >> np.uint64(32), np.uint64)
+
+
+def words(items: NDArray[np.uint64], count: int, key: int) -> NDArray[np.uint64]:
+    """Return the first `count` words of each item key (c,), shape (c, count)."""
+    # numpy arrays of unsigned integers wrap silently: arithmetic modulo 2^64.
+    begins = _mix(np.asarray(items, np.uint64) + np.array([key], np.uint64))
+    return _mix(begins[:, None] + np.arange(1, count + 1, dtype=np.uint64) * _GOLDEN)
+
+
+def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    x = (x ^ (x >> np.uint64(30))) * _M1
+    x = (x ^ (x >> np.uint64(27))) * _M2
+    return x ^ (x >> np.uint64(31))

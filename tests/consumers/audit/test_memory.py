@@ -37,7 +37,6 @@ def test_a_sample_has_whole_accounts_and_an_honest_log_is_not_accused() -> None:
     every, some = sizes(whole.messages), sizes(part.messages)
     assert 0 < len(some) < 100
     assert some == {device: every[device] for device in some}
-    assert {each.device for each in part.profiles} == set(some)
     assert {d for d in every if part.sample.holds(d)} == set(some)
     findings = {each.claim: each for each in audit_observed(part, public)}
     assert {each.verdict for each in findings.values()} == {Verdict.OK, Verdict.UNTESTABLE}

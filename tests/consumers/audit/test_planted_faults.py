@@ -17,10 +17,8 @@ from consumers.audit.observed import Source
 from consumers.audit.topic_reading import _record
 from stream_app import wire
 from stream_app.privacy import registry
-from stream_app.privacy.profiles import profile_registry as profiles
 from stream_app.privacy.randomness import SeededSource
 from tests.consumers.audit.worlds import (
-    BLIP,
     CELL,
     EPOCH,
     OPEN,
@@ -187,25 +185,9 @@ def test_pseudonyms_of_several_journals_are_linked() -> None:
         rate(world, world.device(), items)  # one journal for each mechanism
         emit(world, world.device(), items, EPOCH)
         emit(world, world.device(), items, EPOCH, mechanism=LOUD, scope=keys(range(300)))
-        device = world.device()
-        world.send_profile(device, items, profiles.parse("blip:1000:2:8"))
     found = world.found((RR, CELL, LOUD), budget=1e6)
     linked = only(found, "pseudonyms of different mechanisms cannot be linked")
     assert float(linked.figures["clear"]) > 0.8
-
-
-def test_two_profiles_that_rebuild_the_items_are_found() -> None:
-    world = World(8)
-    mechanism = profiles.parse("blip:5000:2:8")
-    for _ in range(20):
-        device, items = world.device(), world.rng.choice(300, 60, replace=False).astype(np.uint64)
-        for epoch in (EPOCH, EPOCH + 1):  # 2 x 8 an item: "within a budget of 20"
-            world.send_profile(device, items, mechanism, epoch=epoch)
-    findings = world.found(**PUBLIC, budget=20.0)
-    assert violated(findings) == {TOLD_APART, SPENT}
-    found = findings[TOLD_APART]
-    assert float(found.figures["precision"]) > 0.9
-    assert float(found.figures["recall"]) > 0.9
 
 
 def test_a_scope_beyond_the_public_list_is_found() -> None:
@@ -264,52 +246,6 @@ def test_a_canary_finds_noise_that_is_wrong_in_either_direction(
     canaries_of = canaries_from([each.hex() for each in canaries], mechanisms)
     found = world.found(mechanisms, canaries=canaries_of)
     assert "cell:5:2: canaries have exactly the claimed noise" in violated(found)
-
-
-@pytest.mark.parametrize("actual", ["blip:5000:2:2", "blip:5000:2:1/4"])
-def test_profiles_with_the_wrong_noise_are_found_by_the_bits_that_no_item_sets(actual: str) -> None:
-    world, claimed = World(15), profiles.parse("blip:5000:2:1")
-    for _ in range(20):
-        items = np.sort(rated(world))
-        world.send_profile(world.device(), items, claimed, drawn_by=profiles.parse(actual))
-    found = world.found(**PUBLIC, budget=1e6)
-    assert "blip:5000:2:1: profiles have the claimed noise" in violated(found)
-
-
-def test_free_bits_find_noise_that_full_profiles_hide() -> None:
-    """As many ones as the claim gives an empty profile: only bits without an item can show it."""
-    world, claimed = World(25), profiles.parse("blip:5000:2:1")
-    for _ in range(10):
-        items = PUBLIC["scope"]
-        drawn = profiles.parse("blip:5000:2:13/10")
-        world.send_profile(world.device(), items, claimed, drawn_by=drawn)
-    claim = "blip:5000:2:1: profiles have the claimed noise"
-    assert claim not in violated(world.found(budget=1e6))
-    assert claim in violated(world.found(**PUBLIC, budget=1e6))
-
-
-@pytest.mark.parametrize("factor", [0.8, 1.25])
-def test_projections_with_the_wrong_noise_are_found(factor: float) -> None:
-    world, claimed = World(16), profiles.parse("jlt:500:2:1/1000000")
-    for _ in range(10):
-        drawn = claimed.release(np.sort(rated(world)), SeededSource(int(world.rng.integers(10**6))))
-        wrong = np.rint(drawn.view("<i2") * np.sqrt(factor)).astype("<i2").view(np.uint8)
-        device = world.device()
-        event = wire.ProfileEvent(device, 1, claimed.id, EPOCH, wrong.tobytes())
-        world.append(Source.PROFILES, event.key, wire.encode_profile(event), 0)
-    found = violated(world.found(**PUBLIC, budget=20.0))
-    assert found - {SPENT} == {f"{claimed.id}: profiles have the claimed noise"}
-
-
-def test_noise_that_is_kept_for_a_changed_profile_is_found() -> None:
-    world, mechanism = World(17), profiles.parse("blip:5000:2:2")
-    for _ in range(20):
-        device, items, seed = world.device(), rated(world), int(world.rng.integers(10**6))
-        for epoch, part in ((EPOCH, items[:-1]), (EPOCH + 1, items)):
-            world.noise = SeededSource(seed)
-            world.send_profile(device, part, mechanism, epoch=epoch)
-    found = world.found(**PUBLIC, budget=1e6)
-    only(found, "blip:5000:2:2: the noise of every profile is its own")
 
 
 def test_a_source_that_is_the_same_on_every_device_is_found() -> None:
@@ -396,8 +332,7 @@ def test_one_tag_is_all_that_the_headers_of_a_device_may_hold() -> None:
         *((None, 0), ([], 0), ([tag], 0), ([tag, tag], 2), ([("mood", bytes(16))], 1)),
         *(([("tag", bytes(17))], 1), ([("tag", None)], 1)),
     ):
-        for source in (Source.RATINGS, Source.PROFILES):
-            assert _record(Consumed(headers), source).headers == odd
+        assert _record(Consumed(headers), Source.RATINGS).headers == odd
     assert _record(Consumed([tag]), Source.REPLIES).headers == 1
 
 
@@ -417,14 +352,16 @@ def test_a_budget_that_reports_alone_exceed_is_found() -> None:
             world, world.device(), keys(range(0, 300, 6)), EPOCH, mechanism=LOUD,
             scope=keys(range(300)),
         )  # fmt: skip
-    assert violated(world.found((LOUD,), budget=20.0)) == {TOLD_APART, SPENT}
+    findings = world.found((LOUD,), budget=20.0)
+    assert violated(findings) == {TOLD_APART, SPENT}
+    found = findings[TOLD_APART]
+    assert float(found.figures["precision"]) > 0.6
+    assert float(found.figures["recall"]) > 0.6
 
 
 def test_the_same_log_without_a_fault_is_not_accused() -> None:
     world, devices = honest(24)
-    found = world.found(**PUBLIC, enrolled=frozenset(devices))
-    assert violated(found) == set()
-    assert found[f"{BLIP.id}: profiles have the claimed noise"].verdict is Verdict.OK
+    assert violated(world.found(**PUBLIC, enrolled=frozenset(devices))) == set()
 
 
 COUNTS = [(93, 1, True), (94, 1, False), (180, 800, True), (220, 800, False)]

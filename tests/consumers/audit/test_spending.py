@@ -17,7 +17,6 @@ from stream_app.privacy.accounting.budget_plans import ExactPlan, largest_count
 from stream_app.privacy.accounting.whole_person import report_loss
 from stream_app.privacy.gaussian import naming
 from stream_app.privacy.gaussian.certificate import NoisySum
-from stream_app.privacy.profiles.profile_mechanism import MOST_ITEMS
 from tests.consumers.audit.worlds import EPOCH, World, keys, levels
 
 DELTA = Fraction(1, 10**6)
@@ -51,7 +50,7 @@ def test_a_campaign_on_top_of_reports_is_counted_against_zeros_and_another_recor
     alone = found(world, [])
     assert alone.figures["spent"] == pytest.approx(4, rel=1e-4)
     both = found(world, contributed(device, EPOCH))
-    ledger = ExactPlan((), DELTA, MOST_ITEMS).spent({ONE.id: 4, ID: 1})
+    ledger = ExactPlan((), DELTA).spent({ONE.id: 4, ID: 1})
     assert both.figures["spent"] == pytest.approx(ledger, rel=1e-4)
     assert ledger > 4.7
     other = report_loss(ONE.id, "replaced").self_composed(4).compose(report_loss(ID, "replaced"))

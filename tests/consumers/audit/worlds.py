@@ -14,8 +14,6 @@ from consumers.audit.observed import Record, Source
 from stream_app import wire
 from stream_app.privacy import registry
 from stream_app.privacy.mechanism import Mechanism
-from stream_app.privacy.profiles import profile_registry as profiles
-from stream_app.privacy.profiles.profile_mechanism import ProfileMechanism
 from stream_app.privacy.randomness import SeededSource
 from stream_app.wire.authenticity.sealed_replies import SealedQuery, reply_record
 from tests.fixtures.streams import partition_of
@@ -30,7 +28,7 @@ class World:
 
     seed: int
     records: list[Record] = field(default_factory=list)
-    seqs: dict[tuple[Source, bytes], int] = field(default_factory=dict)
+    seqs: dict[bytes, int] = field(default_factory=dict)
     rng: np.random.Generator = field(init=False)
     noise: SeededSource = field(init=False)
 
@@ -56,26 +54,12 @@ class World:
     ) -> bytes:
         """Release these inputs and append the record; `drawn_by` draws in the mechanism's name."""
         reports = (drawn_by or mechanism).release(inputs, self.noise)
-        seq = self._seq(Source.RATINGS, device, seq)
+        if seq is None:
+            seq = self.seqs[device] = self.seqs.get(device, 0) + 1
         event = wire.Event(device, seq, mechanism.id, epoch, items, reports)
         value = wire.encode(event)
         self.append(Source.RATINGS, event.key, value, epoch * DAY + int(time * 1000), headers)
         return value
-
-    def send_profile(
-        self,
-        device: bytes,
-        items: NDArray[np.uint64],
-        mechanism: ProfileMechanism,
-        *,
-        epoch: int = EPOCH,
-        drawn_by: ProfileMechanism | None = None,
-    ) -> None:
-        """Release a profile and append the record."""
-        released = (drawn_by or mechanism).release(items, self.noise)
-        seq = self._seq(Source.PROFILES, device, None)
-        event = wire.ProfileEvent(device, seq, mechanism.id, epoch, released.tobytes())
-        self.append(Source.PROFILES, event.key, wire.encode_profile(event), epoch * DAY)
 
     def reply(self, size: int, *, sealed: bool = False) -> None:
         """Append a reply whose method is padded to `size` letters."""
@@ -94,12 +78,6 @@ class World:
         """Append a record as it is."""
         partition = partition_of(key) if source is Source.RATINGS else 0
         self.records.append(Record(source, partition, len(self.records), time, key, value, headers))
-
-    def _seq(self, source: Source, device: bytes, given: int | None) -> int:
-        if given is not None:
-            return given
-        self.seqs[source, device] = self.seqs.get((source, device), 0) + 1
-        return self.seqs[source, device]
 
     def found(
         self, mechanisms: Sequence[Mechanism] = (RR, CELL), **public: object
@@ -138,7 +116,6 @@ def emission_share(device: bytes, epoch: int) -> float:
     return emission_time(device, epoch)
 
 
-BLIP = profiles.parse("blip:64:2:1/2")  # 16 nats at most for a whole profile
 CATALOGUE = 300
 TURNS = (keys(range(40)), keys(range(40, 80)))  # the public scope of two epochs
 PUBLIC = {"scope": keys(range(CATALOGUE))}
@@ -186,7 +163,7 @@ def rate(world: World, device: bytes, items: NDArray[np.uint64], epoch: int = EP
 
 
 def honest(seed: int, people: int = 60) -> tuple[World, list[bytes]]:
-    """Return a log of honest devices: some rate at the moment, all emit, all send one profile."""
+    """Return a log of honest devices: some rate at the moment, all emit."""
     world = World(seed)
     devices = [world.device() for _ in range(people)]
     tastes = [rated(world) for _ in devices]
@@ -195,7 +172,6 @@ def honest(seed: int, people: int = 60) -> tuple[World, list[bytes]]:
     for epoch in (EPOCH, EPOCH + 1):
         for device, items in zip(devices, tastes, strict=True):
             emit(world, device, items, epoch)
-    for device, items in zip(devices, tastes, strict=True):
-        world.send_profile(device, items, BLIP)
+    for _ in devices:
         world.reply(4)
     return world, devices

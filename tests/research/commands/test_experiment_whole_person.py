@@ -70,7 +70,7 @@ def test_every_point_of_a_budget_is_a_plan_that_it_holds(
             id, _, count = row["spent"].partition("*")
             budget = Fraction(row["person_epsilon"])
             assert id.startswith(f"{family}:5:")
-            assert fits(((id, int(count)),), budget, Fraction(1, 10**6), 20)
+            assert fits(((id, int(count)),), budget, Fraction(1, 10**6))
         assert rows[-1]["value"] < rows[0]["value"]
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from research.kernels import bloom_chains, projection_chains
 from research.kernels.bloom_chains import choose
-from stream_app.privacy.profiles.blip import Blip
-from stream_app.privacy.profiles.codebook import positions, signs
-from stream_app.privacy.profiles.jlt import Jlt
+from research.profiles.blip import Blip
+from research.profiles.codebook import positions, signs
+from research.profiles.jlt import JltPaper
 from stream_app.privacy.randomness import SeededSource
 from tests.naive import decoding as naive
 
@@ -49,7 +49,7 @@ def blip() -> Chain:
 
 
 def jlt() -> Chain:
-    made = Jlt(16, Fraction(8), Fraction(1, 100))
+    made = JltPaper(16, Fraction(8), Fraction(1, 100))
     released = made.release(TRUE, SeededSource(3))
     words = signs(ITEMS, 16).astype(np.int64)
     y = made.integers(released[None])[0]
@@ -63,7 +63,7 @@ def jlt() -> Chain:
     return Chain(lambda held: _likelihood(made, released, held), projection_chains, first, state)
 
 
-def _likelihood(made: Blip | Jlt, released: np.ndarray, held: frozenset[int]) -> float:
+def _likelihood(made: Blip | JltPaper, released: np.ndarray, held: frozenset[int]) -> float:
     return made.log_likelihood(released, ITEMS[sorted(held)])
 
 

@@ -16,8 +16,8 @@ from research.trainers.sampled_gaussian import (
     sampled_epsilon,
 )
 from research.trainers.sampled_sums import SampledSums, sampled_variance
-from stream_app.privacy.accounting.gaussian import gaussian_epsilon
 from stream_app.privacy.accounting.loss_distribution import LossDistribution
+from stream_app.privacy.exact.gaussian_calibration import gaussian_epsilon
 from stream_app.privacy.gaussian.certificate import NoisySum
 from tests.research.trainers.generate_sampled import SAMPLED, TABLE, TREES
 

@@ -26,7 +26,7 @@ from research.trainers.subsampled import Subsampled, sample
 from research.trainers.trainer import BOUND
 from stream_app.evaluation import EvaluationData, TrueRatings
 from stream_app.models.factorization.learner import LearnerSpec
-from stream_app.privacy.accounting.gaussian import gaussian_epsilon
+from stream_app.privacy.exact.gaussian_calibration import gaussian_epsilon
 from stream_app.privacy.gaussian.sampling import discrete_gaussian
 from stream_app.privacy.privacy_map import Adjacency
 from stream_app.privacy.randomness import SeededSource

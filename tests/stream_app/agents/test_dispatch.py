@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-import numpy as np
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
@@ -20,7 +19,6 @@ from stream_app.agents.runtime import Runtime
 from stream_app.serving.ranked_items import RankedItems, Refused
 from stream_app.wire import (
     MAX_SEQ,
-    Guarantee,
     Query,
     Recommendation,
     Status,
@@ -46,13 +44,10 @@ def runtime() -> Runtime:
 @pytest.mark.parametrize(
     ("query", "reason"),
     [
-        (a_query(None, similar_to=5, neighbours=True), "at most one"),
-        (a_query(neighbours=True, for_="next"), "at most one"),
         (a_query(None, similar_to=5, for_="now"), "at most one"),
         (a_query(None), "pseudonym of 32 hex"),
         (a_query(None, for_="now"), "pseudonym of 32 hex"),
         (a_query(similar_to=5), "names no user"),
-        (a_query(neighbours=True), "profiles"),
     ],
     ids=str,
 )
@@ -67,10 +62,6 @@ def test_what_is_not_served_is_refused_with_a_reason(
     assert len(value) == replies.reply_bytes(runtime.catalogue)
 
 
-def test_an_option_that_is_false_is_no_option(runtime: Runtime) -> None:
-    assert isinstance(answers.outcome(runtime, a_query(neighbours=False), 0.0), RankedItems)
-
-
 @pytest.mark.parametrize(("given", "visit"), [({}, "next"), ({"for_": "next"}, "next"),
                                               ({"for_": "now"}, "now")], ids=str)  # fmt: skip
 def test_the_reply_to_a_user_says_which_visit_it_is_for(
@@ -83,25 +74,6 @@ def test_the_reply_to_a_user_says_which_visit_it_is_for(
     )
     assert decode_message(Recommendation, value).for_ == visit
     assert len(value) == replies.reply_bytes(runtime.catalogue)
-
-
-class Drawn:
-    """Lists that are there only after other coroutines have run."""
-
-    def __init__(self) -> None:
-        self.asked: list[bytes] = []
-
-    async def answer(self, device: bytes, _: float) -> RankedItems | Refused:
-        """Answer after a turn of the event loop; refuse the second query."""
-        self.asked.append(device)
-        refused = len(self.asked) > 1
-        await asyncio.sleep(0)
-        if refused:
-            return Refused("spent 3 of 4")
-        guarantee = Guarantee("one report of the asker", "1/2", "sampled-set")
-        return RankedItems(
-            np.array([7], np.uint64), np.array([1.0]), "sampled-set", 3, guarantee=guarantee
-        )
 
 
 class Written:
@@ -156,30 +128,6 @@ class Record:
 
 def nothing() -> None:
     """Take the outcome of a query."""
-
-
-def test_an_answer_that_waits_is_written_when_it_is_there() -> None:
-    async def main() -> None:
-        runtime, line = a_runtime()
-        line.checkpoints.close()
-        lists = runtime.neighbours = Drawn()
-        producer = Written()
-        answers = Answers(runtime, producer)  # type: ignore[arg-type]
-        for query in (a_query(neighbours=True), a_query(neighbours=True), a_query()):
-            answers.offer(query, 0.0, nothing)
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            while len(producer.replies) < 3:
-                producer.wrote.clear()
-                await producer.wrote.wait()
-        plain, drawn, refused = producer.replies
-        assert plain.guarantee is None
-        assert drawn.items[:2] == (7, None)
-        assert (plain.for_, drawn.for_, refused.for_) == ("next", msgspec.UNSET, msgspec.UNSET)
-        assert drawn.guarantee == Guarantee("one report of the asker", "1/2", "sampled-set")
-        assert (refused.status, refused.reason) == (Status.REFUSED, "spent 3 of 4")
-        assert lists.asked[0] == bytes.fromhex(USER)
-
-    asyncio.run(main())
 
 
 def test_while_no_reply_can_be_written_queries_wait_and_each_has_one_outcome() -> None:
@@ -262,43 +210,6 @@ def test_a_reply_that_is_never_taken_ends_the_worker(
     asyncio.run(main())
 
 
-class Slow:
-    """Answers that wait for ever, of which it counts those that were begun."""
-
-    def __init__(self) -> None:
-        self.begun = 0
-
-    def answer(self, *_: Any) -> Awaitable[RankedItems | Refused]:
-        """Begin an answer."""
-        self.begun += 1
-        return self._made()
-
-    async def _made(self) -> RankedItems | Refused:
-        await asyncio.Event().wait()
-        raise AssertionError
-
-
-def test_no_answer_is_begun_that_nobody_will_await(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would keep its place among those that wait; queries that need not wait are answered."""
-
-    async def main() -> None:
-        runtime, line = a_runtime()
-        line.checkpoints.close()
-        monkeypatch.setattr(answers_of_worker, "_MOST_WAITING", 3)
-        runtime.neighbours = Slow()
-        producer = Written()
-        answers = Answers(runtime, producer)  # type: ignore[arg-type]
-        for _ in range(6):
-            answers._answer_one(a_query(neighbours=True), 0.0, nothing)
-        assert runtime.neighbours.begun == 3
-        answers._answer_one(a_query(), 0.0, nothing)
-        assert [reply.status for reply in producer.replies] == 3 * [Status.BUSY] + [Status.OK]
-        for task in answers._later:
-            task.cancel()
-
-    asyncio.run(main())
-
-
 def outcomes(runtime: Runtime) -> dict[str, float]:
     """Return how many queries had each outcome that occurred."""
     lines = runtime.metrics.exposition().decode().splitlines()
@@ -306,17 +217,16 @@ def outcomes(runtime: Runtime) -> dict[str, float]:
     return {each[1]: float(each[2]) for each in found if each and float(each[2])}
 
 
-def test_an_answer_that_fails_ends_the_worker() -> None:
-    class Broken:
-        async def answer(self, device: bytes, arrived: float) -> Refused:
-            raise ZeroDivisionError
+def test_an_answer_that_fails_ends_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> RankedItems:
+        raise ZeroDivisionError
 
     async def main() -> None:
         runtime, line = a_runtime()
         line.checkpoints.close()
-        runtime.neighbours = Broken()
+        monkeypatch.setattr(answers_of_worker, "outcome", broken)
         answers = Answers(runtime, Written())  # type: ignore[arg-type]
-        answers.offer(a_query(neighbours=True), 0.0, nothing)
+        answers.offer(a_query(), 0.0, nothing)
         async with asyncio.timeout(PATIENCE_SECONDS):
             while runtime.status.failure is None:
                 await asyncio.sleep(0)
@@ -374,9 +284,10 @@ def test_a_reply_to_a_query_with_a_key_is_sealed_whatever_it_says() -> None:
     asyncio.run(main())
 
 
-def test_every_reason_fits_a_reply() -> None:
+def test_every_reason_fits_a_reply(runtime: Runtime) -> None:
     constants = [value for name, value in vars(answers).items() if name.isupper()]
     reasons = [value for value in constants if isinstance(value, str) and " " in value]
-    assert len(reasons) >= 5
+    assert len(reasons) >= 4
     for reason in reasons:
-        msgspec.convert({"adjacency": reason, "epsilon": "1", "method": "m"}, Guarantee)
+        value = replies.encoded_refusal(runtime, "0" * 16, Status.REFUSED, reason)
+        assert decode_message(Recommendation, value).reason == reason

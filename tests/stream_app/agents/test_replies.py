@@ -19,7 +19,6 @@ from stream_app.wire import (
     LIST_LENGTH,
     MAX_SEQ,
     CatalogueEntry,
-    Guarantee,
     Recommendation,
     Status,
     decode_message,
@@ -51,12 +50,10 @@ def answers(draw: st.DrawFn, items: list[int]) -> RankedItems:
     method = draw(st.sampled_from(LISTED_BY)) + draw(st.sampled_from(["", "/exact", "/qolsh"]))
     keys = st.one_of(st.none(), listed, st.integers(0, 2**64 - 1))
     because = draw(st.one_of(st.just([]), st.lists(keys, min_size=count, max_size=count)))
-    guarantee = Guarantee("x" * 240, f"{10**20 - 1}/{10**20 - 3}", "m" * 32)
     return RankedItems(
         np.array([*chosen, *unlisted], np.uint64), np.array(scores), method,
         draw(st.integers(0, MAX_SEQ)), draw(RATIO), draw(RATIO),
-        tuple(because), draw(st.sampled_from([None, guarantee])),
-        draw(st.sampled_from([None, False, True])),
+        tuple(because), draw(st.sampled_from([None, False, True])),
     )  # fmt: skip
 
 

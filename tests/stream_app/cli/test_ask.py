@@ -18,8 +18,7 @@ DEVICE = "0" * 32
 
 
 class View(BaseHTTPRequestHandler):
-    """A gateway that recommends 1, 2, 3, ... and two words, and remembers what was asked; what runs
-    is of an earlier release while `fields` is empty."""
+    """A gateway that recommends 1, 2, 3, ... and two words, and remembers what was asked."""
 
     asked: list[str]
     tokens: list[str | None]
@@ -29,17 +28,16 @@ class View(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.asked.append(self.path)
         self.tokens.append(self.headers["Authorization"])
-        if self.refusal is not None or (self.path.startswith("/similar") and not self.fields):
-            self._refuse(*(self.refusal or (404, "Not Found")))
+        if self.refusal is not None:
+            self._refuse(*self.refusal)
             return
         count = int(self.path.rpartition("k=")[2])
         names = ["tt01", {"key": f"{key('tt02'):016x}"}, *range(1, 99)][:count]
         rows = [{"item": name, "score": 5 - 0.01 * i} for i, name in enumerate(names)]
         user = None if self.path.startswith("/similar") else DEVICE
         page = {"user": user, "items": rows, "method": "exact", "as_of": 1, "privacy": "local"}
-        if self.fields:
-            rows[0] |= {"because": 7, "because_title": "Seven (1995)"}
-            rows[1] |= {"because": "tt09", "because_title": ""}
+        for row, cause, title in zip(rows, (7, "tt09"), ("Seven (1995)", ""), strict=False):
+            row |= {"because": cause, "because_title": title}
         self._send(200, page | self.fields)
 
     def _refuse(self, code: int, sentence: str) -> None:
@@ -129,13 +127,9 @@ def similar(view: HTTPServer, item: str, *arguments: str) -> list[str]:
     return ["ask", "--similar-to", item, "--http", "--url", url, *arguments]
 
 
-NEW = {"guarantee": None}
-
-
 def test_items_near_to_one_are_asked_for_without_a_user(
     view: HTTPServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    View.fields = NEW
     assert run(similar(view, "1193", "-k", "3")) == 0
     out = capsys.readouterr().out
     assert "1  5.00  tt01" in out
@@ -149,7 +143,6 @@ def test_items_near_to_one_are_asked_for_without_a_user(
 def test_an_entry_names_the_rated_item_behind_it(
     view: HTTPServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    View.fields = NEW
     asked = [part for part in ask(view, "-k", "3") if part != "--json"]
     assert run(asked) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -162,7 +155,7 @@ def test_a_list_for_this_visit_is_asked_for_and_named(
     view: HTTPServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for visit, words in (("next", "the next visit"), ("now", "this visit")):
-        View.fields = NEW | {"for": visit}
+        View.fields = {"for": visit}
         asked = [part for part in ask(view, "-k", "3", "--for", visit) if part != "--json"]
         assert run(asked) == 0
         assert f"by exact, for {words}, nDCG@10 not measured yet" in capsys.readouterr().out
@@ -173,7 +166,7 @@ def test_a_list_for_this_visit_is_asked_for_and_named(
     ("arguments", "sentence"),
     [
         (["--for", "later"], "'later' is not one of 'next', 'now'"),
-        (["--for", "now", "--neighbours"], "give at most one of --similar-to, --neighbours"),
+        (["--for", "now", "--similar-to", "5"], "give at most one of --similar-to and --for"),
     ],
 )
 def test_a_visit_that_makes_no_sense_is_one_sentence(
@@ -189,30 +182,11 @@ def test_a_visit_that_makes_no_sense_is_one_sentence(
     assert View.asked == []
 
 
-@pytest.mark.parametrize("option", [["--neighbours"], ["--for", "now"]])
-def test_an_option_that_an_earlier_worker_passes_over_is_refused(
-    view: HTTPServer, capsys: pytest.CaptureFixture[str], option: list[str]
-) -> None:
-    """Or the list would be taken for another one."""
-    assert run(ask(view, "-k", "3", *option)) == 1
-    captured = capsys.readouterr()
-    assert f"{option[0]}: http://127.0.0.1:" in captured.err
-    assert "give the address of a gateway" in " ".join(captured.err.split())
-    assert captured.out == ""
-
-
-def test_a_view_that_an_earlier_worker_lacks_is_refused(
-    view: HTTPServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(similar(view, "5")) == 1
-    assert "give the address of a gateway" in " ".join(capsys.readouterr().err.split())
-
-
 def test_a_refusal_is_the_workers_sentence(
     view: HTTPServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for code in (400, 409, 503):
-        View.fields, View.refusal = NEW, (code, "similar_to: the item is withdrawn")
+        View.refusal = (code, "similar_to: the item is withdrawn")
         assert run(similar(view, "5")) == 1
         assert "similar_to: the item is withdrawn" in capsys.readouterr().err
 
@@ -236,11 +210,11 @@ def test_the_gateway_of_the_settings_is_asked_and_sent_no_token(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--similar-to", "5", "--neighbours"], "at most one of"),
+        (["--similar-to", "5", "--for", "now"], "at most one of"),
         (["--similar-to", "5", "--device", DEVICE], "asks for no user"),
         (["--similar-to", "x" * 129], "--similar-to: item of 129 bytes"),
         (["--similar-to", ""], "1 to 128 bytes"),
-        (["--neighbours"], "--user ID or --device HEX"),
+        ([], "--user ID or --device HEX"),
         (["--device", "G" * 32], "32 hex"),
     ],
     ids=str,

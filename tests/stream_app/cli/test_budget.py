@@ -13,16 +13,15 @@ import numpy as np
 import pytest
 
 from producers.device import requests as device
-from producers.fleet import profile_release as profiles
-from producers.fleet.profile_release import RawProfile
-from producers.journal import Journal, PersonBudget
+from producers.journal import Journal, PersonBudget, Request
 from producers.pseudonyms import pseudonym
 from stream_app.cli import run
 from stream_app.cli.device.budget.spending_sentences import reports_left
 from stream_app.privacy import registry
-from stream_app.privacy.profiles.blip import Blip
-from stream_app.privacy.profiles.jlt import Jlt
-from stream_app.privacy.profiles.profile_mechanism import ProfileMechanism
+from stream_app.privacy.gaussian import naming
+from stream_app.privacy.gaussian.campaign_loss import CampaignCost
+from stream_app.privacy.randomness import RandomSource
+from stream_app.privacy.ticket import admitted
 from tests.producers.journals import Enrolling, at
 
 TOPIC = "murmurec.ratings.v1"
@@ -112,40 +111,6 @@ def test_kinds_of_protection_are_shown_apart(
     assert "cell: epsilon 2 on 2 reports\n" in printed
     assert "value: epsilon 2 on 1 report\n" in printed
     assert "no limit for the whole person: a simulated account" in printed
-
-
-def profile(journal: Journal, user: str, mechanism: ProfileMechanism, epoch: int = TODAY) -> None:
-    raw = RawProfile(pseudonym(journal.key, user), np.arange(9, dtype=np.uint64))
-    journal.release(profiles.request(raw, mechanism, topic="profiles", epoch=epoch))
-
-
-def test_profiles_are_shown_by_themselves_with_what_they_claim(
-    journal: Journal, capsys: pytest.CaptureFixture[str]
-) -> None:
-    spend(journal, "ann", "cell:5:1", 2, 3)
-    for epoch in range(TODAY, TODAY + 3):
-        profile(journal, "ann", Blip(64, 2, Fraction(7)), epoch)
-    printed = shown(capsys, "--user", "ann")
-    assert "profile, cell: epsilon 21 on 3 profiles\n" in printed
-    assert "at most e^(this sum) times likelier with one item than without it" in printed
-    assert (
-        "for the whole set of items the factor is up to e^(number of items x this sum)" in printed
-    )
-    assert "cell: epsilon 2 on 2 reports\n" in printed
-    # A profile may hold the item of any rating.
-    assert "each single rating: epsilon 22 at most" in printed
-    assert "for the user's whole record the factor is e^(the sum)" in printed
-    assert "warning: a sum above 20" in printed
-    rows = json.loads(shown(capsys, "--json"))["spent"]
-    assert [(row["scope"], row["adjacency"], row["reports"]) for row in rows] == [
-        ("profile", "cell", 3), ("rating", "cell", 2),
-    ]  # fmt: skip
-    assert "up to an additive delta" not in printed
-    profile(journal, "bob", Jlt(64, Fraction(1), Fraction(1, 10**6)))
-    assert "profile, cell: epsilon 1 delta 0.000001 on 1 profile" in (
-        printed := shown(capsys, "--user", "bob")
-    )
-    assert "up to an additive delta" in printed
 
 
 def test_ratings_together_are_warned_about_where_no_kind_is_large(
@@ -287,31 +252,51 @@ def test_campaigns_that_a_budget_holds_are_counted_as_campaigns():
     assert reports_left("rr:5:2", 9) == "9 reports left at 2 (rr:5:2)"
 
 
+ID = naming.name(naming.within(Fraction(1), Fraction(1, 10**6)))
+
+
+class Contributing(CampaignCost):
+    """A campaign that a device takes part in, and sends nothing to."""
+
+    def certify(self) -> tuple[()]:
+        """Return no proof: nothing is drawn."""
+        return ()
+
+    def release(self, _: object, source: RandomSource) -> None:
+        """Use the ticket up."""
+        admitted(source, self, 1)
+
+
 def test_purposes_are_shown_apart_and_equal_in_python(
     environment: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     from murmurec import Device
 
     environment(MURMUREC_DEVICE_JOURNAL="device.journal")
-    jlt = Jlt(64, Fraction(1), Fraction(1, 10**6), 4)
     with Device("ann", "device.journal", epsilon="1/2") as device:
         device.enrol(plan="adaptive")
         for item in range(20):
             device.rate(item, 4)
-        profile(device._journal, "ann", jlt)
+        owner = bytes.fromhex(device.pseudonym)
+        device._journal.release(
+            Request(
+                *(owner, "murmurec.contributions.v1", np.array([7], np.uint64), Contributing(ID)),
+                *(None, 1, lambda *_: b"", TODAY, "campaign"),
+            )
+        )
         found = device.spending
     printed = shown(capsys, "--user", "ann")
     assert "against another record; the plan is adaptive" in printed
     assert re.search(
-        r"  reports: (8\.38\d?) so far, \1 against another record\n  profiles: ", printed
+        r"  reports: (8\.38\d?) so far, \1 against another record\n  campaigns: ", printed
     )
     person = json.loads(shown(capsys, "--user", "ann", "--json"))["person"]
     rows = {"all": person, **person["purposes"]}
-    assert set(rows) == {"all", "reports", "profiles"}
+    assert set(rows) == {"all", "reports", "campaigns"}
     for name, spending in found.items():
         assert float(rows[name]["spent"]) == spending.zeros
         assert float(rows[name]["spent_against_another"]) == spending.replaced
-    assert found["profiles"].replaced > 1.5 * found["profiles"].zeros
+    assert found["campaigns"].replaced > 1.5 * found["campaigns"].zeros
     assert max(each.zeros for each in found.values()) == found["all"].zeros
 
 

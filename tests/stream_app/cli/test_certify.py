@@ -12,7 +12,6 @@ from stream_app.cli import run
 from stream_app.cli.research import certify
 from stream_app.errors import UserError
 from stream_app.privacy import registry
-from stream_app.privacy.profiles import profile_registry as profiles
 
 KEYS = {
     *("mechanism", "epsilon", "adjacency", "worst_log_ratio", "slack", "outputs", "seconds"),
@@ -57,8 +56,7 @@ def test_all_as_json_is_one_list_that_a_program_can_read(capsys):
     assert run(["certify", "--all", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     pure = [row for row in rows if "delta" not in row]
-    of_profiles = {"items_most", "person_epsilon"}
-    assert {frozenset(set(row) - KEYS) for row in pure} == {frozenset(), frozenset(of_profiles)}
+    assert all(set(row) == KEYS for row in pure)
     assert {row["mechanism"] for row in pure} >= {"rr:5:2", "partition:10:1/10", "laplace:5:8"}
 
 
@@ -90,23 +88,10 @@ def test_an_allowed_mechanism_that_does_not_exist_is_not_proved(tmp_path, capsys
     ]
 
 
-def test_samples_thinning_and_the_hashes_of_devices_are_proved(everything):
+def test_samples_and_thinning_are_proved(everything):
     names = {row["mechanism"] for row in everything}
     assert {"cell:5:5/2", "like:5:5/2"} <= names  # a sampled report of a budget of 20
     assert {"cell:5:2:1/4", "laplace:5:1/10:1/4", "ternary:5:8:1/4"} <= names
-    assert f"blip:5000:{profiles.DEVICE_HASHES}:2" in names
-
-
-def test_a_profile_is_proved_with_its_cap_and_what_it_costs_the_person(everything, capsys):
-    rows = {row["mechanism"]: row for row in everything}
-    capped, whole = rows["blip:5000:2:2:24"], rows["blip:5000:2:2"]
-    assert (capped["items_most"], whole["items_most"]) == (24, 16_384)
-    assert 19 < capped["person_epsilon"] <= 20 < whole["person_epsilon"]
-    assert rows["jlt:1000:2:1/1000000:14"]["person_epsilon"] <= 20
-    assert rows["jlt:1000:2:1/1000000"]["person_epsilon"] is None
-    assert run(["certify", "--mechanism", "blip:5000:2:2:24"]) == 0
-    out = capsys.readouterr().out
-    assert "a profile has at most 24 items, and costs the whole person epsilon 19.81 at" in out
 
 
 def test_a_family_at_an_epsilon_is_shown_with_its_digest(capsys):
@@ -224,7 +209,7 @@ def test_a_proof_that_exceeds_its_claim_is_refused_however_it_came_about():
 
 
 def test_a_delta_that_is_not_proved_is_refused():
-    row = dict.fromkeys(KEYS) | {"mechanism": "jlt:9:2:1/10", "adjacency": "cell", "seconds": 0.0}
+    row = dict.fromkeys(KEYS) | {"mechanism": "gaussian:9:2:1", "adjacency": "user", "seconds": 0.0}
     certify.report([row | {"delta": 0.1, "delta_bound": 0.1}], as_json=True)
-    with pytest.raises(UserError, match="1 of 1 claims are not proved, the first: jlt:9:2:1/10"):
+    with pytest.raises(UserError, match="1 of 1 claims are not proved, the first: gaussian:9:2:1"):
         certify.report([row | {"delta": 0.1, "delta_bound": 0.11}], as_json=True)

@@ -115,7 +115,6 @@ def test_a_long_run_shows_its_progress_in_a_pipe(file, capsys, monkeypatch):
         (["--rank", "--model", "slope-one"], "leave --model out"),
         (["--rank", "--choice", "guess"], "leaning"),
         ([*PACKED, "--mechanism", "cell", "--scope", "41"], "--scope 41: the ratings are of 40"),
-        (["--rank", "--mechanism", "blip"], "--rank"),
         (["--k", "5"], "--k: is about lists; add --rank"),
         (["--split", "last"], "--split: is about lists; add --rank"),
         (["--messages", "daily"], "--messages: is about lists; add --rank"),

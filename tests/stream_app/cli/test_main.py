@@ -297,7 +297,7 @@ def test_an_error_carries_no_commands_to_the_terminal(environment, capsys):
     assert capsys.readouterr().err.startswith("murmurec: --budget ?[31m: give a number above 0")
 
 
-@pytest.mark.parametrize("command", ["evaluate", "replay", "experiment", "profiles publish"])
+@pytest.mark.parametrize("command", ["evaluate", "replay", "experiment"])
 def test_a_path_that_is_too_long_is_one_sentence(command, environment, capsys):
     assert run([*command.split(), "a" * 300]) == 1
     (line,) = capsys.readouterr().err.splitlines()

@@ -138,7 +138,7 @@ def test_an_option_is_also_known_by_its_old_name(
 def test_an_old_name_is_neither_shown_nor_known_where_the_option_is_not(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    for command in (["publish"], ["replay"], ["profiles", "publish"]):
+    for command in (["publish"], ["replay"]):
         assert run([*command, "--help"]) == 0
         shown = capsys.readouterr().out
         assert not [name for name in RENAMED if re.search(rf"(?<![-\w]){name}(?![-\w])", shown)]
@@ -205,7 +205,6 @@ def test_a_number_that_is_none_or_out_of_range_is_one_sentence_with_its_limits(
         ("publish --user ann --item 1 --rating 4 --journal mine.csv", "is not a device journal"),
         ("replay mine.csv --journal .", "is a directory; give another path (--journal)"),
         ("replay mine.csv --journal mine.csv", "is not a device journal; give another path"),
-        ("profiles publish mine.csv --journal .", "is a directory; give another path"),
         ("recommend --local --user ann --journal .", "is a directory; give another path"),
         ("history --journal .", "is a directory; give another path"),
         ("history --journal nofile", "nofile: there is none; murmurec device enrol creates it"),

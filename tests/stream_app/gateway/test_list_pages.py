@@ -17,7 +17,6 @@ from stream_app.wire import (
     LIST_LENGTH,
     MAX_SEQ,
     CatalogueEntry,
-    Guarantee,
     Item,
     Recommendation,
     Status,
@@ -32,7 +31,6 @@ TEXT = st.text(
 )
 NAMES = st.one_of(st.integers(0, 2**63 - 1), TEXT)
 RATIO = st.one_of(st.none(), st.floats(0, 1))
-DRAWN = Guarantee("x" * 240, f"{10**20 - 1}/{10**20 - 3}", "m" * 32)
 USER = "f" * 32
 
 
@@ -46,13 +44,12 @@ def replies(draw: st.DrawFn, names: list[Item]) -> Recommendation:
     scores = draw(st.lists(st.floats(1, 5), min_size=len(items), max_size=len(items)))
     because = draw(st.lists(st.one_of(st.none(), anything), max_size=len(items)))
     missing = (None,) * (LIST_LENGTH - len(items))
-    guarantee = draw(st.sampled_from([None, DRAWN]))
-    shown = (None if guarantee else round(score, 4) for score in scores)
+    shown = (round(score, 4) for score in scores)
     method = draw(st.sampled_from(LISTED_BY)) + draw(st.sampled_from(["", "/exact", "/qolsh"]))
     return Recommendation(
         "f" * 64, Status.OK, (*items, *missing), (*shown, *missing), method,
         draw(st.integers(0, MAX_SEQ)), "local+central", draw(st.booleans()), draw(RATIO),
-        draw(RATIO), tuple(because), guarantee, None, draw(st.sampled_from([UNSET, "next", "now"])),
+        draw(RATIO), tuple(because), None, draw(st.sampled_from([UNSET, "next", "now"])),
     )  # fmt: skip
 
 
@@ -116,7 +113,7 @@ def test_the_longest_page_fits_its_length_and_little_more() -> None:
     titles = listing(names, ["\x01" * 500] * LIST_LENGTH)
     reply = Recommendation(
         "f" * 64, Status.OK, tuple(names), (1.2345,) * LIST_LENGTH, "blend/qolsh", MAX_SEQ,
-        "local+central", False, 1 / 3, 2 / 3, tuple(names), DRAWN,
+        "local+central", False, 1 / 3, 2 / 3, tuple(names), "x" * 240,
     )  # fmt: skip
     shown = page(USER, LIST_LENGTH, reply, titles)
     value = encoded(shown, titles, LIST_LENGTH)

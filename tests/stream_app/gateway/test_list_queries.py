@@ -22,7 +22,6 @@ def a_query(user: str | None = USER, k: int = 10, **options: Any) -> Query:
 def test_a_query_over_http_is_the_query_over_kafka() -> None:
     assert list_query(USER, []) == a_query()
     assert list_query(USER, [("k", "3")]) == a_query(k=3)
-    assert list_query(USER, [("neighbours", "1")]) == a_query(neighbours=True)
     for visit in ("next", "now"):
         assert list_query(USER, [("for", visit)]) == a_query(for_=visit)
     assert similar_query([("item", "5")]) == a_query(None, similar_to=5)
@@ -31,9 +30,6 @@ def test_a_query_over_http_is_the_query_over_kafka() -> None:
         query = similar_query(parse_qsl(asked.query, keep_blank_values=True))
         assert str(query.similar_to) == each
     assert similar_query([("k", "100"), ("item", "tt01")]) == a_query(None, 100, similar_to="tt01")
-    # The worker refuses two options, with its own sentence.
-    both = list_query(USER, [("neighbours", "1"), ("for", "now")])
-    assert both.options == ("neighbours", "for")
 
 
 @pytest.mark.parametrize(
@@ -54,16 +50,14 @@ def test_a_query_over_http_is_the_query_over_kafka() -> None:
         (USER, [("k", "")], "1 to 100"),
         (USER, [("k", "\u0661")], "1 to 100"),
         (USER, [("k", "3"), ("k", "3")], "k: give it once"),
-        (USER, [("private", "1")], "give k, neighbours"),
-        (USER, [("Neighbours", "1")], "give k, neighbours"),
-        (USER, [("item", "5")], "give k, neighbours"),
+        (USER, [("private", "1")], "give k, for"),
+        (USER, [("K", "1")], "give k, for"),
+        (USER, [("item", "5")], "give k, for"),
         (USER, [("for", "later")], "for: give next or now"),
         (USER, [("for", "")], "for: give next or now"),
         (USER, [("for", "Now")], "for: give next or now"),
         (USER, [("for", "now"), ("for", "now")], "for: give it once"),
         (None, [("item", "5"), ("for", "now")], "give item, k"),
-        (USER, [("neighbours", "0")], "neighbours"),
-        (USER, [("neighbours", "true")], "neighbours"),
         (None, [], "item"),
         (None, [("item", "")], "1 to 128 bytes"),
         (None, [("item", "x" * 129)], "1 to 128 bytes"),
@@ -83,7 +77,7 @@ def test_a_bad_query_over_http_is_refused_in_one_sentence(
 
 def test_a_sentence_does_not_repeat_what_was_sent() -> None:
     sent = "qx7zq" * 5
-    for name in (sent, "k", "private", "neighbours", "for"):
+    for name in (sent, "k", "private", "for"):
         given = [(name, "1" if name == sent else sent)]
         with pytest.raises(ValueError, match=":") as refused:
             list_query(USER, given)

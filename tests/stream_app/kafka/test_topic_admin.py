@@ -279,16 +279,16 @@ def test_an_earlier_deployment_is_shown_refused_and_altered(admin, kafka, prefix
     for topic in names.table():
         made(replace(topic, config={**topic.config, **EARLIER}))
     steps = {step.topic.name: step for step in plan(admin, names.table())}
-    for name in names.read_from_outsiders(profiles=True):
+    for name in names.read_from_outsiders():
         assert steps[name].difference == (
             "compression.type is producer, not uncompressed; "
             "max.message.bytes is 1048588, not 262144"
         )
         assert not steps[name].deletes
     with pytest.raises(UserError, match=r"compression.type producer: .*murmurec topics apply"):
-        check_outsiders(kafka.connection, names.read_from_outsiders(profiles=True))
+        check_outsiders(kafka.connection, names.read_from_outsiders())
     apply(admin, list(steps.values()))
-    check_outsiders(kafka.connection, names.read_from_outsiders(profiles=True))
+    check_outsiders(kafka.connection, names.read_from_outsiders())
     assert {step.action for step in plan(admin, names.table())} == {"ok"}
 
 

@@ -163,7 +163,6 @@ def test_mechanisms_are_a_set() -> None:
         ({"factors": 16}, Way.BESIDE),
         ({"devices": "signed"}, Way.FIXED),
         ({"partitions": 8}, Way.FIXED),
-        ({"policies": (("profile_mechanisms", "blip"),)}, Way.AT_START),
     ],
 )
 def test_each_setting_has_its_way(change: dict[str, Any], way: Way) -> None:
@@ -195,7 +194,6 @@ def test_a_report_that_counts_as_another_integer_needs_a_state_beside() -> None:
 
 @pytest.mark.parametrize("spec", [RR, SMALL, ALL, replace(RR, co_ratings=True, clip=2.5, seed=7)])
 def test_a_design_survives_as_text_and_as_headers(spec: StateSpec) -> None:
-    spec = replace(spec, withdrawn=spec.withdrawn, policies=(("profile_mechanisms", "blip"),))
     assert spec_of(decided(spec), spec.seed) == spec
     assert recorded_spec(spec.headers, spec.seed) == spec
     other = recorded_spec(spec.headers, spec.seed + 1)

@@ -344,7 +344,6 @@ def test_each_feature_adds_its_own_topics_to_those_of_every_deployment() -> None
     }
     assert added == {
         "campaigns": {"contributions", "rounds", "item-side"},
-        "profiles": {"profiles"},
         "shards": {"exchange"},
     }
     assert topics.table(features=FEATURES) == topics.table()
@@ -355,7 +354,7 @@ def test_the_sentence_for_an_absent_topic_names_the_setting_of_its_feature() -> 
     assert absent(names.cuts) == (
         "topic a.b.cuts.v1 does not exist: create it with murmurec topics apply"
     )
-    assert absent(names.profiles).endswith("topics apply under the setting profile_mechanisms")
+    assert absent(names.exchange).endswith("topics apply under the setting shards above 1")
 
 
 QUERY = {"id": "0" * 16, "user": "0" * 32, "k": 10, "deadline": 1, "v": 1}
@@ -381,8 +380,6 @@ QUERY = {"id": "0" * 16, "user": "0" * 32, "k": 10, "deadline": 1, "v": 1}
         {"similar_to": None},
         {"similar_to": [5]},
         {"similar_to": "x" * 129},
-        {"neighbours": 1},
-        {"neighbours": "yes"},
         {"for": "later"},
         {"for": None},
         {"for": True},
@@ -408,7 +405,6 @@ GOLDEN_QUERY = (
         ({}, b""),
         ({"similar_to": 1193}, b',"similar_to":1193'),
         ({"similar_to": "tt01"}, b',"similar_to":"tt01"'),
-        ({"neighbours": True}, b',"neighbours":true'),
         ({"for_": "now"}, b',"for":"now"'),
         ({"for_": "next"}, b',"for":"next"'),
         ({"reply_key": "ab" * 32}, b',"reply_key":"%b"' % (b"ab" * 32)),
@@ -440,26 +436,22 @@ def test_a_query_for_no_user_has_these_bytes() -> None:
     assert wire.decode_message(wire.Query, golden) == query
 
 
-GUARANTEE = wire.Guarantee("one report of the asker", "1/2", "set-chain")
 REPLY = wire.Recommendation(
     "0" * 16, wire.Status.OK, (5, "a"), (4.5, 1.0), "ease", 3, "local",
-    because=(7, None), guarantee=GUARANTEE,
+    because=(7, None),
 )  # fmt: skip
 GOLDEN_REPLY = (
     b'{"id":"0000000000000000","status":"ok","items":[5,"a"],"scores":[4.5,1.0],"method":"ease",'
     b'"as_of":3,"privacy":"local","catching_up":false,"ndcg":null,"ndcg_popular":null%b,"v":1}'
 )
-GOLDEN_NEW = (
-    b',"because":[7,null],"guarantee":{"adjacency":"one report of the asker","epsilon":"1/2",'
-    b'"method":"set-chain"},"reason":null'
-)
+GOLDEN_NEW = b',"because":[7,null],"reason":null'
 
 
 def test_a_reply_has_these_bytes_and_one_of_an_earlier_release_is_read() -> None:
     assert wire.encode_message(REPLY) == GOLDEN_REPLY % GOLDEN_NEW
     assert wire.decode_message(wire.Recommendation, GOLDEN_REPLY % GOLDEN_NEW) == REPLY
     earlier = wire.decode_message(wire.Recommendation, GOLDEN_REPLY % b"")
-    assert (earlier.because, earlier.guarantee, earlier.reason) == ((), None, None)
+    assert (earlier.because, earlier.reason) == ((), None)
     assert earlier.items == REPLY.items
 
 
@@ -476,10 +468,6 @@ def test_a_reply_for_a_user_says_the_visit_and_any_other_has_the_bytes_of_before
     [
         {"because": [None] * 101},
         {"because": [1.5]},
-        {"guarantee": {"adjacency": "x", "epsilon": "inf", "method": "m"}},
-        {"guarantee": {"adjacency": "x", "epsilon": "1"}},
-        {"guarantee": {"adjacency": "\u2028", "epsilon": "1", "method": "m"}},
-        {"guarantee": "none"},
         {"reason": "a\nb"},
         {"reason": "x" * 241},
         {"for": "later"},

@@ -18,7 +18,6 @@ from fractions import Fraction
 from typing import Any
 
 from stream_app.privacy.accounting.budget_plans import ExactPlan
-from stream_app.privacy.profiles.profile_mechanism import MOST_ITEMS
 
 DELTA = Fraction(1, 10**6)
 ERRORS, LISTS = "errors", "lists"
@@ -66,7 +65,7 @@ class WholePersonOptions:
 
 def person_epsilon(id: str, reports: int) -> float:
     """Return the epsilon at `DELTA` of a person with so many reports, by exact composition."""
-    return ExactPlan(((id, reports),), DELTA, MOST_ITEMS).spent({id: reports})
+    return ExactPlan(((id, reports),), DELTA).spent({id: reports})
 
 
 def point(

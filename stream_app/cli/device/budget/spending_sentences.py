@@ -19,10 +19,6 @@ _MEANING = {
     ("rating", "cell"): "no report is more than e^(its epsilon) times likelier under one rating of "
     "the item, or none, than under another; for the user's whole record the factor is e^(the sum)",
     ("rating", "nothing"): "these ratings were sent without noise: nothing is protected",
-    ("profile", "cell"): "all profiles together are at most e^(this sum) times likelier with one "
-    "item than without it; for the whole set of items the factor is up to e^(number of items x "
-    "this sum)",
-    ("profile", "nothing"): "these profiles were sent without noise: nothing is protected",
 }
 
 _SHOWN = 20  # accounts

@@ -4,8 +4,7 @@ measure    a learner over ratings
 rank       lists of items
 campaign   what noisy sums of whole people are good for
 
-Profiles, trainers, social models and campaigns over time are measured by
-`research.commands.evaluate`.
+Trainers and social models are measured by `research.commands.evaluate`.
 """
 
 from __future__ import annotations
@@ -21,8 +20,6 @@ from stream_app.cli.device import mechanism_options
 from stream_app.cli.options import writable
 from stream_app.cli.output import notice
 from stream_app.errors import UsageError, UserError
-
-_PROFILES = ("blip", "jlt", "jltpaper")
 
 
 def evaluate(
@@ -84,9 +81,9 @@ def evaluate(
     """Measure a model on a file of ratings; nothing is published.
 
     The noise comes from a seed, so that a figure can be repeated. A sketch has as many cells as a
-    dense table (gamma = 1), hybrid a row for each user and item. Profiles (blip, jlt) are evaluated
-    by neighbours. --mode central is trusted with contributions; split shares them between two
-    parties, of which one is honest. Both publish noisy sums alone.
+    dense table (gamma = 1), hybrid a row for each user and item. --mode central is trusted with
+    contributions; split shares them between two parties, of which one is honest. Both publish noisy
+    sums alone.
 
     Example: murmurec evaluate ml-1m.zip --model dense --epsilon 2
     """
@@ -114,7 +111,7 @@ def evaluate(
         "--mode": summed,
     }  # fmt: skip
     social = trained = None
-    if trust is not None or model not in (*LEARNERS, "neighbours"):
+    if trust is not None or model not in LEARNERS:
         social = research("commands.evaluate.social")
         social.refuse(model, trust, others)
         if not social.is_social(model):
@@ -139,20 +136,12 @@ def evaluate(
     for name, value in {"k": k, "split": held, "messages": messages}.items():
         if not rank and value is not None:
             raise UsageError(f"--{name}: is about lists; add --rank")
-    if rank and mechanism.partition(":")[0] in _PROFILES:
-        raise UsageError(f"--rank: lists are made from ratings, not from {mechanism} profiles")
     if summed is not None:
         result = campaign.measured(
             file,
             dataset,
             campaign.CampaignOptions(summed, epsilon, meta, k, held, scope, seed),
         )
-    elif mechanism.partition(":")[0] in _PROFILES:
-        from stream_app.cli.device.profiles.named_mechanism import mechanism_of
-
-        profiles = research("commands.evaluate.profiles")
-        result = profiles.measured(dataset, mechanism_of(mechanism, epsilon), seed)
-        profiles.show(result)
     elif social is not None and trust is not None:
         result = social.measured(dataset, trust, epsilon, options)
         social.show(result, str(dataset.scale))
@@ -161,8 +150,6 @@ def evaluate(
 
         result = trained.measured(dataset, epsilon, options)
         measure.show(result, str(dataset.scale))
-    elif model == "neighbours":
-        raise UsageError("--model neighbours: needs profiles; add --mechanism blip or jlt")
     elif rank:
         from stream_app.cli.research.evaluate import measure
         from stream_app.cli.research.evaluate import rank as lists

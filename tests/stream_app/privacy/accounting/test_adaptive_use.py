@@ -74,7 +74,7 @@ def by_id(counts) -> dict[str, int]:
 
 
 def test_the_renyi_filter_holds_for_every_strategy():
-    plan = read_plan(pin("adaptive", EPSILON, DELTA, 1), EPSILON, DELTA, 1)
+    plan = read_plan(pin("adaptive", EPSILON, DELTA), EPSILON, DELTA)
     rooms = [plan.room({}, id) for id in MECHANISMS]
     assert rooms[0] > rooms[1] > rooms[2] >= 1
 
@@ -86,7 +86,7 @@ def test_the_renyi_filter_holds_for_every_strategy():
 
 
 def test_a_plan_holds_for_every_strategy():
-    plan = read_plan(pin("rr:2:2*1,rr:2:1/2", EPSILON, DELTA, 1), EPSILON, DELTA, 1)
+    plan = read_plan(pin("rr:2:2*1,rr:2:1/2", EPSILON, DELTA), EPSILON, DELTA)
 
     def admits(counts, k):
         return plan.room(by_id(counts), MECHANISMS[k]) >= 1
@@ -95,7 +95,7 @@ def test_a_plan_holds_for_every_strategy():
 
 
 def test_a_sum_holds_for_every_strategy():
-    plan = read_plan("sum", EPSILON, DELTA, 1)
+    plan = read_plan("sum", EPSILON, DELTA)
 
     def admits(counts, k):
         return plan.room(by_id(counts), MECHANISMS[k]) >= 1
@@ -110,6 +110,6 @@ def test_the_curve_of_the_counts_so_far_is_no_stopping_rule():
 
     def admits(counts, k):
         after = tuple(n + (i == k) for i, n in enumerate(counts))
-        return sum(after) <= 6 and fits(tuple(by_id(after).items()), EPSILON, DELTA, 1)
+        return sum(after) <= 6 and fits(tuple(by_id(after).items()), EPSILON, DELTA)
 
     assert strategies(admits) > DELTA * Fraction(6, 5)

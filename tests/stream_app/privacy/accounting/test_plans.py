@@ -10,13 +10,12 @@ import pytest
 from stream_app.privacy.accounting.budget_plans import Plan, largest_count, pin, read_plan
 from stream_app.privacy.accounting.dominating_pair import DominatingPair
 from stream_app.privacy.accounting.renyi import SCALE, capacity, divergence
-from stream_app.privacy.accounting.whole_person import parse, report_loss, sum_cost
+from stream_app.privacy.accounting.whole_person import report_loss
 from stream_app.privacy.exact.gaussian_calibration import exponential
-from stream_app.privacy.profiles.profile_mechanism import MOST_ITEMS
 
 F = Fraction
 RR = "rr:5:1/2"
-BUDGET = F(20), F(1, 10**6), MOST_ITEMS
+BUDGET = F(20), F(1, 10**6)
 
 
 def planned(plan: str) -> Plan:
@@ -56,43 +55,12 @@ def test_what_protects_nothing_is_never_admitted(plan):
 )
 def test_what_is_no_budget_or_plan_is_refused(plan, epsilon, delta, message):
     with pytest.raises(ValueError, match=message):
-        pin(plan, epsilon, delta, MOST_ITEMS)
+        pin(plan, epsilon, delta)
 
 
 def test_a_plan_without_its_count_is_not_a_stored_one():
     with pytest.raises(ValueError, match="a count is missing"):
         read_plan(RR, *BUDGET)
-
-
-# --- profiles -------------------------------------------------------------------------------------
-
-
-def test_a_filter_costs_a_person_what_its_bits_can_carry():
-    """At most min(c K, L) bits at epsilon / K, so at most min(c epsilon, L epsilon / K)."""
-    for items in (1, 100, 1000):
-        exact = report_loss("blip:500:2:1", most_items=items)
-        assert exact.epsilon(0.0) == pytest.approx(min(items, 250), rel=1e-9)
-        assert exact.epsilon(1e-6) <= min(items, 250)
-        assert sum_cost("blip:500:2:1", items) == (F(min(items, 250)), F(0))
-    assert report_loss("blip:500:2:1", "rating").epsilon(0.0) == pytest.approx(1.0, rel=1e-9)
-    assert report_loss("blip:500:2:0").epsilon(1e-9) == 0.0
-
-
-def test_a_projection_costs_a_person_the_square_of_the_items():
-    for items in (1, 3):
-        loss = report_loss("jlt:200:1/2:1/1000000", most_items=items).self_composed(2)
-        ((projection, count),) = loss.forward.members
-        mu = F(2 * 200 * items**2) / parse("jlt:200:1/2:1/1000000").variance
-        assert projection.square(count) == mu
-    assert sum_cost("jlt:200:1/2:1/1000000", 3)[0] == F(3, 2)
-
-
-def test_a_plan_of_ratings_and_profiles_is_one_budget():
-    profile = "jlt:200:1/2:1/1000000:8"
-    alone = largest_count(RR, F(20), F(1, 10**6))
-    assert 0 < planned(f"{profile}*4,{RR}").room({}, RR) < alone == 93
-    free = planned("adaptive")
-    assert free.room({profile: 4}, RR) < free.room({}, RR)
 
 
 # --- the Renyi filter -----------------------------------------------------------------------------

@@ -6,14 +6,12 @@ import itertools
 import math
 from fractions import Fraction
 
-import numpy as np
 import pytest
 
 from stream_app.privacy import registry
 from stream_app.privacy.accounting.budget_plans import largest_count
 from stream_app.privacy.accounting.whole_person import Neighbours, report_loss
 from stream_app.privacy.exact.integer_tables import TOTAL, Table
-from stream_app.privacy.profiles.blip import Blip
 
 F = Fraction
 REPORTS = 2
@@ -82,23 +80,6 @@ def test_at_delta_0_either_costs_the_sum_of_the_epsilons_at_most(id: str) -> Non
     for neighbours in ("person", "replaced"):
         found = report_loss(id, neighbours).self_composed(7).epsilon(0.0)  # type: ignore[arg-type]
         assert found <= 7 * (1 + 1e-9)
-
-
-def test_a_profile_replaced_by_any_other_changes_the_bits_of_both() -> None:
-    """All profiles of four items under a cap of two, in a filter of 10 bits, all outputs."""
-    mechanism = Blip(10, 2, F(2), 2)
-    items = np.array([1, 2, 3, 7], np.uint64)
-    picks = [items[list(p)] for n in range(5) for p in itertools.combinations(range(4), n)]
-    filters = [mechanism.filter(pick) for pick in picks]
-    most = max(int((a != b).sum()) for a in filters for b in filters)
-    against_empty = max(int(a.sum()) for a in filters)
-    (bit,) = (proof.worst_ratio for proof in Blip(10, 1, F(1, 2)).certify())
-    for neighbours, bits in (("replaced", most), ("person", against_empty)):
-        bound = report_loss(mechanism.id, neighbours).epsilon(0.0)  # type: ignore[arg-type]
-        assert bits * math.log(bit) <= bound + 1e-9
-    assert most > against_empty
-    assert cost(mechanism.id, "replaced", 1) == pytest.approx(4, rel=1e-3)
-    assert report_loss(mechanism.id, "replaced").epsilon(0.0) == pytest.approx(4, rel=1e-9)
 
 
 def cost(id: str, neighbours: Neighbours, count: int) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-import numpy as np
 import pytest
 
 from stream_app.privacy.exact import gaussian_calibration as gaussian
@@ -14,9 +13,9 @@ from stream_app.privacy.exact.gaussian_calibration import (
     analytic_variance,
     density,
     exponential,
-    lattice_delta,
+    gaussian_delta,
+    gaussian_epsilon,
     least_steps,
-    lemma_variance,
     normal,
     root,
 )
@@ -35,34 +34,6 @@ def test_the_analytic_gaussian_has_its_known_deviations(
     epsilon: str, delta: int, wanted: float
 ) -> None:
     assert sigma(epsilon, Fraction(1, 10**delta)) == pytest.approx(wanted, abs=6e-5)
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "analytic", "lemma"),
-    [
-        ("1/10", 38.6, 149),
-        ("1/2", 8.57, 29.7),
-        ("1", 4.49, 14.9),
-        ("2", 2.37, 7.4),
-        ("3", 1.64, 5.0),
-        ("6", 0.89, 2.5),
-    ],
-)
-def test_the_lemma_of_the_thesis_takes_three_times_the_noise_or_more(
-    epsilon: str, analytic: float, lemma: float
-) -> None:
-    # The codewords of the thesis have lengths up to 1.063 at L = 1000.
-    assert 1.063 * sigma(epsilon, MICRO) == pytest.approx(analytic, rel=0.004)
-    taken = math.sqrt(lemma_variance(Fraction(epsilon), MICRO))
-    assert taken == pytest.approx(lemma, rel=0.01)
-    assert 2.7 < taken / (1.063 * sigma(epsilon, MICRO)) < 4
-
-
-def test_the_lemma_is_rounded_up() -> None:
-    for epsilon, delta in (("6", 10), ("1/10", 10), ("2", 10**6)):
-        exact = 16 * math.log(delta) / float(Fraction(epsilon)) ** 2
-        found = lemma_variance(Fraction(epsilon), Fraction(1, delta))
-        assert exact * (1 - 1e-14) <= found <= exact * (1 + 1e-9)
 
 
 def test_the_digits_of_pi_are_right() -> None:
@@ -104,44 +75,23 @@ def test_delta_is_bounded_tightly_from_both_sides(epsilon: str) -> None:
     assert analytic_delta(Fraction(epsilon), variance * Fraction(999, 1000))[0] > MICRO
 
 
-def exact_delta(epsilon: float, variance: float, length: int) -> float:
-    """Delta of `length` discrete Gaussians on a move of signs, from the law of their sum."""
-    reach = math.ceil(12 * math.sqrt(variance))
-    n = np.arange(-reach, reach + 1)
-    single = np.exp(-(n**2) / (2 * variance))
-    single /= single.sum()
-    law = np.ones(1)
-    for _ in range(length):
-        law = np.convolve(law, single)
-    moved = np.concatenate([np.zeros(length), law])  # the sum moves by L
-    stays = np.concatenate([law, np.zeros(length)])
-    return float(np.maximum(stays - math.exp(epsilon) * moved, 0).sum())
-
-
-@pytest.mark.parametrize("length", [1, 2, 8, 60])
-@pytest.mark.parametrize("variance", [4, 9, 50])
-@pytest.mark.parametrize("epsilon", ["1/10", "1/2", "1", "3"])
-def test_the_bound_on_the_lattice_is_above_brute_force_and_near_it(
-    epsilon: str, variance: int, length: int
+@pytest.mark.parametrize(
+    ("square", "delta", "epsilon"),
+    # Balle and Wang 2018: sigma 3.7306 is (1, 1e-5), 4.2247 is (1, 1e-6); mu^2 = 1 / sigma^2.
+    [(1 / 3.7306**2, 1e-5, 1.0), (1 / 4.2247**2, 1e-6, 1.0)],
+)
+def test_the_curve_of_a_gaussian_has_its_known_values(
+    square: float, delta: float, epsilon: float
 ) -> None:
-    exact = exact_delta(float(Fraction(epsilon)), variance, length)
-    bound = float(lattice_delta(Fraction(epsilon), Fraction(variance), length))
-    assert bound >= exact * (1 - 1e-9) - 1e-13
-    # The maximum of the summand comes on top of the integral; it counts where there are few.
-    if length >= 8:
-        assert bound <= 1.3 * exact + 1e-9
+    found = gaussian_epsilon(Fraction(delta), Fraction(square))
+    assert float(found) == pytest.approx(epsilon, abs=1e-4)
+    assert gaussian_delta(found, Fraction(square))[1] <= Fraction(delta)
+    assert gaussian_delta(found - Fraction(2, 2**30), Fraction(square))[0] > Fraction(delta)
 
 
-def test_half_of_the_noise_does_not_pass_as_enough() -> None:
-    variance = analytic_variance(Fraction(1), MICRO) * 1000
-    assert lattice_delta(Fraction(1), variance * Fraction(1001, 1000), 1000) <= MICRO
-    assert lattice_delta(Fraction(1), variance / 2, 1000) > 50 * MICRO
-    assert lattice_delta(Fraction(1), variance * Fraction(999, 1000), 1000) > MICRO
-
-
-def test_too_little_noise_for_the_proof_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least 4"):
-        lattice_delta(Fraction(1), Fraction(3), 10)
+def test_no_move_costs_nothing() -> None:
+    assert gaussian_epsilon(MICRO, Fraction(0)) == 0
+    assert gaussian_epsilon(Fraction(1, 2), MICRO) == 0
 
 
 @pytest.mark.parametrize("guess", [1, 3, 99, 100, 101, 5000])

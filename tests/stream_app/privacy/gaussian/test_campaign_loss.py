@@ -41,8 +41,8 @@ def test_beside_randomized_response_both_count():
 
 def test_a_campaign_fits_the_epsilon_that_its_certificate_proves():
     epsilon = naming.parse(TWO).epsilon(DELTA)
-    assert fits(((TWO, 1),), epsilon, DELTA, 100)
-    assert not fits(((TWO, 1),), epsilon - Fraction(1, 10**6), DELTA, 100)
+    assert fits(((TWO, 1),), epsilon, DELTA)
+    assert not fits(((TWO, 1),), epsilon - Fraction(1, 10**6), DELTA)
     assert largest_count(TWO, epsilon, DELTA) == 1
 
 

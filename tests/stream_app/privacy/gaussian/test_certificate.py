@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from stream_app.privacy.accounting.gaussian import gaussian_delta, gaussian_epsilon
+from stream_app.privacy.exact.gaussian_calibration import gaussian_delta, gaussian_epsilon
 from stream_app.privacy.gaussian.certificate import (
     SMOOTHING,
     CampaignCertificate,

@@ -1,13 +1,13 @@
 """Write dp_accounting.json and noisy_sums.json beside this file: epsilons of dp-accounting 0.6 for
-44 settings, and for 12 campaigns of noisy sums.
+38 settings, and for 12 campaigns of noisy sums.
 
     python -m tests.stream_app.privacy.accounting.peer.generate      with the extra `peers`
 
 A table mechanism goes in as its hockey-stick curve at the grid points around each loss ("connect
 the dots", dp-accounting's own constructor), which is computed here from the table's counts with 60
-digits, without any code of `stream_app.privacy.accounting`. Projections go in as its Gaussian, the
-stages of a campaign as its Gaussians of sensitivity bound and variance V - 9/4, composed. Where all
-stages have one coordinate they go in as its discrete Gaussians, too.
+digits, without any code of `stream_app.privacy.accounting`. The stages of a campaign go in as its
+Gaussians of sensitivity bound and variance V - 9/4, composed. Where all stages have one coordinate
+they go in as its discrete Gaussians, too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from typing import Any
 
 from stream_app.privacy import registry
 from stream_app.privacy.privacy_map import Adjacency
-from stream_app.privacy.profiles import profile_registry as profiles
 
 TABLE = Path(__file__).with_name("dp_accounting.json")
 SUMS_TABLE = Path(__file__).with_name("noisy_sums.json")
@@ -42,8 +41,6 @@ PURE = [
     *(("like:5:1", n, 1e-6) for n in (10, 60)),
     *(("partition:5:1/2", n, 1e-6) for n in (20, 80)),
 ]
-PROJECTIONS = [("jlt:1000:2:1/1000000", n, d) for n in (1, 10) for d in (1e-5, 1e-6)]
-PROJECTIONS += [("jlt:200:1/2:1/1000000", n, 1e-6) for n in (1, 40)]
 SUMS = [
     *(("gaussian:100:178482:45000", d) for d in (1e-5, 1e-6, 1e-9)),
     ("gaussian:100:49753:45000", 1e-6),
@@ -62,7 +59,6 @@ SUMS = [
 def main() -> None:
     """Compute and write all settings."""
     rows = [(id, n, d, _table_epsilon(id, n, d)) for id, n, d in PURE]
-    rows += [(id, n, d, _projection_epsilon(id, n, d)) for id, n, d in PROJECTIONS]
     _write(TABLE, rows)
     _write(SUMS_TABLE, [(id, d, *_campaign_epsilons(id, d)) for id, d in SUMS])
 
@@ -103,15 +99,6 @@ def _curve_epsilon(pairs: Any, count: int, delta: float) -> float:
         deltas.append(float(max(sums) / 2**64))
     one = pld_pmf.create_pmf_pessimistic_connect_dots(SPACING, places, deltas)
     return float(one.to_dense_pmf().self_compose(count).get_epsilon_for_delta(delta))
-
-
-def _projection_epsilon(id: str, count: int, delta: float) -> float:
-    from dp_accounting.pld import privacy_loss_distribution as pld
-
-    mechanism: Any = profiles.parse(id)
-    sigma = math.sqrt(mechanism.variance / mechanism.length)
-    one = pld.from_gaussian_mechanism(sigma, value_discretization_interval=SPACING)
-    return float(one.self_compose(count).get_epsilon_for_delta(delta))
 
 
 def _campaign_epsilons(id: str, delta: float) -> tuple[float, float | None]:

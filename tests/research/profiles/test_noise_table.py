@@ -1,15 +1,14 @@
-"""The noise table: integer counts near the discrete Gaussian, drawn exactly, paid for exactly."""
+"""The noise table: integer counts near the discrete Gaussian, drawn exactly."""
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
-from itertools import product
 
 import numpy as np
 import pytest
 
-from stream_app.privacy.exact.discrete_gaussian import EDGE, TOTAL, NoiseTable, table_delta, uneven
+from research.profiles.noise_table import TOTAL, NoiseTable
 from stream_app.privacy.randomness import SystemSource
 
 ALPHA = 1e-6
@@ -17,20 +16,12 @@ VARIANCES = [Fraction(4), Fraction(325, 64), Fraction(50), Fraction(4976)]
 every = pytest.mark.parametrize("variance", VARIANCES, ids=str)
 
 
-def changed(table: NoiseTable, counts: list[int]) -> NoiseTable:
-    """A table with other counts: a mutant."""
-    made = NoiseTable(table.variance)
-    object.__setattr__(made, "counts", tuple(counts))
-    return made
-
-
 @every
 def test_counts_are_symmetric_fall_and_sum_to_all_words(variance: Fraction) -> None:
     table = NoiseTable(variance)
     assert 2 * sum(table.counts) - table.counts[0] == TOTAL
     assert list(table.counts) == sorted(table.counts, reverse=True)
-    assert 1 <= table.counts[-1] <= EDGE * TOTAL / 2
-    assert table.rows == 2 * table.reach + 1
+    assert 1 <= table.counts[-1] <= TOTAL / 2**69
     assert table.second_moment == pytest.approx(float(variance), rel=1e-12)
 
 
@@ -42,20 +33,6 @@ def test_probabilities_are_those_of_the_discrete_gaussian(variance: Fraction) ->
     expected = np.log(weight / weight.sum())
     np.testing.assert_allclose(table.log_probabilities(n), expected, rtol=0, atol=1e-9)
     assert table.log_probabilities(np.array([table.reach + 1, -10 * table.reach])).max() == -np.inf
-
-
-def test_a_count_that_is_off_by_more_than_was_paid_for_is_caught() -> None:
-    table = NoiseTable(Fraction(50))
-    for n in (0, 3, table.reach):
-        more = int(4 * uneven(table.variance) * table.counts[n]) + 2
-        counts = list(table.counts)
-        counts[n] += more
-        with pytest.raises(ValueError, match="too far off"):
-            changed(table, counts).check()
-    heavier = NoiseTable(Fraction(51))
-    with pytest.raises(ValueError, match="too far off"):
-        changed(table, list(heavier.counts[: len(table.counts)])).check()
-    table.check()
 
 
 def test_a_draw_is_the_row_in_whose_words_it_falls() -> None:
@@ -91,27 +68,6 @@ def _departs(claimed: NoiseTable, used: NoiseTable, draws: int) -> bool:
     allowed = depth / 3 + np.sqrt((depth / 3) ** 2 + 2 * draws * p * (1 - p) * depth)
     counts = np.array([int((noise == value).sum()) for value in values])
     return bool((np.abs(counts - draws * p) > allowed).any())
-
-
-@pytest.mark.parametrize("length", [1, 2])
-# At epsilon 60 only the edge of the table is left: what moves off it cannot come from elsewhere.
-@pytest.mark.parametrize("epsilon", ["1/2", "1", "2", "4", "60"])
-def test_the_bound_holds_for_the_very_table_by_enumeration(epsilon: str, length: int) -> None:
-    table = NoiseTable(Fraction(4))
-    reach, ratio = table.reach, math.exp(float(Fraction(epsilon)))
-    probability = {n: table.counts[abs(n)] / TOTAL for n in range(-reach, reach + 1)}
-    exact = 0.0
-    for noise in product(probability, repeat=length):
-        stays = math.prod(probability[n] for n in noise)
-        moved = math.prod(probability.get(n - 1, 0.0) for n in noise)
-        exact += max(0.0, stays - ratio * moved)
-    bound = table_delta(Fraction(epsilon), Fraction(4), length)
-    assert bound is not None
-    assert 0 < exact <= bound < 1
-
-
-def test_an_epsilon_that_the_unevenness_uses_up_has_no_bound() -> None:
-    assert table_delta(Fraction(1, 10**12), Fraction(2**23), 16384) is None
 
 
 @pytest.mark.parametrize("variance", [Fraction(3), Fraction(2**23 + 1)], ids=str)

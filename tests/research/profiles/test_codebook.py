@@ -5,14 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stream_app.privacy.profiles.codebook import (
-    BLIP_SALT,
-    JLT_SALT,
-    addresses,
-    positions,
-    signs,
-    words,
-)
+from research.profiles.codebook import BLIP_SALT, JLT_SALT, addresses, positions, signs
+from stream_app.privacy.ratings.item_sampling import words
 
 M64 = 2**64 - 1
 PINNED_ADDRESSES = [3238, 2997, 1220, 4998, 1630, 953, 4906, 1809]

@@ -10,12 +10,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from research.profiles.blip import Blip
 from stream_app.privacy.exact.integer_tables import TOTAL, compile_table, compiled_ratio, exp_bounds
-from stream_app.privacy.privacy_map import Adjacency
-from stream_app.privacy.profiles.blip import Blip
-from stream_app.privacy.profiles.profile_mechanism import MOST_ITEMS
-from stream_app.privacy.randomness import SeededSource, SystemSource
-from stream_app.privacy.ticket import TicketIssuer
+from stream_app.privacy.randomness import SeededSource
 
 THESIS = {59: 0.0497, 28: 0.1978, 17: 0.2994, 8: 0.4013, 6: 0.4256, 5: 0.4378, 3: 0.4626, 2: 0.4750}
 SMALL = Blip(8, 2, Fraction(2))
@@ -71,26 +68,16 @@ def test_bits_are_flipped_as_often_as_the_thesis_lists(epsilon: int, flip: float
     assert float(Blip(5000, 20, Fraction(epsilon)).flip) == pytest.approx(flip, abs=5e-5)
 
 
-@pytest.mark.parametrize("epsilon", ["1/1000000", "1/10", "1/2", "1", "2", "8", "28", "59", "64"])
-def test_the_claim_is_proved_and_nearly_used_up(epsilon: str) -> None:
-    (proof,) = Blip(5000, 20, Fraction(epsilon)).certify()
-    assert proof.worst_ratio <= exp_bounds(Fraction(epsilon))[0]
-    assert -1e-10 <= proof.slack <= 0
-    assert proof.adjacency is Adjacency.CELL
-
-
 def test_no_output_distinguishes_two_neighbouring_profiles_by_more_than_epsilon() -> None:
     worst = worst_exact(SMALL)
     assert worst <= exp_bounds(Fraction(2))[0]
     # Tight: an item with two positions of its own uses all of it.
-    assert worst == SMALL.certify()[0].worst_ratio
+    assert float(worst) == pytest.approx(math.exp(2), rel=1e-9)
 
 
 def test_an_epsilon_that_ignores_the_number_of_hashes_is_caught() -> None:
     mutant = with_table(SMALL, Fraction(2))  # 2 a bit, so 4 an item
     assert worst_exact(mutant) > exp_bounds(Fraction(2))[1]
-    with pytest.raises(ValueError, match="above the claimed epsilon 2"):
-        mutant.certify()
 
 
 def test_the_likelihood_is_that_of_the_table_and_sums_to_one() -> None:
@@ -116,17 +103,6 @@ def test_unused_bits_cannot_come_out_set() -> None:
     assert mechanism.log_likelihood(np.array([255, 1], np.uint8), ITEMS) > -math.inf
 
 
-def test_a_ticket_is_good_for_one_release() -> None:
-    mechanism, issuer = Blip(64, 4, Fraction(2)), TicketIssuer(SystemSource())
-    issuer.admit(mechanism)
-    ticket = issuer.ticket(mechanism, 1)
-    mechanism.release(ITEMS, ticket)
-    with pytest.raises(ValueError, match="already used"):
-        mechanism.release(ITEMS, ticket)
-    with pytest.raises(ValueError, match="needs a ticket"):
-        mechanism.release(ITEMS, SystemSource())
-
-
 def test_two_releases_of_one_profile_have_noise_of_their_own() -> None:
     mechanism, source = Blip(5000, 20, Fraction(8)), SeededSource(1)
     first, second = (mechanism.release(ITEMS, source) for _ in range(2))
@@ -138,9 +114,7 @@ def test_without_epsilon_the_filter_itself_is_released_and_nothing_is_claimed() 
     mechanism = Blip(64, 4, None)
     released = mechanism.release(ITEMS, SeededSource(1))
     np.testing.assert_array_equal(mechanism.bits(released[None])[0], mechanism.filter(ITEMS))
-    assert mechanism.certify() == ()
-    assert mechanism.adjacency is Adjacency.NOTHING
-    assert mechanism.profile_epsilon(3) is None
+    assert mechanism.id == "blip:64:4:inf"
     assert mechanism.log_likelihood(released, ITEMS) == 0
     assert mechanism.log_likelihood(released, ITEMS[:1]) == -math.inf
 
@@ -148,11 +122,10 @@ def test_without_epsilon_the_filter_itself_is_released_and_nothing_is_claimed() 
 def test_epsilon_zero_releases_uniform_bits_and_estimates_nothing() -> None:
     mechanism = Blip(64, 4, Fraction(0))
     assert mechanism.flip == Fraction(1, 2)
-    assert mechanism.certify()[0].worst_ratio == 1
-    read = mechanism.coordinates(mechanism.release(ITEMS, SeededSource(1))[None])
+    released = mechanism.release(ITEMS, SeededSource(1))[None]
+    read = mechanism.coordinates(released)
     assert mechanism.no_estimate == "the bits are uniform at epsilon 0"
-    assert np.isnan(mechanism.sizes(read)).all()
-    assert np.isnan(mechanism.overlaps(read, read)).all()
+    assert np.isnan(mechanism.sizes(read, 1682)).all()
     assert mechanism.size_variance(10) == math.inf
     assert Blip(64, 4, Fraction(1)).no_estimate == ""
 
@@ -161,9 +134,10 @@ def test_without_noise_sizes_and_overlaps_are_near_the_truth() -> None:
     mechanism = Blip(5000, 20, None)
     a, b = np.arange(100, dtype=np.uint64), np.arange(50, 250, dtype=np.uint64)
     source = SeededSource(1)
-    read = mechanism.coordinates(np.stack([mechanism.release(p, source) for p in (a, b, a[:0])]))
-    np.testing.assert_allclose(mechanism.sizes(read), [100, 200, 0], atol=8)
-    np.testing.assert_allclose(mechanism.overlaps(read, read)[0], [100, 50, 0], atol=8)
+    released = np.stack([mechanism.release(p, source) for p in (a, b, a[:0])])
+    sizes = mechanism.sizes(mechanism.coordinates(released), 1682)
+    np.testing.assert_allclose(sizes, [100, 200, 0], atol=8)
+    np.testing.assert_allclose(mechanism.overlaps(released, released)[0], [100, 50, 0], atol=8)
 
 
 def test_sizes_stay_between_nothing_and_the_catalogue() -> None:
@@ -172,10 +146,25 @@ def test_sizes_stay_between_nothing_and_the_catalogue() -> None:
     assert mechanism.sizes(mechanism.coordinates(extremes), 30).tolist() == [0, 30]
 
 
-def test_a_whole_profile_costs_items_times_epsilon_and_never_more_than_all_bits() -> None:
-    mechanism = Blip(5000, 20, Fraction(8))
-    assert mechanism.profile_epsilon(100) == 800
-    assert mechanism.profile_epsilon(1000) == Fraction(5000 * 8, 20)
+@pytest.mark.statistical
+def test_the_overlap_of_two_profiles_scatters_as_is_known() -> None:
+    """At the thesis' setting and epsilon 8, 106 items each and 50 in common: mean 48, deviation 43.
+
+    Of 300 pairs mean and deviation have deviations of 2.7 and 2.2 and may be off by 16 and 13, five
+    of them. Power: without 1/(1 - 2p) the overlap would be near 0.
+    """
+    mechanism, source = Blip(5000, 20, Fraction(8)), SeededSource(7)
+    items = np.arange(1_000_000, 1_000_162, dtype=np.uint64)
+    pairs = (items[:106], items[56:])
+    first, second = (np.stack([mechanism.release(p, source) for _ in range(300)]) for p in pairs)
+    found = np.concatenate(
+        [mechanism.overlaps(a[None], b[None])[0] for a, b in zip(first, second, strict=True)]
+    )
+    assert found.mean() == pytest.approx(48, abs=16)
+    assert found.std() == pytest.approx(43, rel=0.3)
+    sizes = mechanism.sizes(mechanism.coordinates(first), 1682)
+    assert sizes.mean() == pytest.approx(106, abs=16)
+    assert sizes.std() == pytest.approx(math.sqrt(mechanism.size_variance(106)), rel=0.5)
 
 
 @pytest.mark.parametrize(
@@ -207,7 +196,6 @@ def test_what_is_out_of_range_is_refused(
         (np.arange(3), "uint64"),
         ([1, 2], "uint64"),
         (np.zeros((2, 2), np.uint64), "uint64"),
-        (np.arange(MOST_ITEMS + 1, dtype=np.uint64), "at most 16384"),
     ],
 )
 def test_what_is_no_profile_is_refused_before_a_word_is_drawn(items: object, message: str) -> None:

@@ -1,1 +1,0 @@
-"""Recommendations from similar users, found among released profiles."""
