@@ -8,6 +8,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
+.NOTPARALLEL:
 
 PYTHON ?= python3
 ARGS ?=
@@ -21,24 +22,28 @@ PYTEST := $(BIN)/python -m tests.run --numprocesses $(PROCESSES) --dist loadfile
 # Inside the environment, so that it goes when the environment goes.
 READY := $(VENV)/.ready
 
-.PHONY: help demo test test-all nightly durations check bench simulate chaos lock clean
+.PHONY: needs-demo needs-test help demo test test-all nightly durations check bench simulate chaos lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-9s  %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
-demo: $(READY) ## Run the whole system on this machine: broker, worker, devices, a page
+# What Debian lacks here is installed before the environment is made.
+needs-demo needs-test:
+	@PYTHON=$(PYTHON) deploy/install-debian $(@:needs-%=%)
+
+demo: needs-demo $(READY) ## Run the whole system on this machine: broker, worker, devices, a page
 	@$(BIN)/murmurec demo $(ARGS)
 
-test: $(READY) ## Run the fast tests and every feature once, against a real Kafka and browser
+test: needs-test $(READY) ## Run the fast tests and every feature once, against a real Kafka and browser
 	@$(PYTEST) $(ARGS)
 
 # After `make test`, whose tests are not run again (FIRST= leaves them out); with ARGS both tiers are
 # one run.
 FIRST := test
-test-all: $(READY) $(if $(ARGS),,$(FIRST)) ## Run also the tests of every fault, page and wheel
+test-all: needs-test $(READY) $(if $(ARGS),,$(FIRST)) ## Run also the tests of every fault, page and wheel
 	@$(PYTEST) -m '$(if $(ARGS),,thorough and )not nightly and not benchmark' $(ARGS)
 
-nightly: $(if $(ARGS),$(READY),test-all) ## Run also chaos, simulation, every processor and width (hours)
+nightly: $(if $(ARGS),needs-test $(READY),test-all) ## Run also chaos, simulation, every processor and width (hours)
 	@MURMUREC_SEED=$${MURMUREC_SEED:-new} $(PYTEST) -m nightly $(ARGS)
 	@$(if $(ARGS),,$(BIN)/python -m tests.simulation)
 	@$(if $(ARGS),,$(BIN)/python -m tests.chaos)
@@ -78,7 +83,7 @@ $(READY): requirements.lock pyproject.toml
 	  || { echo "$(PYTHON) is too old: murmurec needs Python 3.11 or later; set PYTHON"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2> /dev/null \
 	  || { echo "$(PYTHON) has no venv (Debian: apt-get install python3-venv)"; exit 1; }
-	@echo "Setting up $(VENV) ..."
+	@echo "Setting up $(VENV): Python packages, a minute or two ..."
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
