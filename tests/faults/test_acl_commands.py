@@ -92,7 +92,7 @@ WITH_A_WORKER = (
         f"ask --device {DEVICE} --timeout 30",
         "WRITE queries, READ recommendations",
     ),
-    Row("reader", "ask --similar-to 100 --timeout 30", late=True),
+    Row("reader", "ask --similar-to 100 --timeout 30"),
     Row("operator", "doctor", "READ rejected"),
     Row("operator", "config plan"),
     Row("operator", "config apply"),
@@ -223,11 +223,12 @@ def with_features(made: Deployment, *roles: str, **settings: object) -> Deployme
 
 def write_ratings() -> None:
     """Write the files of the rows: users of even and of odd numbers like such items."""
-    Path("catalogue.csv").write_text("item,title\n200,A Book\n")
+    items = *range(100, 108), *range(200, 208)
+    Path("catalogue.csv").write_text("\n".join(("item,title", *(f"{n},Title {n}" for n in items))))
     rows = [
         (user, item, 5 - (user + item // 2) % 2)
         for user in range(40)
-        for item in (*range(100, 108), *range(200, 208))
+        for item in items
         if item % 2 == user % 2 and (user // 2 + item) % 4
     ]
     for name, letter, end in (("few", "u", 1000), ("cells", "c", 102)):
