@@ -551,15 +551,10 @@ def load(config_file: Path | None = None, **flags: Any) -> Settings:
 
 # The device's own variables, which the command line reads itself.
 _DEVICE = (
-    *(f"device_{name}" for name in ("journal", "mechanism", "epsilon", "share")),
+    *(f"device_{name}" for name in ("journal", "mechanism", "epsilon", "thinning")),
     *(f"device_{name}" for name in ("budget", "window", "emission", "history")),
 )
 _EDGE = ("edge_store", "edge_token")
-_REMOVED = {
-    "checkpoint_bytes": "checkpoints are written by replay_seconds, and by checkpoint_seconds "
-    "where that is set; leave it out",
-    "code_bits": "codes of the index qolsh have 256 bits; leave it out",
-}
 _Layer = dict[str, tuple[str, Any]]
 _FLAGS = {
     "bootstrap_servers": "--bootstrap",
@@ -598,7 +593,7 @@ def _layers(config_file: Path | None, flags: Mapping[str, Any]) -> tuple[_Layer,
 
 
 def _environment() -> _Layer:
-    """Return the variables that are settings; refuses one that has moved, and a near miss.
+    """Return the variables that are settings; refuses one of another table, and a near miss.
 
     Only a near miss: Kubernetes puts MURMUREC_SERVICE_HOST and the like here.
     """
@@ -611,9 +606,8 @@ def _environment() -> _Layer:
         if shout in names:
             found[names[shout]] = shout, value
         elif shout.startswith(PREFIX) and name not in known:
-            _in_use(name, given)
             if name in Settings.model_fields:
-                raise UserError(f"{given}: this setting is now {variable(name)}{_in_file(name)}")
+                raise UserError(f"{given}: this setting is {variable(name)}{_in_file(name)}")
             if near := difflib.get_close_matches(name, known, 1, 0.8):
                 meant = f"{PREFIX}{near[0].upper()}"
                 raise UserError(f"unknown environment variable {given}: did you mean {meant}?")
@@ -628,7 +622,7 @@ def _table(path: Path | None) -> _Layer:
         what = f"key {group} in {path}"
         if group not in GROUPS or not isinstance(table, Mapping):
             if group in Settings.model_fields:
-                raise UserError(f"{what}: this setting is now {_in_file(group).strip(', ()')}")
+                raise UserError(f"{what}: this setting is {_in_file(group).strip(', ()')}")
             _known(group, what, GROUPS)
         for key, value in table.items():
             if (group, key) not in names:
@@ -643,14 +637,8 @@ def _in_file(name: str) -> str:
     return f" ({key} in the table [{group}] of the file)"
 
 
-def _in_use(name: str, what: str) -> None:
-    if name in _REMOVED:
-        raise UserError(f"{what}: this setting was removed: {_REMOVED[name]}")
-
-
 def _known(name: str, what: str, known: Iterable[str] | None = None) -> None:
     """Refuse a name that is not among `known`, by default the settings, with the nearest one."""
-    _in_use(name, what)
     known = Settings.model_fields if known is None else known
     if name not in known:
         near = difflib.get_close_matches(name, known, 1, 0.5)

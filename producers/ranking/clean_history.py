@@ -31,16 +31,16 @@ VISIT_SECONDS = 1800  # without a rating: the visit has ended
 _SUFFIX = ".history"
 
 
-class RawRating(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class RawRating(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One line of the file: a pseudonym, an item, and its rating on the scale (minimum, maximum,
-    step); the day, and the second since 1970, None in lines of earlier releases."""
+    step); the day, and the second since 1970."""
 
     device: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
     item: int | str
     rating: float
     scale: tuple[float, float, float]
-    epoch: int = 0
-    at: int | None = None
+    epoch: int
+    at: int
 
     @property
     def stars(self) -> float:
@@ -154,7 +154,7 @@ class CleanHistory:
         for row in self.read(device):
             try:
                 key = wire.key(row.item)
-                found.append(RatedItem(row.item, key, row.stars, row.epoch or None, row.at))
+                found.append(RatedItem(row.item, key, row.stars, row.epoch, row.at))
             except ValueError:  # edited by hand
                 continue
         return newest_of_each(found)

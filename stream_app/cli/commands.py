@@ -1,4 +1,4 @@
-"""Commands as typer takes them: groups of options expanded, renamed options, help in two lengths.
+"""Commands as typer takes them: groups of options expanded, help in two lengths.
 
 A parameter whose type is a dataclass is a group: each of its fields becomes an option, in the
 group's `panel` of the help if it has one, and the command is called with one instance. Options of
@@ -8,7 +8,7 @@ the panel `SHARED` are one line of `--help`; `--help-all` shows each.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import MISSING, Field, field, fields, is_dataclass
 from functools import wraps
@@ -21,13 +21,6 @@ from stream_app.cli.options import SHARED
 from stream_app.cli.output import printable
 from stream_app.errors import UsageError
 
-# Options under their names of version 0.x: accepted, not shown.
-RENAMED = {
-    "--again": "--republish",
-    "--clock-is-right": "--trust-clock",
-    "--period": "--rotate-every",
-    "--share": "--thinning",
-}
 _HELP_ALL = "--help-all"
 
 
@@ -39,17 +32,16 @@ def option(default: Any, help: str, metavar: str | None = None, *names: str, **m
 
 
 class Command(TyperCommand):
-    """A command that takes renamed options by their old names and shows shared ones on demand."""
+    """A command that shows shared options on demand."""
 
     _whole = False
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments with every old name replaced."""
-        known = {name for param in self.params for name in param.opts}
+        """Parse the arguments."""
         if _HELP_ALL in args:
             self._whole, args = True, ["--help"]
         try:
-            return super().parse_args(ctx, [_current_name(word, known) for word in args])
+            return super().parse_args(ctx, args)
         except typer.BadParameter as error:
             raise _refusal(error) from None
 
@@ -159,9 +151,3 @@ def _refusal(error: typer.BadParameter) -> Exception:
     else:
         limit = found[0]["msg"].removeprefix("Value error, ").rstrip(".")
     return UsageError(f"{name} {value}: {limit}")
-
-
-def _current_name(word: str, known: Container[str]) -> str:
-    name, equals, value = word.partition("=")
-    new = RENAMED.get(name)
-    return f"{new}{equals}{value}" if new in known else word

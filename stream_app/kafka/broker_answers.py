@@ -71,8 +71,7 @@ def sealed_answer_in(message: Message | None, asked: SealedQuery) -> Answer | No
 
 def refused_replies(count: int) -> str:
     """Return what to add to a sentence about records under a query's id that were no answer."""
-    mend = "not sealed to this query: forged, or of an earlier release (update the workers)"
-    return f"; {count} replies were refused, {mend}" * bool(count)
+    return f"; {count} replies were refused, not sealed to this query: forged" * bool(count)
 
 
 def answer_of(value: bytes | None, correlation_id: str) -> Recommendation | None:

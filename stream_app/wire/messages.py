@@ -162,26 +162,18 @@ class Rejection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class CatalogueEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Public description of an item; a withdrawn item is never recommended. A text that is a
-    canonical decimal below 2^63 is that integer.
-
-    `categories` is how records of earlier releases name genres:
-    those that can be one are read as genres.
-    """
+    canonical decimal below 2^63 is that integer."""
 
     item: IntItem | TextItem
     title: Annotated[str, msgspec.Meta(max_length=MAX_TITLE)] = ""
     genres: Annotated[tuple[str, ...], msgspec.Meta(max_length=MAX_GENRES)] = ()
     year: Annotated[int, msgspec.Meta(ge=1, le=MAX_YEAR)] | None = None
     withdrawn: bool = False
-    categories: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     v: int = VERSION
 
     def __post_init__(self) -> None:
         if isinstance(self.item, str):
             force_setattr(self, "item", parse_item(self.item))
-        if self.categories is not msgspec.UNSET:
-            force_setattr(self, "genres", self.genres or genres_among(self.categories))
-            force_setattr(self, "categories", msgspec.UNSET)
         if genres_among(self.genres) != self.genres:
             raise ValueError(f"genres of an item: up to {MAX_GENRES}, each once, {NAME_FORM}")
 

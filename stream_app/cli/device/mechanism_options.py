@@ -26,12 +26,11 @@ if TYPE_CHECKING:
     from stream_app.settings import Settings
 
 
-def _option(name: str, metavar: str | None, help: str, *older: str, **more: Any) -> Any:
-    """Return an option with a default from the environment; `older`: former variable names."""
-    variable = name.removeprefix("--").upper().replace("-", "_")
-    variables = [f"MURMUREC_DEVICE_{each}" for each in (variable, *older)]
+def _option(name: str, metavar: str | None, help: str, **more: Any) -> Any:
+    """Return an option with a default from the environment."""
+    variable = f"MURMUREC_DEVICE_{name.removeprefix('--').upper().replace('-', '_')}"
     return typer.Option(
-        name, metavar=metavar, help=help, envvar=variables, show_envvar=False, **more
+        name, metavar=metavar, help=help, envvar=variable, show_envvar=False, **more
     )
 
 
@@ -86,7 +85,6 @@ ThinningOption = Annotated[
         "--thinning",
         "T",
         "Publish this part of the reports where presence is hidden, e.g. 1/4.",
-        "SHARE",
     ),
 ]
 ScaleOption = Annotated[

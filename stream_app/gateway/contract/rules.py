@@ -88,7 +88,6 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
         "genres": (_GENRES, {"uniqueItems": True, "items": {"type": "string", **_NAME}}),
         "year": "of publication; null where unknown",
         "withdrawn": "never recommended",
-        "categories": "how earlier releases name genres",
     },
     "ItemTablePage": {
         "page": "number of the page, also the record key",

@@ -46,19 +46,6 @@ def test_an_item_counts_once_with_its_newest_rating_and_place(history: CleanHist
     assert [(row.item, row.stars) for row in history.rated(ANN)] == [(2, 3.0), (1, 2.0)]
 
 
-def test_a_line_of_an_earlier_release_has_no_second(history: CleanHistory) -> None:
-    history.append(ANN, 1, 5, STARS, NOON)
-    line = history.path.read_bytes()
-    earlier = line.replace(b',"at":%d' % NOON, b"")
-    assert len(earlier) < len(line)
-    history.path.write_bytes(earlier)
-    assert history.rated(ANN) == [RatedItem(1, 1, 5.0, TODAY, None)]
-    assert visit_of(history.rated(ANN), NOON) == "next"
-    history.append(BOB, 2, 5, STARS, NOON)
-    history.forget(BOB)  # writes the other lines again
-    assert history.path.read_bytes() == earlier
-
-
 @pytest.mark.parametrize(
     ("age", "visit"),
     [

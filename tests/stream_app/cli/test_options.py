@@ -15,7 +15,7 @@ from producers.ranking import CleanHistory
 from producers.scale import Scale
 from stream_app.cli import run
 from stream_app.cli.app import app
-from stream_app.cli.commands import RENAMED, Commands
+from stream_app.cli.commands import Commands
 from stream_app.cli.options import Cluster, WorkerSettings, settings_from, writable
 from stream_app.errors import UserError
 
@@ -107,52 +107,6 @@ def test_help_names_shared_options_in_one_line_and_shows_them_on_demand(
     whole = capsys.readouterr().out
     assert "HOST:PORT" in whole
     assert "see --help-all" not in whole
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (["--again"], ["--republish"]),
-        (["--clock-is-right"], ["--trust-clock"]),
-        (["--period", "0"], ["--rotate-every", "0"]),
-        (["--period=0"], ["--rotate-every=0"]),
-        (["--share", "9"], ["--thinning", "9"]),
-    ],
-    ids=" ".join,
-)
-def test_an_option_is_also_known_by_its_old_name(
-    old: list[str],
-    new: list[str],
-    environment: Callable[..., None],
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    environment(MURMUREC_MECHANISMS="cell:5:2")
-    Path("mine.csv").write_text("user,item,rating\nann,1,5\nbob,1,4\n")
-    command = ["replay", "mine.csv", "--mechanism", "cell", "--emission", "epoch"]
-    assert run([*command, *new]) == run([*command, *old])
-    with_new, with_old = capsys.readouterr().err.splitlines()
-    assert with_new == with_old
-    assert "No such option" not in with_new
-
-
-def test_an_old_name_is_neither_shown_nor_known_where_the_option_is_not(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    for command in (["publish"], ["replay"]):
-        assert run([*command, "--help"]) == 0
-        shown = capsys.readouterr().out
-        assert not [name for name in RENAMED if re.search(rf"(?<![-\w]){name}(?![-\w])", shown)]
-    assert run(["publish", "--period", "3"]) == 2
-    assert "No such option: --period" in capsys.readouterr().err
-
-
-def test_an_old_name_in_the_environment_still_works(
-    environment: Callable[..., None], capsys: pytest.CaptureFixture[str]
-) -> None:
-    environment(MURMUREC_DEVICE_SHARE="9")
-    Path("mine.csv").write_text("user,item,rating\nann,1,5\nbob,1,4\n")
-    assert run(["replay", "mine.csv", "--mechanism", "cell", "--emission", "epoch"]) == 2
-    assert "thinning 9" in capsys.readouterr().err
 
 
 # --- what is wrong is said in one sentence, before a broker is asked ------------------------------
