@@ -1,4 +1,4 @@
-"""`murmurec state migrate`: a snapshot of an earlier release or of other sizes, for this spec.
+"""`murmurec state migrate`: a snapshot of other sizes, for this spec.
 
 For a deployment whose log no longer reaches back: where it does, `worker --rebuild` computes the
 state of the new spec from the log, which is exact. The result is adopted at the newest cut with
@@ -13,7 +13,6 @@ version in force ends.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,17 +20,14 @@ from stream_app.checkpoints import offline_writer, snapshot_file
 from stream_app.checkpoints.snapshot_file import Meta, SnapshotFile
 from stream_app.deployment import new_replica
 from stream_app.errors import UserError
-from stream_app.log.event_days import AHEAD_DAYS
 from stream_app.operations.session import Session
 from stream_app.replay.cut_history import CutHistory, history
 from stream_app.state.migration import Fate, Migration, PartReport, arrived
 from stream_app.state.replica import Replica, StateSpec
 from stream_app.state.spec import STATE_FORMAT
-from stream_app.wire import EPOCH_SECONDS, Contract, encode_message
+from stream_app.wire import Contract, encode_message
 from stream_app.wire.limits import CONTRACT
 from stream_app.wire.state_records import StateOrigin
-
-OLDEST_FORMAT = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,13 +39,12 @@ class Migrated:
 
 
 def migrate(source: Path, target: Path, spec: StateSpec) -> Migrated:
-    """Convert a snapshot file to the spec and write it; refuses formats before `OLDEST_FORMAT`."""
+    """Convert a snapshot file to the spec and write it; refuses another state format."""
     old = snapshot_file.read(source)
     found = old.meta.settings.get("state_format", "")
-    if not found.isdigit() or not OLDEST_FORMAT <= int(found) <= STATE_FORMAT:
+    if found != str(STATE_FORMAT):
         raise UserError(
-            f"{source}: state format {found or 'unknown'}; this release converts formats "
-            f"{OLDEST_FORMAT} to {STATE_FORMAT}: convert it with the releases between, one by one"
+            f"{source}: state format {found or 'unknown'}; this release reads format {STATE_FORMAT}"
         )
     try:
         replica, parts = converted(old, spec)
@@ -65,8 +60,7 @@ def converted(old: SnapshotFile, spec: StateSpec) -> tuple[Replica, tuple[PartRe
     Raises ValueError for a snapshot whose ledger is none.
     """
     draft = new_replica(spec)
-    newest_day = int(time.time()) // EPOCH_SECONDS + AHEAD_DAYS
-    migration = Migration(old.model, old.meta.settings, draft, newest_day)
+    migration = Migration(old.model, old.meta.settings, draft)
     migration.run()
     meta, same = old.meta, len(old.meta.end_offsets) == spec.partitions
     origin = StateOrigin(

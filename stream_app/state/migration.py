@@ -18,9 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.kernels.stream.deduplication import LATE
 from stream_app.log.ledger import ledger_array
-from stream_app.models.cooccurrence.item_head import complete_older
 from stream_app.models.factorization import transfer
 from stream_app.models.factorization.factory import build_durable
 from stream_app.models.factorization.learner import ITEM, USER, Learner, LearnerSpec
@@ -30,7 +28,6 @@ from stream_app.state.replica import Replica
 from stream_app.wire.limits import MAX_SEQ
 
 Arrays = dict[str, NDArray[Any]]
-_COUNTED_SINCE = 7  # the state format from which on reports are counted by mechanism
 _FEEDS = "rated_", "reported_", "co_rated_"
 _HASHED = frozenset({"learner", "seen", "presence", "frequencies", "second_moment"})
 _SELECTING = ("clip", "items_most", "list_scope")
@@ -56,24 +53,20 @@ class PartReport:
 
 class Migration:
     """Fills an empty replica from the arrays of another state and the settings of its spec, part by
-    part; `reports` has one entry for each. newest_day: the newest day of which a device can have
-    sent an event."""
+    part; `reports` has one entry for each."""
 
     def __init__(
         self,
         model: Mapping[str, NDArray[Any]],
         settings: Mapping[str, str],
         replica: Replica,
-        newest_day: int,
     ) -> None:
-        self._day_mark = 1 + min(newest_day, LATE - 1)
         self._model, self._settings, self._replica = model, settings, replica
         self._parts = replica.parts()
         self._same_seed = self._settings.get("seed") == str(replica.spec.seed)
         names = ", ".join(mechanism.id for mechanism in replica.spec.mechanisms)
         self._same_mechanisms = self._settings.get("mechanisms") == names
         self._counts = CountMinSketch(seed=int(self._settings.get("seed", 1)))
-        self._completed: dict[str, str] = {}
         self._rows_kept = {"items": False, "reported_items": False, "marks": False}
         self.reports: list[PartReport] = []
 
@@ -100,9 +93,6 @@ class Migration:
     def _given(self, name: str) -> Arrays:
         split = ((key.partition("."), array) for key, array in self._model.items())
         given = {key: array for (part, _, key), array in split if part == name}
-        if name == "presence" and given:  # before state format 10: no products of reports
-            missing = len(self._parts[name].arrays()["overall"]) - len(given["overall"])
-            given["overall"] = np.pad(given["overall"], (0, max(missing, 0)))
         if name == "marks" and not (self._same_seed and self._same_mechanisms):
             # Digests of contents have the seed and the places of the mechanisms in them: an event
             # that is sent once more would pass for another one of its number.
@@ -137,8 +127,6 @@ class Migration:
     def _loads(self, name: str, given: Arrays) -> bool:
         """Load a part if its arrays fit, and return whether they do."""
         try:
-            if name.startswith(_FEEDS):
-                self._completed[name] = complete_older(name, given, self._parts[name].arrays())
             self._parts[name].load(given)
         except (ValueError, KeyError):
             return False
@@ -148,20 +136,12 @@ class Migration:
 
     def _move_marks(self, given: Arrays) -> None:
         """Convert sequence numbers: where the layout differs, everything up to the last number
-        counts as seen. Before state format 6 the day of the newest event was not kept, before 7 no
-        digest of its contents."""
+        counts as seen."""
         own, count = self._parts["marks"].arrays(), len(given["devices"])
-        fresh = {
-            "days": np.full(count, self._day_mark, np.uint16),
-            "numbers": own["numbers"].copy(),
-            "digests": np.zeros((count, own["digests"].shape[1]), np.uint32),
-        }
-        fresh |= {name: array for name, array in given.items() if name != "digests"}
-        digests, known = given.get("digests"), ""
-        if digests is not None and digests.shape == fresh["digests"].shape:
-            fresh["digests"] = digests
-        elif "days" in given:
-            known = "; contents of their newest events unknown"
+        blank, known = np.zeros((count, own["digests"].shape[1]), np.uint32), ""
+        fresh = {"digests": blank} | given
+        if fresh["digests"] is blank or fresh["digests"].shape != blank.shape:
+            fresh["digests"], known = blank, "; contents of their newest events unknown"
         old, free = given["marks"].reshape(count, -1), fresh["days"] == 0
         marks, reason = old, "as they are"
         if old.shape[1:] != own["marks"].shape[1:]:
@@ -174,8 +154,7 @@ class Migration:
             marks[free, 0] = old[free, 0]
         self._rows_kept["marks"] = self._loads("marks", {**fresh, "marks": marks})
         fate = Fate.CONVERTED if self._rows_kept["marks"] else Fate.EMPTY
-        day = "" if "days" in given else "; counted as sending today"
-        self._report("marks", fate, f"{count:,} devices, {reason}{day}{known}")
+        self._report("marks", fate, f"{count:,} devices, {reason}{known}")
 
     def _move_items(self, name: str, given: Arrays) -> None:
         """Convert a list of items, the most reported where there is not room for all."""
@@ -224,9 +203,7 @@ class Migration:
             for name in names:
                 self._parts[name].load(blank[name])
         for name in names:
-            completed = "" if reason else self._completed[name]
-            fate = Fate.EMPTY if reason else Fate.CONVERTED if completed else Fate.CARRIED
-            self._report(name, fate, reason or completed or "equal layout")
+            self._report(name, Fate.EMPTY if reason else Fate.CARRIED, reason or "equal layout")
 
     # --- the learner ----------------------------------------------------------------------
 
@@ -279,14 +256,10 @@ def arrived(
     """Return the reports by mechanism of another state, by place on the allow-list of a replica,
     and at the end those without protection that it does not list.
 
-    Before state format 7 they were not counted: each mechanism that was allowed counts as one
-    report, so that no state without protection passes for one with it. ValueError for a later state
-    without counts, or with others than its allow-list has.
+    ValueError for a state without counts, or with others than its allow-list has.
     """
     names = settings.get("mechanisms", "").split(", ")
-    counts = [*(1 for _ in names), 0]
-    if int(settings["state_format"]) >= _COUNTED_SINCE:
-        counts = ledger_array(ledger, "mechanisms", (len(counts),), np.int64).tolist()
+    counts = ledger_array(ledger, "mechanisms", (len(names) + 1,), np.int64).tolist()
     places = {mechanism.id: place for place, mechanism in enumerate(replica.spec.mechanisms)}
     found = replica.ledger.mechanisms.copy()
     found[-1] = counts[-1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import lzma
 import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,7 +21,7 @@ from stream_app.wire import Topics
 from tests.conftest import Kafka
 from tests.fixtures.campaigns import plan, planned
 from tests.fixtures.streams import events, publish
-from tests.fixtures.waiting import PATIENCE_SECONDS, until
+from tests.fixtures.waiting import PATIENCE_SECONDS
 from tests.kafka.conftest import Send, Start, ends_of
 from tests.kafka.state_log import Log
 
@@ -255,26 +254,3 @@ def test_two_ways_at_once_and_a_place_without_a_gap_are_refused(
     assert "from its beginning" in capsys.readouterr().err
     assert run(["worker", "--from", "latest"]) == 2
     assert "--accept-gap" in capsys.readouterr().err
-
-
-@pytest.mark.thorough
-def test_a_worker_begins_with_a_snapshot_of_the_format_before(
-    start: Start, send: Send, rng: np.random.Generator, tmp_path: Path, capsys: Any
-) -> None:
-    old, new = tmp_path / "old.npz", tmp_path / "new.npz"
-    old.write_bytes(lzma.decompress(FORMAT_4.read_bytes()))
-    refused = start("--from-snapshot", str(old), ready=False)
-    assert refused.process.wait(PATIENCE_SECONDS) == 1
-    assert "murmurec state migrate" in refused.log.read_text()
-    assert run(["state", "migrate", str(old), str(new), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    parts = {each["part"]: each["fate"] for each in found["parts"]}
-    assert (parts["marks"], parts["learner"], parts["seen"]) == (
-        "converted", "converted", "started empty",
-    )  # fmt: skip
-    worker = start("--from-snapshot", str(new))
-    assert worker.state()["base"]["origin"] == found["digest"]
-    records = [publish(event) for event in events(rng, 40)]
-    send(records)
-    worker.wait_for(ends_of(records))
-    until(lambda: worker.metrics()["items"] >= 50, "the items of both")

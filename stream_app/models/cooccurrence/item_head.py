@@ -29,7 +29,7 @@ those of the log, so the head is a function of the log.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -194,28 +194,3 @@ def recent_of(counts: NDArray[np.int64], total: int) -> NDArray[np.int64]:
     units = min(mass_of(total), total) * RECENT_ONE
     found: NDArray[np.int64] = (counts >> shift) * units // max(total >> shift, 1)
     return found
-
-
-def complete_older(name: str, given: dict[str, NDArray[Any]], own: Arrays) -> str:
-    """Add to a part of pairs, as releases before state format 10 wrote it, what it lacks of the
-    arrays of a blank one, `own`; return what that means, nothing where it is whole. They had no
-    visits and recent reports, and one table of what follows what. Raises KeyError or ValueError
-    where it is of no release."""
-    if name.endswith("_lists"):
-        given.setdefault("free", np.zeros(2, np.int32))  # before state format 6: no free block
-    missing, meaning = own.keys() - given.keys(), ""
-    if name == "rated_lists" and missing:
-        rows, meaning = len(given["ends"]), "entries are those of older visits"
-        given |= {n: np.zeros((rows, *own[n].shape[1:]), own[n].dtype) for n in missing}
-    elif name.endswith("_moments") and len(given["numbers"]) < len(own["numbers"]):
-        given |= {n: np.zeros_like(own[n]) for n in missing}
-        given["numbers"] = np.append(given["numbers"][:1], [0, 0])
-        meaning = "what follows what starts empty" if missing else ""
-        for old in ("ordered", "ordered_high"):
-            given.pop(old, None)
-    elif name.endswith("_head") and missing:
-        meaning = "recent reports are in the shares of all time"
-        total, elected = given["totals"].tolist()
-        given["totals"] = np.array([total, elected, total, 0, 0, 0, 0], np.int64)
-        given["recent"] = recent_of(given["counts"], total)
-    return meaning
