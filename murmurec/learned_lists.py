@@ -24,8 +24,7 @@ from stream_app.ranking.derivation import MIDDLE, derive
 from stream_app.ranking.histories import History
 from stream_app.ranking.pair_counts import WEIGHT_ONE
 from stream_app.ranking.reasons import reasons_of
-from stream_app.ranking.scores import fallback, score, top_slots
-from stream_app.ranking.similarity.nearest import linked_to
+from stream_app.ranking.scores import fallback, linked_to, score, top_slots
 from stream_app.serving.served_side import ServedSide
 from stream_app.state.item_directory import ItemDirectory
 

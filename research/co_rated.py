@@ -4,14 +4,13 @@
     damped-slope-one   the same damped towards the means of the items, and clamped
     cosine             f_j = M_j + sum_k s_jk (r_k - M_k) / sum_k s_jk  (after Sarwar et al. 2001)
 
-`stream_app.ranking.similarity` has the formulas, and computes the same from the table of a whole
-file. A rating teaches its pairs with all that its user rated before, so a stream of ratings leaves
-that table. A noised rating counts with its posterior mean (`posterior.py`).
+`research.similarity` has the formulas, and computes the same from the table of a whole file. A
+rating teaches its pairs with all that its user rated before, so a stream of ratings leaves that
+table. A noised rating counts with its posterior mean (`posterior.py`).
 
-They are for evaluation only: a prediction is no inner product of vectors of a fixed length, the
-profiles are unbounded, and nothing is forgotten. What a worker keeps of co-ratings is bounded and
-exactly forgettable (`stream_app.models.cooccurrence`). An item beyond the first 8,192 has no pairs;
-without them a prediction is the mean of the item, or of the user.
+A prediction is no inner product of vectors of a fixed length, the profiles are unbounded, and
+nothing is forgotten. An item beyond the first 8,192 has no pairs; without them a prediction is the
+mean of the item, or of the user.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from research.similarity.slope_one import MIDDLE
 from research.simple_learner import Entity, SimpleLearner
 from stream_app.kernels.factorization.posterior import (
     HIGHEST,
@@ -33,7 +33,6 @@ from stream_app.kernels.factorization.posterior import (
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.factory import LEARNERS
 from stream_app.models.factorization.learner import LearnerSpec
-from stream_app.ranking.similarity.slope_one import MIDDLE
 
 MOST_ITEMS = 8_192
 DAMPING, LEAST_PROFILE = 20.0, 5

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from research.similarity import slope_one as clamped
+from research.similarity import cosine, slope_one
 from research.similarity.noised_sums import (
     Listed,
     NoisedTable,
@@ -34,7 +34,6 @@ from stream_app.campaigns.together import recency_weights
 from stream_app.evaluation.campaigns.runs import DELTA
 from stream_app.evaluation.ranking import RankingRow, RankingTask, Way, baselines, lists_of, row_of
 from stream_app.privacy.randomness import SeededSource
-from stream_app.ranking.similarity import cosine, slope_one
 
 SCOPE = 1_000
 RECENT = 128  # newest ratings of a device: what a worker keeps of it
@@ -160,7 +159,7 @@ def _errors(
     noised: NoisedTable, damping: float, learned: Rows, tested: Rows, people: int
 ) -> NDArray[np.float64]:
     """Return the errors (3, e) of the three predictions of `NoiseOnceStars`."""
-    moved = slope_one.deviations(noised.table, damping)
+    moved = slope_one.deviations(noised.table, damping, towards_means=True)
     means = slope_one.damped_means(noised.table, damping)
     sums, counts = (
         np.bincount(learned.items, weights, len(means)) for weights in (learned.stars, None)
@@ -171,7 +170,7 @@ def _errors(
         if not len(known) or not len(wanted):
             continue
         slots, stars, targets = learned.items[known], learned.stars[known], tested.items[wanted]
-        found = clamped.predict(moved, slots, stars, 1)[targets]
+        found = slope_one.predict(moved, slots, stars, 1)[targets]
         by_means = np.clip(means[targets] + (stars - means[slots]).mean(), 1, 5)
         errors.append(np.stack([found, by_means, item_means[targets]]) - tested.stars[wanted])
     return np.concatenate(errors, axis=1)

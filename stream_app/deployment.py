@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 
-from producers.device import scope
 from stream_app.errors import UserError
 from stream_app.kafka.clients import Connection
 from stream_app.models.factorization.factory import LEARNERS
 from stream_app.privacy import registry
-from stream_app.settings import (
-    LEARNER,
-    LISTS_BY_CO_RATINGS,
-    SERVED_LEARNERS,
-    SERVED_MODELS,
-    Settings,
-)
+from stream_app.settings import SERVED_LEARNERS, Settings
 from stream_app.state.replica import Replica
 from stream_app.state.spec import StateSpec
 from stream_app.wire import Intake, Topics
@@ -23,7 +16,7 @@ from stream_app.wire.authenticity.seal import MIN_SECRET, OPEN, Seal
 from stream_app.wire.signatures.envelope import Verify
 from stream_app.wire.state_records import StateOrigin
 
-_DERIVED = "mechanisms", "model", "list_scope", "items_most", "shard"
+_DERIVED = "mechanisms", "model", "items_most", "shard"
 _AS_THEY_ARE = [
     each.name
     for each in fields(StateSpec)
@@ -87,7 +80,6 @@ def spec_from_settings(settings: Settings) -> StateSpec:
         return StateSpec(
             mechanisms=tuple(registry.parse(name) for name in settings.mechanisms),
             model=_learner(settings),
-            list_scope=_list_scope(settings),
             items_most=settings.most_items,
             seed=settings.hash_seed,
             shard=settings.shard or 0,
@@ -99,38 +91,21 @@ def spec_from_settings(settings: Settings) -> StateSpec:
 
 def settings_in_force(settings: Settings, spec: StateSpec) -> Settings:
     """Return the settings with those that the log decides."""
-    named = "clip", "held_out", "co_ratings", "head_items", "recent_items"
+    named = "clip", "held_out", "head_items", "recent_items"
     decided: dict[str, object] = {name: getattr(spec, name) for name in named}
     decided["mechanisms"] = tuple(each.id for each in spec.allowed)
     return settings.model_copy(update=decided)
 
 
-def _list_scope(settings: Settings) -> tuple[int, ...]:
-    """Return the keys of the items in the file `list_scope`, rising; () where it is unset."""
-    if settings.list_scope is None:
-        return ()
-    return tuple(scope.from_file(settings.list_scope).tolist())
-
-
-def listed_by(settings: Settings) -> str | None:
-    """Return the method of the lists where `model` names one by co-ratings, else None."""
-    return settings.model if settings.model in LISTS_BY_CO_RATINGS else None
 
 
 def _learner(settings: Settings) -> str:
-    """Return the learner of the state; ValueError for a name that is not served, and for lists by
-    co-ratings without co-ratings."""
-    if settings.model not in SERVED_MODELS:
-        served = ", ".join(SERVED_MODELS)
+    """Return the learner of the state; ValueError for a name that is not served."""
+    if settings.model not in SERVED_LEARNERS:
+        served = ", ".join(SERVED_LEARNERS)
         other = "; this one is for evaluation alone" if settings.model in LEARNERS else ""
         raise ValueError(f"model {settings.model!r}: workers serve {served}{other}")
-    if settings.model in SERVED_LEARNERS:
-        return settings.model
-    if not settings.co_ratings:
-        raise ValueError(
-            f"model = {settings.model}: its lists are made from co-ratings; set co_ratings = true"
-        )
-    return LEARNER
+    return settings.model
 
 
 def new_replica(spec: StateSpec, origin: StateOrigin | None = None) -> Replica:

@@ -47,10 +47,7 @@ PREFIX = "MURMUREC_"
 FILE = "murmurec.toml"
 MEMORY_SHARE = 0.9
 MASK = "********"
-LISTS_BY_CO_RATINGS = ("slope-one", "cosine")
-LEARNER = "hybrid"
-SERVED_LEARNERS = (LEARNER, "sketch")
-SERVED_MODELS = (*SERVED_LEARNERS, *LISTS_BY_CO_RATINGS)
+SERVED_LEARNERS = ("hybrid", "sketch")
 """What a worker may serve: workers of each were killed on a broker (tests/chaos)."""
 _MIB = 1024 * 1024
 _LEAST_ITEMS = 65_536
@@ -214,25 +211,13 @@ class Model(_Group):
     """[model]: what is learned, and in how much memory."""
 
     model: str = Field("hybrid", min_length=1, max_length=100)
-    """name of the learner, hybrid (own rows while they last), or of how lists are ranked beside it:
-    slope-one and cosine, by co_ratings"""
+    """name of the learner: hybrid (own rows while they last) or sketch"""
     size: Literal["small", "medium", "large"] = "medium"
     """memory of the state, by which sizes under tuning that are not set follow: small (a test),
     medium (a few hundred MB), large (2 GB)"""
     hash_seed: int = Field(1, ge=0, lt=2**57)
     """seed of every hash of the state, fixed for life and the same on every worker; a random number
     that devices do not know keeps them from choosing keys that collide"""
-
-
-class Lists(_Group):
-    """[lists]: what lists come from."""
-
-    co_ratings: bool = False
-    """count for each two items of the head who rated both, with sums of differences and products of
-    the ratings, for Slope One and cosine; only where presence is public"""
-    list_scope: Annotated[Path | None, Unset, Home] = None
-    """file with the public items, one id a line, head_items at most, that published tables are
-    over; co-ratings are then counted for these alone"""
 
 
 class Campaign(_Group):
@@ -425,7 +410,6 @@ GROUPS: dict[str, type[_Group]] = {
     "topics": TopicSettings,
     "privacy": Privacy,
     "model": Model,
-    "lists": Lists,
     "campaign": Campaign,
     "admin": Admin,
     "gateway": Gateway,
@@ -453,9 +437,7 @@ SIZES: dict[str, dict[str, int]] = {
 """What each `size` gives to the settings under tuning that are not set."""
 
 
-class Settings(
-    Tuning, Process, Gateway, Admin, Campaign, Lists, Model, Privacy, TopicSettings, Broker
-):
+class Settings(Tuning, Process, Gateway, Admin, Campaign, Model, Privacy, TopicSettings, Broker):
     """The settings of a run of murmurec; see each field's description."""
 
     @model_validator(mode="before")
@@ -737,10 +719,9 @@ def machine_bytes() -> int:
 PROCESS_BYTES = 250 * _MIB
 
 
-def pair_bytes(settings: Settings) -> int:
-    """Return what two items of the head take: 4 bytes in each of three tables (rated together, in
-    order, reported together) and, counted once for both of (i, j) and (j, i), 16 of co-ratings."""
-    return 20 if settings.co_ratings else 12
+PAIR_BYTES = 12
+"""What two items of the head take: 4 bytes in each of three tables (rated together, in order,
+reported together)."""
 
 
 def item_bytes(settings: Settings) -> int:
@@ -755,8 +736,7 @@ def check_memory(settings: Settings, memory: int, shards: int = 1) -> None:
     While a checkpoint is written, what changes is held twice; a fast backlog changes everything. A
     recovery takes less: 1.7 times the state (measured at 1 GiB).
     """
-    each = pair_bytes(settings)
-    pairs = each * settings.head_items**2
+    pairs = PAIR_BYTES * settings.head_items**2
     sizes = settings.sketch_bytes, settings.scalars_bytes, settings.seen_bytes
     state = sum((*sizes, settings.presence_bytes, pairs))
     items = settings.most_items * item_bytes(settings)
@@ -766,7 +746,7 @@ def check_memory(settings: Settings, memory: int, shards: int = 1) -> None:
         one = f"{_shown(process)}, for {shards} shards " if shards > 1 else ""
         raise UserError(
             "sketch_bytes + scalars_bytes + seen_bytes + presence_bytes "
-            f"+ {each} x head_items^2 ({each} x {settings.head_items}^2 = "
+            f"+ {PAIR_BYTES} x head_items^2 ({PAIR_BYTES} x {settings.head_items}^2 = "
             f"{_shown(pairs)}) = {_shown(state)}, held twice while a checkpoint is written and "
             f"everything changes, + items_most x {item_bytes(settings)} bytes "
             f"({settings.most_items:,} items, {_shown(items)}) + {_shown(PROCESS_BYTES)} for the "

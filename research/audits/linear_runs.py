@@ -39,9 +39,9 @@ from research.score_noise.printed import (
 )
 from research.similarity import slope_one
 from research.similarity.noised_sums import contribution, plan_for
+from research.similarity.table import CoRatingTable
 from stream_app.privacy.gaussian.sampling import discrete_gaussian
 from stream_app.privacy.randomness import RandomSource, SeededSource
-from stream_app.ranking.similarity.table import CoRatingTable
 
 DELTA = Fraction(1, 10**6)
 PRINTED = PrintedLaplace.label

@@ -39,14 +39,12 @@ from research.score_noise.printed import (
     PrintedLaplace,
     slope_one_sensitivity,
 )
-from research.similarity import slope_one
+from research.similarity import cosine, slope_one
 from research.similarity.noised_sums import NoisePlan, exact_sums, plan_for, release, table_of
-from research.similarity.rated_table import from_ratings
+from research.similarity.table import CoRatingTable, from_ratings
 from stream_app.evaluation.campaigns.runs import DELTA
 from stream_app.evaluation.scope_errors import most_rated_items
 from stream_app.privacy.randomness import SeededSource
-from stream_app.ranking.similarity import cosine
-from stream_app.ranking.similarity.table import CoRatingTable
 
 ITEMS = 1_682
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1_000.0, 3_000.0)

@@ -24,10 +24,9 @@ from research.papers.swapped_sets import (
 )
 from research.score_noise.k_subset import KSubset
 from research.similarity import slope_one
-from research.similarity.rated_table import from_ratings
+from research.similarity.table import from_ratings, slots_of
 from stream_app.evaluation.scope_errors import most_rated_items
 from stream_app.privacy.randomness import RandomSource, SeededSource
-from stream_app.ranking.similarity.table import slots_of
 
 PAPER = "Park and Acharya 2011"
 K, LEFT, RIGHT = 10, 2, 3

@@ -111,7 +111,7 @@ PAPERS: tuple[Paper, ...] = (
         "Differentially Private Recommendation Systems: Practical Implementation and "
         "Interpretation",
         (
-            System("Slope One, cosine", "stream_app/ranking/similarity/", SERVED),
+            System("Slope One, cosine", "research/similarity/", EVALUATED),
             System(
                 "Laplace noise on scores",
                 "research/score_noise/printed.py",

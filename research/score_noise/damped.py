@@ -21,11 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from research.gumbel_top_k import GumbelTopK
-from research.similarity import cosine as bounds
-from research.similarity import slope_one
+from research.similarity import cosine, slope_one
+from research.similarity.table import CoRatingTable
 from stream_app.privacy.randomness import RandomSource
-from stream_app.ranking.similarity import cosine
-from stream_app.ranking.similarity.table import CoRatingTable
 
 # A sum of m float32 terms of size 1, divided by m, is within m 2^-24 of its exact value (Higham
 # 2002, section 4.2); the stars of Slope One are summed 16 at a time and stay below that too.
@@ -56,9 +54,9 @@ class DampedLists:
     def sensitivity(self) -> float:
         """How far an own rating or another user's whole profile moves any score, at most."""
         if self.method == "cosine":
-            other = bounds.other_profile_bound(self.damping)
-            own = bounds.own_report_bound(self.least_profile)
-            either = bounds.own_report_bound_of_any_item(self.damping, self.least_profile)
+            other = cosine.other_profile_bound(self.damping)
+            own = cosine.own_report_bound(self.least_profile)
+            either = cosine.own_report_bound_of_any_item(self.damping, self.least_profile)
         else:
             other = slope_one.other_profile_bound(self.damping)
             own = slope_one.own_rating_bound(self.least_profile)

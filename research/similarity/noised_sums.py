@@ -36,6 +36,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from research.similarity.table import CoRatingTable
 from stream_app.campaigns.contribution_vectors import (
     MAX_BOUND,
     ROOT_2,
@@ -52,7 +53,6 @@ from stream_app.privacy.gaussian.certificate import (
 )
 from stream_app.privacy.gaussian.sampling import discrete_gaussian
 from stream_app.privacy.randomness import RandomSource
-from stream_app.ranking.similarity.table import CoRatingTable
 
 MIDDLE = 3.0  # stars
 REACH = 2.0  # stars from the middle to either end of the internal scale
@@ -162,8 +162,7 @@ class NoisedTable:
     """A released table, and the noise in it.
 
     table: sums of WEIGHTED co-raters: a device of m items weighs about 1 / m on each pair. `counts`
-    may be below 0 off the diagonal; `products` are not released, and 0; `differences` and `sums`
-    are 0 where the plan leaves them out.
+    may be below 0 off the diagonal; `differences` and `sums` are 0 where the plan leaves them out.
     """
 
     plan: NoisePlan
@@ -253,11 +252,8 @@ def table_of(plan: NoisePlan, noisy: NDArray[np.int64], keys: NDArray[np.uint64]
         differences -= differences.T
         sums = units[half : half + plan.items] + MIDDLE * raters
     return CoRatingTable(
-        version=0,
-        keys=keys,
-        counts=counts.astype(np.float32),
-        differences=differences.astype(np.float32),
-        products=np.zeros_like(counts, np.float32),
-        sums=sums.astype(np.float32),
-        variance=np.zeros(plan.items, np.float32),
+        keys,
+        counts.astype(np.float32),
+        differences.astype(np.float32),
+        sums.astype(np.float32),
     )

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.ranking.similarity.nearest import hash64
+from stream_app.ranking.scores import hash64
 
 LOWEST, HIGHEST = 1.0, 5.0  # stars
 PRIOR = 3.0

@@ -85,8 +85,7 @@ class RankingService:
         # Of the state, not of the ledger, which begins again where a state is adopted.
         if self._working or not self._schedule.due(pairs.reports, pairs.changes):
             return
-        recommender = self._recommender
-        ingredients = Ingredients.taken_from(recommender.replica, recommender.listed_by)
+        ingredients = Ingredients.taken_from(self._recommender.replica)
         if ingredients is None:
             return
         work = partial(self._run, self._life, ingredients, pairs.reports, pairs.changes)
@@ -125,11 +124,9 @@ class RankingService:
             )  # fmt: skip
         self._recommender.standing = standing
         self._metrics.devices_scored(served.derived.next.devices)
-        by = self._recommender.listed_by
-        measured = not by and standing.ndcg is not None  # lists by weights alone are
-        ndcg, error = (standing.ndcg, served.derived.next.ndcg_error) if measured else (None, None)
-        self._metrics.ranking(by or standing.basis, ndcg, standing.ndcg_popular, error)
-        watched = None if by else self._drift.observe(served.derived.next, ratings, visits)
+        error = served.derived.next.ndcg_error if standing.ndcg is not None else None
+        self._metrics.ranking(standing.basis, standing.ndcg, standing.ndcg_popular, error)
+        watched = self._drift.observe(served.derived.next, ratings, visits)
         if watched is not None:
             self._metrics.drift("lists", self._drift.statistic, detected=watched)
         self._schedule.ended(ratings, changes, seconds)

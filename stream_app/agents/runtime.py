@@ -25,7 +25,6 @@ from stream_app.agents.checkpointing.replacement_policy import ReplacementPolicy
 from stream_app.agents.checkpointing.restore import Restored
 from stream_app.agents.worker_status import ASKING_FOR_ENDS, Lag, WorkerStatus
 from stream_app.deployment import (
-    listed_by,
     new_replica,
     seal_from_settings,
     settings_in_force,
@@ -38,7 +37,7 @@ from stream_app.replay.recompute import redesign
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.ranked_items import RankedItems, Refused
 from stream_app.serving.recommender import Recommender
-from stream_app.serving.together.similar_items import similar_items
+from stream_app.serving.similar_items import similar_items
 from stream_app.settings import Settings
 from stream_app.state.design import changes
 from stream_app.state.outcome import rejected
@@ -350,7 +349,6 @@ def new_runtime(settings: Settings, spec: StateSpec) -> Runtime:
         replica,
         catalogue,
         settings.index,
-        listed_by=listed_by(settings),
         recall=settings.recall,
     )
     gauges = Gauges(metrics, replica, recommender)

@@ -122,8 +122,7 @@ def warm_up(spec: StateSpec, index: str = "auto") -> None:
     small = {"sketch_bytes": 1 << 16, "scalars_bytes": 1 << 14, "seen_bytes": 1 << 14}
     head = min(spec.head_items, 256)  # fewer than the items, so that slots change hands
     rows = min(spec.items_most, 2048)
-    scope = spec.list_scope[:head]
-    spec = replace(spec, held_out=0.3, head_items=head, items_most=rows, list_scope=scope)
+    spec = replace(spec, held_out=0.3, head_items=head, items_most=rows)
     replica = Replica(replace(spec, **small))  # type: ignore[arg-type]
     recommender = Recommender(replica, Catalogue(), index)
     gauges = Gauges(Metrics(CollectorRegistry()), replica, recommender)

@@ -69,7 +69,7 @@ AllowOption = Annotated[
 ]
 ModelOption = Annotated[
     str | None,
-    shared("hybrid, sketch, or lists by slope-one or cosine (env MURMUREC_MODEL).", "NAME"),
+    shared("hybrid or sketch (env MURMUREC_MODEL).", "NAME"),
 ]
 SnapshotOption = Annotated[
     Path | None, shared("The snapshot from which the state was adopted, if any.", "FILE")

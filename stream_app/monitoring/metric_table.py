@@ -16,7 +16,6 @@ from math import nan
 from typing import Literal
 
 from stream_app.monitoring.prequential_error import PREDICTORS, WINDOWS
-from stream_app.ranking.similarity import METHODS as BY_CO_RATINGS
 from stream_app.wire import REASONS, Reason
 
 Kind = Literal["counter", "gauge", "histogram", "info"]
@@ -79,7 +78,7 @@ REASON = Label("reason", tuple(each.value for each in REASONS if each is not Rea
 RECORD_OUTCOME = Label("outcome", ("applied", "duplicate", "rejected"))
 RATING_OUTCOME = Label("outcome", ("learned", "held_out", "clipped", "duplicate"))
 QUERY_OUTCOME = Label("outcome", ("answered", "expired", "refused", "busy", "forwarded"))
-LISTED_BY = ("popular", "links", "learned", "factors", *BY_CO_RATINGS)
+LISTED_BY = ("popular", "links", "learned", "factors")
 RANKING = Label("method", LISTED_BY)
 LIST = Label("list", ("served", "popular"))
 DETECTOR = Label("detector", ("error", "lists"))

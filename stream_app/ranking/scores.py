@@ -19,6 +19,12 @@ n: items of the history. Links predict a probability, so the default,
 needs no scale: it is popularity without a history and links with a long one. Nothing is
 standardised by user or by list, or a short history would count as much as a long one. Other weights
 are learned on what devices like at a later visit (`learned_weights.py`).
+
+Items near to one are in order of its links; of equal ones the smallest
+
+    tie_j = hash64(key_j xor hash64(golden))      splitmix64's finalizer, so two items never tie
+
+is first: every worker returns the same list, and no item is first for its age or its number.
 """
 
 from __future__ import annotations
@@ -33,6 +39,8 @@ from stream_app.ranking.histories import History
 from stream_app.ranking.item_side import ItemSide
 
 SHARE = 0.3
+_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_GOLDEN = np.array([0x9E3779B97F4A7C15], np.uint64)
 
 Column = NDArray[np.float32]
 
@@ -136,6 +144,29 @@ def fallback(popularity: Column, ratings: Column) -> Column:
     """Return the scores of items outside the head, of whose company nothing is known: popularity
     times predicted rating."""
     return (popularity * ratings).astype(np.float32)
+
+
+def ties(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return (n,) the tie of each item key, all different."""
+    return hash64(np.asarray(keys, np.uint64) ^ hash64(_GOLDEN))
+
+
+def hash64(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the finalizer of splitmix64 of each of x."""
+    x = (x ^ (x >> np.uint64(30))) * _FIRST
+    x = (x ^ (x >> np.uint64(27))) * _SECOND
+    return x ^ (x >> np.uint64(31))
+
+
+def linked_to(side: ItemSide, slot: int) -> NDArray[np.int64]:
+    """Return the slots of all items to which `slot` has a positive link, strongest first; never the
+    item itself.
+
+    The list by `ease` for a history of that one item (`ranking/ease.py`)."""
+    weights = np.zeros(len(side), np.float32)
+    np.add.at(weights, side.link_targets[slot], side.link_weights[slot])
+    weights[slot] = 0
+    return top_slots(weights, len(weights), weights > 0, ties(side.keys))
 
 
 def _row_sums(

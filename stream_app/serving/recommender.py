@@ -40,19 +40,16 @@ from stream_app.wire import LIST_LENGTH, user_key
 
 
 class _Ranked(NamedTuple):
-    """Rows of a list (k,), the method that ranked it, the reasons (k,) or none, and the predicted
-    ratings (k,), None where they are the learner's."""
+    """Rows of a list (k,), the method that ranked it, and the reasons (k,) or none."""
 
     rows: Rows
     method: str
     because: tuple[int | None, ...] = ()
-    stars: NDArray[np.float64] | None = None
 
 
 class Recommender:
     """Answers from one replica; `mark_stale` and `refresh` keep its index close to the learner,
-    `adopt` and `standing` follow the item side and the measurement. `listed_by`: "slope-one" or
-    "cosine" ranks lists by co-ratings, whatever is measured; None by the best method."""
+    `adopt` and `standing` follow the item side and the measurement."""
 
     def __init__(
         self,
@@ -60,11 +57,9 @@ class Recommender:
         catalogue: Catalogue,
         method: str = "auto",
         code_bits: int = 256,
-        listed_by: str | None = None,
         *,
         recall: float = 0.99,
     ) -> None:
-        self.listed_by = listed_by
         self.replica = replica
         self.catalogue = catalogue
         self.index_name, self.code_bits = method, code_bits
@@ -143,14 +138,12 @@ class Recommender:
         `now` for this one."""
         user = user_key(device)
         self._factors.catch_up()
-        rows, method, because, stars = self._ranked(device, user, count, now=now)
+        rows, method, because = self._ranked(device, user, count, now=now)
         if len(rows) < count:
             more = self._fallback_rows(user, count + len(rows))
             rows = np.concatenate((rows, more[~np.isin(more, rows)]))[:count]
         items = self.replica.items.keys[rows]
         scores = self.replica.learner.predict_many(np.full(len(items), user, np.uint64), items)
-        if stars is not None:
-            scores[: len(stars)] = stars
         reasons = (*because, *(None,) * (len(items) - len(because))) if because else ()
         measured = self._measured(method, now=now)
         return RankedItems(items, scores, method, self.replica.cut, *measured, reasons, now=now)
@@ -194,10 +187,8 @@ class Recommender:
     def _ranked(self, device: bytes, user: int, count: int, *, now: bool) -> _Ranked:
         """Return the rows of a list, the method that ranked it, and the reasons."""
         known, served, factors = self.known(device), self.served, self._factors.index
-        if served is not None and not self.listed_by:
+        if served is not None:
             return self._from_head(served, device, count, now=now)
-        if served is not None and known and (by := self._by_co_ratings(served, device, count)):
-            return by
         if known and not self.replica.spec.head_items and factors.size:
             rows = self._factors.best(user, count, self._filter(user))
             return _Ranked(rows, f"factors/{factors.method}")
@@ -211,27 +202,6 @@ class Recommender:
         return _Ranked(
             self._head_rows[slots], found.basis, reasons_for(served, found, slots, now=now)
         )
-
-    def _by_co_ratings(self, served: ServedSide, device: bytes, count: int) -> _Ranked | None:
-        """Return the list of a device by co-ratings; None where none of its items is in them."""
-        table = served.co_rated
-        if table is None:
-            return None
-        rated = table.rated(*self.rated(device))
-        if not rated.known:
-            return None
-        rows, scores = self.replica.items.rows(table.keys), table.scores(rated)
-        slots = table.best(scores, count, self._allowed(user_key(device), table.keys) & (rows >= 0))
-        stars = None
-        if table.predicts_stars:
-            stars = np.clip(scores[slots].astype(np.float64), 1, 5)
-        return _Ranked(rows[slots], table.method, table.because(rated, slots), stars)
-
-    def rated(self, device: bytes) -> tuple[NDArray[np.uint64], NDArray[np.float32]]:
-        """Return the items of a device and their stars (m,), of those that co-ratings hold, oldest
-        first; stars are noisy where reports are."""
-        values = self.replica.rated_values(device)
-        return values.keys, values.stars
 
     def known(self, device: bytes) -> bool:
         """Return whether the state holds a report of a device."""

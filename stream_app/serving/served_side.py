@@ -18,14 +18,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.models.cooccurrence.snapshots import CoRatingSnapshot, PairSnapshot
+from stream_app.models.cooccurrence.snapshots import PairSnapshot
 from stream_app.ranking.derivation import Derived, derive
 from stream_app.ranking.histories import History
 from stream_app.ranking.learned_weights import ALONE, LEAST_EVENTS, MOST_MEASURED, Others
 from stream_app.ranking.low_rank import posterior_likes
-from stream_app.ranking.similarity import COSINE
 from stream_app.ranking.visit_events import VisitSample
-from stream_app.serving.together.co_rated import CoRated
 from stream_app.state.replica import Replica
 
 Mask = NDArray[np.bool_]
@@ -42,8 +40,8 @@ class HeadScores(NamedTuple):
 
 
 class ServedSide:
-    """What was derived, and the co-ratings of the same cut, if there are any. `channel`: (p, q) =
-    (P(positive | positive), P(positive | not positive)) where presence is protected."""
+    """What was derived. `channel`: (p, q) = (P(positive | positive), P(positive | not positive))
+    where presence is protected."""
 
     def __init__(
         self,
@@ -62,15 +60,13 @@ class ServedSide:
             positive, false = channel
             self._lift, self._absent = 1 / (positive - false), -false / (positive - false)
         self._centre = (self.model.rates.astype(np.float64) - self._absent) @ self._scaled
-        self.co_rated: CoRated | None = None
 
     @property
     def memory_bytes(self) -> int:
         """Bytes held."""
         own = (self._order, self._sorted, self._scaled, self._solved)
         size = sum(array.nbytes for array in own) + self._centre.nbytes + self.side.memory_bytes
-        size += self.model.factors.nbytes
-        return size + (self.co_rated.memory_bytes if self.co_rated else 0)
+        return size + self.model.factors.nbytes
 
     def slots_of(self, keys: NDArray[np.uint64]) -> tuple[NDArray[np.intp], Mask]:
         """Return the slot of each item (m,), and whether it has one."""
@@ -113,18 +109,15 @@ class ServedSide:
 @dataclass(frozen=True, eq=False)
 class Ingredients:
     """What goes together among n head items, samples of devices for the two lists, and what the
-    average user is predicted to rate them (n,); the co-ratings, where the state has them, for lists
-    by `method`; what the other shards found for the two lists."""
+    average user is predicted to rate them (n,); what the other shards found for the two lists."""
 
     snapshot: PairSnapshot
     visits: tuple[VisitSample, VisitSample] | None
     ratings: NDArray[np.float32]
-    co_ratings: CoRatingSnapshot | None = None
-    method: str = COSINE
     others: Others = ALONE
 
     @classmethod
-    def taken_from(cls, replica: Replica, method: str | None = None) -> Ingredients | None:
+    def taken_from(cls, replica: Replica) -> Ingredients | None:
         """Return copies of what the state holds; None before the first pair."""
         snapshot = replica.pair_snapshot()
         if snapshot is None:
@@ -135,8 +128,6 @@ class Ingredients:
             snapshot,
             replica.visit_samples() if snapshot.channel is None else None,
             np.clip(replica.learner.mean + biases, 1, 5).astype(np.float32),
-            replica.co_rating_snapshot(),
-            method or COSINE,
             ALONE if shared is None else Others(replica.spec.shards, shared.others_fits()),
         )
 
@@ -149,10 +140,7 @@ class Ingredients:
         """Return the item side, ready for queries; `previous` makes the factors cheaper to find."""
         counts = self.snapshot.counts()
         found = derive(counts, self.ratings, self.visits, previous, self.others)
-        served = ServedSide(found, counts.channel)
-        if self.co_ratings is not None:
-            served.co_rated = CoRated(self.co_ratings.table(), self.method)
-        return served
+        return ServedSide(found, counts.channel)
 
 
 POPULAR = "popular"

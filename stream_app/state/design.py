@@ -24,21 +24,16 @@ from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import Any
 
-from stream_app.models.cooccurrence.report_values import ReportValues
-from stream_app.models.factorization.channels import Channels
 from stream_app.privacy import registry
-from stream_app.state.spec import Headers, StateSpec, recorded_settings, unpacked
+from stream_app.state.spec import Headers, StateSpec, recorded_settings
 from stream_app.state.spec import settings_digest as digest_of
 from stream_app.wire import DesignEntry
 
 _OF_THE_RELEASE = "parameters", "state_format"
-_SPECIAL = "mechanisms", "withdrawn", "seed", "list_scope", "revision"
+_SPECIAL = "mechanisms", "withdrawn", "seed", "revision"
 _DEFAULT = StateSpec((registry.parse("rr:5:2"),))
-# Of these co-ratings are bounded sums: lists cut at another length, or ratings that another bound
-# let through, have no known sensitivity, so with co-ratings such a change begins them again.
-_DECIDING_CO_RATINGS = "clip", "recent_items"
 _GROWING = "head_items", "recent_items"
-_IN_PLACE = ("clip", "held_out", "co_ratings")
+_IN_PLACE = ("clip", "held_out", "mechanisms")
 _FIXED = {
     "partitions": "the cuts name offsets of so many partitions",
     "devices": "the state numbers events of signed and unsigned devices in different ways",
@@ -78,7 +73,7 @@ def decided(spec: StateSpec) -> dict[str, str]:
     """Return the settings that an entry of the log holds, as text: all that an operator decides but
     the seed."""
     left_out = (*_OF_THE_RELEASE, "seed")
-    return {name: value for name, value in spec.texts.items() if name not in left_out}
+    return {name: value for name, value in spec.settings.items() if name not in left_out}
 
 
 def design_id(spec: StateSpec) -> str:
@@ -106,7 +101,6 @@ def spec_of(texts: Mapping[str, str], seed: int) -> StateSpec:
         mechanisms=mechanisms,
         withdrawn=_parts(texts.get("withdrawn", ""), ", "),
         revision=int(texts.get("revision", "0")),
-        list_scope=unpacked(texts.get("list_scope", "")),
         seed=seed,
         **found,
     )
@@ -176,8 +170,7 @@ def changes(in_force: StateSpec, target: StateSpec) -> list[Change]:
 def _named(spec: StateSpec) -> dict[str, str]:
     plain = {f.name: str(getattr(spec, f.name)) for f in fields(spec) if f.name not in _SPECIAL}
     allowed = ", ".join(sorted(each.id for each in spec.allowed))
-    scope = spec.settings.get("list_scope", "none")
-    return {**plain, "mechanisms": allowed, "list_scope": scope}
+    return {**plain, "mechanisms": allowed}
 
 
 def _fixed_in(spec: StateSpec) -> Mapping[str, str]:
@@ -187,26 +180,9 @@ def _fixed_in(spec: StateSpec) -> Mapping[str, str]:
 def _way(name: str, before: StateSpec, after: StateSpec) -> Way:
     if name in _fixed_in(before):
         return Way.FIXED
-    if name in _DECIDING_CO_RATINGS and before.co_ratings and after.co_ratings:
-        return Way.BESIDE
     if name in _GROWING:
         return Way.IN_PLACE if getattr(before, name) < getattr(after, name) else Way.BESIDE
-    if name == "mechanisms":
-        return Way.IN_PLACE if _same_values(before, after) else Way.BESIDE
-    if name == "list_scope" and not (before.co_ratings and after.co_ratings):
-        return Way.IN_PLACE
     return Way.IN_PLACE if name in _IN_PLACE else Way.BESIDE
-
-
-def _same_values(before: StateSpec, after: StateSpec) -> bool:
-    """Return whether the reports in the sums of co-ratings have the same integers in both."""
-    if not (before.co_ratings and after.co_ratings):
-        return True
-    old, new = (
-        ReportValues.from_channels(Channels.from_mechanisms(each.mechanisms)).fixed
-        for each in (before, after)
-    )
-    return bool((new[: len(old)] == old).all())
 
 
 def entry_of(

@@ -28,9 +28,8 @@ from stream_app.state.replica import Replica
 from stream_app.wire.limits import MAX_SEQ
 
 Arrays = dict[str, NDArray[Any]]
-_FEEDS = "rated_", "reported_", "co_rated_"
+_FEEDS = "rated_", "reported_"
 _HASHED = frozenset({"learner", "seen", "presence", "frequencies", "second_moment"})
-_SELECTING = ("clip", "items_most", "list_scope")
 _LEARNER = ("model", "factors", "depth", "sketch_bytes", "scalars_bytes")
 
 
@@ -83,8 +82,6 @@ class Migration:
         for feed, directory in (("rated_", "items"), ("reported_", "reported_items")):
             if names := [n for n in pairs if n.startswith(feed)]:
                 self._move_pairs(names, directory)
-        if names := [n for n in pairs if n.startswith("co_rated_")]:
-            self._move_co_ratings(names)
         for name in sorted({key.partition(".")[0] for key in self._model} - self._parts.keys()):
             self._report(name, Fate.EMPTY, "the present settings have no such part")
         # Arrays by item and by device are as long as their directories.
@@ -177,26 +174,6 @@ class Migration:
             reason = "the rows of items or devices have changed"
         elif directory == "reported_items" and not self._same_mechanisms:
             reason = "its counts are those of other mechanisms"
-        self._move_whole(names, reason)
-
-    def _move_co_ratings(self, names: list[str]) -> None:
-        """Carry co-ratings over with the slots of the rated head and the rows of reports that their
-        lists name."""
-        reason, own = "", self._replica.spec.settings
-        if not all(self._given(name).keys() - {"free"} for name in names):
-            reason = "the snapshot has no such part"
-        elif not any(each.part == "rated_head" and each.fate is not Fate.EMPTY
-                     for each in self.reports):  # fmt: skip
-            reason = "the slots of items have changed"
-        elif not self._same_mechanisms:
-            reason = "its values are those of other mechanisms"
-        elif any(self._settings.get(n) != own.get(n) for n in _SELECTING):
-            # A table of them is released, and lists are drawn, on the word of the present settings.
-            reason = "which ratings count was decided under another clip, items_most or list_scope"
-        self._move_whole(names, reason)
-
-    def _move_whole(self, names: list[str], reason: str) -> None:
-        """Carry parts over together, or none of them for a reason."""
         blank = {n: {k: a.copy() for k, a in self._parts[n].arrays().items()} for n in names}
         if not reason and not all(self._loads(name, self._given(name)) for name in names):
             reason = "other head_items or recent_items"

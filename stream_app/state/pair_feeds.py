@@ -12,30 +12,22 @@ pairs of a device are those of all its reports, and a table debiased by the chan
 Held-out ratings are in neither feed, nor are reports of other mechanisms that protect presence, or
 public ratings that the learner has clipped. A feed without a mechanism takes no memory.
 
-Co-ratings, where the spec has them, are of what the feed `rated` counts, in lists of their own
-(`models/cooccurrence/co_ratings.py`): with the slots of its head, or, where the spec has a public
-`list_scope`, of the items of that alone, each of which holds its slot from the beginning. No report
-of another item then changes them, and none takes a slot.
-
 The reported items have rows of their own: an item takes one with its first report, be it
 "missing". An item without a row (`known_items.py`) has no pairs.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.models.cooccurrence.co_ratings import CoRatings
 from stream_app.models.cooccurrence.item_pairs import ItemPairs, RecordColumns
 from stream_app.models.cooccurrence.like_weights import (
     like_weights,
     positive_probabilities,
     report_weights,
 )
-from stream_app.models.cooccurrence.snapshots import CoRatingSnapshot, PairSnapshot
+from stream_app.models.cooccurrence.snapshots import PairSnapshot
 from stream_app.models.cooccurrence.visit_lists import DeviceItems
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.learner import UpdateResult
@@ -43,22 +35,11 @@ from stream_app.models.paged_arrays import StatePart
 from stream_app.ranking.pair_counts import WEIGHT_ONE
 from stream_app.ranking.visit_events import VisitSample
 from stream_app.state.high_water_marks import HighWaterMarks
-from stream_app.state.item_directory import ItemDirectory
 from stream_app.state.known_items import KnownItems
 from stream_app.state.rating_columns import RatingColumns, Records
 from stream_app.state.spec import StateSpec
 
-Keys = NDArray[np.uint64]
 Rows = NDArray[np.int64]
-
-
-class RatedValues(NamedTuple):
-    """What a device has rated of the head, oldest first, (m,) each: the items, their present slots,
-    and the values of the reports in stars, which are noisy and may lie outside 1 .. 5."""
-
-    keys: Keys
-    slots: Rows
-    stars: NDArray[np.float32]
 
 
 class PairFeeds:
@@ -71,8 +52,6 @@ class PairFeeds:
         self.rated: ItemPairs | None = None
         self.reported: ItemPairs | None = None
         self.scope: KnownItems | None = None
-        self.co_ratings: CoRatings | None = None
-        self._public_items: ItemDirectory | None = None
         self._mechanism = int(np.argmax(protects)) if protects.any() else -1
         size = spec.head_items
         if size and self._public.any():
@@ -81,12 +60,6 @@ class PairFeeds:
                 channels, weights, size, spec.recent_items, one=WEIGHT_ONE, in_order=True,
                 shared=spec.shards > 1,
             )  # fmt: skip
-            if spec.co_ratings:
-                keys = np.array(spec.list_scope, np.uint64)
-                self.co_ratings = CoRatings(channels, len(keys) or size, spec.recent_items)
-                if len(keys):
-                    self._public_items = ItemDirectory()
-                    self._public_items.rows(keys, add=True)
         if size and protects.any():
             weights = report_weights(channels)
             self.reported = ItemPairs(
@@ -103,8 +76,6 @@ class PairFeeds:
         if new.reported is not None and self.reported is not None:
             new.reported.take(self.reported)
             new.scope = self.scope
-        if new.co_ratings is not None and self.co_ratings is not None:
-            new.co_ratings.take(self.co_ratings)
         return new
 
     @property
@@ -140,18 +111,6 @@ class PairFeeds:
             update.predicted, skipped,
         )  # fmt: skip
         self.rated.count(columns)
-        if self.co_ratings is not None:
-            # After the pairs, which give slots: an item has one from its first report on, so each
-            # report of this batch finds what it would find in a batch of its own.
-            self.co_ratings.extend(int(devices.max()) + 1)
-            slots = self.rated.head.slots
-            if self._public_items is not None:
-                rows = self._public_items.rows(cells.items)
-                slots = np.arange(len(self._public_items), dtype=np.int16)
-                columns = columns._replace(
-                    rows=rows, skipped=cells.held_out | update.clipped | (rows < 0)
-                )
-            self.co_ratings.count(columns, slots)
 
     def count_mixed(
         self,
@@ -202,8 +161,6 @@ class PairFeeds:
         """End a batch: the arrays' lengths must not depend on how the log was cut."""
         if self.rated is not None:
             self.rated.extend(len(items), len(marks))
-        if self.co_ratings is not None:
-            self.co_ratings.extend(len(marks))
         if self.reported is not None and self.scope is not None:
             self.reported.extend(len(self.scope), len(marks))
 
@@ -228,18 +185,17 @@ class PairFeeds:
             _end_round(self.reported, self.scope, days)
         if self.rated is None:
             return items.end_round(np.empty(0, np.int16))
-        elected = None if self._public_items is not None else self.co_ratings
-        return _end_round(self.rated, items, days, elected)
+        return _end_round(self.rated, items, days)
 
     def clear(self, device: int) -> None:
         """Empty the lists of a device (row)."""
-        for feed in (self.rated, self.reported, self.co_ratings):
+        for feed in (self.rated, self.reported):
             if feed is not None:
                 feed.clear(device)
 
     def release(self, devices: Rows) -> None:
         """Clear the lists of devices (rows), whose rows other devices take."""
-        for feed in (self.rated, self.reported, self.co_ratings):
+        for feed in (self.rated, self.reported):
             if feed is not None and len(devices):
                 feed.release(devices)
 
@@ -250,40 +206,6 @@ class PairFeeds:
             return DeviceItems.none(np.uint64)
         found = feed.history(device)
         return found._replace(items=directory.keys[found.items])
-
-    def rated_values(self, device: int, items: KnownItems) -> RatedValues:
-        """Return what a device has rated, for co-ratings; empty without them."""
-        if self.co_ratings is None or self.rated is None:
-            return RatedValues(
-                np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, np.float32)
-            )
-        slots, stars = self.co_ratings.history(device)
-        return RatedValues(self.co_rated_keys(items)[slots], slots, stars)
-
-    def co_raters(self, slots: Rows) -> tuple[Rows, Rows]:
-        """Return (m, used) the co-raters of `slots` (m,) with each slot in use, 0 with themselves,
-        and (used,) the raters of each."""
-        if self.co_ratings is None or self.rated is None:
-            return np.zeros((len(slots), 0), np.int64), np.zeros(0, np.int64)
-        used = self.rated.head.used if self._public_items is None else len(self._public_items)
-        return self.co_ratings.co_raters(slots, used)
-
-    def co_rated_keys(self, items: KnownItems) -> Keys:
-        """Return the items (used,) of the slots of co-ratings in use."""
-        return self.head_keys(items) if self._public_items is None else self._public_items.keys
-
-    def head_keys(self, items: KnownItems) -> Keys:
-        """Return the items (used,) of the slots in use of the feed `rated`."""
-        if self.rated is None:
-            return np.empty(0, np.uint64)
-        head = self.rated.head
-        return items.keys[head.rows[: head.used]]
-
-    def co_rating_snapshot(self, items: KnownItems, cut: int) -> CoRatingSnapshot | None:
-        """Return a copy of the co-ratings; None without them, or before the first."""
-        if self.co_ratings is None or self.rated is None or not self.rated.head.used:
-            return None
-        return self.co_ratings.snapshot(self.co_rated_keys(items), cut)
 
     def snapshot(self, items: KnownItems, cut: int) -> PairSnapshot | None:
         """Return a copy of the moments of the feed with more devices, of ratings where both have
@@ -309,27 +231,18 @@ class PairFeeds:
                 found |= {f"{name}_{part}": state for part, state in feed.parts().items()}
         if self.scope is not None:
             found["reported_items"] = self.scope
-        if self.co_ratings is not None:
-            found |= {f"co_rated_{part}": each for part, each in self.co_ratings.parts().items()}
         return found
 
     @property
     def memory_bytes(self) -> int:
-        """Size of the state, without co-ratings."""
+        """Size of the state."""
         feeds = sum(feed.memory_bytes for feed in (self.rated, self.reported) if feed is not None)
         return feeds + (self.scope.memory_bytes if self.scope is not None else 0)
 
 
-def _end_round(
-    feed: ItemPairs,
-    items: KnownItems,
-    days: tuple[int, int] | None,
-    co_ratings: CoRatings | None = None,
-) -> Rows:
+def _end_round(feed: ItemPairs, items: KnownItems, days: tuple[int, int] | None) -> Rows:
     """End a round of one feed; an item with a slot of the head keeps its row."""
-    slots = feed.elect(items.keys, days)
-    if co_ratings is not None and len(slots):
-        co_ratings.clear_slots(slots)
+    feed.elect(items.keys, days)
     replaced = items.end_round(feed.head.slots)
     feed.forget_counts(replaced)
     return replaced

@@ -4,8 +4,7 @@
                                                |                        |
                                                +--> seen, statistics    +--> ledger
                                                +--> presence rates, where a prior is needed
-                                               +--> pairs of items on one device; co-ratings,
-                                                    where the spec has them
+                                               +--> pairs of items on one device
 
     changes of other shards ---------------> learner's items, counts, pairs (`exchange/`), where
                                              there are several shards
@@ -47,7 +46,7 @@ from stream_app.kernels.stream.event_columns import (
 )
 from stream_app.log.exchange_order import Merged
 from stream_app.log.ledger import APPLIED, DUPLICATE, JUMPED, Ledger
-from stream_app.models.cooccurrence.snapshots import CoRatingSnapshot, PairSnapshot
+from stream_app.models.cooccurrence.snapshots import PairSnapshot
 from stream_app.models.cooccurrence.visit_lists import DeviceItems
 from stream_app.models.factorization.channels import NO_CHANNEL, Channels
 from stream_app.models.factorization.factory import build_durable
@@ -72,10 +71,10 @@ from stream_app.state.erasures import ErasedDevices, words_of
 from stream_app.state.exchange.merging import check_next, merge
 from stream_app.state.exchange.own_change import change_of
 from stream_app.state.exchange.shared_items import Fits, Live, SharedItems
-from stream_app.state.high_water_marks import STEPS, HighWaterMarks
+from stream_app.state.high_water_marks import HighWaterMarks
 from stream_app.state.known_items import KnownItems
 from stream_app.state.outcome import BatchOutcome
-from stream_app.state.pair_feeds import PairFeeds, RatedValues
+from stream_app.state.pair_feeds import PairFeeds
 from stream_app.state.rating_columns import NO_MISSING, MissingReports, RatingColumns, Records
 from stream_app.state.spec import StateSpec
 from stream_app.wire import REASON_CODE, Batch, CampaignEntry, Reason
@@ -107,7 +106,7 @@ class Replica:
         self.seen = SeenFilter(spec.seen_bytes, seed=spec.seed)
         self.frequencies = CountMinSketch(seed=spec.seed)
         self.second_moment = AmsSketch(seed=spec.seed)
-        self.marks = HighWaterMarks(signed=spec.signed, steps=_evicted(spec))
+        self.marks = HighWaterMarks(signed=spec.signed)
         self.items = KnownItems(spec.items_most, spec.seed)
         self.pairs = PairFeeds(spec, self.channels)
         self.campaigns = CampaignPart(spec.parties) if spec.parties else None
@@ -279,7 +278,6 @@ class Replica:
             self.presence = PresenceRates(channels, spec.presence_bytes, seed=spec.seed)
         self.pairs = self.pairs.following(spec, channels)
         self.pairs.extend(self.items, self.marks)
-        self.marks.steps = _evicted(spec)
         self.ledger.allow(len(spec.mechanisms))
         self._follow_spec(spec, channels)
 
@@ -333,8 +331,7 @@ class Replica:
 
         Cleared: its vector and scalars in the learner, which then treats it as an unknown user; its
         sums in the presence rates; its high-water mark; the lists of its recent items, with its
-        visits and likes; in the co-ratings all that it has rated, so that they are those of a log
-        without it.
+        visits and likes.
 
         Remaining: its pseudonym, in the ledger, in the marks and (half of it) as the key of a dense
         row or the tag of a slot; the bits of its pairs in the seen filter, from which a reader who
@@ -379,17 +376,6 @@ class Replica:
         """Return lists of devices with their visits, for another thread, from which the weights of
         the two lists are learned; None where no presence is public. Call it at a cut."""
         return self.pairs.visit_samples()
-
-    def co_rating_snapshot(self) -> CoRatingSnapshot | None:
-        """Return a copy of the co-ratings, for another thread; None where the spec has none, or
-        before the first. Call it at a cut."""
-        return self.pairs.co_rating_snapshot(self.items, self.cut)
-
-    def rated_values(self, device: bytes) -> RatedValues:
-        """Return the head items that a device has rated, for co-ratings, with their slots and the
-        values of the reports; empty for an unknown device and without co-ratings."""
-        row = int(self.marks.rows(words_of(device).reshape(1, 2))[0])
-        return self.pairs.rated_values(row, self.items)
 
     def model_digest(self) -> str:
         """Return the digest of everything that predicts, filters or counts."""
@@ -571,13 +557,6 @@ class Replica:
             "marks": self.marks.memory_bytes,
             "items": self.items.memory_bytes + self._item_counts.nbytes,
             "pairs": self.pairs.memory_bytes,
-            "co_ratings": self.pairs.co_ratings.memory_bytes if self.pairs.co_ratings else 0,
             "campaigns": self.campaigns.memory_bytes if self.campaigns else 0,
             **({"shared": self.shared.memory_bytes} if self.shared else {}),
         }
-
-
-def _evicted(spec: StateSpec) -> int:
-    """Return how many devices are evicted at the end of a round at most: a full list leaves the
-    co-ratings of a scope in .3 ms, and a round ends in one turn of the event loop."""
-    return STEPS // 4 if spec.list_scope else STEPS

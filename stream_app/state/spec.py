@@ -10,17 +10,10 @@ devices must not know it.
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from itertools import pairwise
 
-import numpy as np
-
-from stream_app.models.cooccurrence.co_ratings import check_co_ratings
-from stream_app.models.cooccurrence.item_head import MOST_ITEMS
 from stream_app.models.cooccurrence.item_pairs import check_pairs
 from stream_app.models.factorization.factory import check_model
 from stream_app.models.factorization.hyperparameters import Parameters
@@ -34,8 +27,6 @@ from stream_app.wire.signatures import Signatures
 STATE_FORMAT = 10
 DEVICES = "open", "signed"
 UNNAMED = {
-    "co_ratings": "False",
-    "list_scope": "none",
     "withdrawn": "",
     "revision": "0",
     "shards": "1",
@@ -75,8 +66,6 @@ class StateSpec:
     held_out: float = 0.05
     head_items: int = 2048
     recent_items: int = 256
-    co_ratings: bool = False
-    list_scope: tuple[int, ...] = ()  # keys of public items, rising: co-ratings are of these alone
     items_most: int = 1 << 18
     seed: int = 1
     devices: str = "open"
@@ -98,10 +87,6 @@ class StateSpec:
         if not 0 <= self.held_out <= 0.5:
             raise ValueError(f"held_out {self.held_out}: the held-out fraction must be 0 .. 0.5")
         check_pairs(self.head_items, self.recent_items)
-        if self.co_ratings:
-            public = any(m.inputs == m.levels for m in self.mechanisms)
-            check_co_ratings(self.head_items, public=public)
-        self._check_scope()
         check_most(self.items_most)
         if self.devices not in DEVICES:
             raise ValueError(f"devices {self.devices}: must be one of {', '.join(DEVICES)}")
@@ -124,7 +109,6 @@ class StateSpec:
             return
         for setting, alone in (
             (f"privacy_mode = {self.privacy_mode}", self.parties > 0),
-            ("co_ratings = true", self.co_ratings),
             (f"model = {self.model}", self.model != "hybrid"),
         ):
             if alone:
@@ -137,21 +121,6 @@ class StateSpec:
     def owned(self) -> tuple[int, ...]:
         """The rating partitions of this shard."""
         return tuple(range(self.shard, self.partitions, self.shards))
-
-    def _check_scope(self) -> None:
-        keys = self.list_scope
-        if keys and not self.co_ratings:
-            raise ValueError(
-                "list_scope without co_ratings: its items are those of which co-ratings are "
-                "counted; set co_ratings = true, or leave list_scope out"
-            )
-        if keys and not 2 <= len(keys) <= self.head_items:
-            raise ValueError(
-                f"list_scope has {len(keys):,} items: give 2 to {self.head_items:,} (head_items, "
-                f"{MOST_ITEMS:,} at most)"
-            )
-        if any(a >= b for a, b in pairwise(keys)):
-            raise ValueError("list_scope: its keys must rise")
 
     @property
     def allowed(self) -> tuple[Mechanism, ...]:
@@ -185,9 +154,7 @@ class StateSpec:
     @property
     def settings(self) -> dict[str, str]:
         """All that the digest covers, as text, so that two specs can be compared by setting."""
-        apart = "mechanisms", "list_scope"
-        fields = {name: str(value) for name, value in vars(self).items() if name not in apart}
-        fields["list_scope"] = _named(self.list_scope)
+        fields = {name: str(value) for name, value in vars(self).items() if name != "mechanisms"}
         fields["withdrawn"] = ", ".join(self.withdrawn)
         for name, value in UNNAMED.items():
             if fields[name] == value:
@@ -204,15 +171,9 @@ class StateSpec:
         return {name: value for name, value in self.settings.items() if name != _SEED}
 
     @property
-    def texts(self) -> dict[str, str]:
-        """`settings` in full: with the items of a scope in place of their name."""
-        scope = {"list_scope": packed(self.list_scope)} if self.list_scope else {}
-        return self.settings | scope
-
-    @property
     def headers(self) -> list[tuple[str, bytes]]:
         """The headers of a record whose reader may have another specification."""
-        lines = (f"{name}={value}" for name, value in self.texts.items() if name != _SEED)
+        lines = (f"{name}={value}" for name, value in self.public_settings.items())
         return [(_HEADER, "\n".join(lines).encode())]
 
     def difference(self, headers: Headers) -> str:
@@ -221,9 +182,6 @@ class StateSpec:
         recorded = recorded_settings(headers)
         if not recorded:
             return ""
-        with suppress(ValueError):
-            if "list_scope" in recorded:
-                recorded["list_scope"] = _named(unpacked(recorded["list_scope"]))
         apart = {"revision": ""}  # no array depends on it
         return (
             differing(recorded | apart, self.public_settings | apart)
@@ -247,22 +205,6 @@ def differing(recorded: Mapping[str, str], own: Mapping[str, str]) -> str:
         for name in sorted(recorded.keys() | own.keys())
         if recorded.get(name) != own.get(name)
     )
-
-
-def packed(keys: tuple[int, ...]) -> str:
-    """Return keys as base64 of 8 bytes each."""
-    return b64encode(np.array(keys, "<u8").tobytes()).decode()
-
-
-def unpacked(text: str) -> tuple[int, ...]:
-    """Return the keys of `packed`; ValueError for another text."""
-    return tuple(np.frombuffer(b64decode(text, validate=True), "<u8").tolist())
-
-
-def _named(keys: tuple[int, ...]) -> str:
-    """Return the name of a public scope: the number of its items and a digest of their keys."""
-    joined = b"".join(key.to_bytes(8, "little") for key in keys)
-    return f"{len(keys)} items, {blake2b(joined, digest_size=8).hexdigest()}" if keys else "none"
 
 
 def settings_digest(settings: Mapping[str, str]) -> str:

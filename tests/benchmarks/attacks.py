@@ -1,8 +1,7 @@
 """What outsiders can cost a worker with every feature on, beside ordinary input.
 
-    features  co-ratings over a public scope of 1,500 items, head of 4,096, published
-              similarities, campaigns; `devices = open` (signatures have a benchmark of their own)
-    ordinary  new devices that rate 200 items of the scope each, 50 a message
+    features  head of 4,096, campaigns; `devices = open` (signatures have a benchmark of their own)
+    ordinary  new devices that rate 200 items each, 50 a message
     cost      CPU seconds of the worker until everything is applied, less what it uses when idle:
               the least of three windows, so that a cost is never too small
     growth    resident bytes of the worker afterwards, less those before; the first time includes
@@ -43,7 +42,7 @@ from tests.benchmarks.figure import Figure
 from tests.benchmarks.pipeline import worker_on
 from tests.benchmarks.requests import outcomes
 from tests.fixtures.attacked import Probe, applied, cpu, launch, resident
-from tests.fixtures.attacks import CATALOGUE, FULL, MECHANISM, Size, every, many_items, ordinary
+from tests.fixtures.attacks import FULL, MECHANISM, Size, every, many_items, ordinary
 from tests.fixtures.streams import Published
 from tests.fixtures.waiting import PATIENCE_SECONDS
 
@@ -95,14 +94,9 @@ def measure(size: Size = FULL, names: Sequence[str] = ()) -> list[Figure]:
 
 def _configured(folder: Path) -> tuple[Settings, str]:
     """Return settings with every feature that goes together, and the text of their file."""
-    scope, file = folder / "scope.txt", folder / "murmurec.toml"
-    scope.write_text("".join(f"{item}\n" for item in CATALOGUE.tolist()), encoding="utf-8")
+    file = folder / "murmurec.toml"
     text = f"""[privacy]
 mode = "central"
-[lists]
-co_ratings = true
-scope = "{scope}"
-budget = 20
 [tuning]
 head_items = 4096
 """

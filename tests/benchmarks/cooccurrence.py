@@ -115,10 +115,10 @@ def naive_rate(batches: list[RecordColumns]) -> float:
     return NAIVE / (time.process_time() - began)
 
 
-def apply_rate(ratings: Ratings, mechanism: str, head: int, *, co_ratings: bool = False) -> float:
+def apply_rate(ratings: Ratings, mechanism: str, head: int) -> float:
     """Return ratings a CPU second of a default replica, the best of three."""
     mechanisms = (registry.parse(mechanism),)
-    spec = StateSpec(mechanisms, partitions=1, head_items=head, co_ratings=co_ratings)
+    spec = StateSpec(mechanisms, partitions=1, head_items=head)
     batches = list(decoded(packed_order(ratings, 200), mechanism, spec))
     best = 0.0
     for _ in range(3):

@@ -1,16 +1,15 @@
-"""Items that go together: RMSE of Slope One and cosine, and what a list costs.
+"""Items that go together: RMSE of Slope One and cosine.
 
 RMSE: ML-1M, a random 80/20 split, predictions clamped to 1 .. 5, ratings of items without any
 learned rating left out. The peer is SlopeOne of scikit-surprise where that is installed (`pip
 install scikit-surprise`), otherwise its formula: the user's mean and the mean deviation from those
 of the user's items that have a co-rater. From reports: the table of their debiased values, on the
-same split. Speed: a generated table of 4,096 items and a history of 128.
+same split.
 """
 
 from __future__ import annotations
 
 import importlib
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,33 +19,28 @@ from math import nan
 import numpy as np
 
 from producers.datasets.load import Dataset, load
-from research.similarity import rated_table as table
-from research.similarity import slope_one
+from research.similarity import cosine, slope_one, table
+from research.similarity.table import CoRatingTable, slots_of
 from stream_app.models.factorization.channels import Channels
 from stream_app.privacy import registry
 from stream_app.privacy.randomness import SeededSource
-from stream_app.ranking.scores import top_slots
-from stream_app.ranking.similarity import cosine, nearest
-from stream_app.ranking.similarity import slope_one as served
-from stream_app.ranking.similarity.nearest import because
-from stream_app.ranking.similarity.table import CoRatingTable, slots_of
 from tests.benchmarks.figure import Figure
 from tests.fixtures import cosine_stars
 from tests.fixtures.rating_files import folder, rating_files
 
-ITEMS, HISTORY, LEAST_PROFILE = 4_096, 128, 20
+LEAST_PROFILE = 20
 Predict = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 def measure() -> list[Figure]:
-    """Return errors and speed."""
+    """Return errors."""
     files = rating_files()
     if "ml-1m" not in files:
         title = f"similarity on ML-1M: skipped, not in {folder()} (set MURMUREC_DATA)"
-        return [*speed(), Figure(title, nan, "")]
+        return [Figure(title, nan, "")]
     data = load(files["ml-1m"])
     split = Split.drawn(data.users, data.items, data.ratings)
-    return [*errors(split), *noised_errors(data, split), *speed()]
+    return [*errors(split), *noised_errors(data, split)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,50 +174,3 @@ def peer_rmse(split: Split) -> tuple[str, float]:
             total += (min(max(model.estimate(user, slot), 1), 5) - rating) ** 2
             tested += 1
     return f"scikit-surprise {surprise.__version__}", (total / tested) ** 0.5
-
-
-def speed() -> list[Figure]:
-    """Return what a derivation and one list cost."""
-    random = np.random.default_rng(4)
-    users = np.repeat(np.arange(1_000), HISTORY)
-    items = np.minimum(random.zipf(1.2, len(users)), ITEMS) - 1
-    found = table.from_ratings(users, items, random.integers(1, 6, len(users)), np.arange(ITEMS))
-    slots = random.choice(ITEMS, HISTORY, replace=False)
-    stars = random.integers(1, 6, HISTORY).astype(np.float32)
-    ties = nearest.ties(found.keys)
-    deviations = slope_one.deviations(found, 20.0, towards_means=True)
-    similar = cosine.similarities(found, 20.0)
-
-    def by_cosine() -> None:
-        best = top_slots(cosine.scores(similar, slots, LEAST_PROFILE), 10, None, ties)
-        because(cosine.contributions(similar, slots, best), slots, ties)
-
-    def by_slope_one() -> None:
-        scores = slope_one.predict(deviations, slots, stars, LEAST_PROFILE)
-        best = top_slots(scores, 10, None, ties)
-        because(served.contributions(deviations, slots, stars, best), slots, ties)
-
-    timed: dict[str, tuple[Callable[[], object], int]] = {
-        "Slope One derived": (
-            lambda: slope_one.deviations(found, 20.0, towards_means=True),
-            3,
-        ),
-        "cosine derived": (lambda: cosine.similarities(found, 20.0), 3),
-        "a list by Slope One with reasons": (by_slope_one, 40),
-        "a list by cosine with reasons": (by_cosine, 40),
-        "items similar to one": (lambda: nearest.similar_to(similar, 7, 10, ties), 40),
-    }
-    return [
-        Figure(f"{name}, {ITEMS:,} items", 1e3 * _seconds(call, times), "ms")
-        for name, (call, times) in timed.items()
-    ]
-
-
-def _seconds(call: Callable[[], object], times: int) -> float:
-    """Return the median time of a call."""
-    found = []
-    for _ in range(times):
-        began = time.perf_counter()
-        call()
-        found.append(time.perf_counter() - began)
-    return float(np.median(found))

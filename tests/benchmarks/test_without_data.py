@@ -11,7 +11,6 @@ from tests.benchmarks import (
     accuracy,
     budget_plans,
     campaigns,
-    co_ratings,
     cooccurrence,
     curves,
     edge_lists,
@@ -41,7 +40,6 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         learning,
         accuracy,
         cooccurrence,
-        co_ratings,
         curves,
         edge_lists,
         learning_peers,
@@ -51,6 +49,7 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         noise_once,
         shards,
         shard_lists,
+        similarity,
     ],
     ids=lambda m: m.__name__,
 )
@@ -61,16 +60,6 @@ def test_a_benchmark_without_its_data_set_lists_that_it_was_skipped(module, fold
     assert str(folder) in figure.name
     assert math.isnan(figure.value)
     assert figure.met is None
-
-
-def test_the_speed_of_lists_is_measured_without_the_data_set(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(similarity, "ITEMS", 200)
-    *figures, last = similarity.measure()
-    assert all(figure.value > 0 and figure.unit == "ms" for figure in figures)
-    assert "a list by cosine with reasons, 200 items" in [figure.name for figure in figures]
-    assert "skipped" in last.name
 
 
 def test_the_generated_catalogues_are_measured_without_the_data_set(

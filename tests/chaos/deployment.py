@@ -46,20 +46,18 @@ _HURRIED = {
 
 @dataclass(frozen=True)
 class Setup:
-    """A deployment: how many workers, whether they keep their names, how eager compaction is, and
-    whether their state has co-ratings; with an index other than auto it counts no pairs."""
+    """A deployment: how many workers, whether they keep their names, how eager compaction is,
+    and the learner; with an index other than auto it counts no pairs."""
 
     workers: int = 1
     static: bool = True
     hurried_compaction: bool = False
-    co_ratings: bool = False
     model: str = "hybrid"
     index: str = "auto"
 
     def __str__(self) -> str:
         how = "static" if self.static else "dynamic"
-        more = ", co-ratings" * self.co_ratings
-        more += f", {self.model}" * (self.model != "hybrid")
+        more = f", {self.model}" * (self.model != "hybrid")
         return f"{self.workers} {how} worker{'s' * (self.workers > 1)}{more}"
 
 
@@ -80,7 +78,6 @@ class Deployment:
         self._where = ["--bootstrap", bootstrap, "--prefix", self.topics.prefix]
         self._spec = {
             **SPEC,
-            "MURMUREC_CO_RATINGS": str(setup.co_ratings),
             "MURMUREC_MODEL": setup.model,
             "MURMUREC_TUNING_INDEX": setup.index,
         }

@@ -21,10 +21,9 @@ NIGHTLY = pytest.mark.nightly
 @pytest.mark.parametrize(
     ("setup", "kills"),
     [
-        (Setup(1, static=False, co_ratings=True, model="cosine"), 1),
+        (Setup(1, static=False), 1),
         pytest.param(Setup(1), 2, marks=NIGHTLY),
         pytest.param(Setup(2, hurried_compaction=True), 2, marks=NIGHTLY),
-        pytest.param(Setup(1, co_ratings=True, model="slope-one"), 1, marks=NIGHTLY),
         pytest.param(Setup(1, model="sketch", index="qolsh"), 2, marks=NIGHTLY),
     ],
     ids=str,

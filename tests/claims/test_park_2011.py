@@ -23,10 +23,8 @@ from research.score_noise.printed import (
     slope_one_sensitivity,
     value_sensitivity,
 )
-from research.similarity import slope_one
-from research.similarity.rated_table import from_ratings
-from stream_app.ranking.similarity import cosine
-from stream_app.ranking.similarity.table import CoRatingTable
+from research.similarity import cosine, slope_one
+from research.similarity.table import CoRatingTable, from_ratings
 
 pytestmark = [pytest.mark.claims, pytest.mark.thorough]
 

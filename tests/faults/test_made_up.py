@@ -30,8 +30,7 @@ def test_one_message_of_made_up_items_and_a_crowd_that_asks_turn_nothing_off(
     names: Topics,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name, value in {"CO_RATINGS": "true", "TUNING_HEAD_ITEMS": "64"}.items():
-        monkeypatch.setenv(f"MURMUREC_{name}", value)
+    monkeypatch.setenv("MURMUREC_TUNING_HEAD_ITEMS", "64")
     made_up = np.arange(10_000, 10_000 + MAX_RATINGS, dtype=np.uint64)
     levels = np.full(MAX_RATINGS, 4, np.uint8)
     flood = publish(Event(b"a single device.", 1, "none:5:inf", 0, made_up, levels))

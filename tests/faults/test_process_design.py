@@ -62,7 +62,7 @@ def test_nothing_is_lost_while_settings_change(
             workers[1] = start()  # its own settings are those of the beginning
             changed = {"mechanisms": MORE, "head_items": 3000, "clip": 5.0, "factors": 16}
             put(workers, beside=True, **changed)
-            put(workers, **changed, co_ratings=True)
+            put(workers, **changed, held_out=0.2)
         until(
             lambda: all(w.state()["counts"]["applied"] == len(records) for w in workers),
             "both workers have applied every record",

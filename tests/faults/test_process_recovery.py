@@ -78,19 +78,7 @@ def page(worker: WorkerProcess, path: str) -> dict:  # type: ignore[type-arg]
     return found
 
 
-@pytest.fixture
-def kept(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the state have co-ratings, where the parameter says so."""
-    monkeypatch.setenv("MURMUREC_CO_RATINGS", str(request.param))
-
-
-@pytest.mark.parametrize(
-    ("kept", "rebuild"),
-    [(False, False), (True, False), (False, True)],
-    ids=["plain", "co-ratings", "rebuild"],
-    indirect=["kept"],
-)
-@pytest.mark.usefixtures("kept")
+@pytest.mark.parametrize("rebuild", [False, True], ids=["plain", "rebuild"])
 def test_a_device_is_forgotten_by_two_workers_and_by_every_later_one(
     start: Start,
     send: Send,

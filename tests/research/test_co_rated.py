@@ -7,11 +7,9 @@ import pytest
 
 from research import co_rated
 from research.co_rated import CO_RATED
-from research.similarity import rated_table as table
-from research.similarity import slope_one
+from research.similarity import cosine, slope_one, table
+from research.similarity.table import slots_of
 from stream_app.models.factorization.learner import LearnerSpec
-from stream_app.ranking.similarity import cosine
-from stream_app.ranking.similarity.table import slots_of
 from tests.fixtures import cosine_stars
 from tests.stream_app.models.learners import CHANNELS, CLEAN, NOISY, SIZES, batch_of, stream
 

@@ -301,13 +301,6 @@ def test_sizes_that_do_not_fit_the_machine_are_refused():
         check_memory(settings, 1436 * MIB, shards=3)
 
 
-def test_co_ratings_count_among_the_sizes():
-    sizes = {"sketch_bytes": 16 * MIB, "head_items": 4096, "items_most": 65_536}
-    check_memory(Settings(**sizes), 1024 * MIB)
-    with pytest.raises(UserError, match=r"20 x head_items\^2 \(20 x 4096\^2 = 320\.0MiB\)"):
-        check_memory(Settings(**sizes, co_ratings=True), 1024 * MIB)
-
-
 def test_a_state_of_four_gib_fits_a_machine_that_the_arithmetic_names():
     sizes = {"sketch_bytes": 2048 * MIB, "seen_bytes": 1024 * MIB, "scalars_bytes": 972 * MIB}
     settings = Settings(items_most=1 << 20, **sizes)
@@ -455,5 +448,5 @@ def test_a_worker_and_an_evaluation_have_one_default_for_what_decides_the_state(
     shared = [each for each in fields(StateSpec) if each.name in Settings.model_fields]
     assert len(shared) > 10
     for each in shared:
-        if each.name not in ("mechanisms", "items_most", "list_scope", "shard"):
+        if each.name not in ("mechanisms", "items_most", "shard"):
             assert Settings.model_fields[each.name].default == each.default, each.name

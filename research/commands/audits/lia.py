@@ -14,11 +14,10 @@ from producers.datasets.load import Dataset, load
 from research.audits import linear
 from research.audits.linear_runs import Attacked, Profile, attack_all
 from research.score_noise.printed import LEAST_PROFILE
-from research.similarity.rated_table import from_ratings
+from research.similarity.table import CoRatingTable, from_ratings
 from stream_app.cli.device.mechanism_options import positive_fraction
 from stream_app.cli.output import Advance, print_json, say, table
 from stream_app.errors import UsageError, UserError
-from stream_app.ranking.similarity.table import CoRatingTable
 
 _MOST_EPSILON = 500
 _MOST_ITEMS = 4_096

@@ -14,7 +14,7 @@ Which part of a worker answers a query, by the query's option.
 
     no option     the list of a user for the next visit           `Recommender.answer`
     for           the same for the next visit, or for this one
-    similar_to    items near to one item                          `serving/together/`
+    similar_to    items near to one item                          `serving/similar_items.py`
 """
 
 from __future__ import annotations

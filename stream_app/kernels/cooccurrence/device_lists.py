@@ -2,8 +2,6 @@
 
     entry = slot << 4 | weight       slot 0 .. 4095 of the head, weight 1 .. 15; 0: no entry
 
-Entries of 32 bits lie in the same rings (`co_ratings.py`); nothing below reads what is in one.
-
     ends[d] = (last, entries, ring)  the newest block, entries in the list, blocks in the ring
     links[b] = the next block of the ring
 
@@ -15,8 +13,8 @@ at most 16 `most` entries holds at least the newest 16 `most` - 15.
 
 The blocks of a list that was released are free, chained by their links: free = (first, how many).
 
-ends (D, 3) int32, all 0 for a device without a list;  blocks (B, 16) uint16 or uint32;  links (B,)
-int32;  free (2,) int32.
+ends (D, 3) int32, all 0 for a device without a list;  blocks (B, 16) uint16;  links (B,) int32;
+free (2,) int32.
 """
 
 from __future__ import annotations
@@ -122,33 +120,13 @@ def replace_entry(ends, blocks, links, blocks_pages, device, place, entry):
     blocks[block, place & (BLOCK - 1)] = entry
 
 
-@njit(cache=True, nogil=True, inline="always")
-def append(
-    ends, blocks, links, free, ends_pages, blocks_pages, links_pages, free_pages, block_count, most,
-    device, entry,
-):  # fmt: skip
-    """Add an entry to an opened list; return the new number of blocks."""
-    touch_triple(ends_pages, device, FLOATS)
-    entries = ends[device, ENTRIES]
-    if entries & (BLOCK - 1) == 0:
-        entries, block_count = _next_block(
-            ends, blocks, links, free, blocks_pages, links_pages, free_pages, block_count, most,
-            device,
-        )  # fmt: skip
-    last = ends[device, LAST]
-    _touch_block(blocks_pages, blocks, last)
-    blocks[last, entries & (BLOCK - 1)] = entry
-    ends[device, ENTRIES] = entries + 1
-    return block_count
-
-
 @njit(cache=True, nogil=True)
 def append_many(
     ends, blocks, links, free, ends_pages, blocks_pages, links_pages, free_pages, block_count, most,
     device, window, first, stop,
 ):  # fmt: skip
-    """Add the entries window[first:stop] to an opened list, as `append` one after another would;
-    return the new number of blocks."""
+    """Add the entries window[first:stop] to an opened list, in order; return the new number of
+    blocks."""
     if first < stop:
         touch_triple(ends_pages, device, FLOATS)
     while first < stop:

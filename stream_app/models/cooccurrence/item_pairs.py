@@ -185,11 +185,9 @@ class ItemPairs:
             timed(add_waiting, *self._tables(), *waiting, int(pending[RATINGS]), *scratch)
         pending[:] = 0
 
-    def elect(
-        self, keys: NDArray[np.uint64], days: tuple[int, int] | None = None
-    ) -> NDArray[np.int64]:
+    def elect(self, keys: NDArray[np.uint64], days: tuple[int, int] | None = None) -> None:
         """End a round, whose cut accepts these days: add what waits, and give slots to the items
-        that are reported most, where that is due; return the slots that have changed hands."""
+        that are reported most, where that is due."""
         self._add_waiting()
         slots = self.head.elect(keys, days)
         if len(slots):
@@ -197,7 +195,6 @@ class ItemPairs:
             self.lists.remove(slots)
             if self.base is not None:
                 self.base.sums.clear(slots)
-        return slots
 
     def forget_counts(self, rows: NDArray[np.int64]) -> None:
         """Set the counts of rows without a slot (m,) to 0: they have another item now."""

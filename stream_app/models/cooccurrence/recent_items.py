@@ -18,31 +18,29 @@ from stream_app.kernels.cooccurrence.device_lists import (
     LAST,
     RING,
     WEIGHT_BITS,
+    WEIGHT_MASK,
     release,
 )
 from stream_app.models.growing_arrays import GrowingArrays
 from stream_app.models.paged_arrays import Arrays, mark_dirty
 
 _SCANNED = 1 << 16  # blocks at a time
+_BLOCK_BYTES = 2 * BLOCK
 
 
 class RecentItems(GrowingArrays):
-    """Lists of at most `most` blocks of 16 (slot, rest), by the device's row: the rest, `bits` wide
-    and never 0, is the weight.
+    """Lists of at most `most` blocks of 16 (slot, weight), by the device's row.
 
-    ends (D, 3) int32, blocks (B, 16) `entry`, links (B,) int32, free (2,) int32.
+    ends (D, 3) int32, blocks (B, 16) uint16, links (B,) int32, free (2,) int32.
     """
 
     growing: ClassVar[frozenset[str]] = frozenset({"ends", "blocks", "links"})
 
-    def __init__(
-        self, most: int, entry: type[np.unsignedinteger] = np.uint16, bits: int = WEIGHT_BITS
-    ) -> None:
+    def __init__(self, most: int) -> None:
         super().__init__()
-        self.most, self._bits = most, bits
-        self._block_bytes = BLOCK * np.dtype(entry).itemsize
+        self.most = most
         self.keep_growing("ends", np.int32, 3)
-        self.keep_growing("blocks", entry, BLOCK)
+        self.keep_growing("blocks", np.uint16, BLOCK)
         self.keep_growing("links", np.int32)
         self.keep("free", np.zeros(2, np.int32))
 
@@ -51,11 +49,11 @@ class RecentItems(GrowingArrays):
         self.extend("ends", devices)
 
     def of_device(self, row: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the slots of a device's entries, oldest first, and the rest; empty without a
+        """Return the slots of a device's entries, oldest first, and the weights; empty without a
         list."""
         entries = self._entries(row)
         entries = entries[entries > 0]
-        return entries >> self._bits, entries & ((1 << self._bits) - 1)
+        return entries >> WEIGHT_BITS, entries & WEIGHT_MASK
 
     def _entries(self, row: int) -> NDArray[np.int64]:
         """Return a device's entries, oldest first, 0 for those of slots that were removed."""
@@ -82,7 +80,7 @@ class RecentItems(GrowingArrays):
         ring = self._ring(row)
         if not ring:
             return
-        size = self._block_bytes
+        size = _BLOCK_BYTES
         for block in ring:
             mark_dirty(self.pages("blocks"), size * block, size * (block + 1))
         mark_dirty(self.pages("ends"), 12 * row, 12 * (row + 1))
@@ -99,11 +97,11 @@ class RecentItems(GrowingArrays):
         place."""
         gone = np.zeros(1 << (16 - WEIGHT_BITS), np.bool_)
         gone[slots] = True
-        size = self._block_bytes
+        size = _BLOCK_BYTES
         for start in range(0, self.length("blocks"), _SCANNED):
             stop = min(start + _SCANNED, self.length("blocks"))
             entries = self.room("blocks")[start:stop]
-            found = gone[entries >> self._bits] & (entries > 0)
+            found = gone[entries >> WEIGHT_BITS] & (entries > 0)
             if found.any():
                 mark_dirty(self.pages("blocks"), size * start, size * stop)
                 entries[found] = 0

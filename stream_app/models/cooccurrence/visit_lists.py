@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.kernels.cooccurrence.device_lists import BLOCK, ENTRIES
+from stream_app.kernels.cooccurrence.device_lists import BLOCK, ENTRIES, WEIGHT_BITS, WEIGHT_MASK
 from stream_app.kernels.cooccurrence.visits import (
     BEFORE,
     CHANNEL,
@@ -103,7 +103,7 @@ class VisitLists(RecentItems):
         ages = np.where(places < present, alone, alone + 1)
         if alone:
             ages[-alone:] = np.arange(alone)[::-1]
-        slots, weights = entries[live] >> self._bits, entries[live] & ((1 << self._bits) - 1)
+        slots, weights = entries[live] >> WEIGHT_BITS, entries[live] & WEIGHT_MASK
         share = (weights / one).astype(np.float32)
         return DeviceItems(slots, share, visits_ago, ages.astype(np.float32))
 

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from research.audits import linear
-from research.similarity import slope_one
-from research.similarity.rated_table import from_ratings
-from stream_app.ranking.similarity import cosine
+from research.similarity import cosine, slope_one
+from research.similarity.table import from_ratings
 
 KEYS = np.arange(12, dtype=np.uint64)
 

@@ -9,8 +9,7 @@ import pytest
 
 from research.audits import linear
 from research.audits.linear_runs import PRINTED, Attacked, Profile, attack_all
-from research.similarity.rated_table import from_ratings
-from stream_app.ranking.similarity.table import CoRatingTable
+from research.similarity.table import CoRatingTable, from_ratings
 
 pytestmark = pytest.mark.thorough
 

@@ -11,10 +11,9 @@ import pytest
 
 from research.score_noise.damped import ROUNDING, DampedLists
 from research.score_noise.printed import PrintedLaplace, slope_one_sensitivity
-from research.similarity import slope_one
-from research.similarity.rated_table import from_ratings
+from research.similarity import cosine, slope_one
+from research.similarity.table import from_ratings
 from stream_app.privacy.randomness import SystemSource
-from stream_app.ranking.similarity import cosine
 
 KEYS = np.arange(5, dtype=np.uint64)
 

@@ -26,7 +26,7 @@ from stream_app.serving.served_side import Ingredients
 from stream_app.wire.state_records import StateOrigin
 from tests.fixtures.clusters import batch_of, device_of, half_of, liked
 from tests.fixtures.waiting import PATIENCE_SECONDS
-from tests.stream_app.serving.sides import CO_RATED, derived, trained
+from tests.stream_app.serving.sides import derived, trained
 
 
 class Clock:
@@ -146,24 +146,6 @@ def test_without_a_second_visit_there_is_no_figure_and_a_reason() -> None:
         assert math.isnan(published(metrics, "list_ndcg_ratio", list="served"))
 
     with_service(body)
-
-
-@pytest.mark.parametrize("method", ["slope-one", "cosine"])
-def test_lists_by_co_ratings_are_named_without_the_figure_of_others(method: str) -> None:
-    async def body(
-        ranking: RankingService, recommender: Recommender, metrics: Metrics, status: WorkerStatus
-    ) -> None:
-        ranking.at_cut()
-        await until(lambda: recommender.side)
-        assert published(metrics, "list_method", method=method) == 1
-        assert published(metrics, "list_method", method="links") == 0
-        assert math.isnan(published(metrics, "list_ndcg_ratio", list="served"))
-        answer = recommender.answer(device_of(0), 5)
-        assert (answer.method, answer.ndcg) == (method, None)
-        assert answer.ndcg_popular == recommender.standing.ndcg_popular
-        assert status.failure is None
-
-    with_service(body, visited(trained(spec=CO_RATED, listed_by=method)))
 
 
 def test_a_replaced_state_drops_what_the_thread_still_works_on() -> None:

@@ -28,7 +28,7 @@ from stream_app.state.campaigns.part import CampaignPart
 from stream_app.state.replica import Replica, StateSpec
 from stream_app.wire import CampaignPlan, Released, decode_many
 from stream_app.wire.signatures import Claim
-from tests.fixtures.replicas import ALL, SMALL, played
+from tests.fixtures.replicas import ALL, SMALL
 from tests.fixtures.streams import EVERY_FAMILY, Published, events, log, publish, run_of
 
 pytestmark = pytest.mark.thorough
@@ -79,19 +79,6 @@ def test_nothing_is_compiled_after_the_warm_up(
             recommender.answer(device, 100)
     assert (recommender.side is not None and len(recommender.side) > 1000) == bool(head_items)
     assert replica.model_digest() != replica.ledger_digest()
-    assert compiled() == before
-
-
-def test_no_kernel_is_compiled_after_the_warm_up_of_a_worker_with_a_scope(
-    rng: np.random.Generator,
-) -> None:
-    scope = tuple(range(300))  # more than the head of the warm-up
-    design = replace(SMALL, co_ratings=True, head_items=300, list_scope=scope)
-    warm_up(design)
-    before = compiled()
-    made = events(rng, 40, items=300)
-    replica = played([publish(event) for event in made], rng, design)
-    replica.forget(made[0].device)
     assert compiled() == before
 
 

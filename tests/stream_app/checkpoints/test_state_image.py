@@ -34,7 +34,6 @@ from tests.fixtures.streams import run_of
 
 BIG = replace(
     ALL, sketch_bytes=1 << 18, scalars_bytes=1 << 18, seen_bytes=1 << 18, presence_bytes=1 << 18,
-    co_ratings=True,
 )  # fmt: skip
 
 

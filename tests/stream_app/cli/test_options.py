@@ -88,10 +88,10 @@ def test_a_group_of_options_is_one_parameter(capsys: pytest.CaptureFixture[str])
 
 
 def test_a_group_gives_its_settings(environment: Callable[..., None]) -> None:
-    environment(MURMUREC_MODEL="cosine")
+    environment(MURMUREC_MODEL="sketch")
     settings = WorkerSettings(allow=["rr:5:3"]).settings(group="g")
     assert (settings.mechanisms, settings.group) == (("rr:5:3",), "g")
-    assert settings.model == "cosine"
+    assert settings.model == "sketch"
     assert WorkerSettings(model="dense").settings().model == "dense"
     assert Cluster(prefix="mine").settings().topic_prefix == "mine"
 

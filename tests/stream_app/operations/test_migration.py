@@ -197,39 +197,3 @@ def test_another_state_format_is_refused(
     monkeypatch.setattr(growth, "STATE_FORMAT", 11)
     with pytest.raises(UserError, match="state format 10; this release reads format 11"):
         migrate(file, tmp_path / "new.npz", SAME)
-
-
-def test_co_ratings_move_with_the_slots_and_the_mechanisms_that_their_lists_name(
-    tmp_path: Path,
-) -> None:
-    on = replace(SAME, co_ratings=True)
-    parts = {"co_rated_lists", "co_rated_sums"}
-
-    def moved(start: StateSpec, to: StateSpec) -> set[Fate]:
-        was = Replica(start)
-        play(was, records_of(3, 200), 1, 4)
-        snapshot_file.write(tmp_path / "a.npz", was)
-        replica, found = fates(snapshot_file.read(tmp_path / "a.npz"), to)
-        other_slots = to.head_items != start.head_items or to.items_most < start.items_most
-        assert found["rated_head"] is (Fate.EMPTY if other_slots else Fate.CARRIED)
-        result = {fate for part, fate in found.items() if part in parts}
-        before, after = was.model_arrays(), replica.model_arrays()
-        for name in (n for n in after if n.partition(".")[0] in parts):
-            kept = name in before and np.array_equal(before[name], after[name])
-            assert kept == (result == {Fate.CARRIED}) or not after[name].any(), name
-        if to.co_ratings:
-            assert after["co_rated_sums.moments"].any() == (result == {Fate.CARRIED})
-        play(replica, records_of(7, 60), 1, 3)
-        return result
-
-    assert moved(on, replace(on, seen_bytes=1 << 11)) == {Fate.CARRIED}
-    for start, to in (
-        (SAME, on),
-        (on, replace(on, mechanisms=SAME.mechanisms[::-1])),
-        (on, replace(on, head_items=32)),
-        (on, replace(on, items_most=20)),
-        (on, replace(on, items_most=on.items_most + 1)),
-        (replace(on, clip=8.0), on),
-        (on, SAME),
-    ):
-        assert moved(start, to) == {Fate.EMPTY}

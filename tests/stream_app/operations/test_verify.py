@@ -28,7 +28,7 @@ def test_reports_on_both_sides_of_a_change_that_adds_arrays_are_compared(differs
     def play(compared: DigestReports | None) -> None:
         for number in (1, 2):
             if number == 2:
-                replica.redesign(merged(replica.spec, replace(RR, co_ratings=True)))
+                replica.redesign(merged(replica.spec, replace(RR, clip=2.0)))
             replica.end_round(number, [0] * RR.partitions)
             if compared is None:
                 report(replica.model_digest() if number == 1 or not differs else "0" * 32)

@@ -12,7 +12,6 @@ from stream_app.state.replica import Replica
 from stream_app.state.spec import StateSpec
 from tests.fixtures.clusters import DESIGN, learned, tastes
 
-CO_RATED = replace(DESIGN, co_ratings=True)
 LEARNED = 8 * DEFAULT
 LEARNED[Components._fields.index("popularity")] = 0.1
 
@@ -22,19 +21,18 @@ def trained(
     each: int = 5,
     catalogue: Catalogue | None = None,
     spec: StateSpec = DESIGN,
-    listed_by: str | None = None,
 ) -> Recommender:
     """Return a recommender without an item side, after one event of each device."""
     replica = Replica(spec)
     for event in tastes(devices, each):
         learned(replica, event)
     replica.end_round(1, replica.end_offsets)
-    return Recommender(replica, catalogue or Catalogue(), "exact", listed_by=listed_by)
+    return Recommender(replica, catalogue or Catalogue(), "exact")
 
 
 def derived(recommender: Recommender) -> ServedSide:
     """Derive the item side of the state as it is now, and adopt it."""
-    ingredients = Ingredients.taken_from(recommender.replica, recommender.listed_by)
+    ingredients = Ingredients.taken_from(recommender.replica)
     assert ingredients is not None
     previous = recommender.served.derived if recommender.served else None
     served = ingredients.derived(previous)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from stream_app.agents.ranking_service import LEAST_RATINGS
+from stream_app.serving import similar_items
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.ranked_items import RankedItems, Refused
 from stream_app.serving.recommender import Recommender
-from stream_app.serving.together import similar_items
-from stream_app.serving.together.similar_items import similar_items as similar
+from stream_app.serving.similar_items import similar_items as similar
 from stream_app.state.replica import Replica
 from stream_app.wire import CatalogueEntry, encode_message, key
 from tests.fixtures.clusters import DESIGN, HALF, learned, liked

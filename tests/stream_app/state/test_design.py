@@ -70,8 +70,6 @@ CHANGES: dict[str, dict[str, Any]] = {
     "clip": {"clip": 2.0},
     "held_out": {"held_out": 0.4},
     "head": {"head_items": 40, "recent_items": 32},
-    "co_ratings": {"co_ratings": True},
-    "head_and_co_ratings": {"co_ratings": True, "head_items": 64},
 }
 
 
@@ -99,18 +97,12 @@ def test_a_state_after_a_change_is_the_same_however_the_log_was_cut_and_after_a_
 
 def test_a_larger_head_keeps_the_pairs_of_its_items(rng: np.random.Generator) -> None:
     records = [publish(event) for event in events(rng, 400, mechanism="rr:5:2")]
-    small = halves(Replica(replace(RR, co_ratings=True)), records, rng, None)
-    large = halves(Replica(replace(RR, co_ratings=True)), records, rng, None)
-    before, sums = small.pair_snapshot().counts(), small.co_rating_snapshot().table()
-    large.redesign(merged(large.spec, replace(RR, co_ratings=True, head_items=60)))
-    after, more = large.pair_snapshot().counts(), large.co_rating_snapshot().table()
-    assert before is not None
-    assert after is not None
-    assert sums is not None
-    assert more is not None
+    small, large = (halves(Replica(RR), records, rng, None) for _ in range(2))
+    before = small.pair_snapshot().counts()
+    large.redesign(merged(large.spec, replace(RR, head_items=60)))
+    after = large.pair_snapshot().counts()
     np.testing.assert_array_equal(before.pairs, after.pairs)
     np.testing.assert_array_equal(before.keys, after.keys)
-    np.testing.assert_array_equal(sums.keys, more.keys)
     assert large.pairs.rated is not None
     assert len(large.pairs.rated.head.rows) == 60
 
@@ -160,6 +152,7 @@ def test_mechanisms_are_a_set() -> None:
         ({"clip": 3.0}, Way.IN_PLACE),
         ({"head_items": 8}, Way.BESIDE),
         ({"recent_items": 32}, Way.IN_PLACE),
+        ({"mechanisms": HALF.mechanisms}, Way.IN_PLACE),
         ({"factors": 16}, Way.BESIDE),
         ({"devices": "signed"}, Way.FIXED),
         ({"partitions": 8}, Way.FIXED),
@@ -184,15 +177,7 @@ def test_shards_have_their_factors_for_life() -> None:
     assert followed(entry_of(shards, replace(shards, clip=3.0)), shards, opening=False)
 
 
-def test_a_report_that_counts_as_another_integer_needs_a_state_beside() -> None:
-    noisy = replace(RR, mechanisms=tuple(map(registry.parse, ("rr:5:2", "rr:5:1/10"))))
-    (change,) = changes(replace(RR, co_ratings=True), replace(noisy, co_ratings=True))
-    assert (change.setting, change.way) == ("mechanisms", Way.BESIDE)
-    (change,) = changes(RR, noisy)
-    assert change.way is Way.IN_PLACE
-
-
-@pytest.mark.parametrize("spec", [RR, SMALL, ALL, replace(RR, co_ratings=True, clip=2.5, seed=7)])
+@pytest.mark.parametrize("spec", [RR, SMALL, ALL, replace(RR, clip=2.5, seed=7)])
 def test_a_design_survives_as_text_and_as_headers(spec: StateSpec) -> None:
     assert spec_of(decided(spec), spec.seed) == spec
     assert recorded_spec(spec.headers, spec.seed) == spec
@@ -228,16 +213,7 @@ def test_an_entry_whose_former_settings_are_not_those_that_it_names_has_no_effec
     assert followed(impossible, RR, opening=False) is None
 
 
-def test_co_ratings_are_never_carried_over_to_another_bound() -> None:
-    rated = replace(RR, co_ratings=True)
-    for change in ({"clip": 2.0}, {"recent_items": 32}):
-        (found,) = changes(rated, replace(rated, **change))
-        assert found.way is Way.BESIDE
-    (found,) = changes(rated, replace(rated, head_items=40))
-    assert found.way is Way.IN_PLACE
-
-
-@pytest.mark.parametrize("own", [ALL, replace(HALF, co_ratings=True), replace(RR, factors=16)])
+@pytest.mark.parametrize("own", [ALL, HALF, replace(RR, factors=16)])
 def test_a_design_that_opens_a_log_is_taken_up_as_if_it_had_been_the_own_one(
     own: StateSpec, rng: np.random.Generator
 ) -> None:

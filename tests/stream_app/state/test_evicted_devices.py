@@ -278,46 +278,6 @@ def test_an_evicted_device_has_no_list_and_its_row_and_blocks_serve_the_next(
     assert not len(replica.history(device)[0])
 
 
-@pytest.mark.parametrize("scope", [(), tuple(range(40))], ids=["the head", "a public scope"])
-def test_an_evicted_device_leaves_the_co_ratings_of_a_log_without_it(
-    scope: tuple[int, ...], rng: np.random.Generator
-) -> None:
-    spec = replace(SMALL, co_ratings=True, held_out=0.0, head_items=64, list_scope=scope)
-    items = np.arange(40, dtype=np.uint64)
-    slots = Event(b"every item first", 1, "none:5:inf", 110, items, np.zeros(40, np.uint8))
-    first = [publish(slots)]
-    old, new = (dated(rng, day, items=40, mechanism="rr:5:2") for day in (100, 120))  # type: ignore[arg-type]
-    evicting, never = Replica(spec), Replica(spec)
-    play(evicting, [((90, 110), first), ((90, 110), old), ((90, 130), new)], rng)
-    play(never, [((90, 110), first), ((90, 130), new)], rng)
-    before = evicting.co_rating_snapshot().table()
-    play(evicting, [((110, 130), [])], rng)
-    table, wanted = evicting.co_rating_snapshot().table(), never.co_rating_snapshot().table()
-    assert before is not None
-    assert table is not None
-    assert wanted is not None
-    assert evicting.marks.devices == never.marks.devices
-    assert before.counts.sum() > table.counts.sum()
-    for name in ("keys", "counts", "differences", "products", "sums", "variance"):
-        assert (getattr(table, name) == getattr(wanted, name)).all(), name
-
-
-def test_a_round_evicts_so_few_devices_that_full_lists_leave_in_a_turn_of_the_loop() -> None:
-    scoped = replace(SMALL, co_ratings=True, list_scope=(1, 2))
-    for spec, rounds in ((SMALL, 1), (scoped, 2)):
-        replica, left = Replica(spec), 0
-        rows = np.arange(2 * 2100, dtype=np.uint64).reshape(-1, 2)
-        seqs, days = np.ones(2100, np.int64), np.full(2100, 100, np.int64)
-        replica.marks.accept((90, 110))
-        digests = np.zeros(2100, np.uint32)
-        replica.marks.advance(rows, seqs, days, np.ones(2100, np.bool_), digests)
-        replica.marks.accept((110, 130))
-        while replica.marks.leaving:
-            replica.end_round(replica.cut + 1, replica.end_offsets, (110, 130))
-            left += 1
-        assert (left, replica.marks.devices) == (rounds, 0)
-
-
 def test_a_list_that_was_released_is_that_of_a_table_without_it(rng: np.random.Generator) -> None:
     """Devices that come after an eviction have the lists that they would have had alone."""
     old, new = dated(rng, 100), dated(rng, 120)

@@ -331,7 +331,8 @@ def test_a_new_day_of_the_cut_gives_a_popular_new_item_its_slot() -> None:
 
     def head_after(days: tuple[int, int]) -> list[int]:
         replica.end_round(replica.cut + 1, replica.end_offsets, days)
-        return replica.pairs.head_keys(replica.items).tolist()
+        head = replica.pairs.rated.head
+        return replica.items.keys[head.rows[: head.used]].tolist()
 
     rate(0, 2, [1, 2])
     rate(5, 1, [3])

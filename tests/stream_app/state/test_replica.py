@@ -50,10 +50,10 @@ def test_another_spec_has_another_digest(rng: np.random.Generator) -> None:
 
 
 def test_headers_name_the_settings_that_differ_and_never_the_seed() -> None:
-    other = replace(SMALL, head_items=SMALL.head_items + 4, co_ratings=True, seed=2)
+    other = replace(SMALL, head_items=SMALL.head_items + 4, held_out=0.4, seed=2)
     clauses = (
-        f"co_ratings is True there and False here; "
-        f"head_items is {other.head_items} there and {SMALL.head_items} here"
+        f"head_items is {other.head_items} there and {SMALL.head_items} here; "
+        f"held_out is 0.4 there and {SMALL.held_out} here"
     )
     assert SMALL.difference(other.headers) == clauses
     assert SMALL.difference(replace(SMALL, seed=2).headers) == "hash_seed is another there"

@@ -13,10 +13,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from research.similarity import cosine as cosine_bounds
-from research.similarity import slope_one
-from stream_app.ranking.similarity import cosine
-from tests.stream_app.ranking.similarity.ratings import tabled
+from research.similarity import cosine, slope_one
+from tests.research.similarity.ratings import tabled
 
 ROUNDING = 1e-5  # of sums in float32
 World = np.ndarray  # (users, items): stars, NaN where there is no rating; row 0 is the asker
@@ -99,7 +97,7 @@ def moved(
 @pytest.mark.parametrize("damping", [0.5, 5.0, 20.0])
 @pytest.mark.parametrize("answer", [predicted, scored])
 def test_the_profile_of_another_user_moves_no_score_beyond_its_bound(answer, damping):
-    bound = (slope_one if answer is predicted else cosine_bounds).other_profile_bound(damping)
+    bound = (slope_one if answer is predicted else cosine).other_profile_bound(damping)
     change = moved(answer, without_other, damping, 1, unseen=False)
     found = largest(change, np.random.default_rng(int(damping * 10)), users=3, items=4)
     assert 0.7 * bound < found <= bound + ROUNDING
@@ -136,7 +134,7 @@ def test_an_own_rating_moves_slope_one_of_an_unseen_item_by_its_bound_at_most(an
 
 @pytest.mark.parametrize("least", [1, 3, 6])
 def test_an_own_report_moves_cosine_of_an_unseen_item_by_its_bound_at_most(least):
-    bound = cosine_bounds.own_report_bound(least)
+    bound = cosine.own_report_bound(least)
     change = moved(scored, without_own, 0.2, least, unseen=True)
     found = largest(change, np.random.default_rng(least), users=6, items=least + 3)
     assert 0.5 * bound < found <= bound + ROUNDING
@@ -151,7 +149,7 @@ def test_an_own_rating_moves_no_score_of_any_item_beyond_its_bound(damping, leas
             predicted_towards_means,
             slope_one.own_rating_bound_of_any_item(damping, least, towards_means=True),
         ),
-        (scored, cosine_bounds.own_report_bound_of_any_item(damping, least)),
+        (scored, cosine.own_report_bound_of_any_item(damping, least)),
     ):
         change = moved(answer, without_own, damping, least, unseen=False)
         found = largest(change, random, users=5, items=least + 2)
@@ -190,7 +188,7 @@ def test_the_bounds_of_a_pair_hold_for_all_small_counts(damping):
 
     before = s(c, n, m)
     found = max(np.abs(after - before).max() for after in (s(c + 1, n + 1, m + 1), s(c, n + 1, m)))
-    bound = cosine_bounds.other_profile_bound(damping)
+    bound = cosine.other_profile_bound(damping)
     assert 0.9 * bound < found <= bound + 1e-12
 
 
@@ -221,13 +219,13 @@ def test_without_damping_a_first_rater_moves_a_cosine_by_seven_tenths():
 
 @pytest.mark.parametrize("damping", [-0.1, np.nan, np.inf])
 def test_a_bound_without_a_damping_is_refused(damping):
-    for bound in (slope_one.other_profile_bound, cosine_bounds.other_profile_bound):
+    for bound in (slope_one.other_profile_bound, cosine.other_profile_bound):
         with pytest.raises(ValueError, match="damping"):
             bound(damping)
 
 
 @pytest.mark.parametrize("least", [0, -3])
 def test_a_bound_without_a_least_profile_is_refused(least):
-    for bound in (slope_one.own_rating_bound, cosine_bounds.own_report_bound):
+    for bound in (slope_one.own_rating_bound, cosine.own_report_bound):
         with pytest.raises(ValueError, match=f"least profile {least}"):
             bound(least)

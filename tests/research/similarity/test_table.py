@@ -7,10 +7,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from research.similarity import rated_table as table
-from stream_app.ranking.similarity.table import slots_of
+from research.similarity import table
+from research.similarity.table import slots_of
 from tests.naive import co_ratings_table as naive
-from tests.stream_app.ranking.similarity.ratings import drawn, tabled
+from tests.research.similarity.ratings import drawn, tabled
 
 
 @pytest.mark.parametrize(("users", "items"), [(1, 1), (1, 5), (30, 1), (40, 12)])
@@ -20,14 +20,11 @@ def test_the_table_equals_loops_over_co_raters(monkeypatch, users, items, block)
     stars = drawn(np.random.default_rng(users * 100 + items), users, items)
     found = tabled(stars)
     cells = {(u, 100 + j): stars[u, j] for u, j in zip(*np.nonzero(~np.isnan(stars)), strict=True)}
-    counts, differences, products = naive.table(cells, [100 + j for j in range(items)])
+    counts, differences = naive.table(cells, [100 + j for j in range(items)])
     assert (found.counts == counts).all()
     assert (found.differences == differences).all()
-    assert (found.products == products).all()
     assert (found.sums == np.nansum(stars, axis=0)).all()
     assert (found.raters == (~np.isnan(stars)).sum(axis=0)).all()
-    assert not found.variance.any()
-    assert found.version == 3
 
 
 def test_the_order_of_ratings_and_of_items_does_not_count():
@@ -39,7 +36,7 @@ def test_the_order_of_ratings_and_of_items_does_not_count():
     straight = table.from_ratings(users, items, stars, np.arange(9))
     by_chance, order = random.permutation(len(users)), random.permutation(9)
     mixed = table.from_ratings(users[by_chance], items[by_chance], stars[by_chance], order)
-    for name in ("counts", "differences", "products"):
+    for name in ("counts", "differences"):
         assert (getattr(mixed, name) == getattr(straight, name)[np.ix_(order, order)]).all()
 
 
@@ -76,7 +73,7 @@ def test_a_file_that_is_no_table_is_refused(arguments, message):
         table.from_ratings(*arguments)
 
 
-@pytest.mark.parametrize("name", ["counts", "differences", "products", "sums", "variance"])
+@pytest.mark.parametrize("name", ["counts", "differences", "sums"])
 def test_arrays_that_do_not_fit_together_are_refused(name):
     found = tabled(drawn(np.random.default_rng(1), 4, 3))
     with pytest.raises(ValueError, match=name):

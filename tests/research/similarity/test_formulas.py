@@ -7,16 +7,12 @@ import dataclasses
 import numpy as np
 import pytest
 
-from research.similarity import slope_one
-from stream_app.kernels.machine.scalars import hash64
-from stream_app.ranking.scores import top_slots
-from stream_app.ranking.similarity import cosine, nearest
-from stream_app.ranking.similarity import slope_one as served
-from stream_app.ranking.similarity.nearest import because
-from stream_app.ranking.similarity.table import slots_of
+from research.similarity import cosine, slope_one
+from research.similarity.table import slots_of
+from stream_app.ranking.scores import ties, top_slots
 from tests.fixtures import cosine_stars
 from tests.naive import similarity as naive
-from tests.stream_app.ranking.similarity.ratings import drawn, tabled
+from tests.research.similarity.ratings import drawn, tabled
 
 BETAS = [None, 0.0, 0.5, 10.0]
 
@@ -126,8 +122,6 @@ def every_answer(table, slots, ratings):
             yield slope_one.predict(deviations, slots, ratings, least_profile)
         yield cosine.scores(similarities, slots, 20)
         yield cosine_stars.predict(similarities, cosine_stars.item_means(table), slots, ratings)
-        yield served.contributions(deviations, slots, ratings, np.arange(len(table)))
-        yield cosine.contributions(similarities, slots, np.arange(len(table)))
 
 
 @pytest.mark.parametrize(
@@ -222,76 +216,6 @@ def test_ratings_that_are_none_are_refused():
         slope_one.predict(deviations, np.array([0, 1]), np.array([1.0]))
 
 
-# --- order, neighbours, reasons -------------------------------------------------------------------
-
-
-def test_ties_are_a_keyed_bijection_of_the_item_keys():
-    keys = np.arange(5_000, dtype=np.uint64) * np.uint64(2**40)
-    assert len(np.unique(nearest.ties(keys))) == 5_000
-    assert (nearest.ties(keys, 1) != nearest.ties(keys, 2)).any()
-    salt = hash64(np.uint64(8 * 0x9E3779B97F4A7C15 % 2**64))
-    assert int(nearest.ties(keys, 7)[3]) == int(hash64(keys[3] ^ np.uint64(salt)))
-
-
-def test_equal_scores_are_in_the_order_of_their_ties_wherever_the_items_lie():
-    keys = np.arange(100, 140, dtype=np.uint64)
-    expected = keys[np.argsort(nearest.ties(keys, 5))][:7].tolist()
-    for seed in range(3):
-        mixed = np.random.default_rng(seed).permutation(keys)
-        found = top_slots(np.zeros(40, np.float32), 7, None, nearest.ties(mixed, 5))
-        assert mixed[found].tolist() == expected
-    assert expected != keys[:7].tolist()
-
-
-@pytest.mark.parametrize("k", [0, 1, 3, 10, 11, 1000, -2])
-def test_the_best_are_a_sorted_prefix_and_no_more_than_there_are(k):
-    random = np.random.default_rng(k + 5)
-    scores = random.integers(0, 4, 12).astype(np.float32)
-    allowed = np.ones(12, np.bool_)
-    allowed[[2, 9]] = False
-    ties = nearest.ties(np.arange(12, dtype=np.uint64))
-    order = sorted(np.flatnonzero(allowed), key=lambda j: (-scores[j], ties[j]))
-    assert top_slots(scores, k, allowed, ties).tolist() == order[: max(k, 0)]
-
-
-def test_the_items_similar_to_one_are_neither_itself_nor_unrelated():
-    stars = np.array([[5, 5, np.nan, np.nan], [4, 4, 4, np.nan], [np.nan, 4, np.nan, 2.0]])
-    found = cosine.similarities(tabled(stars))
-    ties = nearest.ties(np.arange(4, dtype=np.uint64))
-    assert nearest.similar_to(found, 0, 5, ties).tolist() == [1, 2]
-    assert nearest.similar_to(found, 0, 1, ties).tolist() == [1]
-    assert nearest.similar_to(found, 0, 0, ties).tolist() == []
-    assert nearest.similar_to(found, -1, 5, ties).tolist() == []
-    assert nearest.similar_to(np.zeros((0, 0), np.float32), 0, 5, ties[:0]).tolist() == []
-
-
-def test_the_reason_is_the_rated_item_that_contributes_most():
-    contributions = np.array([[0.2, 0.0, -1.0], [0.3, 0.0, -2.0], [0.9, 0.7, 0.9]])
-    slots = np.array([4, 7, -1])
-    assert because(contributions, slots).tolist() == [7, -1, -1]
-    assert because(contributions[:0], slots[:0]).tolist() == [-1, -1, -1]
-    assert because(contributions[:, :0], slots).tolist() == []
-
-
-def test_of_equal_reasons_the_smallest_tie_is_returned_in_any_order():
-    ties = np.array([3, 1, 2], np.uint64)
-    for order in ([0, 1, 2], [2, 1, 0], [1, 0, 2]):
-        assert because(np.full((3, 1), 0.5), np.array(order), ties).tolist() == [1]
-
-
-def test_the_contributions_add_up_to_the_score():
-    stars = drawn(np.random.default_rng(12))
-    table = tabled(stars)
-    slots, ratings = history(stars[0])
-    deviations, similarities = slope_one.deviations(table, 3.0), cosine.similarities(table, 3.0)
-    targets = np.array([2, 0, 9])
-    loose = served.contributions(deviations, slots, ratings, targets)
-    whole = slope_one.predict(deviations, slots, ratings)[targets]
-    assert loose.mean(axis=0) + 3 == pytest.approx(whole, abs=1e-5)
-    parts = cosine.contributions(similarities, slots, targets)
-    assert parts.mean(axis=0) == pytest.approx(cosine.scores(similarities, slots)[targets])
-
-
 def test_a_table_of_another_order_of_items_gives_the_same_answers():
     stars = drawn(np.random.default_rng(13))
     table = tabled(stars)
@@ -301,13 +225,12 @@ def test_a_table_of_another_order_of_items_gives_the_same_answers():
         keys=table.keys[order],
         counts=table.counts[np.ix_(order, order)],
         differences=table.differences[np.ix_(order, order)],
-        products=table.products[np.ix_(order, order)],
         sums=table.sums[order],
     )
     items, ratings = table.keys[history(stars[0])[0]], history(stars[0])[1]
     lists = []
     for each in (table, mixed):
         scores = cosine.scores(cosine.similarities(each, 2.0), slots_of(each.keys, items), 5)
-        lists.append(each.keys[top_slots(scores, 12, None, nearest.ties(each.keys))].tolist())
+        lists.append(each.keys[top_slots(scores, 12, None, ties(each.keys))].tolist())
     assert lists[0] == lists[1]
     assert len(ratings)

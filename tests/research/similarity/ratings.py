@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from research.similarity import rated_table as table
-from stream_app.ranking.similarity.table import CoRatingTable
+from research.similarity import table
+from research.similarity.table import CoRatingTable
 
 
 def drawn(
@@ -18,8 +18,8 @@ def drawn(
     return stars
 
 
-def tabled(stars: NDArray[np.float64], version: int = 3) -> CoRatingTable:
+def tabled(stars: NDArray[np.float64]) -> CoRatingTable:
     """Return the table of (users, items) stars; the key of item j is 100 + j."""
     users, items = np.nonzero(~np.isnan(stars))
     keys = 100 + np.arange(stars.shape[1])
-    return table.from_ratings(users, 100 + items, stars[users, items], keys, version)
+    return table.from_ratings(users, 100 + items, stars[users, items], keys)
